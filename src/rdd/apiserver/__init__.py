@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The API server: one pipeline for built-in kinds and custom resources."""

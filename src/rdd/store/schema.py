@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The SQLite file: its tables, its settings, its statements.
+
+One table, `log`, has a row per change (see keys.py for the id). The index is
+covering for everything but values: who is live, since when, until when. After
+compaction at C the newest row up to C of each live key stays, so the previous
+value of every retained change can be found through `previous`.
+
+`state` is one row: `compacted` as promised to readers, `swept` (row id) how far
+the rows have really been deleted, `reserved` the greatest revision that may
+have been handed out, `is_clean` whether the last user said goodbye. `mark` has
+the times of compaction.py.
+"""
+
+import contextlib
+import os
+import sqlite3
+from pathlib import Path
+
+APPLICATION_ID = 0x72646473  # "rdds", bytes 68..71 of the file
+VERSION = 1  # of the tables below, bytes 60..63 of the file
+
+# 8 KiB holds five objects of 1.4 KiB where 4 KiB holds two, and a commit of
+# one row still writes few pages: 18 µs per row in batches of 32 against 26 µs
+# with 4 KiB and 26 µs with 16 KiB.
+PAGE_BYTES = 8192
+
+CREATE = f"""
+CREATE TABLE log (
+    id INTEGER PRIMARY KEY,
+    key TEXT NOT NULL,
+    created INTEGER NOT NULL,
+    previous INTEGER NOT NULL,
+    expires INTEGER NOT NULL,
+    value BLOB NOT NULL
+);
+CREATE INDEX log_by_key ON log (key, id, created, expires);
+CREATE TABLE mark (revision INTEGER PRIMARY KEY, time REAL NOT NULL);
+CREATE TABLE state (
+    compacted INTEGER NOT NULL, swept INTEGER NOT NULL,
+    reserved INTEGER NOT NULL, is_clean INTEGER NOT NULL
+);
+INSERT INTO state VALUES (0, 0, 0, 1);
+PRAGMA application_id = {APPLICATION_ID};
+PRAGMA user_version = {VERSION};
+"""
+
+STATE = "SELECT compacted, swept, reserved, is_clean FROM state"
+LAST_ID = "SELECT max(id) FROM log"
+MARKS = "SELECT revision, time FROM mark ORDER BY revision"
+
+LIVE = """
+SELECT key, max(id) AS newest, created, expires FROM log INDEXED BY log_by_key
+GROUP BY key HAVING newest & 1 = 0
+"""
+
+GET = "SELECT id, key, created, value FROM log WHERE key = ? AND id < ? ORDER BY id DESC LIMIT 1"
+
+# CROSS JOIN keeps the order of the loops: one walk along the index, one lookup per live key.
+SCAN = """
+SELECT log.id, log.key, log.created, log.value FROM (
+    SELECT key, max(id) AS newest FROM log INDEXED BY log_by_key
+    WHERE key >= ? AND key < ? AND id < ?
+    GROUP BY key HAVING newest & 1 = 0 ORDER BY key LIMIT ?
+) AS live CROSS JOIN log ON log.id = live.newest
+"""
+
+REPLAY = """
+SELECT now.id, now.key, now.created, now.value, before.value, now.previous
+FROM log AS now LEFT JOIN log AS before ON before.id = now.previous
+WHERE now.id >= ? AND now.id < ? AND now.key >= ? AND now.key < ? ORDER BY now.id
+"""
+
+VALUE = "SELECT value FROM log WHERE id = ?"
+
+RESERVE = "UPDATE state SET reserved = ?, is_clean = 0"
+MARK = "INSERT OR REPLACE INTO mark VALUES (?, ?)"
+CLOSE = "UPDATE state SET reserved = ?, is_clean = 1"
+
+COMPACT = "UPDATE state SET compacted = max(compacted, ?)"
+SWEEP_END = """
+SELECT max(id) FROM (SELECT id FROM log WHERE id > ? AND id < ? ORDER BY id LIMIT ?)
+"""
+# What a row up to the end replaced is not the newest row up to there any more, and a
+# delete up to there says nothing: everything else stays.
+SWEEP = (
+    "DELETE FROM log WHERE id IN (SELECT previous FROM log WHERE id > ? AND id <= ?)",
+    "DELETE FROM log WHERE id > ? AND id <= ? AND id & 1",
+)
+SWEPT = "UPDATE state SET swept = ?"
+FORGET_MARKS = "DELETE FROM mark WHERE revision < (SELECT compacted FROM state)"
+
+
+def insert(rows: int) -> str:
+    """The statement that appends that many rows."""
+    return "INSERT INTO log VALUES " + ",".join(["(?,?,?,?,?,?)"] * rows)
+
+
+def connect_reader(path: Path) -> sqlite3.Connection:
+    """A connection that cannot change the file, not even by closing."""
+    connection = sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode=ro",
+        uri=True,
+        isolation_level=None,
+        check_same_thread=False,
+    )
+    connection.execute("PRAGMA cache_size = -1024")  # KiB; the OS caches the file as well
+    return connection
+
+
+def connect_writer(path: Path) -> sqlite3.Connection:
+    """The connection that writes."""
+    connection = sqlite3.connect(
+        path, isolation_level=None, check_same_thread=False, cached_statements=256
+    )
+    for pragma in (
+        "synchronous = FULL",
+        "fullfsync = ON",  # macOS: a plain fsync leaves data in the cache of the drive
+        "checkpoint_fullfsync = ON",
+        "cache_size = -4096",
+        # Some builds overwrite everything that is deleted, which doubles what compaction
+        # writes; FAST does so where the page is written anyway.
+        "secure_delete = FAST",
+        # The writer checkpoints between batches by its own estimate; this is the safety net.
+        "wal_autocheckpoint = 16000",
+        f"journal_size_limit = {64 << 20}",
+    ):
+        connection.execute(f"PRAGMA {pragma}").fetchall()
+    return connection
+
+
+def create(path: Path) -> None:
+    """Make a new, empty store; it appears under its name complete and durable, or not at all."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}.new")
+    try:
+        os.close(os.open(partial, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600))
+        with contextlib.closing(sqlite3.connect(partial, isolation_level=None)) as connection:
+            initialize(connection)
+        publish(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def initialize(connection: sqlite3.Connection) -> None:
+    """Give an empty database the tables of a store."""
+    connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
+    connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+    connection.executescript(CREATE)
+    connection.execute("PRAGMA journal_mode = WAL").fetchall()
+
+
+def publish(partial: Path, path: Path) -> None:
+    """Rename a finished file to its final name, both durable afterwards."""
+    with partial.open("rb+") as file:
+        os.fsync(file.fileno())
+    partial.replace(path)
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)

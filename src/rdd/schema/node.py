@@ -22,7 +22,9 @@ class Node:
 
     __slots__ = (
         "additional",
+        "additional_bool",
         "default",
+        "defaulted",
         "embedded",
         "has_defaults",
         "int_or_string",
@@ -46,6 +48,8 @@ class Node:
         self.type: str = source.get("type") or ""
         self.properties: dict[str, Node] = {}
         self.additional: Node | None = None
+        self.additional_bool: bool = isinstance(source.get("additionalProperties"), bool)
+        """additionalProperties is true or false: members are kept, but their insides have no schema."""
         self.items: Node | None = None
         self.required: tuple[str, ...] = tuple(source.get("required") or ())
         self.nullable: bool = bool(source.get("nullable"))
@@ -63,6 +67,8 @@ class Node:
         self.default: Any = source.get("default", MISSING)
         self.has_defaults: bool = False
         """This node or one below has a default (set by the compiler; lets walks stop early)."""
+        self.defaulted: tuple[tuple[str, Node], ...] = ()
+        """The members that have a default (null counts as none, as in Kubernetes)."""
 
 
 class _Missing:
@@ -119,6 +125,11 @@ def _fill(node: Node, refs: Mapping[str, Mapping[str, Any]], open_: dict[str, No
     items = schema.get("items")
     if isinstance(items, Mapping):
         node.items = _compile(items, refs, open_)
+    node.defaulted = tuple(
+        (name, sub)
+        for name, sub in node.properties.items()
+        if sub.default is not MISSING and sub.default is not None
+    )
     below = [*node.properties.values(), node.additional, node.items]
     node.has_defaults = node.default is not MISSING or any(
         n is not None and n.has_defaults for n in below

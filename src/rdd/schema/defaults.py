@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Defaulting of custom resources.
+
+Two things happen in one walk, in the order Kubernetes has them: a null on a
+member that is not nullable is removed, or replaced if the member has a
+default; then members that are missing get their default, whose own members
+are defaulted in turn. A default is copied each time, so that no two objects
+(and no object and the schema) ever share a container.
+"""
+
+from typing import Any
+
+from rdd.schema.node import MISSING, Node
+
+
+def apply_defaults(node: Node, obj: Any) -> None:
+    """Fill in defaults and remove nulls that mean nothing, in place."""
+    cls = type(obj)
+    if cls is dict:
+        _object(node, obj)
+    elif cls is list and node.items is not None:
+        _list(node.items, obj)
+
+
+def copied(value: Any) -> Any:
+    """A deep copy of a JSON value."""
+    cls = type(value)
+    if cls is dict:
+        return {key: copied(item) for key, item in value.items()}
+    if cls is list:
+        return [copied(item) for item in value]
+    return value
+
+
+def _object(node: Node, obj: dict[str, Any]) -> None:
+    properties = node.properties
+    additional = None if node.additional_bool else node.additional
+    nulls: list[tuple[str, Node]] | None = None
+    for key, value in obj.items():
+        cls = type(value)
+        if cls is dict:
+            child = properties.get(key, additional)
+            if child is not None:
+                _object(child, value)
+        elif cls is list:
+            child = properties.get(key, additional)
+            if child is not None and child.items is not None:
+                _list(child.items, value)
+        elif value is None:
+            child = properties.get(key, additional)
+            if child is not None and not child.nullable:
+                if nulls is None:
+                    nulls = []
+                nulls.append((key, child))
+    if nulls is not None:
+        for key, child in nulls:
+            if child.default is MISSING or child.default is None:
+                del obj[key]
+            else:
+                _fill(obj, key, child)
+    for key, child in node.defaulted:
+        if key not in obj:
+            _fill(obj, key, child)
+
+
+def _fill(obj: dict[str, Any], key: str, child: Node) -> None:
+    value = obj[key] = copied(child.default)
+    apply_defaults(child, value)
+
+
+def _list(item: Node, values: list[Any]) -> None:
+    for position, value in enumerate(values):
+        cls = type(value)
+        if cls is dict:
+            _object(item, value)
+        elif cls is list:
+            if item.items is not None:
+                _list(item.items, value)
+        elif (
+            value is None
+            and not item.nullable
+            and item.default is not MISSING
+            and item.default is not None
+        ):
+            values[position] = copied(item.default)
+            apply_defaults(item, values[position])

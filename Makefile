@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+# The developer's interface. Each target is one small script under scripts/.
+.DEFAULT_GOAL := help
+.PHONY: help setup setup-dev parts up down test test-quick lint format bench build soak clean
+
+help: ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: ## .venv with rdd and what it needs to run
+	@scripts/setup.sh
+
+setup-dev: ## the same, with what tests and linters need
+	@scripts/setup.sh dev
+
+parts: ## the real programs the tests use (dockerd, qemu, kubectl, …)
+	@scripts/test-parts.sh
+
+up: setup ## set up and run rdd
+	@scripts/up.sh
+
+down: ## undo `make up`
+	@scripts/down.sh
+
+test: setup-dev parts lint ## set up, lint, and run the whole suite against real parts, offline
+	@scripts/test.sh
+
+test-quick: setup-dev ## run the suite; tests whose real part is missing are skipped and say so
+	@.venv/bin/pytest -n 2 --dist loadfile
+
+lint: setup-dev ## style, types, import layers, dependencies, spelling
+	@scripts/lint.sh
+
+format: setup-dev ## rewrite the sources in the project's format
+	@.venv/bin/ruff check --fix . && .venv/bin/ruff format .
+
+bench: setup-dev ## measure; docs/performance.md explains the numbers
+	@.venv/bin/python bench/startup.py
+
+build: setup-dev ## wheel and sdist in dist/
+	@.venv/bin/python -m hatchling build --directory dist
+
+soak: setup-dev parts ## long runs of the randomised and crash tests
+	@RDD_SOAK=1 RDD_REQUIRE_PARTS=1 .venv/bin/pytest --timeout 3600
+
+clean: ## remove what builds and tests leave behind
+	@scripts/clean.sh

@@ -1,0 +1,18 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Installs Debian packages when we are root; otherwise says what to run, and fails.
+set -eu
+
+command="apt-get install -y --no-install-recommends $*"
+if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
+    echo "These system packages are missing: $*" >&2
+    echo "Install them and try again:  sudo $command" >&2
+    exit 1
+fi
+echo "installing $*"
+export DEBIAN_FRONTEND=noninteractive
+# Packages must not start their services: invoke-rc.d starts nothing in run level 1.
+export RUNLEVEL=1
+apt-get -o DPkg::Lock::Timeout=300 -qq update </dev/null
+# shellcheck disable=SC2086 # the words of $command are meant to be split
+$command -o DPkg::Lock::Timeout=300 -qq </dev/null >/dev/null

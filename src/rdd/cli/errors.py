@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a command fails: one line for the user and an exit code for scripts."""
+
+FAILED = 1  # any error without a code of its own, usage errors included
+REJECTED = 3  # the API server refused a write: 400, 403 or 422
+TIMED_OUT = 4  # a wait ended at its deadline
+VERSION_MISMATCH = 5  # the running daemon is of another version
+BROKEN_PIPE = 141  # the reader of stdout went away: 128 + SIGPIPE, as the shell reports it
+INTERRUPTED = 130  # Ctrl-C: 128 + SIGINT
+
+
+class CommandError(Exception):
+    """Ends the command. The text says what, where, and what is allowed."""
+
+    def __init__(self, message: str, *, exit_code: int = FAILED) -> None:
+        super().__init__(message)
+        self.exit_code = exit_code

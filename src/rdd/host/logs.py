@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rotation of log files at the start of a process.
+
+`rdd.stderr.log` becomes `rdd.stderr.<n>.log`, where n is one more than the
+highest number so far, and a new `rdd.stderr.log` is begun. Numbers only grow, so
+a rotated file never changes its name and a higher number is always newer. The
+caller MUST hold whatever lock makes it the only one that starts this process:
+two rotations at once would pick the same number.
+"""
+
+import re
+from pathlib import Path
+
+from rdd.host.directories import make_private_dir
+from rdd.host.errors import HostError
+
+KEEP = 5  # rotated files that stay beside the current one
+
+
+def rotate(
+    directory: Path, name: str, *, keep_all: bool = False, create: bool = True, first_line: str = ""
+) -> Path:
+    """Put `<name>.log` aside, drop the oldest rotated files, return the path of the new log.
+
+    `keep_all` keeps every rotated file. With `create=False` no new file is begun,
+    for logs that another program opens itself. A `first_line` is written to the
+    new file. Raises HostError when the directory or a file cannot be written.
+    """
+    make_private_dir(directory)
+    log = directory / f"{name}.log"
+    try:
+        rotated = _rotated(directory, name)
+        if log.exists():
+            number = max(rotated, default=0) + 1
+            log.rename(rotated.setdefault(number, directory / f"{name}.{number}.log"))
+        if not keep_all:
+            for number in sorted(rotated)[:-KEEP]:
+                rotated[number].unlink()
+        if create:
+            log.touch(mode=0o600)
+            if first_line:
+                log.write_text(first_line + "\n")
+    except OSError as error:
+        raise HostError.from_os(f'rotate log file "{log}"', error) from error
+    return log
+
+
+def _rotated(directory: Path, name: str) -> dict[int, Path]:
+    pattern = re.compile(re.escape(name) + r"\.([1-9][0-9]*)\.log")
+    matches = ((pattern.fullmatch(path.name), path) for path in directory.iterdir())
+    return {int(match[1]): path for match, path in matches if match}

@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where an instance lives: its name, index, directories, files and default ports.
+
+Several instances of rdd run side by side for one user. Everything that tells
+them apart is derived here, once, from a short suffix and a home directory.
+Nothing in this module looks at the environment, the disk or the machine, and
+nothing is cached outside the object: code that needs a path or a port is handed
+an `Instance`, so that two of them can be used in one process (and in one test)
+without seeing each other. The command line is the only place that decides which
+suffix and which home directory apply.
+
+Every file name of rdd on disk is a constant below. Sockets and virtual machines
+go to the short directory because unix socket paths are limited to 104 bytes on
+macOS (108 on Linux), which `~/Library/Application Support/…` would exhaust.
+"""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path, PurePath
+from typing import Generic, Literal, NamedTuple, TypeVar
+
+System = Literal["linux", "darwin", "windows"]
+
+DEFAULT_SUFFIX = "2"
+NAME_PREFIX = "rancher-desktop-"
+
+SUFFIX_RULE = "lower-case letters, digits and inner hyphens, at most 32 characters"
+_SUFFIX = re.compile(r"[a-z0-9]([a-z0-9-]{0,30}[a-z0-9])?")
+
+DIR_MODE = 0o700  # instance, log and short directory: they hold tokens and private keys
+FILE_MODE = 0o600
+
+# In the instance directory
+ARGS_FILE = "args.json"  # saved arguments of `svc serve`; its existence means "the instance exists"
+CONFIG_FILE = "config.yaml"  # kubeconfig of the running control plane
+K3S_CONFIG_FILE = "k3s.yaml"  # copy of the guest's k3s kubeconfig
+PID_FILE = "rdd.pid"  # decimal process id of the daemon
+DATABASE_DIR = "db"
+DATABASE_FILE = "state.db"  # SQLite, with -wal and -shm beside it
+TLS_DIR = "tls"  # certificates and private keys
+
+# In the short directory
+BIN_DIR = "bin"  # published tools
+LIMA_DIR = "lima"  # LIMA_HOME of this instance
+DOCKER_SOCKET = "docker.sock"  # host side of the container engine's socket
+KUBE_CONFIG_FILE = "kube.config"  # kubeconfig with only this instance's cluster
+
+# In the log directory
+STDOUT_LOG = "rdd.stdout"  # names without `.log`, as the rotation counts in between
+STDERR_LOG = "rdd.stderr"
+
+SOCKET_PATH_LIMIT_BYTES = 104  # the smallest of the supported systems (macOS)
+
+BARE_API_PORT = 6443  # `svc serve` run by hand, without saved arguments
+
+PATH_KEYS = (  # sorted: the order in which `rdd svc paths` prints them
+    "args_file",
+    "config",
+    "dir",
+    "docker_socket",
+    "k3s_config",
+    "lima_home",
+    "log_dir",
+    "pid_file",
+    "short_dir",
+    "tls_dir",
+)
+
+P = TypeVar("P", bound=PurePath)
+
+
+class InvalidInstanceName(ValueError):
+    """The suffix cannot be part of file names, contexts and host names."""
+
+
+def check_suffix(suffix: str) -> None:
+    """Raise InvalidInstanceName unless `suffix` may name an instance."""
+    if not _SUFFIX.fullmatch(suffix):
+        raise InvalidInstanceName(f"invalid instance name {suffix!r}: allowed are {SUFFIX_RULE}")
+
+
+def index(suffix: str) -> int:
+    """Return the number that spreads the default ports of instances.
+
+    A decimal 1 to 99 is its own index. Anything else is hashed into 100 to 199,
+    where two names may collide; listeners fall back to a free port for that reason.
+    """
+    if suffix.isascii() and suffix.isdigit() and 0 < int(suffix) < 100:
+        return int(suffix)
+    return 100 + sum(map(ord, suffix)) % 100
+
+
+class Directories(NamedTuple, Generic[P]):
+    """The three directories of an instance."""
+
+    dir: P  # state: database, keys, kubeconfig
+    log_dir: P
+    short_dir: P  # sockets, virtual machines, published tools
+
+
+def directories(suffix: str, home: P, system: System) -> Directories[P]:
+    """Return the directories of an instance in the layout of `system`.
+
+    Works on any kind of path, so that the Windows layout can be stated (and
+    tested) on other systems.
+    """
+    name = NAME_PREFIX + suffix
+    short = home / f".rd{suffix}"
+    if system == "darwin":
+        library = home / "Library"
+        return Directories(library / "Application Support" / name, library / "Logs" / name, short)
+    if system == "windows":
+        local = home / "AppData" / "Local"
+        return Directories(local / name, local / f"{name}-logs", short)
+    local = home / ".local"
+    return Directories(local / "share" / name, local / "state" / name, short)
+
+
+class Ports(NamedTuple):
+    """The TCP ports on 127.0.0.1 that an instance would like to have.
+
+    They are wishes: whoever listens takes a free port when the desired one is
+    busy, and publishes what it got.
+    """
+
+    api: int  # API server, HTTPS
+    metrics: int  # controller managers outside the daemon
+    health: int
+    embedded_metrics: int  # the controller manager inside the daemon
+    embedded_health: int
+    webhook: int  # admission webhooks, HTTPS
+    passthrough: int  # HTTP of controllers behind /passthrough/
+    kubernetes: int  # API of the k3s cluster in the App's virtual machine
+
+    @classmethod
+    def of(cls, index: int) -> "Ports":
+        """Return the ports of the instance with this index."""
+        return cls(
+            api=6443 + index,
+            metrics=8080 + 4 * index,
+            health=8081 + 4 * index,
+            embedded_metrics=8082 + 4 * index,
+            embedded_health=8083 + 4 * index,
+            webhook=9443 + index,
+            passthrough=9090 + index,
+            kubernetes=7441 + index,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Instance:
+    """One instance: a value, safe to share and to compare.
+
+    Raises InvalidInstanceName for a suffix that is not allowed and ValueError
+    for a home directory that is not absolute.
+    """
+
+    suffix: str
+    home: Path
+    system: System = "linux"
+    log_dir_override: Path | None = None  # replaces the log directory as a whole
+
+    def __post_init__(self) -> None:
+        check_suffix(self.suffix)
+        if not self.home.is_absolute():
+            raise ValueError(f'home directory "{self.home}" is not an absolute path')
+
+    @property
+    def name(self) -> str:
+        """The display name; also that of the Docker context and the kube context."""
+        return NAME_PREFIX + self.suffix
+
+    @property
+    def index(self) -> int:
+        """See `index()`."""
+        return index(self.suffix)
+
+    @property
+    def ports(self) -> Ports:
+        """The default ports."""
+        return Ports.of(self.index)
+
+    @property
+    def dir(self) -> Path:
+        """The instance directory, mode 0700."""
+        return directories(self.suffix, self.home, self.system).dir
+
+    @property
+    def log_dir(self) -> Path:
+        """The directory of the daemon's logs, mode 0700."""
+        return self.log_dir_override or directories(self.suffix, self.home, self.system).log_dir
+
+    @property
+    def short_dir(self) -> Path:
+        """The directory of sockets and virtual machines."""
+        return directories(self.suffix, self.home, self.system).short_dir
+
+    @property
+    def args_file(self) -> Path:
+        """Saved arguments of the daemon, mode 0600."""
+        return self.dir / ARGS_FILE
+
+    @property
+    def config(self) -> Path:
+        """Kubeconfig of the running control plane, mode 0600."""
+        return self.dir / CONFIG_FILE
+
+    @property
+    def k3s_config(self) -> Path:
+        """Kubeconfig of the k3s cluster as the guest wrote it."""
+        return self.dir / K3S_CONFIG_FILE
+
+    @property
+    def pid_file(self) -> Path:
+        """Process id of the daemon, mode 0600."""
+        return self.dir / PID_FILE
+
+    @property
+    def database(self) -> Path:
+        """The store."""
+        return self.dir / DATABASE_DIR / DATABASE_FILE
+
+    @property
+    def tls_dir(self) -> Path:
+        """Certificates and private keys."""
+        return self.dir / TLS_DIR
+
+    @property
+    def bin_dir(self) -> Path:
+        """Tools published for the user's PATH."""
+        return self.short_dir / BIN_DIR
+
+    @property
+    def lima_home(self) -> Path:
+        """LIMA_HOME of this instance."""
+        return self.short_dir / LIMA_DIR
+
+    @property
+    def docker_socket(self) -> Path:
+        """Host side of the container engine's socket."""
+        if self.system == "windows":
+            return Path(r"\\.\pipe\docker_engine")
+        return self.short_dir / DOCKER_SOCKET
+
+    @property
+    def docker_endpoint(self) -> str:
+        """The URL of `docker_socket` as a Docker context names it."""
+        if self.system == "windows":
+            return "npipe:////./pipe/docker_engine"
+        return f"unix://{self.docker_socket}"
+
+    @property
+    def kube_config(self) -> Path:
+        """Kubeconfig with only this instance's k3s cluster, mode 0600."""
+        return self.short_dir / KUBE_CONFIG_FILE
+
+    def paths(self) -> dict[str, Path]:
+        """Return what `rdd svc paths` shows, sorted by key."""
+        return {key: getattr(self, key) for key in PATH_KEYS}

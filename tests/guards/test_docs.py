@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The documentation tells the whole truth about commands, flags, files and variables."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import rdd.instance
+from rdd.cli.table import GLOBAL, ROOT
+from rdd.cli.types import Command, Flag, Group
+
+TOP = Path(__file__).parents[2]
+DOCS = TOP / "docs"
+
+
+def commands(group: Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Command | Group]]:
+    """Every command and group with its full name, the hidden ones included."""
+    path = (*path, group.name)
+    yield " ".join(path), group
+    for member in group.members:
+        if isinstance(member, Group):
+            yield from commands(member, path)
+        else:
+            yield " ".join((*path, member.name)), member
+
+
+def section(page: str, heading: str) -> str:
+    """The text below a heading, up to the next one of any level."""
+    match = re.search(rf"^#+ `{re.escape(heading)}.*?`\n(.*?)(?=^#+ |\Z)", page, re.M | re.S)
+    assert match, f"docs/cli.md has no heading for `{heading}`"
+    return match[1]
+
+
+@pytest.mark.parametrize("name", [name for name, _ in commands(ROOT)])
+def test_command_has_a_section_that_names_its_flags_and_aliases(name: str) -> None:
+    target = dict(commands(ROOT))[name]
+    text = section((DOCS / "cli.md").read_text(), name)
+    for flag in target.flags:
+        assert _row(flag) in text, f"`{_row(flag)}` is not described for `{name}`"
+    for alias in target.aliases:
+        assert f"`{alias}`" in text
+
+
+def test_global_flags_are_described() -> None:
+    text = section((DOCS / "cli.md").read_text(), "rdd")
+    for flag in GLOBAL:
+        assert _row(flag) in text
+
+
+def _row(flag: Flag) -> str:
+    return f"`-{flag.short}`, `--{flag.name}`" if flag.short else f"`--{flag.name}`"
+
+
+def test_sections_are_not_older_than_the_commands() -> None:
+    page = (DOCS / "cli.md").read_text()
+    headings = re.findall(r"^#+ `(rdd[^`]*)`$", page, re.M)
+    known = {name for name, _ in commands(ROOT)}
+    usages = {" ".join(re.findall(r"^[a-z_ ]+", heading)[0].split()) for heading in headings}
+    assert usages <= known
+
+
+def test_every_file_name_of_an_instance_is_explained() -> None:
+    page = (DOCS / "internals.md").read_text()
+    names = [
+        value
+        for key, value in vars(rdd.instance).items()
+        if re.fullmatch(r"[A-Z0-9_]+_(FILE|DIR|SOCKET|LOG)", key) or key == "DOCKER_SOCKET"
+        if isinstance(value, str)
+    ]
+    assert names
+    for name in names:
+        assert f"`{name}" in page, f"docs/internals.md does not explain {name}"
+
+
+def test_every_variable_the_code_reads_is_documented() -> None:
+    page = (DOCS / "cli.md").read_text()
+    read = set()
+    for path in (TOP / "src" / "rdd").rglob("*.py"):
+        read |= set(re.findall(r'"(RDD_[A-Z_]+)"', path.read_text()))
+    assert {name for name in read if f"`{name}`" not in page} == set()
+
+
+@pytest.mark.parametrize("page", sorted([*DOCS.rglob("*.md"), *TOP.glob("*.md")]), ids=str)
+def test_links_lead_to_files_that_exist(page: Path) -> None:
+    links = re.findall(r"\]\((?!https?:|#|mailto:)([^)#\s]+)", page.read_text())
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+def test_decisions_are_numbered_without_gaps() -> None:
+    numbers = [int(path.name[:4]) for path in sorted((DOCS / "design").glob("[0-9]*.md"))]
+    assert numbers == list(range(1, len(numbers) + 1))

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Examples are run, not only read."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("[0-9]*"))
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
+def test_example_runs_and_prints_what_its_readme_shows(
+    example: Path, clean_environment: Mapping[str, str], rdd_script: Path
+) -> None:
+    env = {**clean_environment, "PATH": f"{rdd_script.parent}:{os.environ['PATH']}"}
+    scripts = sorted(example.glob("*.py")) + sorted(example.glob("*.sh"))
+    assert scripts
+    for script in scripts:
+        command = [sys.executable] if script.suffix == ".py" else ["sh"]
+        done = subprocess.run(
+            [*command, str(script)], env=env, capture_output=True, text=True, timeout=60
+        )
+        assert (done.returncode, done.stderr) == (0, "")
+        shown = done.stdout.replace(env["HOME"], "/home/me")
+        assert shown in (example / "README.md").read_text()

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The names other parts and other projects may rely on, written out.
+
+A name that appears here or vanishes is a change of the public interface: it needs
+a line in CHANGELOG.md.
+"""
+
+import rdd
+import rdd.cli.types
+import rdd.host.logs
+import rdd.instance
+
+
+def public(module: object) -> set[str]:
+    """Names a module defines itself (or declares), without what it imports."""
+    name = getattr(module, "__name__", "")
+    declared = getattr(module, "__all__", None)
+    if declared is not None:
+        return set(declared)
+    return {
+        key
+        for key, value in vars(module).items()
+        if key[0] != "_" and getattr(value, "__module__", name) == name and not _is_module(value)
+    }
+
+
+def _is_module(value: object) -> bool:
+    return type(value).__name__ == "module"
+
+
+def test_the_package_exports_its_version_only() -> None:
+    assert [key for key in vars(rdd) if key == "__version__"] == ["__version__"]
+    assert {key for key in public(rdd) if not hasattr(getattr(rdd, key), "__path__")} == set()
+
+
+def test_instance() -> None:
+    constants = {name for name in public(rdd.instance) if name.isupper() and len(name) > 1}
+    assert public(rdd.instance) - constants - {"P", "System"} == {
+        "Directories",
+        "Instance",
+        "InvalidInstanceName",
+        "Ports",
+        "check_suffix",
+        "directories",
+        "index",
+    }
+    fields = {name for name in vars(rdd.instance.Instance) if name[0] != "_"}
+    assert fields == {
+        "args_file",
+        "bin_dir",
+        "config",
+        "database",
+        "dir",
+        "docker_endpoint",
+        "docker_socket",
+        "home",
+        "index",
+        "k3s_config",
+        "kube_config",
+        "lima_home",
+        "log_dir",
+        "log_dir_override",
+        "name",
+        "paths",
+        "pid_file",
+        "ports",
+        "short_dir",
+        "suffix",
+        "system",
+        "tls_dir",
+    }
+
+
+def test_contract_of_a_command() -> None:
+    assert public(rdd.cli.types) == {
+        "Call",
+        "Command",
+        "CommandError",
+        "Flag",
+        "Flags",
+        "Group",
+        "Value",
+        "Visibility",
+        "command_path",
+    }
+
+
+def test_log_rotation() -> None:
+    assert public(rdd.host.logs) == {"KEEP", "rotate"}

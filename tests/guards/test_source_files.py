@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Habits that hold for every source file."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+BANNED = {"utils.py", "helpers.py", "common.py", "misc.py", "base.py"}
+
+
+def tracked() -> list[Path]:
+    done = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
+    if done.returncode != 0:
+        pytest.skip("not a git checkout")
+    return [path for name in done.stdout.split("\0") if name and (path := ROOT / name).is_file()]
+
+
+def test_source_files_name_their_licence() -> None:
+    sources = [path for path in tracked() if path.suffix in (".py", ".sh")]
+    without = [
+        str(path.relative_to(ROOT))
+        for path in sources
+        if "SPDX-License-Identifier: Apache-2.0" not in path.read_text()[:200]
+    ]
+    assert without == []
+
+
+def test_modules_are_named_for_what_they_hold() -> None:
+    assert [path.name for path in tracked() if path.name in BANNED] == []
+
+
+def test_test_files_have_unique_names() -> None:
+    names = [path.name for path in tracked() if path.match("tests/**/test_*.py")]
+    assert sorted(names) == sorted(set(names))

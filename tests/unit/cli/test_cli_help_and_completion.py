@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Help texts and completion candidates, both made from the command table."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from rdd.cli.complete import candidates
+
+Rdd = Callable[..., Any]
+
+
+@pytest.mark.parametrize("words", [[], ["--help"], ["-h"], ["help"], ["--log-level=info"]])
+def test_help_of_the_root_goes_to_stdout(rdd: Rdd, words: list[str]) -> None:
+    outcome = rdd(*words)
+    assert (outcome.code, outcome.err) == (0, "")
+    assert outcome.out.startswith("Control plane of a container desktop\n")
+    assert "Usage:\n  rdd [--instance NAME] COMMAND\n" in outcome.out
+
+
+@pytest.mark.parametrize(
+    "words", [["svc"], ["svc", "--help"], ["help", "svc"], ["help", "service"]]
+)
+def test_help_of_a_group_lists_its_commands(rdd: Rdd, words: list[str]) -> None:
+    outcome = rdd(*words)
+    assert outcome.code == 0
+    assert "Aliases:\n  service, svc\n" in outcome.out
+    assert "\n  paths  Print the directories and files of an instance\n" in outcome.out
+
+
+@pytest.mark.parametrize("words", [["svc", "paths", "-h"], ["help", "svc", "paths"]])
+def test_help_of_a_command_shows_arguments_flags_and_global_flags(
+    rdd: Rdd, words: list[str]
+) -> None:
+    out = rdd(*words).out
+    assert "Usage:\n  rdd service paths [KEY] [flags]\n" in out
+    assert "  -o, --output string  output format: table, json or shell (default table)\n" in out
+    assert "Global flags:\n      --log-format string  " in out
+
+
+def test_help_wins_over_a_wrong_number_of_arguments(rdd: Rdd) -> None:
+    assert rdd("completion", "--help").code == 0
+
+
+def test_help_of_a_raw_command_shows_no_flags_of_ours(rdd: Rdd) -> None:
+    out = rdd("help", "kubectl").out
+    assert "Usage:\n  rdd kubectl [ARGS…]\n" in out
+    assert "Flags" not in out
+
+
+@pytest.mark.parametrize(("mode", "shown"), [("1", True), ("0", False)])
+def test_yq_is_shown_to_developers_only(rdd: Rdd, mode: str, shown: bool) -> None:
+    assert ("\n  yq " in rdd(RDD_DEVELOPER_MODE=mode).out) is shown
+
+
+@pytest.mark.parametrize("mode", ["0", "1"])
+def test_hidden_command_is_never_shown(rdd: Rdd, mode: str) -> None:
+    assert "__complete" not in rdd(RDD_DEVELOPER_MODE=mode).out
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        pytest.param([""], ["completion", "help", "kubectl", "service", "version"], id="commands"),
+        pytest.param([], ["completion", "help", "kubectl", "service", "version"], id="no words"),
+        pytest.param(["v"], ["version"], id="prefix"),
+        pytest.param(["service", ""], ["paths"], id="group"),
+        pytest.param(["svc", "p"], ["paths"], id="alias"),
+        pytest.param(["svc", "paths", "d"], ["dir", "docker_socket"], id="arguments of a command"),
+        pytest.param(["completion", ""], ["bash", "fish", "zsh"], id="shells"),
+        pytest.param(["--i"], ["--instance"], id="instance comes first"),
+        pytest.param(["version", "--i"], [], id="instance only first"),
+        pytest.param(["--instance", "x", "v"], ["version"], id="after the instance"),
+        pytest.param(["--instance=x", "v"], ["version"], id="after the instance with ="),
+        pytest.param(["version", "--log"], ["--log-format", "--log-level"], id="global flags"),
+        pytest.param(["svc", "paths", "--o"], ["--output"], id="flags of a command"),
+        pytest.param(["svc", "paths", "-o", "j"], ["json"], id="value of a short flag"),
+        pytest.param(["svc", "paths", "--output", "j"], ["json"], id="value of a flag"),
+        pytest.param(["svc", "paths", "--output=j"], ["--output=json"], id="value after ="),
+        pytest.param(
+            ["svc", "paths", "--output", "=", "j"], ["json"], id="value as bash splits it"
+        ),
+        pytest.param(["--log-level", "debug", "v"], ["version"], id="behind a global flag"),
+        pytest.param(["-h", "v"], ["version"], id="behind a boolean flag"),
+        pytest.param(["svc", "paths", "-o", "json", "tl"], ["tls_dir"], id="behind a flag"),
+        pytest.param(["kubectl", "ge"], [], id="another program's arguments"),
+        pytest.param(["nope", ""], [], id="unknown command"),
+        pytest.param(["version", ""], [], id="command without arguments"),
+    ],
+)
+def test_candidates(words: list[str], expected: list[str]) -> None:
+    assert [text for text, _ in candidates(words, developer=False)] == expected
+
+
+def test_bash_offers_all_values_right_after_the_equals_sign() -> None:
+    words = ["svc", "paths", "--output", "="]
+    assert [text for text, _ in candidates(words, developer=False)] == ["table", "json", "shell"]
+
+
+def test_developers_are_offered_hidden_commands(rdd: Rdd) -> None:
+    assert rdd("__complete", "y", RDD_DEVELOPER_MODE="1").out == "yq\tRun the yq found on PATH\n"
+    assert rdd("__complete", "y").out == ""
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_script_asks_rdd(rdd: Rdd, shell: str) -> None:
+    outcome = rdd("completion", shell)
+    assert outcome.code == 0
+    assert " __complete " in outcome.out

@@ -268,7 +268,8 @@ class Writer:
 
     def _vacuum(self) -> None:
         self._set_sync(False)
-        self._connection.execute(f"PRAGMA incremental_vacuum({VACUUM_PAGES})").fetchall()
+        # Not execute: the pragma gives a row without columns per page, and execute stops there.
+        self._connection.executescript(f"PRAGMA incremental_vacuum({VACUUM_PAGES})")
         self._vacuum_pages -= VACUUM_PAGES
         self._wal_pages += VACUUM_PAGES
 

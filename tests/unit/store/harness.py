@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stores for tests: both implementations behind one way to open and reopen them."""
+
+import asyncio
+import shutil
+import sqlite3
+import threading
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from rdd.store.memory import MemoryStore
+from rdd.store.options import StoreOptions
+from rdd.store.sqlite import SqliteStore
+from rdd.store.types import Event, Watch
+
+AnyStore = SqliteStore | MemoryStore
+
+
+class Clock:
+    """A wall clock that moves when told to."""
+
+    def __init__(self, now: float = 1_700_000_000.0) -> None:
+        self.now = now
+
+    def __call__(self) -> float:
+        return self.now
+
+
+@dataclass
+class Harness:
+    """Opens stores of one kind in one directory and closes them at the end."""
+
+    kind: str
+    directory: Path
+    clock: Clock = field(default_factory=Clock)
+    opened: list[AnyStore] = field(default_factory=list)
+
+    @property
+    def path(self) -> Path:
+        return self.directory / "store.db"
+
+    async def open(self, options: StoreOptions | None = None) -> AnyStore:
+        options = replace(options or StoreOptions(), clock=self.clock)
+        store: AnyStore
+        if self.kind == "sqlite":
+            store = await SqliteStore.open(self.path, options=options)
+        else:
+            store = MemoryStore(options=options)
+        self.opened.append(store)
+        return store
+
+    async def close(self) -> None:
+        for store in self.opened:
+            await store.close()
+
+
+async def crash_copy(store: SqliteStore, source: Path, target: Path) -> None:
+    """What is on disk at this moment, as a crash of the process would leave it."""
+
+    def copy(_: sqlite3.Connection) -> None:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        for suffix in ("", "-wal"):
+            shutil.copy(f"{source}{suffix}", f"{target}{suffix}")
+
+    await store._writer.run(copy)
+
+
+@asynccontextmanager
+async def held_writer(store: SqliteStore) -> AsyncIterator[None]:
+    """Keep the writer from writing, so that commits stay in flight."""
+    release, holding = threading.Event(), threading.Event()
+
+    def hold(_: sqlite3.Connection) -> None:
+        holding.set()
+        release.wait()
+
+    async with asyncio.TaskGroup() as tasks:
+        tasks.create_task(store._writer.run(hold))
+        await asyncio.to_thread(holding.wait)
+        try:
+            yield
+        finally:
+            release.set()
+
+
+async def turn() -> None:
+    """Let every task that is ready run until it waits."""
+    for _ in range(3):
+        await asyncio.sleep(0)
+
+
+async def take(watch: Watch, count: int) -> list[Event]:
+    """At least that many events of a watch."""
+    events: list[Event] = []
+    iterator = aiter(watch)
+    while len(events) < count:
+        events += await anext(iterator)
+    return events
+
+
+def brief(events: Sequence[Event]) -> list[tuple[str, str, bytes, int]]:
+    """Events in short."""
+    return [(event.type.value, event.key, event.value, event.revision) for event in events]

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compaction: what goes, what stays, when, and what it does to the file."""
+
+import asyncio
+import sqlite3
+
+import pytest
+from tests.unit.store.harness import AnyStore, Harness, take
+
+from rdd.store import writer
+from rdd.store.options import StoreOptions
+from rdd.store.sqlite import SqliteStore
+from rdd.store.types import Compacted, Delete, EventType, Put, Record
+
+
+async def stored(store: AnyStore) -> int:
+    """Rows in the log after everything that is compacted has been swept."""
+    if not isinstance(store, SqliteStore):
+        return len(store._log)
+    counts: list[int] = []
+
+    def count(connection: sqlite3.Connection) -> None:
+        while store._writer._keep_house():
+            pass
+        counts.extend(connection.execute("SELECT count(*) FROM log").fetchone())
+
+    await store._writer.run(count)
+    return counts[0]
+
+
+async def test_compaction_keeps_live_values_and_later_history(store: AnyStore) -> None:
+    await store.commit([Put("/old", b"1")])
+    await store.commit([Put("/a", b"1")])
+    await store.commit([Put("/gone", b"1")])
+    await store.commit([Put("/a", b"2")])
+    await store.commit([Delete("/gone")])
+    await store.commit([Put("/a", b"3")])
+    await store.compact(5)
+    assert store.compacted == 5
+    assert await stored(store) == 3  # /old, /a at 4 as of revision 5, and /a at 6
+    assert (await store.scan("/", revision=5)).records == [
+        Record("/a", b"2", 4, 2),
+        Record("/old", b"1", 1, 1),
+    ]
+    (event,) = await take(store.watch("/", after=5), 1)
+    assert (event.value, event.previous, event.previous_revision) == (b"3", b"2", 4)
+
+
+async def test_reads_before_the_compacted_revision_are_refused(store: AnyStore) -> None:
+    for _ in range(3):
+        await store.commit([Put("/a", b"v")])
+    await store.compact(2)
+    with pytest.raises(Compacted, match="revision 1 has been compacted, the oldest is 2"):
+        await store.scan("/", revision=1)
+    with pytest.raises(Compacted):
+        await store.get("/a", revision=1)
+
+
+async def test_compacting_backwards_changes_nothing(store: AnyStore) -> None:
+    for _ in range(3):
+        await store.commit([Put("/a", b"v")])
+    await store.compact(2)
+    await store.compact(1)
+    await store.compact(2)
+    assert store.compacted == 2
+
+
+async def test_a_key_can_return_after_its_delete_was_compacted(store: AnyStore) -> None:
+    await store.commit([Put("/a", b"1")])
+    await store.commit([Delete("/a")])
+    await store.compact(2)
+    assert await stored(store) == 0
+    events = store.watch("/")
+    await store.commit([Put("/a", b"3", expect=0)])
+    (event,) = await take(events, 1)
+    assert (event.type, event.created, event.previous) == (EventType.PUT, 3, None)
+
+
+async def test_compaction_in_steps_sweeps_what_an_earlier_one_had_to_keep(
+    store: AnyStore,
+) -> None:
+    for n in range(10):
+        await store.commit([Put("/a", b"%d" % n), Put(f"/{n}", b"v")])
+        await store.compact(n + 1)
+    assert await stored(store) == 11
+    for n in range(10):
+        await store.commit([Delete(f"/{n}")])
+    await store.compact(20)
+    assert await stored(store) == 1
+
+
+async def test_history_is_kept_by_count_and_by_age(harness: Harness) -> None:
+    store = await harness.open(StoreOptions(keep_revisions=20, keep_s=300, compact_every=10))
+
+    async def write(count: int) -> None:
+        for _ in range(count // 50):
+            await asyncio.gather(*(store.commit([Put("/a", b"v")]) for _ in range(50)))
+        if isinstance(store, SqliteStore):
+            await asyncio.gather(*store._compactions)
+
+    await write(600)
+    assert store.compacted == 0, "young history is kept, however much it is"
+    for _ in range(2):
+        harness.clock.now += 301
+        await write(300)
+    assert 0 < store.compacted <= 900, "what is old goes"
+    await store.scan("/", revision=900)
+    harness.clock.now += 301
+    compacted = store.compacted
+    await write(0)
+    assert store.compacted == compacted, "nothing happens without writes"
+
+
+async def test_history_by_count_survives_any_age(harness: Harness) -> None:
+    store = await harness.open(StoreOptions(keep_revisions=1_000, keep_s=1, compact_every=1))
+    for _ in range(50):
+        harness.clock.now += 1_000
+        await store.commit([Put("/a", b"v")])
+    assert store.compacted == 0
+    await store.scan("/", revision=1)
+
+
+async def test_a_clock_set_back_does_not_stop_compaction(harness: Harness) -> None:
+    store = await harness.open(StoreOptions(keep_revisions=5, keep_s=60, compact_every=5))
+    await asyncio.gather(*(store.commit([Put("/a", b"v")]) for _ in range(600)))
+    harness.clock.now -= 1_000_000
+    for _ in range(3):
+        harness.clock.now += 61
+        for _ in range(4):
+            await asyncio.gather(*(store.commit([Put("/a", b"v")]) for _ in range(100)))
+    assert store.compacted > 600
+
+
+async def test_the_file_stops_growing_under_constant_updates(disk: Harness) -> None:
+    store = await disk.open(StoreOptions(keep_revisions=100, keep_s=0, compact_every=50))
+    sizes: list[int] = []
+    for _ in range(6):
+        for _ in range(5):
+            await asyncio.gather(
+                *(store.commit([Put(f"/{n % 10}", b"v" * 2_000)]) for n in range(100))
+            )
+        await stored(store)
+        sizes.append(disk.path.stat().st_size)
+    assert await stored(store) < 500
+    assert sizes[-1] == sizes[-2] == sizes[-3]
+
+
+async def test_a_large_file_gives_up_history_by_age(
+    disk: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "CHECKPOINT_PAGES", 10)
+    store = await disk.open(
+        StoreOptions(keep_revisions=10, compact_every=10, crowded_bytes=100_000)
+    )
+    assert isinstance(store, SqliteStore)
+    for _ in range(60):
+        await store.commit([Put("/a", b"v" * 20_000)])
+        await stored(store)
+    assert store.compacted >= 30
+
+
+def truncate(connection: sqlite3.Connection) -> None:
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+
+async def test_space_of_a_burst_returns_to_the_file_system(disk: Harness) -> None:
+    store = await disk.open()
+    await asyncio.gather(*(store.commit([Put("/a", b"v" * 60_000)]) for _ in range(400)))
+    await stored(store)
+    assert isinstance(store, SqliteStore)
+    await store._writer.run(truncate)
+    before = disk.path.stat().st_size
+    await store.compact(store.revision)
+    assert await stored(store) == 1
+    await store.close()
+    assert disk.path.stat().st_size < before / 3
+
+
+async def test_an_interrupted_sweep_continues_after_a_restart(
+    disk: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer, "SWEEP_ROWS", 5)
+    monkeypatch.setattr(writer.Writer, "_keep_house", lambda self: False)
+    store = await disk.open()
+    for n in range(20):
+        await store.commit([Put("/a", b"%d" % n)])
+    await store.compact(19)
+    assert isinstance(store, SqliteStore)
+    await store._writer.run(lambda _: store._writer._sweep())
+    await store.close()
+    monkeypatch.undo()
+    again = await disk.open()
+    assert again.compacted == 19
+    assert await stored(again) == 2
+    (event,) = await take(again.watch("/", after=19), 1)
+    assert (event.value, event.previous) == (b"19", b"18")

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keys with a time to live."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+from tests.unit.store.harness import AnyStore, Harness, brief, held_writer, take, turn
+
+from rdd.store import ttl
+from rdd.store.sqlite import SqliteStore
+from rdd.store.types import Event, Put, Unavailable
+
+
+async def live(store: AnyStore) -> list[str]:
+    return [record.key for record in (await store.scan("")).records]
+
+
+async def test_an_expired_key_is_deleted_with_an_event(harness: Harness, store: AnyStore) -> None:
+    await store.commit([Put("/a", b"1", ttl_s=60)])
+    watch = store.watch("/")
+    harness.clock.now += 59
+    assert await store.expire() == 0
+    harness.clock.now += 1
+    assert await store.expire() == 1
+    assert brief(await take(watch, 1)) == [("delete", "/a", b"", 2)]
+    assert await live(store) == []
+
+
+async def test_every_expired_key_has_a_revision_of_its_own(
+    harness: Harness, store: AnyStore
+) -> None:
+    await store.commit([Put(f"/{n:03}", b"v", ttl_s=1) for n in range(300)])
+    events: list[Event] = []
+    store.observe(events.extend)
+    harness.clock.now += 2
+    assert await store.expire() == 300
+    assert [event.revision for event in events] == list(range(2, 302))
+
+
+@pytest.mark.parametrize(
+    ("renewal", "expected"),
+    [
+        pytest.param(Put("/a", b"2", ttl_s=60), ["/a"], id="a new time to live counts"),
+        pytest.param(Put("/a", b"2"), ["/a"], id="a write without one makes it permanent"),
+        pytest.param(Put("/a", b"2", ttl_s=5), [], id="a shorter one counts as well"),
+    ],
+)
+async def test_a_write_renews_a_key(
+    harness: Harness, store: AnyStore, renewal: Put, expected: list[str]
+) -> None:
+    await store.commit([Put("/a", b"1", ttl_s=60)])
+    harness.clock.now += 30
+    await store.commit([renewal])
+    harness.clock.now += 31
+    await store.expire()
+    assert await live(store) == expected
+
+
+async def test_a_renewed_key_expires_in_the_end(harness: Harness, store: AnyStore) -> None:
+    for _ in range(2_000):
+        await store.commit([Put("/a", b"1", ttl_s=60)], durable=False)
+    harness.clock.now += 60
+    assert await store.expire() == 1
+
+
+async def test_expiry_survives_a_restart(disk: Harness) -> None:
+    store = await disk.open()
+    await store.commit([Put("/a", b"1", ttl_s=60), Put("/b", b"1", ttl_s=120), Put("/c", b"1")])
+    await store.close()
+    disk.clock.now += 60
+    again = await disk.open()
+    assert await again.expire() == 1
+    assert await live(again) == ["/b", "/c"]
+
+
+async def test_the_timer_removes_without_being_asked(
+    harness: Harness, store: AnyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ttl, "SHORTEST_WAIT_S", 0)
+    watch = store.watch("/")
+    await store.commit([Put("/a", b"1", ttl_s=60), Put("/b", b"1", ttl_s=0.001)])
+    harness.clock.now += 1
+    assert len(await take(watch, 3)) == 3
+    assert await live(store) == ["/a"]
+
+
+async def test_an_earlier_expiry_moves_the_timer_forward(
+    harness: Harness, store: AnyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    delays: list[float] = []
+    loop = asyncio.get_running_loop()
+    original = loop.call_later
+
+    def call_later(delay: float, *args: object) -> asyncio.TimerHandle:
+        delays.append(delay)
+        return original(delay, *args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(loop, "call_later", call_later)
+    await store.commit([Put("/plain", b"1")])
+    assert delays == [], "no timer while nothing can expire"
+    await store.commit([Put("/day", b"1", ttl_s=86_400)])
+    await store.commit([Put("/minute", b"1", ttl_s=60)])
+    await store.commit([Put("/hour", b"1", ttl_s=3_600)])
+    assert delays == [pytest.approx(ttl.LONGEST_WAIT_S), pytest.approx(60)]
+
+
+async def test_a_key_renewed_while_its_removal_starts_lives_on(sqlite_store: SqliteStore) -> None:
+    clock = sqlite_store._options.clock
+    await sqlite_store.commit([Put("/a", b"1", ttl_s=60)])
+    clock.now += 61  # type: ignore[attr-defined]
+    async with held_writer(sqlite_store):
+        renewal = asyncio.ensure_future(sqlite_store.commit([Put("/a", b"2", ttl_s=60)]))
+        await turn()
+        assert await sqlite_store.expire() == 0
+    await renewal
+    assert await live(sqlite_store) == ["/a"]
+    clock.now += 61  # type: ignore[attr-defined]
+    assert await sqlite_store.expire() == 1
+
+
+async def test_a_removal_that_failed_is_tried_again(
+    harness: Harness, store: AnyStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await store.commit([Put("/a", b"1", ttl_s=60)])
+    harness.clock.now += 60
+
+    async def fail(expired: Sequence[ttl.Expired]) -> int:
+        raise Unavailable("disk full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store._expiry, "_remove", fail)
+        with pytest.raises(Unavailable):
+            await store.expire()
+    assert await store.expire() == 1
+
+
+async def test_a_failing_timer_says_so_and_waits_longer(
+    harness: Harness,
+    store: AnyStore,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(ttl, "SHORTEST_WAIT_S", 0)
+    monkeypatch.setattr(ttl, "RETRY_S", 0)
+    watch = store.watch("/")
+    remove = store._expiry._remove
+    attempts = 0
+
+    async def fail_once(expired: Sequence[ttl.Expired]) -> int:
+        nonlocal attempts
+        attempts += 1
+        if attempts == 1:
+            raise Unavailable("disk full")
+        return await remove(expired)
+
+    monkeypatch.setattr(store._expiry, "_remove", fail_once)
+    await store.commit([Put("/a", b"1", ttl_s=0.001)])
+    harness.clock.now += 1
+    assert [event.type.value for event in await take(watch, 2)] == ["put", "delete"]
+    assert attempts == 2
+    assert "expired keys could not be removed, trying again: disk full" in caplog.text

@@ -19,7 +19,7 @@ import struct
 from pathlib import Path
 
 from rdd.store import schema
-from rdd.store.types import Damaged, InUse
+from rdd.store.types import Damaged, InUse, Unavailable
 
 _MAGIC = b"SQLite format 3\0"
 _ADVICE = (
@@ -31,6 +31,15 @@ _ADVICE = (
 def damaged(path: Path, what: str) -> Damaged:
     """The error for a file that cannot be used: what, which file, what to do."""
     return Damaged(f"{path} {what}. {_ADVICE}")
+
+
+def unreadable(path: Path, error: sqlite3.Error) -> Damaged | Unavailable:
+    """The error for a read that SQLite refused: the fault of the file, or of the disk."""
+    primary = error.sqlite_errorcode & 0xFF  # the upper bits say which kind of the kind
+    # SQLITE_ERROR is a statement that does not fit: a table is missing.
+    if primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR):
+        return damaged(path, f"is damaged ({error})")
+    return Unavailable(f"{path} could not be read: {error}")
 
 
 class FileLock:
@@ -109,15 +118,12 @@ def verify(path: Path, connection: sqlite3.Connection) -> tuple[int, int, int]:
 
     Returns `compacted`, `swept` and `reserved`.
     """
-    try:
-        rows = connection.execute(schema.STATE).fetchall()
-        if len(rows) != 1:
-            raise damaged(path, "has no state")
-        compacted, swept, reserved, is_clean = rows[0]
-        if not is_clean:
-            (finding,) = connection.execute("PRAGMA quick_check(1)").fetchone()
-            if finding != "ok":
-                raise damaged(path, f"is damaged ({finding})")
-    except sqlite3.DatabaseError as error:
-        raise damaged(path, f"is damaged ({error})") from error
+    rows = connection.execute(schema.STATE).fetchall()
+    if len(rows) != 1:
+        raise damaged(path, "has no state")
+    compacted, swept, reserved, is_clean = rows[0]
+    if not is_clean:
+        (finding,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+        if finding != "ok":
+            raise damaged(path, f"is damaged ({finding})")
     return compacted, swept, reserved

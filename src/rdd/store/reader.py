@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from rdd.store import schema
-from rdd.store.integrity import damaged
+from rdd.store.integrity import unreadable
 from rdd.store.keys import ID_SHIFT, first_id_after, prefix_end, scan_range
 from rdd.store.types import Compacted, Event, EventType, Page, Record, Unavailable
 
@@ -91,10 +91,8 @@ class Reader:
                 return read(connection, prefix, revision, *args)
             finally:
                 connection.execute("COMMIT")
-        except sqlite3.OperationalError as error:
-            raise Unavailable(f"{self._path} could not be read: {error}") from error
-        except sqlite3.DatabaseError as error:
-            raise damaged(self._path, f"is damaged ({error})") from error
+        except sqlite3.Error as error:
+            raise unreadable(self._path, error) from error
 
 
 def _get(connection: sqlite3.Connection, key: str, revision: int) -> Record | None:

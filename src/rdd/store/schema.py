@@ -104,7 +104,11 @@ def connect_reader(path: Path) -> sqlite3.Connection:
         isolation_level=None,
         check_same_thread=False,
     )
-    connection.execute("PRAGMA cache_size = -1024")  # KiB; the OS caches the file as well
+    try:
+        connection.execute("PRAGMA cache_size = -1024")  # KiB; the OS caches the file as well
+    except sqlite3.Error:
+        connection.close()
+        raise
     return connection
 
 

@@ -305,6 +305,9 @@ def _open(path: Path) -> _Opened:
         except BaseException:
             connection.close()
             raise
+    except sqlite3.Error as error:
+        lock.release()
+        raise integrity.unreadable(path, error) from error
     except BaseException:
         lock.release()
         raise
@@ -314,14 +317,11 @@ def _load(path: Path, lock: integrity.FileLock, connection: sqlite3.Connection) 
     compacted, swept, reserved = integrity.verify(path, connection)
     live: dict[str, tuple[int, int]] = {}
     expiring: list[tuple[int, str, int]] = []
-    try:
-        (last_id,) = connection.execute(schema.LAST_ID).fetchone()
-        for key, identity, created, expires in connection.execute(schema.LIVE):
-            live[key] = (identity, created)
-            if expires:
-                expiring.append((expires, key, identity))
-        marks = connection.execute(schema.MARKS).fetchall()
-    except sqlite3.DatabaseError as error:
-        raise integrity.damaged(path, f"is damaged ({error})") from error
+    (last_id,) = connection.execute(schema.LAST_ID).fetchone()
+    for key, identity, created, expires in connection.execute(schema.LIVE):
+        live[key] = (identity, created)
+        if expires:
+            expiring.append((expires, key, identity))
+    marks = connection.execute(schema.MARKS).fetchall()
     revision = max(reserved, (last_id or 0) >> ID_SHIFT)
     return _Opened(lock, connection, compacted, swept, revision, marks, live, expiring)

@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ranges of keys."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rdd.store.keys import NO_END, first_id_after, prefix_end, scan_range
+
+TEXT = st.text(
+    st.one_of(st.sampled_from("a/\0\ud7ff\ue000\U0010ffff"), st.characters(codec="utf-8")),
+    max_size=5,
+)
+
+
+@pytest.mark.parametrize(
+    ("prefix", "end"),
+    [
+        pytest.param("/pods/", "/pods0", id="the next code point"),
+        pytest.param("", NO_END, id="no prefix, no end"),
+        pytest.param("a\U0010ffff", "b", id="the last code point has no next"),
+        pytest.param("\U0010ffff", NO_END, id="nothing sorts behind the last"),
+        pytest.param("\ud7ff", "\ue000", id="surrogates do not exist"),
+    ],
+)
+def test_the_end_of_a_prefix(prefix: str, end: str | bytes) -> None:
+    assert prefix_end(prefix) == end
+
+
+@given(TEXT, TEXT, TEXT)
+@settings(max_examples=200, deadline=None)
+def test_a_range_holds_exactly_the_keys_with_the_prefix_after_the_start(
+    prefix: str, after: str, key: str
+) -> None:
+    low, high = scan_range(prefix, after)
+    inside = low.encode() <= key.encode() and (
+        isinstance(high, bytes) or key.encode() < high.encode()
+    )
+    assert inside == (key.startswith(prefix) and (not after or key > after))
+
+
+def test_the_bound_of_a_revision_separates_it_from_the_next() -> None:
+    assert (7 << 12) + 4095 < first_id_after(7) == 8 << 12

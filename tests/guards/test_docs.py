@@ -66,12 +66,12 @@ def test_every_file_name_of_an_instance_is_explained() -> None:
     names = [
         value
         for key, value in vars(rdd.instance).items()
-        if re.fullmatch(r"[A-Z0-9_]+_(FILE|DIR|SOCKET|LOG)", key) or key == "DOCKER_SOCKET"
-        if isinstance(value, str)
+        if re.fullmatch(r"[A-Z0-9_]+_(FILE|DIR|SOCKET|LOG)", key)
     ]
     assert names
     for name in names:
-        assert f"`{name}" in page, f"docs/internals.md does not explain {name}"
+        explained = re.search(rf"`[^`\n]*{re.escape(name)}", page)
+        assert explained, f"docs/internals.md does not explain {name}"
 
 
 def test_every_variable_the_code_reads_is_documented() -> None:

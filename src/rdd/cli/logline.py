@@ -11,7 +11,7 @@ import time
 from collections.abc import Mapping
 from typing import Literal, TextIO
 
-from rdd.cli.errors import CommandError
+from rdd.cli.errors import FAILED, REJECTED, TIMED_OUT, VERSION_MISMATCH, CommandError
 from rdd.cli.gotext import quote
 
 Level = Literal["fatal", "error", "warning", "info", "debug", "trace"]
@@ -102,8 +102,9 @@ class Log:
         Codes with a meaning of their own are level `error` and carry the code;
         all others are level `fatal`.
         """
-        fields = {} if exit_code == 1 else {"exit-code": exit_code}
-        self._emit("error" if exit_code in (3, 4, 5) else "fatal", message, fields)
+        fields = {} if exit_code == FAILED else {"exit-code": exit_code}
+        expected = exit_code in (REJECTED, TIMED_OUT, VERSION_MISMATCH)
+        self._emit("error" if expected else "fatal", message, fields)
 
     def write(self, level: Level, message: str) -> None:
         """Write one message unless it is below the level of this log."""

@@ -12,7 +12,7 @@ check() {
 check "ruff check" .venv/bin/ruff check --quiet .
 check "ruff format" .venv/bin/ruff format --quiet --check .
 check "mypy" .venv/bin/mypy --no-error-summary
-check "import layers" .venv/bin/lint-imports --no-cache
+check "import layers" .venv/bin/lint-imports --no-cache --no-logo
 check "dependencies" .venv/bin/deptry --no-ansi src
 check "spelling" .venv/bin/codespell
 exit $failed

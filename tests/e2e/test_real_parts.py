@@ -59,23 +59,23 @@ words=("$@"); CURRENT=$#; _rdd
 """
 _FISH = """
 source {script}
-complete -C "$argv" | string replace -r '\\t.*' ''
+complete -C "$argv" | string replace -r '\\t.*' ''; true
 """
+_DRIVERS = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
 
 
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        (["svc", "pa"], ["paths"]),
-        (["svc", "paths", "d"], ["dir", "docker_socket"]),
-        (["svc", "paths", "-o", ""], ["json", "shell", "table"]),
-        (["--instance", "x", "ver"], ["version"]),
+        pytest.param(["svc", "pa"], ["paths"], id="command"),
+        pytest.param(["svc", "paths", "d"], ["dir", "docker_socket"], id="argument"),
+        pytest.param(["svc", "paths", "-o", ""], ["json", "shell", "table"], id="value"),
+        pytest.param(["--instance", "x", "ver"], ["version"], id="behind the instance"),
     ],
 )
-@pytest.mark.parametrize(("shell", "driver"), [("bash", _BASH), ("zsh", _ZSH), ("fish", _FISH)])
+@pytest.mark.parametrize("shell", sorted(_DRIVERS))
 def test_shell_completes_rdd(
     shell: str,
-    driver: str,
     words: list[str],
     expected: list[str],
     rdd_script: Path,
@@ -87,7 +87,7 @@ def test_shell_completes_rdd(
     env = {**clean_environment, "PATH": f"{rdd_script.parent}:{os.environ['PATH']}"}
     script = tmp_path / f"rdd.{shell}"
     script.write_text(output(rdd_script, "completion", shell, env=env))
-    code = driver.format(script=shlex.quote(str(script)))
+    code = _DRIVERS[shell].format(script=shlex.quote(str(script)))
     line = ["rdd " + " ".join(words)] if shell == "fish" else ["rdd", *words]
     name = [] if shell == "fish" else [shell]  # $0 of the others
     flags = {"bash": ["--norc"], "zsh": ["-f"], "fish": ["--no-config"]}[shell]

@@ -14,6 +14,7 @@ from typing import Any
 from rdd.api import gotext
 from rdd.api.errors import Forbidden, InternalError, NotFound
 from rdd.api.fielderrors import aggregate
+from rdd.api.selectors import from_label_selector_object
 from rdd.apiserver.authorizer import Attributes
 from rdd.apiserver.policy_rules import (
     ALL,
@@ -160,30 +161,10 @@ def aggregated_rules(role: Object, cluster_roles: Iterable[Object]) -> list[Poli
         key=lambda r: str(r["metadata"]["name"]),
     )
     rules: list[PolicyRule] = []
-    for selector in selectors:
+    for selector in map(from_label_selector_object, selectors):
         for other in others:
-            if _selects(selector, other["metadata"].get("labels") or {}):
+            if selector.matches(other["metadata"].get("labels") or {}):
                 for rule in other.get("rules") or ():
                     if rule not in rules:
                         rules.append(rule)
     return rules
-
-
-def _selects(selector: dict[str, Any], labels: dict[str, str]) -> bool:
-    if any(labels.get(k) != v for k, v in (selector.get("matchLabels") or {}).items()):
-        return False
-    return all(_meets(e, labels) for e in selector.get("matchExpressions") or ())
-
-
-def _meets(expression: dict[str, Any], labels: dict[str, str]) -> bool:
-    value, values = labels.get(expression["key"]), expression.get("values") or ()
-    match expression["operator"]:
-        case "In":
-            return value in values
-        case "NotIn":
-            return value not in values
-        case "Exists":
-            return value is not None
-        case "DoesNotExist":
-            return value is None
-    return False

@@ -1,0 +1,397 @@
+# SPDX-License-Identifier: Apache-2.0
+"""metadata.managedFields: who owns which field.
+
+Every write records the fields it set under the name of its manager. An update
+(create, PUT, every patch but apply) takes what it adds or changes and removes
+from all others what it changes or removes; `apply` is in apply.py. The rules
+are those of Kubernetes' fieldmanager:
+
+- identity and bookkeeping members of metadata are never owned;
+- an entry is one manager, operation, subresource and (of updates) API version;
+  its time changes only when the manager changes the object;
+- more than ten updaters are merged into `ancient-changes`, oldest first;
+- clients may send a list of their own; none sent keeps the stored one, `[]` or
+  `[{}]` gives up tracking, nonsense is ignored.
+
+The update runs in every write, so it walks old and new object once, skipping
+equal parts, and keeps entries it does not change as they are. A write that
+changes nothing leaves the very list of the stored object.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from rdd.api import errors, fielderrors, fieldset, goformat, typedvalues
+from rdd.api.fielderrors import FieldError
+from rdd.api.fieldset import FieldSet
+from rdd.api.shapes import ItemError, SchemaNode, Shape, shape_of
+
+MAX_UPDATE_MANAGERS = 10
+MAX_MANAGER_BYTES = 128
+BEFORE_FIRST_APPLY = "before-first-apply"
+"""Owns what an object had when nothing tracked it before its first apply."""
+ANCIENT_CHANGES = "ancient-changes"
+
+Entry = dict[str, Any]
+Object = dict[str, Any]
+
+UNOWNED = frozenset(
+    (
+        "name", "namespace", "creationTimestamp", "selfLink", "uid", "clusterName", "generation",
+        "managedFields", "resourceVersion",
+    )
+)  # fmt: skip
+_ROOT_UNOWNED = frozenset(("apiVersion", "kind", "metadata"))
+
+
+def update(
+    *,
+    live: Object | None,
+    new: Object,
+    node: SchemaNode,
+    manager: str,
+    api_version: str,
+    subresource: str = "",
+    now: str,
+    reset: frozenset[str] = frozenset(),
+    empty: Object | None = None,
+    nodes: Mapping[str, SchemaNode] | None = None,
+) -> None:
+    """Set new["metadata"]["managedFields"] for a write that is not an apply.
+
+    `live` is the stored object (None: create), `now` an RFC 3339 time in
+    seconds. `reset` names what this endpoint does not write, top-level members
+    and `metadata.<member>`; it is left out of account. `empty` is what a new
+    object has by itself (see `empty_object`), for built-in kinds. `nodes` are
+    the schemas of all versions of the kind; entries of others are dropped.
+
+    `new` may share parts with `live`; `live` is not modified. Raises BadRequest
+    only for an object nested too deeply.
+    """
+    old_entries: list[Entry] = (
+        (live.get("metadata") or {}).get("managedFields") or [] if live else []
+    )
+    entries = _base(old_entries, new, live is None, bool(subresource))
+    if not entries and live is not None:
+        _set(new, live, [])
+        return
+    try:
+        entries = _updated(
+            entries, live if live is not None else empty or {}, new, shape_of(node),
+            new_entry(manager, "Update", api_version, now, subresource), reset, nodes,
+        )  # fmt: skip
+    except ItemError:
+        # Not of the kind's shape: validation refuses it, or a schema change left it behind.
+        entries = old_entries
+    except RecursionError as e:
+        raise errors.BadRequest(goformat.TOO_DEEP) from e
+    _set(new, live, entries)
+
+
+def entries_of(obj: Object) -> list[Entry]:
+    """The managedFields of an object."""
+    return (obj.get("metadata") or {}).get("managedFields") or []
+
+
+def _base(old: list[Entry], new: Object, creates: bool, is_subresource: bool) -> list[Entry]:
+    """The entries a write starts from: those the client sent if they are any good."""
+    sent = (new.get("metadata") or {}).get("managedFields")
+    if sent is None or sent is old or is_subresource or (sent == old and not creates):
+        return [] if sent == [] and not is_subresource else old
+    if sent == [] or (len(sent) == 1 and _is_blank(sent[0])):
+        return []
+    return decode(sent) or old
+
+
+def _is_blank(entry: Any) -> bool:
+    return isinstance(entry, dict) and not any(entry.values())
+
+
+def _set(new: Object, live: Object | None, entries: list[Entry]) -> None:
+    meta = new.get("metadata")
+    if meta is None or (live is not None and meta is live.get("metadata")):
+        meta = new["metadata"] = dict(meta or {})
+    if entries:
+        meta["managedFields"] = entries
+    else:
+        meta.pop("managedFields", None)
+
+
+def _updated(
+    entries: list[Entry],
+    old: Object,
+    new: Object,
+    shape: Shape,
+    mine: Entry,
+    reset: frozenset[str],
+    nodes: Mapping[str, SchemaNode] | None,
+) -> list[Entry]:
+    changed, removed = compare_objects(shape, old, new, reset)
+    if changed is None and removed is None:
+        return entries
+    me = identity(mine)
+    out: list[Entry] = []
+    previous: FieldSet = {}
+    for entry in disowned(entries, old, new, shape, mine["apiVersion"], reset, nodes,
+                          (changed, removed)):  # fmt: skip
+        if changed is not None and identity(entry) == me:
+            previous = entry["fieldsV1"]
+        else:
+            out.append(entry)
+    if changed is not None:
+        mine["fieldsV1"] = fieldset.union(previous, changed)
+        out.append(mine)
+        if len(out) > MAX_UPDATE_MANAGERS:
+            out = _capped(out)
+    return sort(out)
+
+
+def compare_objects(
+    shape: Shape, old: Object, new: Object, reset: frozenset[str] = frozenset()
+) -> typedvalues.Comparison:
+    """What a write changes and removes, without what nobody owns and what the endpoint resets."""
+    ignore = _ROOT_UNOWNED | reset if reset else _ROOT_UNOWNED
+    changed, removed = typedvalues.compare_objects(shape, old, new, ignore)
+    before, after = old.get("metadata") or {}, new.get("metadata") or {}
+    if before is not after and "metadata" not in reset:
+        unowned = UNOWNED
+        if reset:
+            unowned |= {name[9:] for name in reset if name.startswith("metadata.")}
+        meta = shape.member("metadata")
+        if meta is not None:
+            come, gone = typedvalues.compare_objects(meta, before, after, unowned)
+            if come is not None:
+                changed = changed or {}
+                changed["f:metadata"] = come
+            if gone is not None:
+                removed = removed or {}
+                removed["f:metadata"] = gone
+    return changed, removed
+
+
+def disowned(
+    entries: list[Entry],
+    old: Object,
+    new: Object,
+    shape: Shape,
+    api_version: str,
+    reset: frozenset[str],
+    nodes: Mapping[str, SchemaNode] | None,
+    comparison: typedvalues.Comparison,
+) -> list[Entry]:
+    """The entries without what a write changes and removes; those left with nothing are gone.
+
+    Entries are compared in their own API version where its schema differs.
+    """
+    comparisons = {api_version: (shape, comparison)}
+    out: list[Entry] = []
+    for entry in entries:
+        version = entry["apiVersion"]
+        known = comparisons.get(version)
+        if known is None:
+            node = nodes.get(version) if nodes is not None else None
+            if nodes is not None and node is None:
+                continue
+            other = shape_of(node) if node is not None else shape
+            known = (
+                other,
+                comparison if other is shape else compare_objects(other, old, new, reset),
+            )
+            comparisons[version] = known
+        entry_shape, (changed, removed) = known
+        before = entry.get("fieldsV1") or {}
+        fields = fieldset.reconcile(before, entry_shape)
+        if changed is not None:
+            fields = fieldset.difference(fields, changed)
+        if removed is not None:
+            fields = fieldset.difference(fields, removed)
+        if fields:
+            out.append(entry if fields is before else {**entry, "fieldsV1": fields})
+    return out
+
+
+def _capped(entries: list[Entry]) -> list[Entry]:
+    """The entries with the oldest updaters of each version merged until few enough are left."""
+    updaters = sort([e for e in entries if e["operation"] == "Update"], by_operation=False)
+    excess = len(updaters) - MAX_UPDATE_MANAGERS
+    kept = {identity(e): e for e in entries}
+    first: dict[str, Entry] = {}
+    for entry in updaters:
+        if excess <= 0:
+            break
+        version = entry["apiVersion"]
+        if version not in first:
+            first[version] = entry
+            continue
+        bucket = new_entry(ANCIENT_CHANGES, "Update", version, entry.get("time"), "")
+        key = identity(bucket)
+        oldest = kept.get(key) or kept.pop(identity(first[version]))
+        bucket["fieldsV1"] = fieldset.union(entry["fieldsV1"], oldest["fieldsV1"])
+        kept.pop(identity(entry), None)
+        kept[key] = bucket
+        excess -= 1
+    return list(kept.values())
+
+
+def new_entry(
+    manager: str, operation: str, api_version: str, time: str | None, subresource: str
+) -> Entry:
+    """An entry without fields yet, its members in the order of the API."""
+    entry: Entry = {
+        "manager": manager or "unknown",
+        "operation": operation,
+        "apiVersion": api_version,
+    }
+    if time is not None:
+        entry["time"] = time
+    entry["fieldsType"] = "FieldsV1"
+    entry["fieldsV1"] = {}
+    if subresource:
+        entry["subresource"] = subresource
+    return entry
+
+
+def identity(entry: Entry) -> tuple[str, str, str, str]:
+    """What makes two entries the same manager; of appliers the version does not count."""
+    operation = entry["operation"]
+    version = "" if operation == "Apply" else entry["apiVersion"]
+    return entry.get("manager", ""), operation, version, entry.get("subresource", "")
+
+
+def sort(entries: list[Entry], *, by_operation: bool = True) -> list[Entry]:
+    """Entries in the order of the API: appliers first, then by time and name."""
+    if len(entries) > 1:
+        entries.sort(
+            key=lambda e: (
+                e["operation"] if by_operation else "",
+                e.get("time") or "",
+                e.get("manager", ""),
+                e["apiVersion"],
+                e.get("subresource", ""),
+            )
+        )
+    return entries
+
+
+def decode(sent: Any) -> list[Entry] | None:
+    """Entries from a client in canonical form and order; None if one of them is malformed."""
+    if not isinstance(sent, list):
+        return None
+    out: dict[tuple[str, str, str, str], Entry] = {}
+    for raw in sent:
+        if problem(raw) is not None:
+            return None
+        time = raw.get("time")
+        entry = new_entry(
+            raw.get("manager") or "", raw["operation"], raw["apiVersion"],
+            None if time is None else _time(time), raw.get("subresource") or "",
+        )  # fmt: skip
+        entry["manager"] = raw.get("manager") or ""
+        entry["fieldsV1"] = fieldset.decode(raw.get("fieldsV1"))
+        out[identity(entry)] = entry
+    return sort([e for e in out.values() if e["fieldsV1"]])
+
+
+def problem(entry: Any, position: int = 0) -> str | None:
+    """Why an entry is malformed, in Kubernetes' words; None if it is fine."""
+    if not isinstance(entry, dict):
+        return "entry must be an object"
+    if entry.get("operation") not in ("Apply", "Update"):
+        return "operation must be `Apply` or `Update`"
+    if not isinstance(entry.get("apiVersion"), str) or not entry["apiVersion"]:
+        return "apiVersion must not be empty"
+    fields_type = entry.get("fieldsType") or ""
+    if fields_type != "FieldsV1":
+        where = f"in managed fields entry {position}"
+        return (
+            f'invalid fieldsType "{fields_type}" {where}'
+            if fields_type
+            else f"missing fieldsType {where}"
+        )
+    for name in ("manager", "subresource"):
+        if not isinstance(entry.get(name) or "", str):
+            return f"{name} must be a string"
+    try:
+        if entry.get("time") is not None:
+            _time(entry["time"])
+        fieldset.decode(entry.get("fieldsV1"))
+    except (fieldset.BadFields, ValueError, TypeError) as e:
+        return f"error decoding set: {e}"
+    return None
+
+
+def _time(text: str) -> str:
+    """A time as metav1.Time prints it: in UTC, whole seconds."""
+    if len(text) == 20 and text.endswith("Z"):
+        datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ")
+        return text
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None:
+        raise ValueError(f"time without zone: {text}")
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def restore_times(live: Object, new: Object) -> None:
+    """Take the times of `live` if the objects differ in nothing but the times of managedFields.
+
+    For the end of a write, when everything that could change the object has
+    run: a write whose changes were all undone again must be no write.
+    """
+    before, after = entries_of(live), entries_of(new)
+    if before is after or len(before) != len(after) or not after:
+        return
+    for a, b in zip(before, after, strict=True):
+        if a is not b and {**a, "time": None} != {**b, "time": None}:
+            return
+    if {**live, "metadata": {**live["metadata"], "managedFields": after}} == new:
+        new["metadata"]["managedFields"] = before
+
+
+def empty_object(node: SchemaNode) -> Object:
+    """What a new object of a built-in kind has before anything is set.
+
+    In the reference these are Go structs: members that are structs themselves
+    (in OpenAPI: with the default {}) and required scalars always exist, so a
+    creator does not own `spec`, only what is in it.
+    """
+    out: Object = {}
+    for name, sub in node.properties.items():
+        default = sub.source.get("default")
+        if default == {} and sub.type == "object":
+            out[name] = empty_object(sub)
+        elif name in (node.source.get("required") or ()):
+            out[name] = default
+    return out
+
+
+def manager_from(query_value: str, user_agent: str) -> str:
+    """The manager of a request: its fieldManager parameter, else the user agent up to the slash."""
+    if query_value:
+        return query_value
+    name = ""
+    size = 0
+    for char in user_agent.partition("/")[0]:
+        size += len(char.encode(errors="surrogatepass"))
+        if size > MAX_MANAGER_BYTES:
+            break
+        if char.isprintable():
+            name += char
+        else:
+            size -= len(char.encode(errors="surrogatepass"))
+    return name
+
+
+def manager_errors(query_value: str) -> list[FieldError]:
+    """What is wrong with a fieldManager parameter."""
+    found: list[FieldError] = []
+    if len(query_value.encode(errors="surrogatepass")) > MAX_MANAGER_BYTES:
+        found.append(fielderrors.too_long("fieldManager", MAX_MANAGER_BYTES))
+    if not query_value.isprintable():
+        position = 0
+        for char in query_value:
+            if not char.isprintable():
+                detail = f"invalid character U+{ord(char):04X} (at position {position})"
+                found.append(fielderrors.invalid("fieldManager", query_value, detail))
+            position += len(char.encode(errors="surrogatepass"))
+    return found

@@ -10,7 +10,8 @@ Kubernetes, which accepts such definitions.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from rdd.schema.jsonpath import JsonPath, JsonPathError, go_text
+from rdd.api import goformat
+from rdd.schema.jsonpath import JsonPath, JsonPathError
 
 Age = Callable[[str], str | None]
 """Turns a timestamp into an age (5m); None if it is not a timestamp."""
@@ -29,7 +30,7 @@ _CREATED = (
     "system. Read-only. Null for lists. More info: "
     "https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata"
 )
-_DEFAULT = (
+_DEFAULT: tuple[Mapping[str, Any], ...] = (
     {
         "name": "Age",
         "type": "date",
@@ -84,7 +85,7 @@ def cell(kind: str, value: Any, *, age: Age) -> Any:
         return None
     cls = type(value)
     if kind == "string":
-        return go_text(value)
+        return goformat.plain(value)
     if kind == "integer":
         return int(value) if cls is int or cls is float else None
     if kind == "number":

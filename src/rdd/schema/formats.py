@@ -31,9 +31,7 @@ _CARD = re.compile(
 _SSN = re.compile(r"[0-9]{3}[- ]?[0-9]{2}[- ]?[0-9]{4}")
 _HEX_COLOUR = re.compile(r"#?([0-9a-fA-F]{3}|[0-9a-fA-F]{6})")
 _BYTE = r"(0|[1-9]\d?|1\d\d?|2[0-4]\d|25[0-5])"
-_RGB_COLOUR = re.compile(
-    rf"rgb\(\s*{_BYTE}\s*,\s*{_BYTE}\s*,\s*{_BYTE}\s*\)", re.ASCII
-)
+_RGB_COLOUR = re.compile(rf"rgb\(\s*{_BYTE}\s*,\s*{_BYTE}\s*,\s*{_BYTE}\s*\)", re.ASCII)
 _TIME = re.compile(r"([0-9]{2}):([0-9]{2}):([0-9]{2})(?:.[0-9]+)?(?:z|[+-][0-9]{2}:[0-9]{2})")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _GO_DURATION = re.compile(r"[-+]?(?:0|(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:ns|us|µs|μs|ms|s|m|h))+)")
@@ -127,7 +125,11 @@ def is_cidr(text: str) -> bool:
 
 def is_mac(text: str) -> bool:
     """A 48-bit, 64-bit or 20-octet hardware address (Go's net.ParseMAC)."""
-    for separator, digits, counts in ((":", 2, (6, 8, 20)), ("-", 2, (6, 8, 20)), (".", 4, (3, 4, 10))):
+    for separator, digits, counts in (
+        (":", 2, (6, 8, 20)),
+        ("-", 2, (6, 8, 20)),
+        (".", 4, (3, 4, 10)),
+    ):
         groups = text.split(separator)
         if len(groups) in counts:
             return all(
@@ -185,7 +187,9 @@ def is_datetime(text: str) -> bool:
     if len(parts) < 2 or not is_date(parts[0]):
         return False
     match = _TIME.fullmatch(parts[1])
-    return bool(match) and match[1] <= "23" and match[2] <= "59" and match[3] <= "59"
+    if match is None:
+        return False
+    return match[1] <= "23" and match[2] <= "59" and match[3] <= "59"
 
 
 _UNITS = (("ns", "nano"), ("us", "µs", "micro"), ("ms", "milli"), ("s", "sec"), ("m", "min"),
@@ -234,7 +238,9 @@ _CHECKS: dict[str, Callable[[str], bool]] = {
     "k8slongname": lambda t: len(t) <= 253 and bool(_LONG_NAME.fullmatch(t)),
 }  # fmt: skip
 
-_NUMERIC = frozenset(("int32", "int64", "uint32", "uint64", "float", "float32", "double", "float64"))
+_NUMERIC = frozenset(
+    ("int32", "int64", "uint32", "uint64", "float", "float32", "double", "float64")
+)
 
 
 def string_check(name: str) -> Callable[[str], bool] | None:

@@ -19,7 +19,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from rdd.api import gotext
+from rdd.api import goformat
 
 Step = Callable[[list[Any]], list[Any]]
 
@@ -121,9 +121,7 @@ class _Parser:
                 steps.append(self._identifier())
             else:
                 char = rest[0]
-                raise JsonPathError(
-                    f"unrecognized character in action: U+{ord(char):04X} '{char}'"
-                )
+                raise JsonPathError(f"unrecognized character in action: U+{ord(char):04X} '{char}'")
             recursive_last = False
 
     def _member(self) -> Step:
@@ -223,9 +221,7 @@ class _Parser:
         if match is None:
             return _exists(_Parser(f"{{{inner}}}").action())
         left, operator, right = match.groups()
-        return _compare(
-            _Parser(f"{{{left}}}").action(), operator, _Parser(f"{{{right}}}").action()
-        )
+        return _compare(_Parser(f"{{{left}}}").action(), operator, _Parser(f"{{{right}}}").action())
 
 
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "f": "\f", "v": "\v"}
@@ -285,7 +281,7 @@ def _slice(
             if value is None:
                 continue
             if type(value) is not list:
-                raise JsonPathError(f"{_go_type(value)} is not array or slice")
+                raise JsonPathError(f"{goformat.type_name(value)} is not array or slice")
             size = len(value)
             low = start or 0
             low = low + size if low < 0 else low
@@ -320,7 +316,9 @@ def _filtered(values: list[Any], keep: Callable[[Any], bool]) -> list[Any]:
     found: list[Any] = []
     for value in values:
         if type(value) is not list:
-            raise JsonPathError(f"{go_text(value)} is not array or slice and cannot be filtered")
+            raise JsonPathError(
+                f"{goformat.plain(value)} is not array or slice and cannot be filtered"
+            )
         found.extend(item for item in value if keep(item))
     return found
 
@@ -367,21 +365,3 @@ def _holds(left: Any, operator: str, right: Any) -> bool:
     if operator in ("<", "<="):
         return bool(left < right or (operator == "<=" and left == right))
     return bool(left > right or (operator == ">=" and left == right))
-
-
-def _go_type(value: Any) -> str:
-    names = {dict: "map[string]interface {}", str: "string", bool: "bool", int: "int64"}
-    return names.get(type(value), "float64")
-
-
-def go_text(value: Any) -> str:
-    """A value as Go's fmt prints it: `map[a:1 b:[x y]]`."""
-    if value is None:
-        return "<nil>"
-    if type(value) is str:
-        return value
-    if type(value) is dict:
-        return f"map[{' '.join(f'{k}:{go_text(value[k])}' for k in sorted(value))}]"
-    if type(value) is list:
-        return f"[{' '.join(map(go_text, value))}]"
-    return gotext.value(value)

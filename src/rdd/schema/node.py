@@ -49,7 +49,7 @@ class Node:
         self.properties: dict[str, Node] = {}
         self.additional: Node | None = None
         self.additional_bool: bool = isinstance(source.get("additionalProperties"), bool)
-        """additionalProperties is true or false: members are kept, but their insides have no schema."""
+        """additionalProperties is true or false: others are kept, but have no schema."""
         self.items: Node | None = None
         self.required: tuple[str, ...] = tuple(source.get("required") or ())
         self.nullable: bool = bool(source.get("nullable"))

@@ -7,13 +7,13 @@ clean object costs no string at all.
 
 apiVersion, kind and metadata belong to Kubernetes, not to the schema: at the
 root they are left alone (`rdd.api.metadata` decodes the root's metadata), in
-an embedded resource the metadata is pruned to what ObjectMeta has.
+an embedded resource the metadata is brought into the form of an ObjectMeta.
 """
 
 from typing import Any
 
+from rdd.api.objectmeta import MetadataError, decode_object_meta
 from rdd.schema.node import Node
-from rdd.schema.objectmeta import OBJECT_META
 
 _Where = tuple[Any, str | int] | None
 _META = frozenset(("apiVersion", "kind", "metadata"))
@@ -106,7 +106,7 @@ def _object(
     for key, value in obj.items():
         if is_resource and key in _META:
             if key == "metadata" and not is_root and type(value) is dict:
-                _object(OBJECT_META, value, (where, key), dropped, is_resource=False, is_root=False)
+                obj[key] = _pruned_metadata(value, (where, key), dropped)
             continue
         child = properties.get(key)
         if child is None:
@@ -124,15 +124,22 @@ def _object(
             child = additional
         cls = type(value)
         if cls is dict:
-            _object(
-                child, value, (where, key), dropped, is_resource=child.embedded, is_root=False
-            )
+            _object(child, value, (where, key), dropped, is_resource=child.embedded, is_root=False)
         elif cls is list:
             _list(child, value, (where, key), dropped)
     if surplus is not None:
         for key in surplus:
             del obj[key]
             dropped.append((where, key))
+
+
+def _pruned_metadata(meta: dict[str, Any], where: _Where, dropped: list[_Where]) -> dict[str, Any]:
+    try:
+        decoded, unknown = decode_object_meta(meta, path=_text(where))
+    except MetadataError:
+        return meta  # validation will say what is wrong with it
+    dropped.extend((None, path) for path in unknown)
+    return decoded
 
 
 def _list(node: Node | None, items: list[Any], where: _Where, dropped: list[_Where]) -> None:

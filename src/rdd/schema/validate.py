@@ -18,10 +18,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rdd.api.fielderrors import FieldError
+from rdd.schema.embedded import embedded_errors, has_embedded
 from rdd.schema.formats import is_effective, string_check
 from rdd.schema.listtypes import has_list_types, list_type_errors
 from rdd.schema.node import Node
-from rdd.schema.objectmeta import embedded_errors, has_embedded
 from rdd.schema.regexps import PatternError, compile_pattern
 from rdd.schema.valuecheck import NO_OLD, Schema, types_of, value_errors
 
@@ -273,9 +273,7 @@ def _junctors(schema: Schema) -> list[Predicate]:
             checks.append(_unless_null(lambda value: any(o(value) for o in alternatives)))
     if one_of := schema.get("oneOf"):
         exactly = [compile_predicate(s) for s in one_of]
-        checks.append(
-            _unless_null(lambda value: sum(o is None or o(value) for o in exactly) == 1)
-        )
+        checks.append(_unless_null(lambda value: sum(o is None or o(value) for o in exactly) == 1))
     negated = schema.get("not")
     if negated is not None:
         refused = compile_predicate(negated)

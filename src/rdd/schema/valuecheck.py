@@ -325,7 +325,7 @@ def _number(
         distance = (value - bound) * sign
         if distance < 0 or (exclusive and distance == 0):
             than = "than" if exclusive else "than or equal to"
-            text = f"should be {words} {than} {gotext.number(bound)}"
+            text = f"should be {words} {than} {gotext.plain(bound)}"
             result.merge(Result([place.invalid(value, text)]))
     return result
 
@@ -344,7 +344,7 @@ def _fits_format(number: float, kind: str, name: str) -> bool:
 def _not_multiple(value: float, factor: float, place: _Place, *, native: bool) -> FieldError | None:
     if factor < 0:
         words = f"factor MultipleOf declared for {place.name} must be positive: "
-        return FieldError("Invalid", place.field, factor, words + gotext.number(factor))
+        return FieldError("Invalid", place.field, factor, words + gotext.plain(factor))
     if factor == 0:
         return None
     if native and type(value) is int and int(factor):
@@ -354,7 +354,7 @@ def _not_multiple(value: float, factor: float, place: _Place, *, native: bool) -
         fits = _is_integral(1 / factor * value if factor < 1 else value / factor)
     if fits:
         return None
-    return place.invalid(value, f"should be a multiple of {gotext.number(factor)}")
+    return place.invalid(value, f"should be a multiple of {gotext.plain(factor)}")
 
 
 def _array(schema: Schema, value: list[Any], place: _Place, old: Any) -> Result:

@@ -1,0 +1,716 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A checked tree to Python closures.
+
+Each expression becomes a function of a frame: a list whose first item is what is
+left of the cost limit and whose other items are variables. Types are known by
+now, so operations on them become the matching Python operation; only what is
+`dyn` looks at its values when it runs.
+
+Costs of fixed size are summed up at compile time and taken once per block: at
+the start, per iteration of a loop, and per operand that may not be evaluated at
+all. Costs that depend on values are taken by the call itself, before it works.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from rdd.cel import types as t
+from rdd.cel.ast import (
+    Call,
+    Comprehension,
+    Ident,
+    ListLiteral,
+    Literal,
+    MapLiteral,
+    Node,
+    Select,
+)
+from rdd.cel.checker import constant_type, is_variable
+from rdd.cel.cost import LIST_COST, MAP_COST
+from rdd.cel.errors import CostExceeded, EvaluationError
+from rdd.cel.functions import TRAVERSAL, Overload
+from rdd.cel.library.operators import (
+    OVERLOAD_ERROR,
+    comparison_cost,
+    divide_double,
+    divide_int,
+    index,
+    modulo_int,
+    shown_key,
+)
+from rdd.cel.library.optionals import optional_select
+from rdd.cel.readers import Reader, reader
+from rdd.cel.values import (
+    MAX_INT,
+    MIN_INT,
+    NONE,
+    Optional,
+    equal,
+    matcher,
+    no_such_overload,
+)
+
+Frame = list[Any]
+Run = Callable[[Frame], Any]
+
+
+def spend(frame: Frame, cost: int) -> None:
+    """Take a cost from what is left. Raises CostExceeded when that is too little."""
+    frame[0] -= cost
+    if frame[0] < 0:
+        raise CostExceeded(is_total=False)
+
+
+class Compiler:
+    """Compiles one tree; `inputs` then says which variable belongs into which slot."""
+
+    def __init__(self) -> None:
+        self.frame_size = 1
+        self.inputs: dict[str, int] = {}
+        self._scopes: list[tuple[str, int]] = []  # local variables, innermost last
+        self._fixed: dict[int, int] = {}
+        self._shared: dict[int, Run] = {}
+
+    def compile(self, tree: Node) -> Run:
+        """The function of a whole expression."""
+        return self.block(tree)
+
+    def block(self, node: Node) -> Run:
+        """The function of an expression that is evaluated as a unit, with its fixed cost."""
+        run, cost = self.run(node), self.fixed_cost(node)
+        if cost == 0:
+            return run
+
+        def charged(frame: Frame) -> Any:
+            frame[0] -= cost
+            if frame[0] < 0:
+                raise CostExceeded(is_total=False)
+            return run(frame)
+
+        return charged
+
+    def run(self, node: Node) -> Run:
+        """The function of an expression, without its fixed cost."""
+        known = self._shared.get(id(node))
+        if known is None:
+            known = self._shared[id(node)] = self._run(node)
+        return known
+
+    def _run(self, node: Node) -> Run:
+        if isinstance(node, Literal):
+            return _constant(node.value)
+        if isinstance(node, Ident | Select):
+            return self._converted(self._raw(node), node.type)
+        if isinstance(node, Call):
+            return self._call(node)
+        if isinstance(node, ListLiteral):
+            return self._list(node)
+        if isinstance(node, MapLiteral):
+            return self._map(node)
+        assert isinstance(node, Comprehension)
+        from rdd.cel.loops import comprehension
+
+        return comprehension(self, node)
+
+    # -- variables and fields
+
+    def bind(self, name: str) -> int:
+        """Open a local variable; returns its slot."""
+        slot = self.frame_size
+        self.frame_size += 1
+        self._scopes.append((name, slot))
+        return slot
+
+    def unbind(self) -> None:
+        """Close the innermost local variable."""
+        self._scopes.pop()
+
+    def _slot(self, name: str) -> int:
+        for local, slot in reversed(self._scopes):
+            if local == name:
+                return slot
+        if name not in self.inputs:
+            self.inputs[name] = self.frame_size
+            self.frame_size += 1
+        return self.inputs[name]
+
+    @staticmethod
+    def _converted(run: Run, declared: t.Type) -> Run:
+        convert = reader(declared)
+        if convert is None:
+            return run
+        return lambda frame: convert(run(frame))
+
+    def _raw(self, node: Node) -> Run:
+        """The function of an operand that is only looked into, so that it stays unconverted."""
+        if isinstance(node, Ident):
+            if node.constant is not None:
+                return _constant(node.constant)
+            return _variable(self._slot(node.name))
+        if isinstance(node, Select):
+            return self._select(node)
+        if isinstance(node, Call) and node.function == "_[_]":
+            return self._index(node)
+        return self.run(node)
+
+    def _select(self, node: Select) -> Run:
+        if is_variable(node):
+            return _variable(self._slot(node.key))
+        constant = constant_type(node)
+        if constant is not None:
+            return _constant(constant)
+        operand_type = node.operand.type
+        if t.is_optional(operand_type):
+            return self._select_optional(node)
+        if node.test_only:
+            return _presence(self._raw(node.operand), node.key)
+        steps: list[tuple[str, str]] = []
+        inner: Node = node
+        while isinstance(inner, Select) and _is_plain(inner):
+            steps.append((inner.key, inner.field_name))
+            inner = inner.operand
+        steps.reverse()
+        if isinstance(inner, Ident) and inner.constant is None:
+            return _variable_chain(self._slot(inner.name), steps)
+        return _chain(self._raw(inner), steps)
+
+    def _select_optional(self, node: Select) -> Run:
+        operand, key = self.run(node.operand), node.key
+        if node.test_only:
+            return lambda frame: optional_select(operand(frame), key) is not NONE
+        return _optional_field(operand, key, reader(_inner(node.type)))
+
+    # -- literals
+
+    def _list(self, node: ListLiteral) -> Run:
+        items = [self.run(element) for element in node.elements]
+        if not node.optional:
+            if all(isinstance(element, Literal) for element in node.elements):
+                return _constant([item([0]) for item in items])
+            return lambda frame: [item(frame) for item in items]
+        optional = node.optional
+
+        def build(frame: Frame) -> list[Any]:
+            result = []
+            for i, item in enumerate(items):
+                value = item(frame)
+                if i not in optional:
+                    result.append(value)
+                elif value is not NONE:
+                    result.append(_some(value))
+            return result
+
+        return build
+
+    def _map(self, node: MapLiteral) -> Run:
+        entries = [(self.run(e.key), self.run(e.value), e.optional) for e in node.entries]
+
+        def build(frame: Frame) -> dict[Any, Any]:
+            result: dict[Any, Any] = {}
+            for key_run, value_run, is_optional in entries:
+                key, value = key_run(frame), value_run(frame)
+                if is_optional:
+                    if value is NONE:
+                        continue
+                    value = _some(value)
+                if type(key) is float or isinstance(key, list | dict) or key is None:
+                    raise EvaluationError("unsupported key type")
+                if key in result:
+                    raise EvaluationError(f"Failed with repeated key {shown_key(key)}")
+                result[key] = value
+            return result
+
+        return build
+
+    # -- calls
+
+    def _call(self, node: Call) -> Run:
+        if node.opt_map is not None:
+            return self._opt_map(node)
+        special = _SPECIAL_CALLS.get(node.function)
+        if special is not None:
+            return special(self, node)
+        operands = node.operands
+        runs = [self.run(operand) for operand in operands]
+        if len(node.overloads) == 1 and not any(o.type.is_dynamic for o in operands):
+            inlined = _INLINED.get(node.overloads[0].id)
+            if inlined is not None:
+                return inlined(*runs)
+            return _direct(node.overloads[0], runs)
+        return _dispatched(node, runs)
+
+    def _optional_select(self, node: Call) -> Run:
+        key = node.args[1]
+        assert isinstance(key, Literal)
+        return _optional_field(self._raw(node.args[0]), key.value, reader(_inner(node.type)))
+
+    def _index(self, node: Call) -> Run:
+        container, key = node.args
+        if t.is_optional(container.type) or any(
+            o.args[0].kind is t.K_OPAQUE for o in node.overloads
+        ):
+            return _dispatched(node, [self.run(container), self.run(key)])
+        items, keys = self._raw(container), self.run(key)
+        return lambda frame: index(items(frame), keys(frame))
+
+    def _converted_index(self, node: Call) -> Run:
+        return self._converted(self._index(node), node.type)
+
+    def _optional_index(self, node: Call) -> Run:
+        run = _dispatched(node, [self.run(arg) for arg in node.args])
+        return run
+
+    def _and(self, node: Call) -> Run:
+        return _all_true(self._operands(node))
+
+    def _or(self, node: Call) -> Run:
+        return _any_true(self._operands(node))
+
+    def _operands(self, node: Call) -> list[Run]:
+        """The operands of a chain of one logical operator, all but the first as blocks."""
+        flat: list[Node] = []
+        pending: list[Node] = [node]
+        while pending:
+            current = pending.pop()
+            if isinstance(current, Call) and current.function == node.function:
+                pending.extend(reversed(current.args))
+            else:
+                flat.append(current)
+        return [self.run(flat[0]), *map(self.block, flat[1:])]
+
+    def _ternary(self, node: Call) -> Run:
+        condition = self.run(node.args[0])
+        chosen, otherwise = self.block(node.args[1]), self.block(node.args[2])
+
+        def run(frame: Frame) -> Any:
+            value = condition(frame)
+            if value is True:
+                return chosen(frame)
+            if value is False:
+                return otherwise(frame)
+            raise EvaluationError(OVERLOAD_ERROR)
+
+        return run
+
+    def _or_value(self, node: Call) -> Run:
+        if node.target is None:
+            return _dispatched(node, [self.run(arg) for arg in node.args])
+        target, otherwise = self.run(node.target), self.block(node.args[0])
+        unwrap = node.function == "orValue"
+        name = node.function
+
+        def run(frame: Frame) -> Any:
+            value = target(frame)
+            if value is NONE:
+                return otherwise(frame)
+            if not isinstance(value, Optional):
+                raise no_such_overload(name, value)
+            return value.value if unwrap else value
+
+        return run
+
+    def _opt_map(self, node: Call) -> Run:
+        macro = node.opt_map
+        assert macro is not None
+        target = self.run(macro.target)
+        slot = self.bind(macro.variable)
+        body = self.block(macro.body)
+        self.unbind()
+        is_flat = macro.is_flat
+
+        def run(frame: Frame) -> Any:
+            value = target(frame)
+            if value is NONE:
+                return NONE
+            if not isinstance(value, Optional):
+                raise no_such_overload("hasValue", value)
+            frame[slot] = value.value
+            result = body(frame)
+            return result if is_flat else Optional(result)
+
+        return run
+
+    def _equality(self, node: Call) -> Run:
+        left, right = node.args
+        is_negated = node.function == "_!=_"
+        kind = left.type.kind
+        if kind == right.type.kind and kind in _PLAIN_EQUALITY:
+            runs = self.run(left), self.run(right)
+            if kind in (t.K_STRING, t.K_BYTES) and not _has_literal(node):
+                return _charged_equality(*runs, is_negated=is_negated)
+            return _plain_equality(left, right, *runs, is_negated=is_negated)
+        runs = self._comparable(left), self._comparable(right)
+        return _general_equality(*runs, is_negated=is_negated)
+
+    def _comparable(self, node: Node) -> Run:
+        """An operand of `==`, converted to the bottom when its type has anything to convert."""
+        run = self.run(node)
+        deep = reader(node.type, deep=True)
+        return run if deep is None else lambda frame: deep(run(frame))
+
+    # -- fixed costs
+
+    def fixed_cost(self, node: Node) -> int:
+        """The cost of an expression as far as it does not depend on values or branches."""
+        known = self._fixed.get(id(node))
+        if known is None:
+            known = self._fixed[id(node)] = self._fixed_cost(node)
+        return known
+
+    def _fixed_cost(self, node: Node) -> int:
+        if isinstance(node, Literal):
+            return 0
+        if isinstance(node, Ident):
+            return 1
+        if isinstance(node, Select):
+            if is_variable(node) or constant_type(node) is not None:
+                return 1
+            return self.fixed_cost(node.operand) + (0 if node.test_only else 1)
+        if isinstance(node, ListLiteral):
+            return LIST_COST + sum(map(self.fixed_cost, node.elements))
+        if isinstance(node, MapLiteral):
+            return MAP_COST + sum(
+                self.fixed_cost(e.key) + self.fixed_cost(e.value) for e in node.entries
+            )
+        if isinstance(node, Comprehension):
+            parts = (node.iter_range, node.accu_init, node.result)
+            return sum(map(self.fixed_cost, parts))
+        assert isinstance(node, Call)
+        return self._fixed_call_cost(node)
+
+    def _fixed_call_cost(self, node: Call) -> int:
+        function = node.function
+        if node.opt_map is not None:
+            return self.fixed_cost(node.opt_map.target) + 2
+        if function in ("_&&_", "_||_", "_?_:_"):
+            return self.fixed_cost(node.args[0])
+        if function in ("orValue", "or") and node.target is not None:
+            return self.fixed_cost(node.target) + 1
+        total = sum(map(self.fixed_cost, node.operands))
+        if function in ("_==_", "_!=_"):
+            return total + _equality_cost(node)
+        return total + (0 if any(o.charge for o in node.overloads) else 1)
+
+
+def _inner(optional: t.Type) -> t.Type:
+    return optional.params[0] if t.is_optional(optional) else t.DYN
+
+
+def _some(value: Any) -> Any:
+    if not isinstance(value, Optional):
+        raise EvaluationError(OVERLOAD_ERROR)
+    return value.value
+
+
+def _constant(value: Any) -> Run:
+    return lambda frame: value
+
+
+def _variable(slot: int) -> Run:
+    return lambda frame: frame[slot]
+
+
+def _is_plain(node: Select) -> bool:
+    """Whether a selection is one step of a chain of plain keys."""
+    return (
+        not node.test_only
+        and not is_variable(node)
+        and constant_type(node) is None
+        and not t.is_optional(node.operand.type)
+    )
+
+
+def _missing(value: Any, steps: list[tuple[str, str]]) -> EvaluationError:
+    """The error of a chain of keys that failed: which key was not there."""
+    for key, name in steps:
+        try:
+            value = value[key]
+        except (KeyError, TypeError, IndexError):
+            return EvaluationError(f"no such key: {name}")
+    raise AssertionError("the chain does not fail")
+
+
+def _variable_chain(slot: int, steps: list[tuple[str, str]]) -> Run:
+    keys = [key for key, _ in steps]
+    first = keys[0]
+    if len(keys) == 1:
+
+        def one(frame: Frame) -> Any:
+            try:
+                return frame[slot][first]
+            except (KeyError, TypeError):
+                raise _missing(frame[slot], steps) from None
+
+        return one
+    second = keys[1]
+    if len(keys) == 2:
+
+        def two(frame: Frame) -> Any:
+            try:
+                return frame[slot][first][second]
+            except (KeyError, TypeError):
+                raise _missing(frame[slot], steps) from None
+
+        return two
+    return _chain(_variable(slot), steps)
+
+
+def _chain(operand: Run, steps: list[tuple[str, str]]) -> Run:
+    keys = [key for key, _ in steps]
+
+    def run(frame: Frame) -> Any:
+        value = start = operand(frame)
+        try:
+            for key in keys:
+                value = value[key]
+        except (KeyError, TypeError):
+            raise _missing(start, steps) from None
+        return value
+
+    return run
+
+
+def _presence(operand: Run, key: str) -> Run:
+    def run(frame: Frame) -> bool:
+        value = operand(frame)
+        return isinstance(value, dict) and key in value
+
+    return run
+
+
+def _optional_field(operand: Run, key: str, convert: Reader | None) -> Run:
+    def run(frame: Frame) -> Optional:
+        found = optional_select(operand(frame), key)
+        if found is NONE:
+            return found
+        value = found.value
+        if isinstance(value, Optional):
+            return value
+        return found if convert is None else Optional(convert(value))
+
+    return run
+
+
+# -- logic
+
+
+def _all_true(operands: list[Run]) -> Run:
+    """`&&`: false wins over an error, wherever it stands."""
+    first, *others = operands
+
+    def run(frame: Frame) -> bool:
+        error: EvaluationError | None = None
+        try:
+            value = first(frame)
+            if value is False:
+                return False
+            if value is not True:
+                error = EvaluationError(OVERLOAD_ERROR)
+        except EvaluationError as caught:
+            error = caught
+        for operand in others:
+            try:
+                value = operand(frame)
+            except EvaluationError as caught:
+                error = error or caught
+                continue
+            if value is False:
+                return False
+            if value is not True:
+                error = error or EvaluationError(OVERLOAD_ERROR)
+        if error is not None:
+            raise error
+        return True
+
+    return run
+
+
+def _any_true(operands: list[Run]) -> Run:
+    """`||`: true wins over an error, wherever it stands."""
+    first, *others = operands
+
+    def run(frame: Frame) -> bool:
+        error: EvaluationError | None = None
+        try:
+            value = first(frame)
+            if value is True:
+                return True
+            if value is not False:
+                error = EvaluationError(OVERLOAD_ERROR)
+        except EvaluationError as caught:
+            error = caught
+        for operand in others:
+            try:
+                value = operand(frame)
+            except EvaluationError as caught:
+                error = error or caught
+                continue
+            if value is True:
+                return True
+            if value is not False:
+                error = error or EvaluationError(OVERLOAD_ERROR)
+        if error is not None:
+            raise error
+        return False
+
+    return run
+
+
+# -- equality
+
+_PLAIN_EQUALITY = frozenset(
+    (t.K_STRING, t.K_INT, t.K_UINT, t.K_BOOL, t.K_DOUBLE, t.K_BYTES, t.K_TIMESTAMP, t.K_DURATION)
+)
+
+
+def _has_literal(node: Call) -> bool:
+    return any(isinstance(arg, Literal) for arg in node.args)
+
+
+def _equality_cost(node: Call) -> int:
+    """The fixed cost of comparing: all of it for numbers and for literal texts."""
+    kinds = {arg.type.kind for arg in node.args}
+    if len(kinds) > 1 or not kinds <= _PLAIN_EQUALITY:
+        return 0
+    if kinds <= {t.K_STRING, t.K_BYTES}:
+        lengths = [len(arg.value) for arg in node.args if isinstance(arg, Literal)]
+        return math.ceil(min(lengths) * TRAVERSAL) if lengths else 0
+    return 1
+
+
+def _plain_equality(
+    left: Node, right: Node, left_run: Run, right_run: Run, *, is_negated: bool
+) -> Run:
+    if isinstance(left, Literal):
+        left, right, left_run, right_run = right, left, right_run, left_run
+    if isinstance(right, Literal):
+        value = right.value
+        if is_negated:
+            return lambda frame: left_run(frame) != value
+        return lambda frame: left_run(frame) == value
+    if is_negated:
+        return lambda frame: left_run(frame) != right_run(frame)
+    return lambda frame: left_run(frame) == right_run(frame)
+
+
+def _charged_equality(left: Run, right: Run, *, is_negated: bool) -> Run:
+    def run(frame: Frame) -> bool:
+        a, b = left(frame), right(frame)
+        spend(frame, comparison_cost(a, b))
+        return (a == b) is not is_negated
+
+    return run
+
+
+def _general_equality(left: Run, right: Run, *, is_negated: bool) -> Run:
+    def run(frame: Frame) -> bool:
+        a, b = left(frame), right(frame)
+        spend(frame, comparison_cost(a, b))
+        return equal(a, b) is not is_negated
+
+    return run
+
+
+# -- calls of functions
+
+
+def _direct(overload: Overload, runs: list[Run]) -> Run:
+    """A call whose overload is known."""
+    impl, charge = overload.impl, overload.charge
+    if charge is not None:
+
+        def charged(frame: Frame) -> Any:
+            args = [run(frame) for run in runs]
+            frame[0] -= charge(*args)
+            if frame[0] < 0:
+                raise CostExceeded(is_total=False)
+            return impl(*args)
+
+        return _guarded(charged, overload)
+    if len(runs) == 1:
+        (only,) = runs
+        return _guarded(lambda frame: impl(only(frame)), overload)
+    if len(runs) == 2:
+        first, second = runs
+        return _guarded(lambda frame: impl(first(frame), second(frame)), overload)
+    return _guarded(lambda frame: impl(*[run(frame) for run in runs]), overload)
+
+
+def _guarded(run: Run, overload: Overload) -> Run:
+    """A value can differ from its declared type only by being null; then no overload fits."""
+    name = overload.function
+
+    def guarded(frame: Frame) -> Any:
+        try:
+            return run(frame)
+        except (TypeError, AttributeError):
+            raise EvaluationError(f"no such overload: {name}") from None
+
+    return guarded
+
+
+def _dispatched(node: Call, runs: list[Run]) -> Run:
+    """A call whose overload depends on the values."""
+    choices = [
+        ([(i, test) for i, arg in enumerate(o.args) if (test := matcher(arg)) is not None], o)
+        for o in node.overloads
+    ]
+    is_operator = node.function.startswith("_") or node.function == "@in"
+    name = node.function
+
+    def run(frame: Frame) -> Any:
+        args = [each(frame) for each in runs]
+        for tests, overload in choices:
+            if all(test(args[i]) for i, test in tests):
+                if overload.charge is not None:
+                    spend(frame, overload.charge(*args))
+                return overload.impl(*args)
+        if is_operator:
+            raise EvaluationError(OVERLOAD_ERROR)
+        raise no_such_overload(name, *args)
+
+    return run
+
+
+# -- operations that are worth a closure of their own
+
+
+def _checked(value: int) -> int:
+    if MIN_INT <= value <= MAX_INT:
+        return value
+    raise EvaluationError("integer overflow")
+
+
+_INLINED: dict[str, Callable[..., Run]] = {
+    "add_int64": lambda a, b: lambda f: _checked(a(f) + b(f)),
+    "subtract_int64": lambda a, b: lambda f: _checked(a(f) - b(f)),
+    "multiply_int64": lambda a, b: lambda f: _checked(a(f) * b(f)),
+    "divide_int64": lambda a, b: lambda f: divide_int(a(f), b(f)),
+    "modulo_int64": lambda a, b: lambda f: modulo_int(a(f), b(f)),
+    "divide_double": lambda a, b: lambda f: divide_double(a(f), b(f)),
+    "less_int64": lambda a, b: lambda f: a(f) < b(f),
+    "less_equals_int64": lambda a, b: lambda f: a(f) <= b(f),
+    "greater_int64": lambda a, b: lambda f: a(f) > b(f),
+    "greater_equals_int64": lambda a, b: lambda f: a(f) >= b(f),
+    "logical_not": lambda a: lambda f: not a(f),
+    **dict.fromkeys(
+        (
+            "string_size", "size_string", "list_size", "size_list", "map_size", "size_map",
+        ),
+        lambda a: lambda f: len(a(f)),
+    ),
+}  # fmt: skip
+
+_SPECIAL_CALLS: dict[str, Callable[[Compiler, Call], Run]] = {
+    "_&&_": Compiler._and,
+    "_||_": Compiler._or,
+    "_?_:_": Compiler._ternary,
+    "_==_": Compiler._equality,
+    "_!=_": Compiler._equality,
+    "_[_]": Compiler._converted_index,
+    "_[?_]": Compiler._optional_index,
+    "_?._": Compiler._optional_select,
+    "orValue": Compiler._or_value,
+    "or": Compiler._or_value,
+}

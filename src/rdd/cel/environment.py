@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Environments and programs: the way from a text to a value.
+
+An `Environment` knows the variables an expression may use. Compiling gives a
+`Program`, which can be evaluated any number of times; callers keep programs, as
+compiling costs a thousand times as much as evaluating. Each evaluation is held
+to a `Budget`.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rdd.cel import types as t
+from rdd.cel.checker import Checker
+from rdd.cel.compiler import Compiler
+from rdd.cel.cost import CostEstimate, estimate
+from rdd.cel.errors import CompileError, CostExceeded, EvaluationError, Issue
+from rdd.cel.library import FUNCTIONS
+from rdd.cel.parser import parse
+from rdd.cel.readers import reader
+
+PER_CALL_LIMIT = 1_000_000
+"""Cost of one evaluation of one expression; a tenth of a second in Kubernetes."""
+
+RUNTIME_BUDGET = 10_000_000
+"""Cost of all expressions of one request."""
+
+MATCH_CONDITIONS_BUDGET = RUNTIME_BUDGET // 4
+"""Cost of all match conditions of one webhook or policy."""
+
+
+class Budget:
+    """What the expressions of one request may still cost."""
+
+    __slots__ = ("per_call", "remaining")
+
+    def __init__(self, total: int = RUNTIME_BUDGET, *, per_call: int = PER_CALL_LIMIT) -> None:
+        self.remaining = total
+        self.per_call = per_call
+
+
+class Program:
+    """A compiled expression."""
+
+    __slots__ = ("_inputs", "_run", "_template", "cost", "expression", "referenced", "result_type")
+
+    def __init__(
+        self,
+        expression: str,
+        compiled: "_Compiled",
+        result_type: t.Type,
+        cost: CostEstimate,
+        referenced: frozenset[str],
+    ) -> None:
+        self.expression = expression
+        self.result_type = result_type
+        self.cost = cost
+        """The estimate for the worst case."""
+        self.referenced = referenced
+        """The variables the expression reads."""
+        self._run = compiled.run
+        self._template = compiled.template
+        self._inputs = compiled.inputs
+
+    def evaluate(self, bindings: Mapping[str, Any], *, budget: Budget) -> Any:
+        """The value of the expression for some values of its variables.
+
+        Raises EvaluationError when an operation fails, and CostExceeded when it
+        costs more than one call may or than the budget has left.
+        """
+        per_call, remaining = budget.per_call, budget.remaining
+        limit = per_call if per_call <= remaining else remaining
+        frame = self._template.copy()
+        frame[0] = limit
+        try:
+            for name, slot, convert in self._inputs:
+                value = bindings[name]
+                frame[slot] = value if convert is None else convert(value)
+            result = self._run(frame)
+        except CostExceeded:
+            is_total = limit < per_call
+            if is_total:
+                budget.remaining = 0
+            raise CostExceeded(is_total=is_total) from None
+        except KeyError as error:
+            raise EvaluationError(f"no such attribute(s): {error.args[0]}") from None
+        except RecursionError:
+            raise EvaluationError("the data is nested too deeply to evaluate") from None
+        finally:
+            budget.remaining -= limit - max(frame[0], 0)
+        return result
+
+
+class _Compiled:
+    def __init__(self, variables: Mapping[str, t.Type], compiler: Compiler, run: Any) -> None:
+        self.run = run
+        self.template: list[Any] = [None] * compiler.frame_size
+        self.inputs = tuple(
+            (name, slot, reader(variables[name])) for name, slot in compiler.inputs.items()
+        )
+
+
+class Environment:
+    """The variables of expressions.
+
+    `size_root` is the type the cost estimate looks up sizes in, for variables
+    that come from a schema with bounds.
+    """
+
+    def __init__(self, variables: Mapping[str, t.Type], *, size_root: t.Type | None = None) -> None:
+        self.variables: dict[str, t.Type] = dict(variables)
+        self._size_root = size_root
+
+    def extended(self, variables: Mapping[str, t.Type]) -> "Environment":
+        """An environment with more variables."""
+        return Environment({**self.variables, **variables}, size_root=self._size_root)
+
+    def compile(self, expression: str, *, expect: t.Type | None = None) -> Program:
+        """Compile an expression. Raises CompileError, also when it is not of type `expect`."""
+        tree = parse(expression)
+        checker = Checker(self.variables, FUNCTIONS)
+        checker.check(tree)
+        if checker.issues:
+            raise CompileError(expression, checker.issues)
+        if expect is not None and not t.same(tree.type, expect):
+            message = f"must evaluate to {expect} but got {tree.type}"
+            raise CompileError(expression, [Issue(0, message)])
+        compiler = Compiler()
+        run = compiler.compile(tree)
+        return Program(
+            expression,
+            _Compiled(self.variables, compiler, run),
+            tree.type,
+            estimate(tree, self._size_root),
+            frozenset(checker.referenced),
+        )

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What can go wrong with a CEL expression, and how it is worded.
+
+    CelError
+    ├── CompileError      the text does not parse, or its types do not fit
+    ├── EvaluationError   an operation failed: no such key, division by zero, …
+    └── CostExceeded      the evaluation was stopped because it costs too much
+
+`CostExceeded` is no `EvaluationError` on purpose: `||`, `&&`, `all` and
+`exists` may forgive an error of one operand, and no expression may forgive
+having run out of its budget.
+
+The text of a `CompileError` is what cel-go prints, including the line of source
+with a marker under the position, because clients see it in a Status.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+MAX_REPORTED_ISSUES = 100  # cel-go stops printing here
+
+
+class CelError(Exception):
+    """Base of all errors of this package."""
+
+
+@dataclass(frozen=True, slots=True)
+class Issue:
+    """One problem at one place; `offset` counts code points of the expression, -1 for no place."""
+
+    offset: int
+    message: str
+
+
+class CompileError(CelError):
+    """An expression that cannot be run; the message names every issue."""
+
+    def __init__(self, source: str, issues: Iterable[Issue]) -> None:
+        self.source = source
+        self.issues: tuple[Issue, ...] = tuple(issues)
+        super().__init__(render(source, self.issues))
+
+
+class EvaluationError(CelError):
+    """An operation of an expression failed; the message is the one of cel-go."""
+
+
+class CostExceeded(CelError):
+    """An evaluation ran out of its own limit, or of what is left for the request (`is_total`)."""
+
+    def __init__(self, *, is_total: bool) -> None:
+        self.is_total = is_total
+        super().__init__("operation cancelled: actual cost limit exceeded")
+
+
+def render(source: str, issues: Sequence[Issue]) -> str:
+    """The issues as text, each with the line it is about."""
+    texts = [_render_issue(source, issue) for issue in issues[:MAX_REPORTED_ISSUES]]
+    if len(issues) > MAX_REPORTED_ISSUES:
+        texts.append(f"{len(issues) - MAX_REPORTED_ISSUES} more errors were truncated")
+    return "\n".join(texts)
+
+
+def _render_issue(source: str, issue: Issue) -> str:
+    if issue.offset < 0:
+        return f"ERROR: <input>:-1:0: {issue.message}"
+    start = source.rfind("\n", 0, issue.offset) + 1
+    line = source.count("\n", 0, issue.offset) + 1
+    column = issue.offset - start
+    end = source.find("\n", start)
+    snippet = (source[start:] if end < 0 else source[start:end]).replace("\t", " ")
+    # Characters of several bytes get a full-width dot, so that the marker stays in its place.
+    dots = "".join("." if char < "\x80" else "．" for char in snippet[:column])
+    marker = "^" if column >= len(snippet) or snippet[column] < "\x80" else "＾"
+    return f"ERROR: <input>:{line}:{column + 1}: {issue.message}\n | {snippet}\n | {dots}{marker}"

@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Comprehensions as loops.
+
+A comprehension is a fold in the tree, but each comes from a macro, and each
+macro has a plain loop that does the same: `all` stops at the first false, `map`
+appends to a list. `all` and `exists` forgive errors of single elements when
+another element decides the answer. Every iteration pays its cost before it runs.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from rdd.cel import types as t
+from rdd.cel.ast import Comprehension, Node
+from rdd.cel.compiler import Compiler, Frame, Run
+from rdd.cel.cost import LIST_COST
+from rdd.cel.errors import CostExceeded, EvaluationError
+from rdd.cel.library.operators import OVERLOAD_ERROR, shown_key
+from rdd.cel.readers import Reader, reader
+
+_Loop = Callable[[Frame, Callable[[Frame], Any]], Any]
+
+
+def comprehension(compiler: Compiler, node: Comprehension) -> Run:
+    """The function of a comprehension."""
+    if node.shape == "bind":
+        return _bind(compiler, node)
+    items = compiler._raw(node.iter_range)
+    source = _Source(compiler, node)
+    parts = [(compiler.run(part), compiler.fixed_cost(part)) for part in node.parts]
+    # Elements of a filter are kept as they are in the data, not as converted.
+    source.close()
+    return _SHAPES[node.shape](items, source, parts)
+
+
+def _bind(compiler: Compiler, node: Comprehension) -> Run:
+    value = compiler.run(node.accu_init)
+    slot = compiler.bind(node.accu_var)
+    result = compiler.run(node.result)
+    compiler.unbind()
+
+    def run(frame: Frame) -> Any:
+        frame[slot] = value(frame)
+        return result(frame)
+
+    return run
+
+
+class _Source:
+    """What a loop runs over: the slots of its variables and how to fill them."""
+
+    def __init__(self, compiler: Compiler, node: Comprehension) -> None:
+        self._compiler = compiler
+        self.is_double = bool(node.iter_var2)
+        self.first = compiler.bind(node.iter_var)
+        self.second = compiler.bind(node.iter_var2) if self.is_double else 0
+        self.convert = _element_reader(node.iter_range, is_double=self.is_double)
+
+    def close(self) -> None:
+        """End the scope of the variables."""
+        self._compiler.unbind()
+        if self.is_double:
+            self._compiler.unbind()
+
+    def singles(self, container: Any) -> Iterable[Any]:
+        """The elements of a list or the keys of a map."""
+        if not isinstance(container, list | dict):
+            raise EvaluationError(OVERLOAD_ERROR)
+        if self.convert is not None and isinstance(container, list):
+            return map(self.convert, container)
+        return container
+
+    def pairs(self, container: Any) -> Iterable[tuple[Any, Any]]:
+        """Indices or keys, with values."""
+        if isinstance(container, list):
+            pairs: Iterable[tuple[Any, Any]] = enumerate(container)
+        elif isinstance(container, dict):
+            pairs = container.items()
+        else:
+            raise EvaluationError(OVERLOAD_ERROR)
+        if self.convert is not None:
+            convert = self.convert
+            return ((key, convert(value)) for key, value in pairs)
+        return pairs
+
+
+def _element_reader(node: Node, *, is_double: bool) -> Reader | None:
+    kind = node.type.kind
+    if kind is t.K_LIST:
+        return reader(node.type.params[0])
+    if kind is t.K_MAP and is_double:
+        return reader(node.type.params[1])
+    return None
+
+
+_Parts = list[tuple[Run, int]]
+
+
+def _iterate(items: Run, source: _Source, cost: int) -> Callable[[Frame], Iterable[Any]]:
+    """An iterator that fills the variables and pays for each round."""
+    first, second = source.first, source.second
+    if source.is_double:
+
+        def pairs(frame: Frame) -> Iterable[Any]:
+            for key, value in source.pairs(items(frame)):
+                frame[0] -= cost
+                if frame[0] < 0:
+                    raise CostExceeded(is_total=False)
+                frame[first] = key
+                frame[second] = value
+                yield key
+
+        return pairs
+
+    def singles(frame: Frame) -> Iterable[Any]:
+        for item in source.singles(items(frame)):
+            frame[0] -= cost
+            if frame[0] < 0:
+                raise CostExceeded(is_total=False)
+            frame[first] = item
+            yield item
+
+    return singles
+
+
+def _quantifier(decisive: bool) -> Callable[[Run, _Source, _Parts], Run]:
+    """`all` is decided by a false, `exists` by a true."""
+    undecided = not decisive
+    overhead = 4 if decisive else 3  # the condition and the accumulator of the fold
+
+    def build(items: Run, source: _Source, parts: _Parts) -> Run:
+        ((predicate, cost),) = parts
+        rounds = _iterate(items, source, cost + overhead)
+
+        def run(frame: Frame) -> bool:
+            error: EvaluationError | None = None
+            for _ in rounds(frame):
+                try:
+                    value = predicate(frame)
+                except EvaluationError as caught:
+                    error = error or caught
+                    continue
+                if value is decisive:
+                    return not undecided
+                if value is not undecided:
+                    error = error or EvaluationError(OVERLOAD_ERROR)
+            if error is not None:
+                raise error
+            return undecided
+
+        return run
+
+    return build
+
+
+def _exists_one(items: Run, source: _Source, parts: _Parts) -> Run:
+    ((predicate, cost),) = parts
+    rounds = _iterate(items, source, cost + 2)
+
+    def run(frame: Frame) -> bool:
+        count = 0
+        for _ in rounds(frame):
+            count += _truth(predicate(frame))
+        return count == 1
+
+    return run
+
+
+def _truth(value: Any) -> bool:
+    if value is True or value is False:
+        return bool(value)
+    raise EvaluationError(OVERLOAD_ERROR)
+
+
+def _split(parts: _Parts) -> tuple[Run | None, Run, int]:
+    """The filter, the transformation and the cost of a round."""
+    cost = sum(each for _, each in parts) + 2 + LIST_COST
+    return (parts[0][0] if len(parts) == 2 else None), parts[-1][0], cost
+
+
+def _map(items: Run, source: _Source, parts: _Parts) -> Run:
+    predicate, transform, cost = _split(parts)
+    rounds = _iterate(items, source, cost)
+    if predicate is None:
+        return lambda frame: [transform(frame) for _ in rounds(frame)]
+    test = predicate
+    return lambda frame: [transform(frame) for _ in rounds(frame) if _truth(test(frame))]
+
+
+def _filter(items: Run, source: _Source, parts: _Parts) -> Run:
+    ((predicate, cost),) = parts
+    rounds = _iterate(items, source, cost + 3 + LIST_COST)
+    return lambda frame: [item for item in rounds(frame) if _truth(predicate(frame))]
+
+
+def _transform_map(items: Run, source: _Source, parts: _Parts) -> Run:
+    predicate, transform, cost = _split(parts)
+    rounds = _iterate(items, source, cost)
+
+    def run(frame: Frame) -> dict[Any, Any]:
+        result: dict[Any, Any] = {}
+        for key in rounds(frame):
+            if predicate is None or _truth(predicate(frame)):
+                result[key] = transform(frame)
+        return result
+
+    return run
+
+
+def _transform_map_entry(items: Run, source: _Source, parts: _Parts) -> Run:
+    predicate, transform, cost = _split(parts)
+    rounds = _iterate(items, source, cost)
+
+    def run(frame: Frame) -> dict[Any, Any]:
+        result: dict[Any, Any] = {}
+        for _ in rounds(frame):
+            if predicate is not None and not _truth(predicate(frame)):
+                continue
+            entries = transform(frame)
+            if not isinstance(entries, dict):
+                raise EvaluationError(OVERLOAD_ERROR)
+            for key, value in entries.items():
+                if key in result:
+                    raise EvaluationError(f"insert failed: key {shown_key(key)} already exists")
+                result[key] = value
+        return result
+
+    return run
+
+
+_SHAPES: dict[str, Callable[[Run, _Source, _Parts], Run]] = {
+    "all": _quantifier(False),
+    "exists": _quantifier(True),
+    "exists_one": _exists_one,
+    "map": _map,
+    "filter": _filter,
+    "transform_map": _transform_map,
+    "transform_map_entry": _transform_map_entry,
+}

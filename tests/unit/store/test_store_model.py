@@ -234,11 +234,15 @@ class SqliteMachine(StoreMachine):
     kind = "sqlite"
 
 
+@pytest.mark.timeout(1_800)
 @pytest.mark.parametrize(
     ("machine", "examples"),
     [pytest.param(StoreMachine, 60, id="memory"), pytest.param(SqliteMachine, 20, id="sqlite")],
 )
-def test_random_histories_match_the_model(machine: type[StoreMachine], examples: int) -> None:
+def test_random_histories_match_the_model(
+    machine: type[StoreMachine], examples: int, soak: bool
+) -> None:
+    examples *= 50 if soak else 1
     run_state_machine_as_test(
         machine, settings=settings(max_examples=examples, stateful_step_count=30, deadline=None)
     )

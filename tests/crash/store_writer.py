@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A process that writes to a store until it is killed.
+
+Usage: store_writer.py PATH SEED. Several tasks write, renew, delete and compact
+at once; every acknowledged change is one line on standard output, written
+after the store acknowledged it:
+
+    put KEY REVISION NUMBER        delete KEY REVISION 0
+
+`value_of` gives the value from key and number, so that the parent can tell a
+whole value from a torn one. Small limits make compaction, checkpoints and
+reservations happen all the time: kills shall hit them as well.
+"""
+
+import asyncio
+import hashlib
+import os
+import random
+import sys
+from pathlib import Path
+
+from rdd.store import writer
+from rdd.store.options import StoreOptions
+from rdd.store.sqlite import SqliteStore
+from rdd.store.types import ANY, Delete, Put
+
+TASKS = 8
+KEYS_PER_TASK = 5
+OPTIONS = StoreOptions(keep_revisions=300, keep_s=0, compact_every=50)
+
+
+def value_of(key: str, number: int) -> bytes:
+    """A value of 50 bytes to 12 KiB that proves its key and number."""
+    digest = hashlib.sha256(f"{key} {number}".encode()).hexdigest()
+    return f"{number} ".encode() + digest.encode() * (1 + int(digest[:2], 16) % 200)
+
+
+def number_of(value: bytes) -> int:
+    """The number a value was made from."""
+    return int(value.split(b" ", 1)[0])
+
+
+def report(kind: str, key: str, revision: int, number: int) -> None:
+    """One line, whole or not at all: shorter than what a pipe takes atomically."""
+    os.write(1, f"{kind} {key} {revision} {number}\n".encode())
+
+
+async def write(store: SqliteStore, task: int, seed: int, live: dict[str, tuple[int, int]]) -> None:
+    """Change the keys of one task for ever."""
+    choose = random.Random(f"{seed}/{task}")
+    while True:
+        key = f"/task-{task}/{choose.randrange(KEYS_PER_TASK)}"
+        revision, number = live.get(key, (0, 0))
+        if revision and choose.random() < 0.2:
+            deleted = await store.commit([Delete(key, expect=revision)])
+            live[key] = (0, number)
+            report("delete", key, deleted, 0)
+            continue
+        number += 1
+        hint = value_of(key, number - 1) if revision and choose.random() < 0.5 else None
+        expect = revision if choose.random() < 0.8 else ANY
+        put = Put(key, value_of(key, number), expect=expect, previous=hint)
+        written = await store.commit([put], durable=choose.random() < 0.7)
+        live[key] = (written, number)
+        report("put", key, written, number)
+
+
+async def main(path: Path, seed: int) -> None:
+    """Write until killed."""
+    writer.CHECKPOINT_PAGES = 60
+    store = await SqliteStore.open(path, options=OPTIONS)
+    report("open", "-", store.revision, 0)
+    # Numbers go on from what is stored; a key that was deleted starts behind the crash.
+    start = store.revision * 1_000
+    live = {f"/task-{task}/{n}": (0, start) for task in range(TASKS) for n in range(KEYS_PER_TASK)}
+    for record in (await store.scan("")).records:
+        live[record.key] = (record.revision, number_of(record.value))
+    async with asyncio.TaskGroup() as tasks:
+        for task in range(TASKS):
+            tasks.create_task(write(store, task, seed, live))
+
+
+if __name__ == "__main__":
+    asyncio.run(main(Path(sys.argv[1]), int(sys.argv[2])))

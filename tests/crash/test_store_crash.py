@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""kill -9 at random points during concurrent writes.
+
+One file lives through many lives of a writing process (store_writer.py). After
+each kill the file is opened here and compared with what was acknowledged. A
+short run is always part of the suite; `make soak` kills hundreds of times.
+"""
+
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.crash.store_writer import OPTIONS, number_of, value_of
+
+from rdd.store.sqlite import SqliteStore
+from rdd.store.types import Event, EventType
+
+SEED = 1
+KILLS, KILLS_IN_SOAK = 25, 400
+
+Acknowledged = tuple[str, str, int, int]  # kind, key, revision, number
+
+
+def live_and_die(path: Path, seed: int, acknowledgements: int) -> Iterator[Acknowledged]:
+    """Run the writer and kill it some moments after so many acknowledgements."""
+    program = Path(__file__).with_name("store_writer.py")
+    child = subprocess.Popen(
+        [sys.executable, str(program), str(path), str(seed)],
+        stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert child.stdout is not None
+    with child:
+        for number, line in enumerate(child.stdout):
+            if number == acknowledgements:
+                # Any point of the next write, not just the moment of an acknowledgement.
+                time.sleep(random.Random(seed).random() * 0.003)
+                child.send_signal(signal.SIGKILL)
+            kind, key, revision, count = line.decode().split()
+            yield kind, key, int(revision), int(count)
+    assert child.returncode == -signal.SIGKILL
+
+
+def copy_of(path: Path, directory: Path) -> Path:
+    """The file and its log, copied while nobody uses them."""
+    directory.mkdir()
+    for suffix in ("", "-wal"):
+        if os.path.exists(f"{path}{suffix}"):
+            shutil.copy(f"{path}{suffix}", directory)
+    return directory / path.name
+
+
+async def replay(store: SqliteStore, after: int) -> list[Event]:
+    """All events after a revision."""
+    events: list[Event] = []
+    while after < store.revision:
+        chunk, after = await store._history("", after)
+        events += chunk
+    return events
+
+
+class Witness:
+    """What was acknowledged in all lives so far."""
+
+    def __init__(self) -> None:
+        self.newest: dict[str, tuple[int, str, int]] = {}
+        self.changes: dict[int, tuple[str, str, int]] = {}
+        self.revision = 0
+
+    def note(self, acknowledged: Iterator[Acknowledged]) -> None:
+        for kind, key, revision, number in acknowledged:
+            if kind == "open":
+                assert revision >= self.revision, "a revision went back"
+                self.revision = revision
+                continue
+            assert revision not in self.changes, "a revision was given out twice"
+            self.changes[revision] = (kind, key, number)
+            if revision > self.newest.get(key, (0, "", 0))[0]:
+                self.newest[key] = (revision, kind, number)
+            self.revision = max(self.revision, revision)
+
+    async def check(self, store: SqliteStore) -> None:
+        assert store.revision >= self.revision
+        records = {record.key: record for record in (await store.scan("")).records}
+        for key, record in records.items():
+            assert record.value == value_of(key, number_of(record.value)), "a torn value"
+        events = await replay(store, store.compacted)
+        assert [e.revision for e in events] == sorted({e.revision for e in events})
+        by_revision = {event.revision: event for event in events}
+        for revision, (kind, key, number) in self.changes.items():
+            if revision <= store.compacted:
+                continue
+            event = by_revision[revision]  # KeyError: an acknowledged write was lost
+            assert (event.type.value, event.key) == (kind, key)
+            if event.type is EventType.PUT:
+                assert event.value == value_of(key, number)
+        for key, (revision, kind, number) in self.newest.items():
+            found = records.get(key)
+            if found is not None and found.revision == revision:
+                assert (kind, found.value) == ("put", value_of(key, number))
+            elif found is not None:
+                assert found.revision > revision, "an older value came back"
+            elif kind == "put":
+                # Only a delete that was in flight when the process died may have removed it.
+                last = [event for event in events if event.key == key][-1]
+                assert (last.type, last.revision > revision) == (EventType.DELETE, True)
+
+        # A write that was in flight may have survived; once it was seen, it must stay.
+        for event in events:
+            number = 0 if event.type is EventType.DELETE else number_of(event.value)
+            change = (event.type.value, event.key, number)
+            self.changes[event.revision] = change
+            if event.revision > self.newest.get(event.key, (0, "", 0))[0]:
+                self.newest[event.key] = (event.revision, event.type.value, number)
+
+    async def check_watch(self, store: SqliteStore, after: int) -> None:
+        """A watch from before the crash sees what the history has, then what is new."""
+        expected = await replay(store, after)
+        watch = store.watch("", after=after)
+        seen: list[Event] = []
+        async for batch in watch:
+            seen += batch
+            if len(seen) >= len(expected):
+                break
+        watch.close()
+        assert seen == expected
+        # Each event knows its predecessor, hint or not.
+        values = {(e.key, e.revision): e.value for e in expected}
+        for event in expected:
+            if (event.key, event.previous_revision) in values:
+                assert event.previous == values[event.key, event.previous_revision]
+
+
+@pytest.mark.timeout(1_800)
+async def test_no_acknowledged_write_is_lost_when_the_process_is_killed(
+    tmp_path: Path, soak: bool
+) -> None:
+    path = tmp_path / "store.db"
+    choose = random.Random(SEED)
+    witness = Witness()
+    lives = KILLS_IN_SOAK if soak else KILLS
+    for life in range(lives):
+        before = witness.revision
+        witness.note(live_and_die(path, SEED * 1_000 + life, choose.randrange(1, 250)))
+        # Half of the time a copy is looked at, so that the next life finds the file as the
+        # kill left it, and not as a clean shutdown here left it.
+        looked_at = path if choose.random() < 0.5 else copy_of(path, tmp_path / str(life))
+        store = await SqliteStore.open(looked_at, options=OPTIONS)
+        try:
+            await witness.check(store)
+            after = max(before, store.compacted, 1)
+            if after < witness.revision:
+                await witness.check_watch(store, after)
+        finally:
+            await store.close()
+    assert len(witness.changes) > lives

@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The strategy of apiextensions.k8s.io CustomResourceDefinition; the rules are in rdd.schema.crd."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rdd.api.fielderrors import FieldError
+from rdd.apiserver.kinds.builtin import CreatedAtStrategy, reset_metadata_for_status
+from rdd.apiserver.strategy import Object
+
+CheckRules = Callable[[Mapping[str, Any], str], list[FieldError]]
+"""Checks the CEL rules of a schema: given the schema and its field."""
+
+
+class CustomResourceDefinitionStrategy(CreatedAtStrategy):
+    """Custom resource definitions.
+
+    rdd.schema.crd is imported when the first definition is written, because
+    checking schemas is a large part of the package.
+    """
+
+    has_generation = True
+    has_status = True
+    allow_unconditional_update = False
+
+    def __init__(self, check_rules: CheckRules | None = None) -> None:
+        self._check_rules = check_rules
+
+    def normalise(self, obj: Object) -> None:
+        """Fill in what a definition may leave out."""
+        from rdd.schema import crd
+
+        crd.normalise(obj)
+
+    def prepare_for_create(self, obj: Object) -> None:
+        """The status begins empty."""
+        from rdd.schema import crd
+
+        crd.prepare_for_create(obj)
+
+    def prepare_for_update(self, obj: Object, old: Object, *, subresource: str = "") -> None:
+        """Keep the half that this endpoint does not write."""
+        from rdd.schema import crd
+
+        if subresource == "status":
+            crd.prepare_for_status_update(obj, old)
+            reset_metadata_for_status(obj, old)
+        else:
+            crd.prepare_for_update(obj, old)
+
+    def validate(self, obj: Object) -> list[FieldError]:
+        """All rules, for a new definition."""
+        from rdd.schema import crd
+
+        return crd.crd_errors(obj, check_rules=self._check_rules)
+
+    def validate_update(
+        self, obj: Object, old: Object, *, subresource: str = ""
+    ) -> list[FieldError]:
+        """The rules, and what cannot change."""
+        from rdd.schema import crd
+
+        if subresource == "status":
+            return crd.crd_status_update_errors(obj)
+        return crd.crd_update_errors(obj, old, check_rules=self._check_rules)
+
+    def warnings(self, obj: Object, old: Object | None) -> list[str]:
+        """What is accepted but probably not meant."""
+        from rdd.schema import crd
+
+        return crd.crd_warnings(obj)
+
+    def bookmark(self, obj: Object) -> Object:
+        """spec and status are never left out."""
+        names = {"plural": "", "kind": ""}
+        spec = {"group": "", "names": names, "scope": "", "versions": None}
+        status = {"conditions": None, "acceptedNames": names, "storedVersions": None}
+        return {**obj, "spec": spec, "status": status}

@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The list of built-in kinds, explicit and in one place.
+
+`builtin_kinds` are stored; `review_kinds` are only answered. `decoder` is how
+their bodies are read; it is compiled when the first body of a kind arrives.
+"""
+
+from collections.abc import Callable
+
+from rdd.apiserver.kinds import (
+    apiextensions,
+    apiregistration,
+    coordination,
+    core,
+    events,
+    policies,
+    quota,
+    rbac,
+    webhooks,
+)
+from rdd.apiserver.kinds.apiextensions import CheckRules
+from rdd.apiserver.kinds.builtin import BuiltinStrategy
+from rdd.apiserver.kinds.reviews import ReviewStrategy
+from rdd.apiserver.strategy import Kind, Object
+from rdd.schema import typed
+from rdd.schema.builtin import nodes
+
+_CORE = "io.k8s.api.core.v1"
+_RBAC = "rbac.authorization.k8s.io"
+_ADMISSION = "admissionregistration.k8s.io"
+_PACKAGES = {
+    "": _CORE,
+    _RBAC: "io.k8s.api.rbac.v1",
+    _ADMISSION: "io.k8s.api.admissionregistration.v1",
+    "coordination.k8s.io": "io.k8s.api.coordination.v1",
+    "events.k8s.io": "io.k8s.api.events.v1",
+    "authentication.k8s.io": "io.k8s.api.authentication.v1",
+    "authorization.k8s.io": "io.k8s.api.authorization.v1",
+    "apiextensions.k8s.io": "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1",
+    "apiregistration.k8s.io": "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1",
+}
+_API_EXTENSIONS = ("api-extensions",)
+
+
+def builtin_kinds(*, check_rules: CheckRules | None = None) -> list[Kind]:
+    """The stored built-in kinds. `check_rules` checks the CEL rules of CRD schemas."""
+    definitions = apiextensions.CustomResourceDefinitionStrategy(check_rules)
+    found = [
+        _kind("", "Namespace", core.NamespaceStrategy(), short="ns", sub=("finalize", "status"),
+              namespaced=False),
+        _kind("", "ConfigMap", core.ConfigMapStrategy(), short="cm"),
+        _kind("", "Secret", core.SecretStrategy()),
+        _kind("", "ServiceAccount", core.ServiceAccountStrategy(), short="sa", sub=("token",)),
+        _kind("", "Event", events.EventStrategy(), short="ev"),
+        _kind("", "ResourceQuota", quota.ResourceQuotaStrategy(), short="quota", sub=("status",)),
+        _kind("events.k8s.io", "Event", events.EventsV1Strategy(), short="ev"),
+        _kind("coordination.k8s.io", "Lease", coordination.LeaseStrategy()),
+        _kind(_RBAC, "Role", rbac.RoleStrategy()),
+        _kind(_RBAC, "RoleBinding", rbac.RoleBindingStrategy()),
+        _kind(_RBAC, "ClusterRole", rbac.ClusterRoleStrategy(), namespaced=False),
+        _kind(_RBAC, "ClusterRoleBinding", rbac.ClusterRoleBindingStrategy(), namespaced=False),
+    ]  # fmt: skip
+    extensions: list[tuple[str, str, BuiltinStrategy, tuple[str, ...]]] = [
+        (_ADMISSION, "ValidatingWebhookConfiguration", webhooks.ValidatingWebhookStrategy(), ()),
+        (_ADMISSION, "MutatingWebhookConfiguration", webhooks.MutatingWebhookStrategy(), ()),
+        (_ADMISSION, "ValidatingAdmissionPolicy", policies.PolicyStrategy(), ("status",)),
+        (_ADMISSION, "ValidatingAdmissionPolicyBinding", policies.PolicyBindingStrategy(), ()),
+        ("apiextensions.k8s.io", "CustomResourceDefinition", definitions, ("status",)),
+        ("apiregistration.k8s.io", "APIService", apiregistration.APIServiceStrategy(), ("status",)),
+    ]
+    for group, kind, strategy, subresources in extensions:
+        made = _kind(group, kind, strategy, sub=subresources, namespaced=False)
+        made.categories = _API_EXTENSIONS
+        if kind == "CustomResourceDefinition":
+            made.short_names = ("crd", "crds")
+        found.append(made)
+    return found
+
+
+def review_kinds() -> list[Kind]:
+    """The kinds that are created and answered, not stored."""
+    authorization, authentication = "authorization.k8s.io", "authentication.k8s.io"
+    return [
+        _kind(authorization, "SubjectAccessReview", ReviewStrategy(), namespaced=False),
+        _kind(authorization, "SelfSubjectAccessReview", ReviewStrategy(), namespaced=False),
+        _kind(authorization, "SelfSubjectRulesReview", ReviewStrategy(), namespaced=False),
+        _kind(authorization, "LocalSubjectAccessReview", ReviewStrategy()),
+        _kind(authentication, "TokenReview", ReviewStrategy(), namespaced=False),
+        _kind(authentication, "SelfSubjectReview", ReviewStrategy(), namespaced=False),
+    ]
+
+
+def decoder(definition: str) -> Callable[[Object, list[str]], Object]:
+    """The function that reads bodies of a kind, for `Resource.decode`."""
+    shape = typed.shape(definition)
+    decode_typed = typed.decode_typed
+    return lambda obj, unknown: decode_typed(shape, obj, unknown=unknown)
+
+
+def _kind(
+    group: str,
+    kind: str,
+    strategy: BuiltinStrategy,
+    *,
+    short: str = "",
+    sub: tuple[str, ...] = (),
+    namespaced: bool = True,
+) -> Kind:
+    singular = kind.lower()
+    definition = f"{_PACKAGES[group]}.{kind}"
+    return Kind(
+        group=group,
+        version="v1",
+        kind=kind,
+        plural=_plural(singular),
+        singular=singular,
+        namespaced=namespaced,
+        node=nodes.node(definition),
+        strategy=strategy,
+        short_names=(short,) if short else (),
+        subresources=sub,
+        definition=definition,
+    )
+
+
+def _plural(singular: str) -> str:
+    return singular[:-1] + "ies" if singular.endswith("y") else singular + "s"

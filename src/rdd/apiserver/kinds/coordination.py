@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The strategy of coordination.k8s.io Lease."""
+
+from typing import Any
+
+from rdd.api import fielderrors
+from rdd.api.fielderrors import FieldError
+from rdd.apiserver.kinds.builtin import AGE, NAME, BuiltinStrategy
+from rdd.apiserver.strategy import Column, Object
+from rdd.schema.builtin import texts
+
+
+class LeaseStrategy(BuiltinStrategy):
+    """Leases: renewed often, and only by who has seen the current one."""
+
+    allow_create_on_update = True
+    allow_unconditional_update = False
+    durable = False
+    columns = (NAME, Column("Holder", description=texts.HOLDER_IDENTITY), AGE)
+
+    def prepare_for_create(self, obj: Object) -> None:
+        """Coordinated leader election is off, as by default in Kubernetes."""
+        spec = obj.get("spec") or {}
+        if "strategy" in spec or "preferredHolder" in spec:
+            obj["spec"] = {
+                k: v for k, v in spec.items() if k not in ("strategy", "preferredHolder")
+            }
+
+    def prepare_for_update(self, obj: Object, old: Object, *, subresource: str = "") -> None:
+        """As on create."""
+        self.prepare_for_create(obj)
+
+    def validate(self, obj: Object) -> list[FieldError]:
+        """Durations are positive."""
+        errors: list[FieldError] = []
+        spec = obj.get("spec") or {}
+        duration, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
+        if duration is not None and duration <= 0:
+            detail = "must be greater than 0"
+            errors.append(fielderrors.invalid("spec.leaseDurationSeconds", duration, detail))
+        if transitions is not None and transitions < 0:
+            detail = "must be greater than or equal to 0"
+            errors.append(fielderrors.invalid("spec.leaseTransitions", transitions, detail))
+        return errors
+
+    def bookmark(self, obj: Object) -> Object:
+        """spec is never left out."""
+        return {**obj, "spec": {}}
+
+    def own_cells(self, obj: Object) -> list[Any]:
+        """Who has it."""
+        return [(obj.get("spec") or {}).get("holderIdentity", "")]

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Strategies of rbac.authorization.k8s.io.
+
+That nobody grants more than they have is checked by the authoriser
+(rdd.apiserver.escalation), not here.
+"""
+
+from typing import Any
+
+from rdd.api import fielderrors, names, selectors
+from rdd.api.fielderrors import FieldError
+from rdd.apiserver.kinds.builtin import AGE, NAME, BuiltinStrategy, CreatedAtStrategy
+from rdd.apiserver.strategy import Column, Object
+from rdd.schema.builtin import texts
+
+GROUP = "rbac.authorization.k8s.io"
+
+
+class RoleStrategy(CreatedAtStrategy):
+    """Roles; names may hold anything that fits into a path."""
+
+    allow_create_on_update = True
+    qualified_finalizers = True
+    is_namespaced = True
+
+    def name_errors(self, name: str, *, is_prefix: bool) -> list[str]:
+        """Names such as `system:admin` are wanted here."""
+        return names.path_segment_name_errors(name, is_prefix=False)
+
+    def validate(self, obj: Object) -> list[FieldError]:
+        """Each rule is about resources or about paths."""
+        errors = self.finalizer_errors(obj)
+        for i, rule in enumerate(obj.get("rules") or ()):
+            errors += self._rule_errors(rule, f"rules[{i}]")
+        return errors
+
+    def _rule_errors(self, rule: Object, path: str) -> list[FieldError]:
+        errors: list[FieldError] = []
+        required = fielderrors.required
+        if not rule.get("verbs"):
+            errors.append(required(f"{path}.verbs", "verbs must contain at least one value"))
+        groups, resources = rule.get("apiGroups"), rule.get("resources")
+        urls = rule.get("nonResourceURLs")
+        if urls:
+            at = f"{path}.nonResourceURLs"
+            if self.is_namespaced:
+                detail = "namespaced rules cannot apply to non-resource URLs"
+                errors.append(fielderrors.invalid(at, urls, detail))
+            if groups or resources or rule.get("resourceNames"):
+                detail = "rules cannot apply to both regular resources and non-resource URLs"
+                errors.append(fielderrors.invalid(at, urls, detail))
+            return errors
+        if not groups:
+            detail = "resource rules must supply at least one api group"
+            errors.append(required(f"{path}.apiGroups", detail))
+        if not resources:
+            detail = "resource rules must supply at least one resource"
+            errors.append(required(f"{path}.resources", detail))
+        return errors
+
+
+class ClusterRoleStrategy(RoleStrategy):
+    """Cluster roles, which may be made of others."""
+
+    is_namespaced = False
+
+    def validate(self, obj: Object) -> list[FieldError]:
+        """An aggregation rule selects something."""
+        errors = super().validate(obj)
+        aggregation = obj.get("aggregationRule")
+        if aggregation is None:
+            return errors
+        path = "aggregationRule.clusterRoleSelectors"
+        chosen = aggregation.get("clusterRoleSelectors") or ()
+        if not chosen:
+            detail = "at least one clusterRoleSelector required if aggregationRule is non-nil"
+            errors.append(fielderrors.required(path, detail))
+        for i, selector in enumerate(chosen):
+            found = selectors.validate_label_selector(selector, f"{path}[{i}]")
+            if found:
+                found.append(fielderrors.invalid(f"{path}[{i}]", None, "invalid label selector."))
+            errors += found
+        return errors
+
+
+class RoleBindingStrategy(BuiltinStrategy):
+    """Bindings of roles to subjects; the role cannot be exchanged."""
+
+    allow_create_on_update = True
+    qualified_finalizers = True
+    is_namespaced = True
+    role_kinds: tuple[str, ...] = ("Role", "ClusterRole")
+    columns: tuple[Column, ...] = (
+        NAME,
+        Column("Role", description=texts.ROLE_REF),
+        AGE,
+        Column("Users", description="Users in the roleBinding", priority=1),
+        Column("Groups", description="Groups in the roleBinding", priority=1),
+        Column("ServiceAccounts", description="ServiceAccounts in the roleBinding", priority=1),
+    )
+
+    def name_errors(self, name: str, *, is_prefix: bool) -> list[str]:
+        """Names such as `system:admin` are wanted here."""
+        return names.path_segment_name_errors(name, is_prefix=False)
+
+    def normalise(self, obj: Object) -> None:
+        """Fill in the groups of the role and of users and groups."""
+        role = obj.get("roleRef")
+        if role is not None and not role.get("apiGroup"):
+            obj["roleRef"] = {**role, "apiGroup": GROUP}
+        for subject in obj.get("subjects") or ():
+            if not subject.get("apiGroup") and subject.get("kind") in ("User", "Group"):
+                name, namespace = subject.pop("name", ""), subject.pop("namespace", None)
+                subject["apiGroup"], subject["name"] = GROUP, name
+                if namespace:
+                    subject["namespace"] = namespace
+
+    def validate(self, obj: Object) -> list[FieldError]:
+        """Role and subjects are named fully."""
+        errors = self.finalizer_errors(obj)
+        role = obj.get("roleRef") or {}
+        group, kind, name = role.get("apiGroup", ""), role.get("kind", ""), role.get("name", "")
+        if group != GROUP:
+            errors.append(fielderrors.not_supported("roleRef.apiGroup", group, [GROUP]))
+        if kind not in self.role_kinds:
+            errors.append(fielderrors.not_supported("roleRef.kind", kind, self.role_kinds))
+        if not name:
+            errors.append(fielderrors.required("roleRef.name"))
+        for why in names.path_segment_name_errors(name):
+            errors.append(fielderrors.invalid("roleRef.name", name, why))
+        for i, subject in enumerate(obj.get("subjects") or ()):
+            errors += self._subject_errors(subject, f"subjects[{i}]")
+        return errors
+
+    def _subject_errors(self, subject: Object, path: str) -> list[FieldError]:
+        errors: list[FieldError] = []
+        kind, name = subject.get("kind", ""), subject.get("name", "")
+        group = subject.get("apiGroup", "")
+        if not name:
+            errors.append(fielderrors.required(f"{path}.name"))
+        if kind == "ServiceAccount":
+            if name:
+                for why in names.dns1123_subdomain_errors(name):
+                    errors.append(fielderrors.invalid(f"{path}.name", name, why))
+            if group:
+                errors.append(fielderrors.not_supported(f"{path}.apiGroup", group, [""]))
+            if not self.is_namespaced and not subject.get("namespace"):
+                errors.append(fielderrors.required(f"{path}.namespace"))
+        elif kind in ("User", "Group"):
+            if not name:
+                detail = f"{kind.lower()} name cannot be empty"
+                errors.append(fielderrors.invalid(f"{path}.name", name, detail))
+            if group != GROUP:
+                errors.append(fielderrors.not_supported(f"{path}.apiGroup", group, [GROUP]))
+        else:
+            supported = ("ServiceAccount", "User", "Group")
+            errors.append(fielderrors.not_supported(f"{path}.kind", kind, supported))
+        return errors
+
+    def validate_update(
+        self, obj: Object, old: Object, *, subresource: str = ""
+    ) -> list[FieldError]:
+        """Who got a role must not silently get another one."""
+        errors = self.validate(obj)
+        new, stored = obj.get("roleRef") or {}, old.get("roleRef") or {}
+        if new != stored:
+            shown = {
+                "APIGroup": new.get("apiGroup", ""),
+                "Kind": new.get("kind", ""),
+                "Name": new.get("name", ""),
+            }
+            errors.append(fielderrors.invalid("roleRef", shown, "cannot change roleRef"))
+        return errors
+
+    def cells(self, obj: Object, *, now: float) -> list[Any]:
+        """The role, and subjects by kind."""
+        role = obj.get("roleRef") or {}
+        name, age = super().cells(obj, now=now)
+        by_kind: dict[str, list[str]] = {"User": [], "Group": [], "ServiceAccount": []}
+        for subject in obj.get("subjects") or ():
+            shown = subject.get("name", "")
+            if subject.get("kind") == "ServiceAccount" and subject.get("namespace"):
+                shown = f"{subject['namespace']}/{shown}"
+            by_kind.setdefault(subject.get("kind", ""), []).append(shown)
+        return [
+            name,
+            f"{role.get('kind', '')}/{role.get('name', '')}",
+            age,
+            *(", ".join(by_kind[kind]) for kind in ("User", "Group", "ServiceAccount")),
+        ]
+
+
+class ClusterRoleBindingStrategy(RoleBindingStrategy):
+    """Bindings of cluster roles everywhere."""
+
+    is_namespaced = False
+    role_kinds = ("ClusterRole",)
+    columns = (
+        NAME,
+        Column("Role", description=texts.CLUSTER_ROLE_REF),
+        AGE,
+        Column("Users", description="Users in the clusterRoleBinding", priority=1),
+        Column("Groups", description="Groups in the clusterRoleBinding", priority=1),
+        Column(
+            "ServiceAccounts", description="ServiceAccounts in the clusterRoleBinding", priority=1
+        ),
+    )

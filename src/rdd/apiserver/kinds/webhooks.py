@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Strategies of webhook configurations.
+
+An update is held to the strict rules only where the stored object keeps them
+already, so that objects from older days can still be edited.
+"""
+
+from typing import Any
+from urllib.parse import urlsplit
+
+from rdd.api import fielderrors, names, selectors
+from rdd.api.fielderrors import FieldError
+from rdd.apiserver.kinds import admissionrules
+from rdd.apiserver.kinds.admissionrules import choice_errors
+from rdd.apiserver.kinds.builtin import AGE, NAME, BuiltinStrategy
+from rdd.apiserver.strategy import Column, Object
+
+REVIEW_VERSIONS = ("v1", "v1beta1")
+_NO_SIDE_EFFECTS = ("None", "NoneOnDryRun")
+_SIDE_EFFECTS = ("None", "NoneOnDryRun", "Some", "Unknown")
+_URL_FORM = "; desired format: https://host[/path]"
+
+
+class ValidatingWebhookStrategy(BuiltinStrategy):
+    """Configurations of validating webhooks."""
+
+    has_generation = True
+    allow_unconditional_update = False
+    struct = "ValidatingWebhook"
+    columns = (
+        NAME,
+        Column(
+            "Webhooks",
+            "integer",
+            description="Webhooks indicates the number of webhooks registered in this "
+            "configuration",
+        ),
+        AGE,
+    )
+
+    def normalise(self, obj: Object) -> None:
+        """Fill in policies, selectors, timeout and port."""
+        if obj.get("webhooks"):
+            obj["webhooks"] = [self._completed(dict(hook)) for hook in obj["webhooks"]]
+
+    def _completed(self, hook: Object) -> Object:
+        for member, value in self.defaults().items():
+            if hook.get(member) is None:
+                hook[member] = value
+        admissionrules.default_rules(hook.get("rules"))
+        service = (hook.get("clientConfig") or {}).get("service")
+        if service is not None and service.get("port") is None:
+            service["port"] = 443
+        return admissionrules.ordered(hook, self.struct)
+
+    def defaults(self) -> dict[str, Any]:
+        """The values of members that are not given."""
+        return {
+            "failurePolicy": "Fail",
+            "matchPolicy": "Equivalent",
+            "namespaceSelector": {},
+            "objectSelector": {},
+            "timeoutSeconds": 10,
+        }
+
+    def validate(self, obj: Object) -> list[FieldError]:
+        """All rules, for a new configuration."""
+        return self._errors(obj.get("webhooks") or [], [])
+
+    def validate_update(
+        self, obj: Object, old: Object, *, subresource: str = ""
+    ) -> list[FieldError]:
+        """The rules that the stored configuration keeps."""
+        return self._errors(obj.get("webhooks") or [], old.get("webhooks") or [])
+
+    def _errors(self, hooks: list[Object], old: list[Object]) -> list[FieldError]:
+        errors: list[FieldError] = []
+        seen: set[str] = set()
+        old_names = [hook.get("name") for hook in old]
+        unique = len(set(old_names)) == len(old_names)
+        side_effects = (
+            _NO_SIDE_EFFECTS
+            if all(hook.get("sideEffects") in _NO_SIDE_EFFECTS for hook in old)
+            else _SIDE_EFFECTS
+        )
+        known_version = all(
+            set(REVIEW_VERSIONS) & set(hook["admissionReviewVersions"])
+            for hook in old
+            if hook.get("admissionReviewVersions")
+        )
+        lenient_labels = any(_selector_errors(hook, "") for hook in old)
+        same_conditions = bool(old) and [h.get("matchConditions") for h in hooks] == [
+            h.get("matchConditions") for h in old
+        ]
+        for i, hook in enumerate(hooks):
+            path = f"webhooks[{i}]"
+            errors += self._hook_errors(hook, path, side_effects, lenient_labels)
+            if not same_conditions:
+                errors += admissionrules.match_condition_errors(
+                    hook.get("matchConditions") or [], f"{path}.matchConditions"
+                )
+            versions = hook.get("admissionReviewVersions") or []
+            errors += _version_errors(
+                versions, f"{path}.admissionReviewVersions", must_be_known=known_version
+            )
+            name = hook.get("name")
+            if unique and name:
+                if name in seen:
+                    errors.append(fielderrors.duplicate(f"{path}.name", name))
+                seen.add(name)
+        return errors
+
+    def _hook_errors(
+        self, hook: Object, path: str, side_effects: tuple[str, ...], lenient_labels: bool
+    ) -> list[FieldError]:
+        errors = names.fully_qualified_name_errors(hook.get("name", ""), path=f"{path}.name")
+        for i, rule in enumerate(hook.get("rules") or ()):
+            errors += admissionrules.rule_errors(rule, f"{path}.rules[{i}]")
+        for member, supported in self.choices().items():
+            if hook.get(member) is not None:
+                errors += choice_errors(hook[member], f"{path}.{member}", supported)
+        if hook.get("sideEffects") is None:
+            detail = f"must specify one of {', '.join(side_effects)}"
+            errors.append(fielderrors.required(f"{path}.sideEffects", detail))
+        else:
+            errors += choice_errors(hook["sideEffects"], f"{path}.sideEffects", side_effects)
+        timeout = hook.get("timeoutSeconds")
+        if timeout is not None and not 1 <= timeout <= 30:
+            detail = "the timeout value must be between 1 and 30 seconds"
+            errors.append(fielderrors.invalid(f"{path}.timeoutSeconds", timeout, detail))
+        errors += _selector_errors(hook, path, lenient=lenient_labels)
+        return errors + client_config_errors(hook.get("clientConfig") or {}, f"{path}.clientConfig")
+
+    def choices(self) -> dict[str, tuple[str, ...]]:
+        """Members that have a closed set of values."""
+        return {
+            "failurePolicy": admissionrules.FAILURE_POLICIES,
+            "matchPolicy": admissionrules.MATCH_POLICIES,
+        }
+
+    def own_cells(self, obj: Object) -> list[Any]:
+        """The number of webhooks."""
+        return [len(obj.get("webhooks") or ())]
+
+
+class MutatingWebhookStrategy(ValidatingWebhookStrategy):
+    """Configurations of mutating webhooks."""
+
+    struct = "MutatingWebhook"
+
+    def defaults(self) -> dict[str, Any]:
+        """Mutating webhooks are asked once."""
+        return {**super().defaults(), "reinvocationPolicy": "Never"}
+
+    def choices(self) -> dict[str, tuple[str, ...]]:
+        """Also the reinvocation policy."""
+        return {**super().choices(), "reinvocationPolicy": ("IfNeeded", "Never")}
+
+
+def _selector_errors(hook: Object, path: str, *, lenient: bool = False) -> list[FieldError]:
+    errors: list[FieldError] = []
+    for selector in ("namespaceSelector", "objectSelector"):
+        errors += selectors.validate_label_selector(
+            hook.get(selector), f"{path}.{selector}", allow_invalid_values=lenient
+        )
+    return errors
+
+
+def _version_errors(versions: list[str], path: str, *, must_be_known: bool) -> list[FieldError]:
+    known = ", ".join(REVIEW_VERSIONS)
+    if not versions:
+        return [fielderrors.required(path, f"must specify one of {known}")]
+    errors: list[FieldError] = []
+    seen: set[str] = set()
+    for i, version in enumerate(versions):
+        if version in seen:
+            errors.append(fielderrors.invalid(f"{path}[{i}]", version, "duplicate version"))
+            continue
+        seen.add(version)
+        for why in names.dns1035_label_errors(version):
+            errors.append(fielderrors.invalid(f"{path}[{i}]", version, why))
+    if must_be_known and not seen & set(REVIEW_VERSIONS):
+        errors.append(fielderrors.invalid(path, versions, f"must include at least one of {known}"))
+    return errors
+
+
+def client_config_errors(config: Object, path: str) -> list[FieldError]:
+    """Errors of how a webhook is reached: exactly one of a URL and a service."""
+    url, service = config.get("url"), config.get("service")
+    if (url is None) == (service is None):
+        return [fielderrors.required(path, "exactly one of url or service is required")]
+    if url is not None:
+        return url_errors(url, f"{path}.url")
+    return service_errors(service or {}, f"{path}.service")
+
+
+def url_errors(url: str, path: str) -> list[FieldError]:
+    """Errors of a webhook's URL: https, a host, and nothing but a path."""
+    try:
+        parts = urlsplit(url)
+    except ValueError as error:
+        detail = f"url must be a valid URL: parse {url!r}: {error}{_URL_FORM}"
+        return [fielderrors.required(path, detail)]
+    errors: list[FieldError] = []
+    user, at, host = parts.netloc.rpartition("@")
+    if parts.scheme != "https":
+        detail = f"'https' is the only allowed URL scheme{_URL_FORM}"
+        errors.append(fielderrors.invalid(path, parts.scheme, detail))
+    if not host:
+        errors.append(fielderrors.invalid(path, host, f"host must be provided{_URL_FORM}"))
+    if at:
+        detail = "user information is not permitted in the URL"
+        errors.append(fielderrors.invalid(path, user, detail))
+    if parts.fragment:
+        detail = "fragments are not permitted in the URL"
+        errors.append(fielderrors.invalid(path, parts.fragment, detail))
+    if parts.query:
+        detail = "query parameters are not permitted in the URL"
+        errors.append(fielderrors.invalid(path, parts.query, detail))
+    return errors
+
+
+def service_errors(service: Object, path: str) -> list[FieldError]:
+    """Errors of a reference to a service."""
+    errors: list[FieldError] = []
+    # Kubernetes passes name and namespace in the wrong order to its check.
+    if not service.get("namespace"):
+        errors.append(fielderrors.required(f"{path}.name", "service name is required"))
+    if not service.get("name"):
+        errors.append(fielderrors.required(f"{path}.namespace", "service namespace is required"))
+    port = service.get("port", 443)
+    if not 1 <= port <= 65535:
+        detail = "port is not valid: must be between 1 and 65535, inclusive"
+        errors.append(fielderrors.invalid(f"{path}.port", port, detail))
+    return errors + _path_errors(service.get("path"), f"{path}.path")
+
+
+def _path_errors(url_path: str | None, path: str) -> list[FieldError]:
+    if not url_path or url_path == "/":
+        return []
+    if url_path == "//":
+        return [fielderrors.invalid(path, url_path, "segment[0] may not be empty")]
+    errors: list[FieldError] = []
+    if not url_path.startswith("/"):
+        errors.append(fielderrors.invalid(path, url_path, "must start with a '/'"))
+    for i, step in enumerate(url_path[1:].removesuffix("/").split("/")):
+        if not step:
+            errors.append(fielderrors.invalid(path, url_path, f"segment[{i}] may not be empty"))
+            continue
+        for why in names.dns1123_subdomain_errors(step):
+            errors.append(fielderrors.invalid(path, url_path, f"segment[{i}]: {why}"))
+    return errors

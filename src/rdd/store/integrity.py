@@ -51,13 +51,16 @@ class FileLock:
         self._file = os.open(lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
+        except BlockingIOError as error:
             owner = os.read(self._file, 32).decode(errors="replace").strip() or "unknown"
             os.close(self._file)
             raise InUse(
                 f"{path} is in use by another process (pid {owner}). "
                 "Stop that process first; two processes cannot share a store."
             ) from error
+        except OSError as error:
+            os.close(self._file)
+            raise Unavailable(f"{lock_path} cannot be locked: {error}") from error
         os.ftruncate(self._file, 0)
         os.write(self._file, f"{os.getpid()}\n".encode())
 

@@ -109,9 +109,8 @@ class MemoryStore:
 
     async def compact(self, revision: int) -> None:
         """Forget history up to and including revision; live values stay."""
-        if revision > self._revision:
-            raise FutureRevision(revision, self._revision)
         if revision > self._retention.compacted:
+            self._check(revision)
             self._compact(revision)
 
     async def expire(self) -> int:
@@ -120,6 +119,7 @@ class MemoryStore:
 
     async def backup(self, target: Path) -> None:
         """Write a consistent copy, as a file that SqliteStore opens."""
+        self._check(0)
         await in_thread(
             "store-backup",
             backup.dump,

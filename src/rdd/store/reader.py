@@ -106,14 +106,14 @@ def _get(connection: sqlite3.Connection, key: str, revision: int) -> Record | No
 def _scan(
     connection: sqlite3.Connection, prefix: str, revision: int, after: str, limit: int
 ) -> Page:
-    low, high = scan_range(prefix, after)
-    rows = connection.execute(
-        schema.SCAN, (low, high, first_id_after(revision), limit + 1 if limit else -1)
-    )
+    bounds = (*scan_range(prefix, after), first_id_after(revision))
+    if limit:
+        rows = connection.execute(schema.SCAN_PAGE, (*bounds, limit + 1))
+    else:
+        rows = connection.execute(schema.SCAN_ALL, bounds)
     records = [
         Record(key, value, identity >> ID_SHIFT, created) for identity, key, created, value in rows
     ]
-    # SQLite gives them in key order but does not promise to; sorting what is sorted is cheap.
     records.sort(key=lambda record: record.key)
     more = bool(limit) and len(records) > limit
     if more:

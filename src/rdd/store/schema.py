@@ -13,6 +13,7 @@ the times of compaction.py.
 """
 
 import contextlib
+import fcntl
 import os
 import sqlite3
 from pathlib import Path
@@ -57,13 +58,16 @@ GROUP BY key HAVING newest & 1 = 0
 GET = "SELECT id, key, created, value FROM log WHERE key = ? AND id < ? ORDER BY id DESC LIMIT 1"
 
 # CROSS JOIN keeps the order of the loops: one walk along the index, one lookup per live key.
-SCAN = """
+# All of a range is fetched in the order of the file, a page of it in the order of keys.
+_SCAN = """
 SELECT log.id, log.key, log.created, log.value FROM (
     SELECT key, max(id) AS newest FROM log INDEXED BY log_by_key
     WHERE key >= ? AND key < ? AND id < ?
-    GROUP BY key HAVING newest & 1 = 0 ORDER BY key LIMIT ?
+    GROUP BY key HAVING newest & 1 = 0 ORDER BY {}
 ) AS live CROSS JOIN log ON log.id = live.newest
 """
+SCAN_ALL = _SCAN.format("newest")
+SCAN_PAGE = _SCAN.format("key LIMIT ?")
 
 REPLAY = """
 SELECT now.id, now.key, now.created, now.value, before.value, now.previous
@@ -156,10 +160,18 @@ def initialize(connection: sqlite3.Connection) -> None:
 def publish(partial: Path, path: Path) -> None:
     """Rename a finished file to its final name, both durable afterwards."""
     with partial.open("rb+") as file:
-        os.fsync(file.fileno())
+        _sync(file.fileno())
     partial.replace(path)
     directory = os.open(path.parent, os.O_RDONLY)
     try:
-        os.fsync(directory)
+        _sync(directory)
     finally:
         os.close(directory)
+
+
+def _sync(file: int) -> None:
+    full_sync = getattr(fcntl, "F_FULLFSYNC", None)  # macOS, as in connect_writer
+    if full_sync is None:
+        os.fsync(file)
+    else:
+        fcntl.fcntl(file, full_sync)

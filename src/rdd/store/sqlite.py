@@ -57,7 +57,8 @@ class _Opened:
     """What was found in the file."""
 
     lock: integrity.FileLock
-    connection: sqlite3.Connection
+    reading: sqlite3.Connection
+    writing: sqlite3.Connection
     compacted: int
     swept: int
     revision: int
@@ -79,10 +80,11 @@ class SqliteStore:
         self._retention = Retention(found.compacted, found.marks, options=options)
         self._retention.mark(found.revision, options.clock())
         self._feed = Feed(found.revision, self._history, options=options)
-        self._reader = Reader(path, found.connection)
+        self._reader = Reader(path, found.reading)
         self._writer = Writer(
             path,
-            self._report,
+            found.writing,
+            report=self._report,
             swept=found.swept,
             sweep_to=first_id_after(found.compacted) if found.compacted else 0,
         )
@@ -157,12 +159,10 @@ class SqliteStore:
 
     async def compact(self, revision: int) -> None:
         """Forget history up to and including revision; live values stay."""
-        if revision > self._revision:
-            raise FutureRevision(revision, self._revision)
-        if revision <= self._retention.compacted:
-            return
-        self._retention.advance(revision)
-        await self._writer.compact(revision)
+        if revision > self._retention.compacted:
+            self._check(revision)
+            self._retention.advance(revision)
+            await self._writer.compact(revision)
 
     async def expire(self) -> int:
         """Remove what has expired by the clock now; a timer does this by itself."""
@@ -170,6 +170,7 @@ class SqliteStore:
 
     async def backup(self, target: Path) -> None:
         """Write a consistent copy while the store stays in use."""
+        self._check(0)
         await in_thread("store-backup", backup.copy, self._path, target)
 
     async def close(self) -> None:
@@ -187,6 +188,8 @@ class SqliteStore:
         self._lock.release()
 
     def _check(self, revision: int) -> None:
+        if self._is_closed:
+            raise Unavailable("the store is closed")
         if revision > self._revision:
             raise FutureRevision(revision, self._revision)
         if revision and revision < self._retention.compacted:
@@ -262,13 +265,14 @@ class SqliteStore:
             self._revision, self._options.clock(), is_crowded=is_crowded
         )
         if target and not self._is_closed:
+            self._retention.advance(target)
             task = self._loop.create_task(self._compact_logged(target), name="store-compaction")
             self._compactions.add(task)
             task.add_done_callback(self._compactions.discard)
 
     async def _compact_logged(self, target: int) -> None:
         try:
-            await self.compact(target)
+            await self._writer.compact(target)
         except Unavailable as error:
             log.warning("history was not compacted, the next attempt follows: %s", error)
 
@@ -299,11 +303,11 @@ def _open(path: Path) -> _Opened:
     try:
         if not integrity.inspect(path):
             schema.create(path)
-        connection = schema.connect_reader(path)
+        reading = schema.connect_reader(path)
         try:
-            return _load(path, lock, connection)
+            return _load(path, lock, reading)
         except BaseException:
-            connection.close()
+            reading.close()
             raise
     except sqlite3.Error as error:
         lock.release()
@@ -313,15 +317,16 @@ def _open(path: Path) -> _Opened:
         raise
 
 
-def _load(path: Path, lock: integrity.FileLock, connection: sqlite3.Connection) -> _Opened:
-    compacted, swept, reserved = integrity.verify(path, connection)
+def _load(path: Path, lock: integrity.FileLock, reading: sqlite3.Connection) -> _Opened:
+    compacted, swept, reserved = integrity.verify(path, reading)
     live: dict[str, tuple[int, int]] = {}
     expiring: list[tuple[int, str, int]] = []
-    (last_id,) = connection.execute(schema.LAST_ID).fetchone()
-    for key, identity, created, expires in connection.execute(schema.LIVE):
+    (last_id,) = reading.execute(schema.LAST_ID).fetchone()
+    for key, identity, created, expires in reading.execute(schema.LIVE):
         live[key] = (identity, created)
         if expires:
             expiring.append((expires, key, identity))
-    marks = connection.execute(schema.MARKS).fetchall()
+    marks = reading.execute(schema.MARKS).fetchall()
     revision = max(reserved, (last_id or 0) >> ID_SHIFT)
-    return _Opened(lock, connection, compacted, swept, revision, marks, live, expiring)
+    writing = schema.connect_writer(path)
+    return _Opened(lock, reading, writing, compacted, swept, revision, marks, live, expiring)

@@ -75,10 +75,7 @@ class Feed:
     def watch(self, prefix: str, after: int) -> Watch:
         """A watch of everything after a revision that is retained and not in the future."""
         watch = FeedWatch(self, prefix, after, self._options)
-        if self._closed:
-            watch.close()
-        else:
-            self.join(watch, after)
+        self.join(watch, after)
         return watch
 
     def join(self, watch: "FeedWatch", after: int) -> bool:

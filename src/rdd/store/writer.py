@@ -66,13 +66,21 @@ Report = Callable[[Sequence[Batch], Unavailable | None], None]
 class Writer:
     """Owner of the writing connection. `report` is called on the event loop."""
 
-    def __init__(self, path: Path, report: Report, *, swept: int, sweep_to: int) -> None:
+    def __init__(
+        self,
+        path: Path,
+        connection: sqlite3.Connection,
+        *,
+        report: Report,
+        swept: int,
+        sweep_to: int,
+    ) -> None:
         self.used_bytes = 0  # by data, free pages excluded; as of the last checkpoint
         self._path = path
         self._report = report
         self._loop = asyncio.get_running_loop()
         self._queue: SimpleQueue[Batch | Job | None] = SimpleQueue()
-        self._connection = schema.connect_writer(path)
+        self._connection = connection
         self._inode = path.stat().st_ino
         self._looked_at = 0.0
         self._is_full_sync = True

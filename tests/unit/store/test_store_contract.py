@@ -3,6 +3,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
 from tests.unit.store.harness import AnyStore
@@ -303,14 +304,17 @@ async def test_a_relaxed_commit_is_visible_like_any_other(store: AnyStore) -> No
     assert await store.get("/a") == Record("/a", b"1", 1, 1)
 
 
-async def test_a_closed_store_refuses_and_closes_again(store: AnyStore) -> None:
+async def test_a_closed_store_refuses_and_closes_again(store: AnyStore, tmp_path: Path) -> None:
     await store.commit([Put("/a", b"1")])
     await store.close()
     await store.close()
     with pytest.raises(Unavailable, match="the store is closed"):
         await store.commit([Put("/a", b"2")])
+    for refused in (store.get("/a"), store.scan("/"), store.compact(1), store.backup(tmp_path)):
+        with pytest.raises(Unavailable, match="the store is closed"):
+            await refused
     with pytest.raises(Unavailable, match="the store is closed"):
-        await store.get("/a")
+        store.watch("/")
 
 
 async def test_implementations_have_the_same_public_names() -> None:

@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the SQLite store finds after a clean and after an unclean end."""
 
+import asyncio
+import errno
+import fcntl
 import os
 import stat
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from tests.unit.store.harness import Harness, brief, crash_copy, take
 
 from rdd.store.sqlite import SqliteStore
-from rdd.store.types import Compacted, Delete, Event, InUse, Put, Record
+from rdd.store.types import Compacted, Delete, Event, InUse, Put, Record, Unavailable
 
 
 async def test_everything_is_there_after_a_restart(disk: Harness) -> None:
@@ -132,3 +136,28 @@ async def test_a_closed_store_can_be_opened_by_others(disk: Harness) -> None:
     await store.close()
     again = await disk.open()
     assert again.revision == 0
+
+
+async def test_a_file_system_without_locks_is_named(
+    disk: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(file: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(Unavailable, match=r"store\.db\.lock cannot be locked: .*No locks"):
+        await disk.open()
+
+
+def test_the_store_runs_on_uvloop(tmp_path: Path) -> None:
+    uvloop = pytest.importorskip("uvloop")
+
+    async def use() -> list[int]:
+        store = await SqliteStore.open(tmp_path / "store.db")
+        watch = store.watch("/")
+        await asyncio.gather(*(store.commit([Put(f"/{n}", b"v")]) for n in range(50)))
+        events = await take(watch, 50)
+        await store.close()
+        return [event.revision for event in events]
+
+    assert uvloop.run(use()) == list(range(1, 51))

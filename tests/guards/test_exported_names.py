@@ -82,6 +82,7 @@ def test_contract_of_a_command() -> None:
         "Value",
         "Visibility",
         "command_path",
+        "visible",
     }
 
 

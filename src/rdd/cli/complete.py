@@ -9,10 +9,8 @@ import importlib
 from collections.abc import Iterable, Sequence
 
 from rdd.cli.entry import take_instance
-from rdd.cli.flags import visible
-from rdd.cli.help import shown_members
 from rdd.cli.table import GLOBAL, ROOT
-from rdd.cli.types import Call, Command, Flag, Group
+from rdd.cli.types import Call, Command, Flag, Group, visible
 
 Candidate = tuple[str, str]  # text, description
 
@@ -67,7 +65,7 @@ def _fitting(
     elif current.startswith("-"):
         offered = ((f"--{f.name}", f.help) for f in flags)
     elif isinstance(node, Group):
-        offered = ((m.name, m.summary) for m in shown_members(node, developer=developer))
+        offered = ((m.name, m.summary) for m in visible(node.members, developer=developer))
     else:
         module = importlib.import_module(node.module)
         offered = ((text, "") for text in getattr(module, "complete", tuple)())

@@ -124,7 +124,7 @@ def _format(asked: Format, variables: Mapping[str, str], stderr: TextIO) -> Form
 
 
 def _execute(found: Match, call: Call) -> int:
-    if "version" in found.flags.given and found.path[0] == "rdd":
+    if "version" in found.flags.given:
         from rdd.cli.version import show
 
         return show(call, found.flags.text("version"))

@@ -8,7 +8,7 @@ pays for it: argparse alone costs about as much as all of `rdd version`
 (docs/design/0001-command-line-without-a-framework.md).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from rdd.cli.errors import CommandError
 from rdd.cli.gotext import parse_bool, parse_duration, quote
@@ -120,9 +120,3 @@ def _integer(text: str) -> int:
 def _default(flag: Flag) -> Value:
     empty = {"bool": "false", "int": "0", "duration": "0", "string": ""}
     return convert(flag, flag.default or empty[flag.kind])
-
-
-def visible(flags: Iterable[Flag], *, developer: bool) -> list[Flag]:
-    """Return the flags that help and completion show, sorted by name."""
-    shown = ("shown", "developer") if developer else ("shown",)
-    return sorted((f for f in flags if f.visibility in shown), key=lambda f: f.name)

@@ -5,10 +5,9 @@ from collections.abc import Sequence
 
 from rdd.cli.dispatch import unknown_command
 from rdd.cli.errors import CommandError
-from rdd.cli.flags import visible
 from rdd.cli.gotext import quote
 from rdd.cli.table import GLOBAL, HELP, ROOT
-from rdd.cli.types import Call, Command, Flag, Group, command_path
+from rdd.cli.types import Call, Command, Flag, Group, command_path, visible
 
 
 def run(call: Call) -> int:
@@ -34,7 +33,7 @@ def help_text(path: Sequence[str], target: Command | Group, *, developer: bool) 
     own: tuple[Flag, ...] = ()
     inherited: tuple[Flag, ...] = ()
     if isinstance(target, Group):
-        members = [(m.name, m.summary) for m in shown_members(target, developer=developer)]
+        members = [(m.name, m.summary) for m in visible(target.members, developer=developer)]
         parts.append("Commands:\n" + _columns(members))
         own = (*GLOBAL, *target.flags)
     elif not target.raw:
@@ -43,12 +42,6 @@ def help_text(path: Sequence[str], target: Command | Group, *, developer: bool) 
         if rows := [_flag_row(flag) for flag in visible(flags, developer=developer)]:
             parts.append(f"{title}:\n" + _columns(rows))
     return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def shown_members(group: Group, *, developer: bool) -> list[Command | Group]:
-    """Return the members that help and completion show, sorted by name."""
-    shown = ("shown", "developer") if developer else ("shown",)
-    return sorted((m for m in group.members if m.visibility in shown), key=lambda m: m.name)
 
 
 def _usage(path: Sequence[str], target: Command | Group) -> str:

@@ -10,8 +10,8 @@ Records of the command line are named tuples: a dataclass takes seven times as
 long to define (0.5 ms each, paid by every call) and its module another 6 ms.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple, TextIO
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple, TextIO, TypeVar
 
 from rdd.cli.environment import Environment
 from rdd.cli.errors import CommandError
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 Visibility = Literal["shown", "developer", "hidden"]
 Value = str | bool | int | float
+_Item = TypeVar("_Item", "Flag", "Command | Group")
 
 
 class Flag(NamedTuple):
@@ -115,6 +116,12 @@ class Call(NamedTuple):
         return self.environment.instance()
 
 
+def visible(items: Iterable[_Item], *, developer: bool) -> list[_Item]:
+    """Return the flags or commands that help and completion show, sorted by name."""
+    shown = ("shown", "developer") if developer else ("shown",)
+    return sorted((i for i in items if i.visibility in shown), key=lambda i: i.name)
+
+
 def command_path(path: Sequence[str]) -> str:
     """Return how a command is written, e.g. `rdd service paths`."""
     return " ".join(path)
@@ -130,4 +137,5 @@ __all__ = [
     "Value",
     "Visibility",
     "command_path",
+    "visible",
 ]

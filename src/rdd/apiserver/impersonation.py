@@ -65,15 +65,15 @@ class Impersonator:
         `attributes` are those of the request with its authenticated user.
         Raises Forbidden or BadRequest.
         """
-        if not _has_impersonation(headers):
+        if not is_requested(headers):
             return attributes.user
         wanted = _read(headers)
         if wanted is None:
             return attributes.user
         requestor = attributes.user.name
         modes = _modes(wanted)
-        last = self._last_mode.get(requestor, "")
-        if last in modes:
+        last = self._last_mode.get(requestor)
+        if last is not None and last in modes:
             modes.remove(last)
             modes.insert(0, last)
         first: Forbidden | None = None
@@ -155,7 +155,7 @@ def _refuse(attributes: Attributes, why: str) -> None:
     raise forbidden_error(attributes, Decision(False, why))
 
 
-def _has_impersonation(headers: Headers) -> bool:
+def is_requested(headers: Headers) -> bool:
     return any(
         name[0] in "iI" and name[:12].lower() == "impersonate-" for name, _ in _items(headers)
     )

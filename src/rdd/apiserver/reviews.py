@@ -119,7 +119,7 @@ def token_review(obj: Object, reviewer: Reviewer) -> Object:
             "user": identity.user.to_user_info(),
             "audiences": list(identity.audiences),
         }
-    return {**_type(obj), "metadata": obj.get("metadata") or {}, "spec": spec, "status": status}
+    return {**_type(obj), "metadata": _metadata(obj), "spec": spec, "status": status}
 
 
 def self_subject_review(obj: Object, user: User, reviewer: Reviewer) -> Object:
@@ -152,6 +152,11 @@ def _type(obj: Object) -> Object:
     return {"apiVersion": obj["apiVersion"], "kind": obj["kind"]}
 
 
+def _metadata(obj: Object) -> Object:
+    """The metadata without empty members (clients send `creationTimestamp: null`)."""
+    return {k: v for k, v in (obj.get("metadata") or {}).items() if v}
+
+
 def _reviewed_user(spec: Object) -> User:
     extra = {k: tuple(v or ()) for k, v in (spec.get("extra") or {}).items()}
     groups = tuple(spec.get("groups") or ())
@@ -172,7 +177,7 @@ def _access_answer(
     problems += _selector_problems(spec.get("resourceAttributes") or {})
     if problems:
         status["evaluationError"] = "; ".join(problems)
-    return {**_type(obj), "metadata": obj.get("metadata") or {}, "spec": spec, "status": status}
+    return {**_type(obj), "metadata": _metadata(obj), "spec": spec, "status": status}
 
 
 def _attributes(user: User, spec: Object) -> Attributes:
@@ -227,7 +232,7 @@ def _subject_errors(spec: Object) -> list[FieldError]:
 
 
 def _metadata_errors(obj: Object, detail: str, *, allowed: Sequence[str]) -> list[FieldError]:
-    metadata = {k: v for k, v in (obj.get("metadata") or {}).items() if v}
+    metadata = _metadata(obj)
     if all(key == "managedFields" or key in allowed for key in metadata):
         return []
     return [invalid("metadata", metadata, detail)]

@@ -217,6 +217,12 @@ def test_managed_fields_are_no_metadata_of_the_sender() -> None:
     assert post("selfsubjectaccessreviews", spec, metadata=fields)["status"]["allowed"]
 
 
+def test_empty_metadata_members_are_not_repeated() -> None:
+    spec = {"resourceAttributes": GET_PODS}
+    answer = post("selfsubjectaccessreviews", spec, metadata={"creationTimestamp": None})
+    assert answer["metadata"] == {}
+
+
 def with_selector(name: str, selector: Object) -> Object:
     return {"resourceAttributes": {**GET_PODS, name: selector}}
 

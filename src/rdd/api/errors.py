@@ -50,13 +50,15 @@ class ApiError(Exception):
         if reason is not None:
             self.reason = reason
         self.retry_after_s = retry_after_s
+        self.metadata: dict[str, Any] = {}
+        """The Status' ListMeta (an expired list offers a continue token there)."""
 
     def to_status(self) -> dict[str, Any]:
         """The error as a metav1.Status object."""
         status: dict[str, Any] = {
             "kind": "Status",
             "apiVersion": "v1",
-            "metadata": {},
+            "metadata": self.metadata,
             "status": "Failure",
             "message": self.message,
         }
@@ -269,7 +271,8 @@ _CLASSES: tuple[type[ApiError], ...] = (
     TooManyRequests, InternalError, ServiceUnavailable, Timeout,
 )  # fmt: skip
 _BY_REASON = {c.reason: c for c in _CLASSES}
-_BY_CODE = {c.code: c for c in reversed(_CLASSES)}
+# Several reasons share 409 and 410: without a reason, the more general one is meant.
+_BY_CODE = {c.code: c for c in reversed(_CLASSES)} | {409: Conflict, 410: Gone}
 
 
 def from_status(status: dict[str, Any]) -> ApiError:

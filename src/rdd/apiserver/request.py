@@ -135,12 +135,8 @@ def parse_query(text: str) -> Query:
     return parse_qs(text, keep_blank_values=True, max_num_fields=1000) if text else {}
 
 
-class Headers(Protocol):
-    """Case-insensitive headers (aiohttp's, or `dict` with title-case keys in-process)."""
-
-    def get(self, key: str, default: str = "", /) -> str:
-        """The (first) value of a header."""
-        ...
+Headers = Mapping[str, str]
+"""Case-insensitive headers: aiohttp's, or in-process a dict with keys in their usual spelling."""
 
 
 class Request:
@@ -152,6 +148,7 @@ class Request:
         "depth",
         "headers",
         "info",
+        "is_trusted",
         "method",
         "path",
         "peer_certificate",
@@ -177,8 +174,9 @@ class Request:
         self.query: Query = {} if query is None else query
         self.headers = headers
         self.body = body
+        self.is_trusted = user is not None
+        """Made in this process for a known user: nothing to authenticate."""
         self.user: User = user or ANONYMOUS
-        """Set by authentication; in-process callers give it."""
         self.peer_certificate = peer_certificate
         """DER of the client certificate of the TLS connection, verified against the client CA."""
         self.depth = depth

@@ -10,7 +10,7 @@ Objects are plain dicts in the version of the request. Hooks change the object
 they are given in place; `old` objects MUST NOT be changed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,6 +45,15 @@ class Strategy:
 
     has_status = False
     """There is a status subresource: the main endpoint ignores status, /status ignores the rest."""
+
+    deletes_in_two_steps = False
+    """DELETE only marks the object; it goes when /finalize (or a controller) says so."""
+
+    returns_deleted = False
+    """DELETE answers with the deleted object instead of a Status."""
+
+    error_group: str | None = None
+    """The group by which errors name the kind, if it is not its own."""
 
     ttl_s: float = 0
     """Objects disappear by themselves after this time (events)."""
@@ -86,6 +95,14 @@ class Strategy:
         """Errors beyond metadata, for a change. Usually validate() plus immutability."""
         return self.validate(obj)
 
+    def is_held(self, obj: Object) -> bool:
+        """Whether finalizers keep an object that is being deleted."""
+        return bool(obj["metadata"].get("finalizers"))
+
+    def begin_deletion(self, obj: Object, *, now: str) -> bool:
+        """Mark an object that is deleted in two steps; whether it stays for now."""
+        return True
+
     def warnings(self, obj: Object, old: Object | None) -> list[str]:
         """Texts for Warning headers."""
         return []
@@ -99,6 +116,10 @@ class Strategy:
 
     selectable_labels: frozenset[str] = frozenset()
     """Field-selector labels this kind supports besides metadata.name and metadata.namespace."""
+
+    def bookmark(self, obj: Object) -> Object:
+        """A bookmark event's object: members that are never left out are added."""
+        return obj
 
     def cells(self, obj: Object, *, now: float) -> list[Any]:
         """The Table cells of an object, one per column (see apiserver.tables for ages)."""
@@ -118,8 +139,8 @@ class Kind:
     plural: str
     singular: str
     namespaced: bool
-    node: Node
-    """The shape, with metadata; used for pruning, patches and apply."""
+    node: Node | Callable[[], Node]
+    """The shape, with metadata, or what makes it; used for pruning, patches and apply."""
     strategy: Strategy
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The strategy of apiextensions.k8s.io CustomResourceDefinition; the rules are in rdd.schema.crd."""
+"""The strategy of CustomResourceDefinition; the rules are in rdd.schema.crd."""
 
 from collections.abc import Callable, Mapping
 from typing import Any

@@ -30,12 +30,6 @@ class BuiltinStrategy(Strategy):
     storage: tuple[str, str] | None = None
     """Group and plural of the resource in whose storage the objects are; None for their own."""
 
-    error_group: str | None = None
-    """The group by which errors name the kind, if it is not its own."""
-
-    returns_deleted = False
-    """DELETE answers with the deleted object instead of a Status."""
-
     qualified_finalizers = False
     """Finalizers need a domain (the core and RBAC groups insist)."""
 

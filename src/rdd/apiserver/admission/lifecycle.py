@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""NamespaceLifecycle: nothing is created where no namespace is, or where one is ending.
+
+The check is done for every create in a namespace, on the server's own cache,
+which is never behind the store; so there is no race to wait out.
+"""
+
+from rdd.api import errors
+from rdd.apiserver.admission.types import CREATE, DELETE, Attributes
+from rdd.apiserver.cache import ResourceCache
+
+IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
+
+
+class NamespaceLifecycle:
+    """The admission plugin of that name."""
+
+    def __init__(self, namespaces: ResourceCache) -> None:
+        self._namespaces = namespaces
+
+    def handles(self, attributes: Attributes, *, mutating: bool) -> bool:
+        """Creates in a namespace that is missing or ending, deletes of protected namespaces.
+
+        The common case, an active namespace, is decided here without awaiting.
+        """
+        if not mutating:
+            return False
+        if attributes.operation == CREATE:
+            if not attributes.namespace or attributes.resource.plural == "namespaces":
+                return False
+            entry = self._namespaces.get("", attributes.namespace)
+            return entry is None or b'"deletionTimestamp"' in entry.body
+        return (
+            attributes.operation == DELETE
+            and attributes.resource.plural == "namespaces"
+            and not attributes.resource.group
+            and attributes.name in IMMORTAL
+        )
+
+    async def mutate(self, attributes: Attributes) -> None:
+        """Refuse the write, unless a closer look shows that the namespace is fine."""
+        resource = attributes.resource
+        if attributes.operation == DELETE:
+            raise errors.Forbidden.to_object(
+                resource.plural,
+                resource.group,
+                attributes.name,
+                "this namespace may not be deleted",
+            )
+        entry = self._namespaces.get("", attributes.namespace)
+        if entry is None:
+            raise errors.NotFound.of("namespaces", "", attributes.namespace)
+        if not entry.decode()["metadata"].get("deletionTimestamp"):
+            return
+        if attributes.resource.plural == "localsubjectaccessreviews":
+            return
+        error = errors.Forbidden.to_object(
+            resource.plural,
+            resource.group,
+            attributes.name,
+            f"unable to create new content in namespace {attributes.namespace} "
+            "because it is being terminated",
+        )
+        assert error.details is not None
+        error.details["causes"] = [
+            {
+                "reason": "NamespaceTerminating",
+                "message": f"namespace {attributes.namespace} is being terminated",
+                "field": "metadata.namespace",
+            }
+        ]
+        raise error
+
+    async def validate(self, attributes: Attributes) -> None:
+        """Everything is decided in the mutating phase, before defaults and webhooks."""

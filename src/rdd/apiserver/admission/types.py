@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The contract between the write pipeline and admission.
+
+A `Chain` runs its plugins in order, first all that mutate, then (after the
+object was validated) all that validate, as Kubernetes does. Plugins say
+cheaply, without awaiting, whether they have anything to do for a write, so
+that a server without webhooks pays almost nothing.
+"""
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from rdd.apiserver.request import Request, User
+from rdd.apiserver.resources import Resource
+from rdd.apiserver.strategy import Object
+
+CREATE, UPDATE, DELETE, CONNECT = "CREATE", "UPDATE", "DELETE", "CONNECT"
+
+
+class Attributes:
+    """One write, as admission sees it.
+
+    `object` is the new object (None for DELETE), `old_object` the stored one
+    (None for CREATE), both in the version of the request. A mutating plugin
+    replaces or changes `object`; `old_object` MUST NOT be changed.
+    """
+
+    __slots__ = (
+        "dry_run",
+        "name",
+        "namespace",
+        "object",
+        "old_object",
+        "operation",
+        "options",
+        "request",
+        "resource",
+        "subresource",
+        "user",
+    )
+
+    def __init__(
+        self,
+        operation: str,
+        resource: Resource,
+        request: Request,
+        *,
+        namespace: str,
+        name: str,
+        object_: Object | None,
+        old_object: Object | None,
+        options: dict[str, Any],
+        dry_run: bool,
+        subresource: str = "",
+    ) -> None:
+        self.operation = operation
+        self.resource = resource
+        self.request = request
+        self.namespace = namespace
+        self.name = name
+        self.object = object_
+        self.old_object = old_object
+        self.options = options
+        """The CreateOptions, UpdateOptions, PatchOptions or DeleteOptions object."""
+        self.dry_run = dry_run
+        self.subresource = subresource
+        self.user: User = request.user
+
+
+class Plugin(Protocol):
+    """One step of admission."""
+
+    def handles(self, attributes: Attributes, *, mutating: bool) -> bool:
+        """Whether this plugin has to see the write in this phase. Cheap; never awaits."""
+        ...
+
+    async def mutate(self, attributes: Attributes) -> None:
+        """Change attributes.object, or refuse by raising an ApiError."""
+        ...
+
+    async def validate(self, attributes: Attributes) -> None:
+        """Refuse by raising an ApiError."""
+        ...
+
+
+class Chain:
+    """The plugins of a server, in order."""
+
+    def __init__(self, plugins: Sequence[Plugin] = ()) -> None:
+        self.plugins = list(plugins)
+
+    async def mutate(self, attributes: Attributes) -> bool:
+        """Run the mutating phase; True if any plugin took part (the object may have changed)."""
+        took_part = False
+        for plugin in self.plugins:
+            if plugin.handles(attributes, mutating=True):
+                took_part = True
+                await plugin.mutate(attributes)
+        return took_part
+
+    async def validate(self, attributes: Attributes) -> None:
+        """Run the validating phase."""
+        for plugin in self.plugins:
+            if plugin.handles(attributes, mutating=False):
+                await plugin.validate(attributes)

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From the bytes of a request to an object of the resource it is for.
+
+The order is Kubernetes': media type, syntax, kind and apiVersion, the shape of
+the kind (types checked, unknown fields dropped), duplicate keys. What happens
+to unknown and duplicate fields is the client's choice (`fieldValidation`):
+refused, answered with warnings, or ignored.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from rdd.api import errors, gotext
+from rdd.api.decode import decode_json, decode_yaml, find_duplicate_keys, summarize
+from rdd.apiserver.request import Request
+from rdd.apiserver.resources import Resource
+from rdd.apiserver.strategy import Object
+
+JSON = "application/json"
+YAML = "application/yaml"
+_ACCEPTED = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+_SCHEME = "pkg/api/legacyscheme/scheme.go:30"
+_TYPE_META = (
+    'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; '
+    'Kind string "json:\\"kind,omitempty\\"" }'
+)
+
+
+def media_type(request: Request) -> str:
+    """The media type of the body, JSON if the client does not say."""
+    header = request.headers.get("Content-Type", "")
+    return header.partition(";")[0].strip().lower() or JSON
+
+
+def parse(request: Request) -> tuple[Any, tuple[str, ...] | None]:
+    """The body as JSON-like data, and complaints about repeated keys (None: not looked for yet).
+
+    BadRequest with Go's words if the body has no such form.
+    """
+    media = media_type(request)
+    if media == JSON:
+        try:
+            return decode_json(request.body), None
+        except errors.BadRequest as error:
+            raise errors.BadRequest(
+                f"couldn't get version/kind; json parse error: {error.message}"
+            ) from None
+    if media == YAML:
+        document = decode_yaml(request.body)
+        return document.value, document.duplicates
+    raise errors.UnsupportedMediaType(
+        "the body of the request was in an unknown format - accepted media types include: "
+        + _ACCEPTED
+    )
+
+
+def not_an_object(value: Any) -> str:
+    """The complaint about a body that is no JSON object."""
+    return (
+        "couldn't get version/kind; json parse error: json: cannot unmarshal "
+        f"{json_type(value)} into Go value of type {_TYPE_META}"
+    )
+
+
+def json_type(value: Any) -> str:
+    """The name Go's encoding/json has for the type of a value."""
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, int | float):
+        return "number"
+    if isinstance(value, str):
+        return "string"
+    return "array" if isinstance(value, list) else "object"
+
+
+def not_registered(kind: str, api_version: str) -> str:
+    """The complaint about a kind the scheme does not have."""
+    version = api_version or "v1"
+    return (
+        f"no kind {gotext.quote(kind)} is registered for version {gotext.quote(version)} "
+        f"in scheme {gotext.quote(_SCHEME)}"
+    )
+
+
+def decode_object(request: Request, resource: Resource, *, field_validation: str = "") -> Object:
+    """The object in the body of a create or update."""
+    return decode_as(
+        request,
+        kind=resource.kind,
+        api_version=resource.api_version,
+        decode=resource.decode,
+        is_custom=resource.is_custom,
+        field_validation=field_validation,
+    )
+
+
+def decode_as(
+    request: Request,
+    *,
+    kind: str,
+    api_version: str,
+    decode: Callable[[Object, list[str]], Object],
+    is_custom: bool = False,
+    field_validation: str = "",
+) -> Object:
+    """The object in a body, which must be of a certain kind."""
+    try:
+        value, repeated = parse(request)
+        if value is None:
+            value = {}
+        if not isinstance(value, dict):
+            raise errors.BadRequest(not_an_object(value))
+        for member in ("apiVersion", "kind"):
+            if not isinstance(value.get(member) or "", str):
+                raise errors.BadRequest(
+                    "couldn't get version/kind; json parse error: json: cannot unmarshal "
+                    f"{json_type(value[member])} into Go struct field .{member} of type string"
+                )
+        if is_custom:
+            _require_type_meta(value, request.body)
+    except errors.BadRequest as error:
+        raise errors.BadRequest(
+            f"the object provided is unrecognized (must be of type {kind}): "
+            f"{error.message} ({summarize(request.body)})"
+        ) from None
+    check_kind(value, kind, api_version, is_custom=is_custom)
+    unknown: list[str] = []
+    problems: list[str] = []
+    if field_validation != "Ignore":
+        problems = duplicates(request.body, value) if repeated is None else list(repeated)
+    obj = decode(value, unknown)
+    if field_validation != "Ignore":
+        problems += [f"unknown field {gotext.quote(path)}" for path in unknown]
+        if problems:
+            report(problems, request, kind, api_version, field_validation)
+    return obj
+
+
+def _require_type_meta(value: Object, body: bytes) -> None:
+    for member, label in (("kind", "Kind"), ("apiVersion", "apiVersion")):
+        if not value.get(member):
+            text = body.decode("utf-8", "replace")
+            raise errors.BadRequest(f"Object '{label}' is missing in '{text}'")
+
+
+def check_kind(value: Object, kind: str, api_version: str, *, is_custom: bool = False) -> None:
+    """Fill in or compare kind and apiVersion."""
+    got_kind = value.get("kind") or kind
+    got_version = value.get("apiVersion") or api_version
+    if is_custom:
+        if got_version != api_version:
+            raise errors.BadRequest(
+                f"the API version in the data ({got_version}) does not match the expected "
+                f"API version ({api_version})"
+            )
+        # Another kind is an Invalid error, found with the other validations.
+    elif (got_kind, got_version) != (kind, api_version):
+        version = got_version.rpartition("/")[2]
+        raise errors.BadRequest(
+            f"{got_kind} in version {gotext.quote(version)} cannot be handled as a {kind}: "
+            + not_registered(got_kind, got_version)
+        )
+    value["kind"], value["apiVersion"] = got_kind, got_version
+
+
+def duplicates(raw: bytes, value: Any) -> list[str]:
+    """Complaints about keys that occur twice in a JSON text."""
+    return [f"duplicate field {gotext.quote(p)}" for p in find_duplicate_keys(raw, value)]
+
+
+def report(
+    problems: list[str], request: Request, kind: str, api_version: str, field_validation: str
+) -> None:
+    """Refuse (Strict) or warn about unknown and duplicate fields."""
+    if field_validation == "Strict":
+        version = api_version.rpartition("/")[2]
+        raise errors.BadRequest(
+            f"{kind} in version {gotext.quote(version)} cannot be handled "
+            f"as a {kind}: strict decoding error: {', '.join(problems)}"
+        )
+    request.warnings += problems

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Custom resources: a version of a CRD as a `Resource` of the common pipeline.
+
+What a built-in kind has in code, a custom one has in its schema: decoding
+prunes, `normalise` defaults, validation is the compiled schema plus its CEL
+rules. Everything is compiled when the version is first used, so that hundreds
+of installed CRDs cost little until someone asks for their objects.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any
+
+from rdd.api import errors, fielderrors, metadata
+from rdd.api.fielderrors import FieldError
+from rdd.api.objectmeta import MetadataError, decode_object_meta
+from rdd.apiserver import codec, tables
+from rdd.apiserver.cache import ResourceCache
+from rdd.apiserver.resources import Convert, Resource
+from rdd.apiserver.strategy import Column, Kind, Object, Strategy
+from rdd.schema import jsonpath
+from rdd.schema.columns import Columns
+from rdd.schema.crd import deprecation_warning
+from rdd.schema.defaults import apply_defaults
+from rdd.schema.node import Node, compile_node
+from rdd.schema.prune import prune
+from rdd.schema.validate import Validator, compile_validator, rules_blocked
+
+
+class CustomStrategy(Strategy):
+    """Hooks of one version of a CRD."""
+
+    has_generation = True
+
+    def __init__(self, spec: Mapping[str, Any], version: Mapping[str, Any]) -> None:
+        self.definition = (spec, version)
+        """The CRD's spec and the version of it this is about."""
+        self._version = version
+        self._kind = spec["names"]["kind"]
+        self._api_version = f"{spec['group']}/{version['name']}"
+        subresources = version.get("subresources") or {}
+        self.has_status = "status" in subresources
+        self.scale: Mapping[str, Any] | None = subresources.get("scale")
+        fields = version.get("selectableFields") or ()
+        self._fields = {f["jsonPath"].lstrip("."): f["jsonPath"] for f in fields}
+        self.selectable_labels = frozenset(self._fields)
+
+    @cached_property
+    def schema(self) -> Mapping[str, Any]:
+        """The OpenAPI v3 schema; a version without one accepts anything."""
+        found = (self._version.get("schema") or {}).get("openAPIV3Schema")
+        return found or {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
+    @cached_property
+    def node(self) -> Node:
+        """The compiled schema."""
+        return compile_node(self.schema)
+
+    @cached_property
+    def validator(self) -> Validator:
+        """The compiled value validations."""
+        return compile_validator(self.node)
+
+    @cached_property
+    def rules(self) -> Any:
+        """The compiled CEL rules, None if the schema has none."""
+        from rdd.schema import rules
+
+        return rules.compile_rules(self.schema)
+
+    @cached_property
+    def table(self) -> Columns:
+        """The printer columns."""
+        return Columns(self._version.get("additionalPrinterColumns") or ())
+
+    @cached_property
+    def _paths(self) -> dict[str, tuple[str, ...]]:
+        return {label: jsonpath.parse_simple(path) for label, path in self._fields.items()}
+
+    def decode(self, obj: Object, unknown: list[str]) -> Object:
+        """Prune an object; its metadata must have the form of ObjectMeta."""
+        try:
+            meta, strange = decode_object_meta(obj.get("metadata"))
+        except MetadataError as error:
+            raise errors.BadRequest(str(error)) from None
+        obj["metadata"] = meta
+        unknown += strange
+        prune(self.node, obj, unknown=unknown)
+        return obj
+
+    def normalise(self, obj: Object) -> None:
+        """Fill in defaults."""
+        if self.node.has_defaults:
+            apply_defaults(self.node, obj)
+
+    def validate(self, obj: Object) -> list[FieldError]:
+        """The schema and its rules."""
+        return self._validate(obj, None)
+
+    def validate_update(
+        self, obj: Object, old: Object, *, subresource: str = ""
+    ) -> list[FieldError]:
+        """The same, tolerating what was invalid before and did not change."""
+        return self._validate(obj, old)
+
+    def _validate(self, obj: Object, old: Object | None) -> list[FieldError]:
+        errs: list[FieldError] = []
+        if obj.get("apiVersion") != self._api_version:
+            errs.append(
+                fielderrors.invalid(
+                    "apiVersion", obj.get("apiVersion"), f"must be {self._api_version}"
+                )
+            )
+        if obj.get("kind") != self._kind:
+            errs.append(fielderrors.invalid("kind", obj.get("kind"), f"must be {self._kind}"))
+        errs += self.validator(obj, old)
+        if self.scale is not None:
+            errs += _scale_errors(self.scale, obj)
+        if self.rules is not None:
+            blocked = rules_blocked(errs)
+            if blocked is not None:
+                errs.append(blocked)
+            else:
+                errs += self.rules.validate(obj, old)
+        return errs
+
+    def warnings(self, obj: Object, old: Object | None) -> list[str]:
+        """About finalizers without a domain."""
+        if not obj["metadata"].get("finalizers"):
+            return []
+        return metadata.finalizer_warnings(obj["metadata"], old["metadata"] if old else None)
+
+    def selectable_fields(self, obj: Object) -> Mapping[str, str]:
+        """The declared selectable fields as text."""
+        return {label: _text(jsonpath.lookup(obj, path)) for label, path in self._paths.items()}
+
+    def cells(self, obj: Object, *, now: float) -> list[Any]:
+        """The printer columns of an object."""
+        return self.table.cells(obj, age=lambda value: tables.age(value, now=now))
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def _scale_errors(scale: Mapping[str, Any], obj: Object) -> list[FieldError]:
+    errs = []
+    for member in ("specReplicasPath", "statusReplicasPath"):
+        path = scale.get(member)
+        if not path:
+            continue
+        value = jsonpath.lookup(obj, jsonpath.parse_simple(path))
+        if isinstance(value, int) and not isinstance(value, bool):
+            if value < 0:
+                errs.append(fielderrors.invalid(path, value, "should be a non-negative integer"))
+            elif value > 2**31 - 1:
+                detail = "should be less than or equal to 2147483647"
+                errs.append(fielderrors.invalid(path, value, detail))
+    return errs
+
+
+def make_resource(
+    crd: Mapping[str, Any], version: Mapping[str, Any], cache: ResourceCache, storage: str
+) -> Resource:
+    """The resource of one served version of a CRD."""
+    spec = crd["spec"]
+    names = crd["status"]["acceptedNames"]
+    name = version["name"]
+    strategy = CustomStrategy(spec, version)
+    subresources = tuple(s for s in ("status", "scale") if s in (version.get("subresources") or {}))
+    kind = Kind(
+        group=spec["group"],
+        version=name,
+        kind=names["kind"],
+        plural=names["plural"],
+        singular=names.get("singular") or names["kind"].lower(),
+        namespaced=spec["scope"] == "Namespaced",
+        node=lambda: strategy.node,
+        strategy=strategy,
+        short_names=tuple(names.get("shortNames") or ()),
+        categories=tuple(names.get("categories") or ()),
+        subresources=subresources,
+    )
+    return Resource(
+        kind,
+        cache=cache,
+        decode=strategy.decode,
+        is_custom=True,
+        list_kind=names.get("listKind") or names["kind"] + "List",
+        storage_version=storage,
+        deprecation=deprecation_warning(spec, name),
+        columns=tuple(Column(**c) for c in strategy.table.definitions),
+        from_storage=_reader(strategy) if name != storage else None,
+    )
+
+
+def _reader(strategy: CustomStrategy) -> Convert:
+    """From the stored version to another one, without a conversion webhook: prune and default."""
+
+    def convert(obj: Object) -> Object:
+        prune(strategy.node, obj, unknown=None)
+        strategy.normalise(obj)
+        return obj
+
+    return convert
+
+
+def refresher(strategy: CustomStrategy) -> Callable[[bytes], bytes]:
+    """Brings stored bytes into the form the present schema gives them: pruned and defaulted."""
+
+    def refresh(stored: bytes) -> bytes:
+        obj = codec.decode(stored)
+        prune(strategy.node, obj, unknown=None)
+        strategy.normalise(obj)
+        return codec.encode(obj)
+
+    return refresh

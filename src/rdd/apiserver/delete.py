@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DELETE: remove an object or a collection.
+
+An object without finalizers goes at once, and the answer is a Status. One with
+finalizers (its own, or the system's for orphaning and foreground deletion) is
+marked with a deletionTimestamp and stays until they are gone; the answer is
+the object.
+"""
+
+from rdd.api import errors
+from rdd.apiserver import codec, listing, options, respond, writes
+from rdd.apiserver.admission.types import DELETE, Attributes
+from rdd.apiserver.cache import Entry
+from rdd.apiserver.core import Core
+from rdd.apiserver.options import DeleteOptions
+from rdd.apiserver.request import Answer, Request
+from rdd.apiserver.resources import Resource
+from rdd.apiserver.strategy import Object
+from rdd.store.types import CompareFailed, Delete, Put, Unavailable
+
+ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
+
+
+async def delete(core: Core, request: Request, resource: Resource) -> Answer:
+    """Delete the object of the path."""
+    info = request.info
+    negotiated = respond.negotiated(request)
+    opts = options.delete_options(request)
+    namespace = info.namespace if resource.namespaced else ""
+    last, is_gone = await remove(core, request, resource, namespace, info.name, opts)
+    if not is_gone or resource.strategy.returns_deleted:
+        return respond.entry(core, request, resource, last, negotiated)
+    details = errors.object_details(resource.plural, resource.group, info.name)
+    details["uid"] = last.decode()["metadata"]["uid"]
+    status = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        "details": details,
+    }
+    return respond.value(request, status)
+
+
+async def remove(
+    core: Core,
+    request: Request,
+    resource: Resource,
+    namespace: str,
+    name: str,
+    opts: DeleteOptions,
+) -> tuple[Entry, bool]:
+    """Delete one object: its last state, and whether it is gone or stays for now."""
+    for _ in range(writes.MAX_ATTEMPTS):
+        entry = resource.cache.get(namespace, name)
+        if entry is None:
+            raise errors.NotFound.of(resource.plural, resource.group, name)
+        old = resource.object(entry)
+        _check_preconditions(resource, entry, old, opts)
+        attributes = Attributes(
+            DELETE,
+            resource,
+            request,
+            namespace=namespace,
+            name=name,
+            object_=None,
+            old_object=old,
+            options=opts.to_object(),
+            dry_run=opts.dry_run,
+        )
+        await core.admission.mutate(attributes)
+        await core.admission.validate(attributes)
+        outcome = await _remove_once(core, resource, entry, old, opts)
+        if outcome is not None:
+            return outcome
+    raise errors.Conflict.of(resource.plural, resource.group, name)
+
+
+def _check_preconditions(
+    resource: Resource, entry: Entry, old: Object, opts: DeleteOptions
+) -> None:
+    uid = old["metadata"]["uid"]
+    if opts.uid is not None and opts.uid != uid:
+        why = f"Precondition failed: UID in precondition: {opts.uid}, UID in object meta: {uid}"
+    elif opts.resource_version is not None and opts.resource_version != str(entry.revision):
+        why = (
+            "Precondition failed: ResourceVersion in precondition: "
+            f"{opts.resource_version}, ResourceVersion in object meta: {entry.revision}"
+        )
+    else:
+        return
+    raise errors.Conflict.of(resource.plural, resource.group, entry.name, why)
+
+
+async def _remove_once(
+    core: Core, resource: Resource, entry: Entry, old: Object, opts: DeleteOptions
+) -> tuple[Entry, bool] | None:
+    meta = dict(old["metadata"])
+    finalizers = _finalizers(meta.get("finalizers") or [], opts)
+    obj = {**old, "metadata": meta}
+    stays = bool(finalizers)
+    if finalizers:
+        meta["finalizers"] = finalizers
+    else:
+        meta.pop("finalizers", None)
+    if resource.strategy.deletes_in_two_steps:
+        stays = resource.strategy.begin_deletion(obj, now=core.now_text()) or stays
+    key = resource.cache.key(entry.namespace, entry.name)
+    if not stays:
+        if opts.dry_run:
+            return entry, True
+        try:
+            await core.store.commit([Delete(key, entry.revision)])
+        except CompareFailed as failed:
+            if failed.pending:
+                await core.store.settled(key)
+            return None
+        except Unavailable as error:
+            raise writes.storage_failed(error) from error
+        return entry, True
+    if not meta.get("deletionTimestamp"):
+        meta["deletionTimestamp"] = core.now_text()
+        if not resource.strategy.deletes_in_two_steps:
+            meta["deletionGracePeriodSeconds"] = 0
+        if meta.get("generation"):
+            meta["generation"] += 1
+    stored = writes.encode(resource, obj)
+    if stored == codec.without_revision(entry.body):
+        return entry, False
+    revision = entry.revision
+    if not opts.dry_run:
+        try:
+            revision = await core.store.commit([Put(key, stored, entry.revision)])
+        except CompareFailed as failed:
+            if failed.pending:
+                await core.store.settled(key)
+            return None
+        except Unavailable as error:
+            raise writes.storage_failed(error) from error
+    marked = codec.with_revision(stored, revision)
+    return Entry(entry.namespace, entry.name, revision, marked), False
+
+
+def _finalizers(existing: list[str], opts: DeleteOptions) -> list[str]:
+    """The finalizers of an object being deleted: its own plus what the policy asks for."""
+    policy = opts.propagation_policy
+    if opts.orphan_dependents is not None:
+        policy = "Orphan" if opts.orphan_dependents else "Background"
+    if policy is None:
+        return existing
+    kept = [f for f in existing if f not in (ORPHAN, FOREGROUND)]
+    if policy == "Orphan":
+        kept.append(ORPHAN)
+    elif policy == "Foreground":
+        kept.append(FOREGROUND)
+    return kept
+
+
+async def delete_collection(core: Core, request: Request, resource: Resource) -> Answer:
+    """Delete every object of a selection; the answer lists them as they were."""
+    info = request.info
+    if resource.namespaced and not info.namespace:
+        raise errors.MethodNotAllowed()
+    negotiated = respond.negotiated(request)
+    opts = options.delete_options(request)
+    list_opts = options.list_options(request, is_watch=False, is_delete=True)
+    page = await listing.select(core, request, resource, list_opts)
+    for entry in page.entries:
+        try:
+            await remove(core, request, resource, entry.namespace, entry.name, opts)
+        except errors.NotFound:
+            continue  # somebody else was faster
+    return respond.page(core, request, resource, page, negotiated)

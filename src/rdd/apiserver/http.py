@@ -1,0 +1,308 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The HTTP(S) side: aiohttp's protocol, our dispatch.
+
+aiohttp parses requests and manages connections; there is no router and no
+middleware. A complete answer is written as one piece of bytes, head and body,
+because for small objects most of the cost of a response lies in building it.
+Watches write chunks straight to the transport: its send buffer is the queue of
+the watcher, and its size tells who is too slow.
+"""
+
+import asyncio
+import email.utils
+import logging
+import socket
+import ssl
+import time
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any
+
+from aiohttp import web
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.base_protocol import BaseProtocol
+from aiohttp.web_protocol import RequestHandler
+
+from rdd.api import errors
+from rdd.apiserver import gzip, respond
+from rdd.apiserver.limits import MAX_BODY_BYTES
+from rdd.apiserver.request import Request, Response, Stream, parse_query
+from rdd.apiserver.server import ApiServer
+from rdd.apiserver.watchers import MAX_BEHIND_BYTES
+
+log = logging.getLogger("rdd.apiserver.http")
+
+_PHRASES = {s.value: s.phrase for s in HTTPStatus}
+_NO_CACHE = "Cache-Control: no-cache, private\r\n"
+
+
+class _Date:
+    """The Date header, made once a second."""
+
+    def __init__(self) -> None:
+        self._second = 0
+        self._text = ""
+
+    def __call__(self) -> str:
+        now = int(time.time())
+        if now != self._second:
+            self._second = now
+            self._text = email.utils.formatdate(now, usegmt=True)
+        return self._text
+
+
+_date = _Date()
+
+
+class _Written(web.StreamResponse):
+    """A response that is on the wire already; tells aiohttp only whether to keep the connection."""
+
+    def __init__(self, status: int, *, keep_alive: bool) -> None:
+        self._keep = keep_alive
+        self._status_ = status
+
+    @property
+    def keep_alive(self) -> bool | None:
+        return self._keep
+
+    @property
+    def status(self) -> int:
+        return self._status_
+
+    @property
+    def prepared(self) -> bool:
+        return True
+
+    async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:
+        return None
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        return None
+
+
+class _Connection(RequestHandler):
+    """aiohttp's connection, plus the moment it is lost (a watch has nothing to read)."""
+
+    __slots__ = ("on_lost",)
+
+    def __init__(self, manager: web.Server, **kwargs: Any) -> None:
+        super().__init__(manager, **kwargs)
+        self.on_lost: Callable[[], None] | None = None
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        super().connection_lost(exc)
+        if self.on_lost is not None:
+            self.on_lost()
+
+
+class _Connections(web.Server):
+    """Makes our connections instead of aiohttp's own."""
+
+    def __call__(self) -> RequestHandler:
+        return _Connection(self, loop=self._loop, **self._kwargs)
+
+
+class HttpServer:
+    """Serves an ApiServer on sockets."""
+
+    def __init__(self, api: ApiServer) -> None:
+        self.api = api
+        self._server = _Connections(
+            self._handle,
+            access_log=None,
+            keepalive_timeout=180,
+            max_line_size=64 * 1024,
+            max_field_size=64 * 1024,
+            logger=log,
+        )
+        self._listeners: list[asyncio.Server] = []
+        self._closing = False
+
+    async def listen(self, sock: socket.socket, tls: ssl.SSLContext | None) -> None:
+        """Serve on a bound socket."""
+        loop = asyncio.get_running_loop()
+        self._listeners.append(
+            await loop.create_server(self._server, sock=sock, ssl=tls, backlog=512)
+        )
+
+    async def close(self, *, timeout_s: float = 5.0) -> None:
+        """Stop accepting, let running requests finish, close what is left."""
+        self._closing = True
+        for listener in self._listeners:
+            listener.close()
+        self._server.pre_shutdown()
+        await self._server.shutdown(timeout_s)
+
+    async def _handle(self, http: web.BaseRequest) -> web.StreamResponse:
+        started = time.perf_counter()
+        transport = http.transport
+        if transport is None:
+            raise ConnectionResetError
+        path, _, query = http._message.path.partition("?")  # undecoded, as clients sent it
+        peer = transport.get_extra_info("ssl_object")
+        certificate = peer.getpeercert(True) if peer is not None else None
+        request = Request(
+            http.method,
+            path,
+            query=parse_query(query),
+            headers=http.headers,
+            peer_certificate=certificate,
+        )
+        try:
+            request.body = await _read_body(http)
+        except errors.ApiError as failure:
+            answer: Response | Stream = respond.error(request, failure)
+        else:
+            answer = await self.api.handle(request)
+        info = request.info
+        response = await self._send(http, request, answer)
+        self.api.metrics.observe(
+            info.verb, info.group, info.resource, answer.status, time.perf_counter() - started
+        )
+        return response
+
+    async def _send(
+        self, http: web.BaseRequest, request: Request, answer: Response | Stream
+    ) -> web.StreamResponse:
+        transport = http.transport
+        if transport is None:
+            raise ConnectionResetError
+        keep = http.keep_alive and not self._closing
+        compress = gzip.wanted(request, answer)
+        if isinstance(answer, Response):
+            if compress:
+                answer.body = await gzip.compress(answer.body)
+            body = b"" if http.method == "HEAD" else answer.body
+            head = _head(answer, length=len(answer.body), keep=keep, gzipped=compress)
+            transport.write(head + body)
+            await _drain(http._protocol)
+            return _Written(answer.status, keep_alive=keep)
+        return await self._stream(http, request, answer, keep=keep, compress=compress)
+
+    async def _stream(
+        self,
+        http: web.BaseRequest,
+        request: Request,
+        answer: Stream,
+        *,
+        keep: bool,
+        compress: bool,
+    ) -> web.StreamResponse:
+        transport = http.transport
+        if transport is None:
+            raise ConnectionResetError
+        length = None if compress else answer.length
+        transport.write(_head(answer, length=length, keep=keep, gzipped=compress))
+        writer = _Writer(http, chunked=length is None)
+        try:
+            if compress:
+                await gzip.stream(answer.produce, writer)
+            else:
+                await answer.produce(writer)
+        except (ConnectionError, asyncio.CancelledError):
+            keep = False
+            if not transport.is_closing():
+                transport.close()
+            raise
+        except Exception:
+            # The head is out: a broken connection is the only way left to say so.
+            log.exception("stream failed: %s %s", request.method, request.path)
+            transport.abort()
+            return _Written(answer.status, keep_alive=False)
+        writer.finish()
+        return _Written(answer.status, keep_alive=keep)
+
+
+async def _read_body(http: web.BaseRequest) -> bytes:
+    if not http.body_exists:
+        return b""
+    length = http.content_length
+    if length is not None and length > MAX_BODY_BYTES:
+        raise _too_large()
+    pieces: list[bytes] = []
+    size = 0
+    async for piece in http.content.iter_any():
+        size += len(piece)
+        if size > MAX_BODY_BYTES:
+            raise _too_large()
+        pieces.append(piece)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _too_large() -> errors.RequestEntityTooLarge:
+    return errors.RequestEntityTooLarge(
+        f"Request entity too large: limit is {MAX_BODY_BYTES}", details={}
+    )
+
+
+def _head(answer: Response | Stream, *, length: int | None, keep: bool, gzipped: bool) -> bytes:
+    extra = ""
+    if answer.headers:
+        extra = "".join(f"{name}: {_clean(value)}\r\n" for name, value in answer.headers)
+    size = "Transfer-Encoding: chunked\r\n" if length is None else f"Content-Length: {length}\r\n"
+    return (
+        f"HTTP/1.1 {answer.status} {_PHRASES.get(answer.status, '')}\r\n"
+        f"{_NO_CACHE}Content-Type: {answer.content_type}\r\n"
+        f"{extra}{'Content-Encoding: gzip' + chr(13) + chr(10) if gzipped else ''}"
+        f"Date: {_date()}\r\n{size}{'' if keep else 'Connection: close' + chr(13) + chr(10)}\r\n"
+    ).encode("utf-8", "replace")
+
+
+def _clean(value: str) -> str:
+    """A header value without line breaks: nothing a client sent may start a new header."""
+    return value.replace("\r", " ").replace("\n", " ")
+
+
+async def _drain(protocol: BaseProtocol) -> None:
+    if protocol._paused:
+        await protocol._drain_helper()
+
+
+class _Writer:
+    """Writes a streamed body to the transport of a request."""
+
+    def __init__(self, http: web.BaseRequest, *, chunked: bool) -> None:
+        transport = http.transport
+        assert transport is not None
+        self._transport = transport
+        connection = http._protocol
+        assert isinstance(connection, _Connection)
+        self._protocol = connection
+        self._chunked = chunked
+
+    def _frame(self, data: bytes) -> bytes:
+        return b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data
+
+    async def write(self, data: bytes) -> None:
+        """Send and wait until the client keeps up."""
+        if self._transport.is_closing():
+            raise ConnectionResetError("the client is gone")
+        if data:
+            self._transport.write(self._frame(data))
+        await _drain(self._protocol)
+
+    def push(self, data: bytes) -> bool:
+        """Send without waiting; False if the client is gone or too far behind."""
+        transport = self._transport
+        if transport.is_closing():
+            return False
+        if data:
+            transport.write(self._frame(data))
+        return transport.get_write_buffer_size() <= MAX_BEHIND_BYTES
+
+    async def closed(self) -> None:
+        """Return when the connection is closed by the client."""
+        if self._transport.is_closing():
+            return
+        lost = asyncio.get_running_loop().create_future()
+        connection = self._protocol
+        connection.on_lost = lambda: None if lost.done() else lost.set_result(None)
+        try:
+            await lost
+        finally:
+            connection.on_lost = None
+
+    def finish(self) -> None:
+        """End the body."""
+        if self._chunked and not self._transport.is_closing():
+            self._transport.write(b"0\r\n\r\n")

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Limits on what is in flight.
+
+Reading and writing requests are counted apart, so that a storm of lists cannot
+starve writes. A request over the limit is answered at once with 429 and
+Retry-After; clients of Kubernetes retry by themselves. Watches are not counted
+here (they have a limit of their own), nor are requests made from within
+admission, which would otherwise wait for the request that made them.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from rdd.api import errors
+
+MAX_READING = 400
+MAX_WRITING = 200
+MAX_BODY_BYTES = 3 * 1024 * 1024
+
+
+class InFlight:
+    """Counts requests in flight."""
+
+    def __init__(self, *, reading: int = MAX_READING, writing: int = MAX_WRITING) -> None:
+        self.max_reading, self.max_writing = reading, writing
+        self.reading = self.writing = 0
+        self.refused = 0
+
+    @contextmanager
+    def slot(self, method: str) -> Iterator[None]:
+        """Hold a place while the block runs; TooManyRequests if there is none."""
+        if method in ("GET", "HEAD"):
+            if self.reading >= self.max_reading:
+                raise self._full()
+            self.reading += 1
+            try:
+                yield
+            finally:
+                self.reading -= 1
+        else:
+            if self.writing >= self.max_writing:
+                raise self._full()
+            self.writing += 1
+            try:
+                yield
+            finally:
+                self.writing -= 1
+
+    def _full(self) -> errors.TooManyRequests:
+        self.refused += 1
+        return errors.TooManyRequests("Too many requests, please try again later.", retry_after_s=1)

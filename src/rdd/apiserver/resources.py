@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The resources the server serves, built-in and custom, as one kind of thing.
+
+A `Resource` is what a path names: a group, a version and a plural. All
+versions of a group's resource share one `ResourceCache`; built-in kinds are
+registered at start, custom ones when their CRD is established. The registry is
+the only place that knows which paths exist, so discovery, dispatch and
+admission always agree.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from rdd.api import managedfields
+from rdd.api.fielderrors import FieldError
+from rdd.apiserver import codec
+from rdd.apiserver.cache import Entry, ResourceCache
+from rdd.apiserver.strategy import Column, Kind, Object, Strategy
+from rdd.schema.node import Node
+
+ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+
+Convert = Callable[[Object], Object]
+
+
+class Resource:
+    """One resource in one version."""
+
+    def __init__(
+        self,
+        kind: Kind,
+        *,
+        cache: ResourceCache,
+        decode: Callable[[Object, list[str]], Object],
+        is_custom: bool = False,
+        verbs: tuple[str, ...] = ALL_VERBS,
+        list_kind: str = "",
+        columns: tuple[Column, ...] | None = None,
+        to_storage: Convert | None = None,
+        from_storage: Convert | None = None,
+        storage_version: str = "",
+        deprecation: str = "",
+    ) -> None:
+        self.group = kind.group
+        self.version = kind.version
+        self.api_version = f"{kind.group}/{kind.version}" if kind.group else kind.version
+        self.kind = kind.kind
+        self.list_kind = list_kind or kind.kind + "List"
+        self.plural = kind.plural
+        self.singular = kind.singular
+        self.namespaced = kind.namespaced
+        self.short_names = kind.short_names
+        self.categories = kind.categories
+        self.subresources = kind.subresources
+        self.definition = kind.definition
+        self._node = kind.node
+        self.strategy: Strategy = kind.strategy
+        self.cache = cache
+        self.decode = decode
+        """Checks and prunes a decoded body; unknown field paths go into the list it is given."""
+        self.is_custom = is_custom
+        self.verbs = verbs
+        self.columns = columns if columns is not None else kind.strategy.columns
+        self.to_storage = to_storage
+        self.from_storage = from_storage
+        self.storage_version = storage_version or kind.version
+        self.deprecation = deprecation
+        """Text of the Warning that every use of a deprecated version carries."""
+        self.head = codec.head(kind.kind, self.api_version)
+        self.item_head = self.head if is_custom else b"{"
+        self.nodes: Mapping[str, Node] | None = None
+        """The shapes of all versions by apiVersion, for field ownership; None: only this one."""
+        self._empty: Object | None = None
+        self.path_base = f"/apis/{kind.group}/{kind.version}" if kind.group else "/api/v1"
+
+    @property
+    def node(self) -> Node:
+        """The shape; that of a custom resource is compiled on first use."""
+        node = self._node
+        if not isinstance(node, Node):
+            node = self._node = node()
+        return node
+
+    @property
+    def empty(self) -> Object | None:
+        """What a new object of a built-in kind has by itself; nobody owns that."""
+        if self._empty is None and not self.is_custom:
+            self._empty = managedfields.empty_object(self.node)
+        return self._empty
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Group, version and plural."""
+        return self.group, self.version, self.plural
+
+    def full(self, entry: Entry) -> bytes:
+        """The object of an entry as JSON in this version."""
+        if self.from_storage is None:
+            return self.head + entry.body
+        return self.head + self._converted(entry)
+
+    def item(self, entry: Entry) -> bytes:
+        """The same as an item of a list (built-in kinds without kind and apiVersion)."""
+        if self.from_storage is None:
+            return self.item_head + entry.body
+        return self.item_head + self._converted(entry)
+
+    def _converted(self, entry: Entry) -> bytes:
+        stored = codec.encode(self.object(entry))
+        return codec.with_revision(stored, entry.revision)
+
+    def object(self, entry: Entry) -> Object:
+        """The object of an entry as a fresh dict in this version."""
+        obj: Object = {"kind": self.kind, "apiVersion": self.api_version, **entry.decode()}
+        if self.from_storage is not None:
+            obj = self.from_storage(obj)
+            obj["kind"], obj["apiVersion"] = self.kind, self.api_version
+        return obj
+
+    def encode(self, obj: Object) -> bytes:
+        """The stored form of an object of this version."""
+        if self.to_storage is not None:
+            obj = self.to_storage(obj)
+        return codec.encode(obj)
+
+    def validate(self, obj: Object) -> list[FieldError]:
+        """Errors of a new object beyond its metadata."""
+        return self.strategy.validate(obj)
+
+
+class Registry:
+    """All served resources, by group and version."""
+
+    def __init__(self) -> None:
+        self._resources: dict[tuple[str, str], dict[str, Resource]] = {}
+        self.generation = 0
+        """Changes with every registration; documents derived from the registry are keyed by it."""
+        self.on_change: Callable[[], None] | None = None
+        """Called when a group version appears or disappears."""
+
+    def add(self, resource: Resource) -> None:
+        """Serve a resource (replacing an earlier definition of it)."""
+        is_new = (resource.group, resource.version) not in self._resources
+        self._resources.setdefault((resource.group, resource.version), {})[resource.plural] = (
+            resource
+        )
+        self.generation += 1
+        if is_new and self.on_change is not None:
+            self.on_change()
+
+    def remove(self, group: str, version: str, plural: str) -> None:
+        """Stop serving a resource; a version without resources is gone, too."""
+        found = self._resources.get((group, version))
+        if found is not None and found.pop(plural, None) is not None:
+            self.generation += 1
+            if not found:
+                del self._resources[(group, version)]
+                if self.on_change is not None:
+                    self.on_change()
+
+    def get(self, group: str, version: str, plural: str) -> Resource | None:
+        """The resource a path names."""
+        found = self._resources.get((group, version))
+        return found.get(plural) if found is not None else None
+
+    def of_version(self, group: str, version: str) -> Iterable[Resource]:
+        """The resources of one group version."""
+        return self._resources.get((group, version), {}).values()
+
+    def has_group(self, group: str) -> bool:
+        """Whether any version of the group is served."""
+        return any(g == group for g, _ in self._resources)
+
+    def has_version(self, group: str, version: str) -> bool:
+        """Whether the group version is served."""
+        return (group, version) in self._resources
+
+    def group_versions(self) -> list[tuple[str, str]]:
+        """All served group versions."""
+        return list(self._resources)
+
+    def all(self) -> list[Resource]:
+        """All resources in all versions."""
+        return [r for found in self._resources.values() for r in found.values()]
+
+    def by_kind(self, group: str, kind: str, version: str = "") -> Resource | None:
+        """The resource of a kind (of a group, in a version if given)."""
+        for (g, v), found in self._resources.items():
+            if g == group and (not version or v == version):
+                for r in found.values():
+                    if r.kind == kind:
+                        return r
+        return None
+
+
+def metadata_of(obj: Object) -> dict[str, Any]:
+    """The metadata of an object; an empty one is put in place if it has none."""
+    found = obj.get("metadata")
+    if not isinstance(found, dict):
+        found = obj["metadata"] = {}
+    return found

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One API server: authentication, authorisation, limits and dispatch.
+
+`handle` takes a Request and gives an Answer; who calls it, a socket or a
+controller in the same process, makes no difference. The way of a request:
+
+    authenticate → authorise → count in flight → dispatch by path and verb
+    → errors become a Status → warnings become headers
+"""
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from rdd.api import errors
+from rdd.apiserver import authn, impersonation, rbac, respond
+from rdd.apiserver.authorizer import Attributes, Authorizer
+from rdd.apiserver.core import Core
+from rdd.apiserver.create import create
+from rdd.apiserver.delete import delete, delete_collection
+from rdd.apiserver.get import get
+from rdd.apiserver.limits import InFlight
+from rdd.apiserver.list import list_
+from rdd.apiserver.metrics import Metrics
+from rdd.apiserver.patch import patch
+from rdd.apiserver.request import Answer, Request, Response
+from rdd.apiserver.resources import Resource
+from rdd.apiserver.update import update
+from rdd.apiserver.watch import watch
+
+log = logging.getLogger("rdd.apiserver")
+
+MAX_DEPTH = 8
+"""How deep admission may nest requests before a loop is assumed."""
+
+PathHandler = Callable[[Request], Awaitable[Answer]]
+ResourceHandler = Callable[[Core, Request, Resource], Awaitable[Answer]]
+
+
+class SubresourceHandler(Protocol):
+    """Serves one subresource of one resource."""
+
+    async def __call__(self, core: Core, request: Request, resource: Resource, /) -> Answer:
+        """Answer the request; the verb is in request.info."""
+        ...
+
+
+class ApiServer:
+    """The request side of a server."""
+
+    def __init__(
+        self,
+        core: Core,
+        *,
+        authenticator: authn.Authenticator,
+        authorizer: Authorizer,
+        limits: InFlight | None = None,
+        metrics: Metrics | None = None,
+    ) -> None:
+        self.core = core
+        self.authenticator = authenticator
+        self.authorizer = authorizer
+        self.impersonator = impersonation.Impersonator(authorizer)
+        self.limits = limits or InFlight()
+        self.metrics = metrics or Metrics()
+        self.paths: dict[str, PathHandler] = {}
+        """Exact non-resource paths."""
+        self.prefixes: list[tuple[str, PathHandler]] = []
+        """Non-resource paths by prefix (ending in '/'), after the exact ones."""
+        self.subresources: dict[tuple[str, str, str], SubresourceHandler] = {}
+        """Group, plural and subresource → handler, for what is not status."""
+        self.virtual: dict[tuple[str, str], ResourceHandler] = {}
+        """Group and plural of resources that are not stored (reviews)."""
+
+    async def handle(self, request: Request) -> Answer:
+        """Answer a request; never raises (but for cancellation)."""
+        try:
+            answer = await self._admit(request)
+        except errors.ApiError as failure:
+            answer = respond.error(request, failure)
+        except Exception:
+            log.exception("request failed: %s %s", request.method, request.path)
+            answer = respond.error(
+                request, errors.InternalError.because("the request caused an error in the server")
+            )
+        if request.warnings:
+            answer.headers = (answer.headers or []) + warning_headers(request.warnings)
+        return answer
+
+    async def _admit(self, request: Request) -> Answer:
+        if not request.is_trusted:
+            request.user = self.authenticator.authenticate(request)
+            if impersonation.is_requested(request.headers):
+                request.user = self.impersonator.user(request.headers, Attributes.of(request))
+        user = request.user
+        if not user.is_master:
+            attributes = Attributes.of(request)
+            decision = self.authorizer.authorize(attributes)
+            if not decision.allowed:
+                raise rbac.forbidden_error(attributes, decision)
+        if request.depth:
+            # Nested calls never wait for the limit their own caller holds.
+            if request.depth > MAX_DEPTH:
+                raise errors.InternalError.because(
+                    f"admission has nested more than {MAX_DEPTH} requests"
+                )
+            return await self._dispatch(request)
+        if request.info.verb == "watch":
+            return await self._dispatch(request)
+        with self.limits.slot(request.method):
+            return await self._dispatch(request)
+
+    async def _dispatch(self, request: Request) -> Answer:
+        info = request.info
+        if not info.is_resource:
+            return await self._path(request)
+        registry = self.core.registry
+        resource = registry.get(info.group, info.version, info.resource)
+        if resource is None:
+            if not info.group or registry.has_group(info.group):
+                raise errors.NotFound.resource()
+            return page_not_found()
+        self._check_scope(request, resource)
+        if info.subresource:
+            return await self._subresource(request, resource)
+        if resource.deprecation:
+            request.warnings.append(resource.deprecation)
+        verb = info.verb
+        if verb not in resource.verbs or request.method == "HEAD":
+            raise errors.MethodNotAllowed()
+        handler = self.virtual.get((resource.group, resource.plural)) or _VERBS[verb]
+        if verb == "create" and info.name:
+            raise errors.MethodNotAllowed()
+        if verb in ("update", "patch") and not info.name:
+            raise errors.MethodNotAllowed()
+        return await handler(self.core, request, resource)
+
+    def _check_scope(self, request: Request, resource: Resource) -> None:
+        info = request.info
+        in_namespace = info.parts[0] == "namespaces" and info.resource != "namespaces"
+        if in_namespace and not resource.namespaced:
+            raise errors.NotFound.resource()
+        if resource.namespaced and info.name and not in_namespace and info.verb != "watch":
+            raise errors.NotFound.resource()
+
+    async def _subresource(self, request: Request, resource: Resource) -> Answer:
+        info = request.info
+        name = info.subresource
+        if name not in resource.subresources:
+            raise errors.NotFound.resource()
+        special = self.subresources.get((resource.group, resource.plural, name))
+        if special is None and name == "scale":
+            special = self.subresources.get(("", "", "scale"))
+        if special is not None:
+            return await special(self.core, request, resource)
+        if info.verb == "get" and request.method == "GET" and name == "status":
+            return await get(self.core, request, resource)
+        if info.verb == "update":
+            return await update(self.core, request, resource, subresource=name)
+        if info.verb == "patch" and name == "status":
+            return await patch(self.core, request, resource, subresource=name)
+        raise errors.MethodNotAllowed()
+
+    async def _path(self, request: Request) -> Answer:
+        path = request.path
+        handler = self.paths.get(path) or self.paths.get(path.rstrip("/"))
+        if handler is None:
+            for prefix, candidate in self.prefixes:
+                if path.startswith(prefix):
+                    handler = candidate
+                    break
+        if handler is None:
+            return page_not_found()
+        return await handler(request)
+
+
+_VERBS: dict[str, ResourceHandler] = {
+    "get": get,
+    "list": list_,
+    "watch": watch,
+    "create": create,
+    "update": update,
+    "patch": patch,
+    "delete": delete,
+    "deletecollection": delete_collection,
+}
+
+
+def page_not_found() -> Response:
+    """The plain-text answer to a path that belongs to nobody."""
+    return Response(
+        404,
+        b"404 page not found\n",
+        content_type="text/plain; charset=utf-8",
+        headers=[("X-Content-Type-Options", "nosniff")],
+    )
+
+
+def warning_headers(texts: list[str]) -> list[tuple[str, str]]:
+    """Warning headers: each text once, quoted, cut so that all of them stay below 4 KiB."""
+    found: list[tuple[str, str]] = []
+    total = 0
+    for text in dict.fromkeys(texts):
+        text = "".join(c for c in text if c.isprintable())
+        total += len(text)
+        if total > 4096:
+            break
+        quoted = text.replace("\\", "\\\\").replace('"', '\\"')
+        found.append(("Warning", f'299 - "{quoted}"'))
+    return found

@@ -1,0 +1,214 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fan-out of committed changes to watchers.
+
+Watchers that want the same thing (resource version, namespace, selectors,
+representation) share a `View`. When a batch has been committed, each view
+renders its lines once, and the same bytes are handed to all of its watchers:
+a hundred watchers cost one rendering and a hundred socket writes.
+
+A watcher's socket buffer is its queue. One that falls behind by more than
+`MAX_BEHIND_BYTES` is closed with 410 Expired instead of growing the daemon; it
+relists and starts again.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from rdd.api import errors
+from rdd.api.fieldselectors import FieldSelector
+from rdd.api.selectors import LabelSelector
+from rdd.apiserver import codec
+from rdd.apiserver.cache import ADDED, DELETED, MODIFIED, Change, Entry
+from rdd.apiserver.request import Writer
+from rdd.apiserver.resources import Resource
+
+MAX_BEHIND_BYTES = 8 * 1024 * 1024
+
+Render = Callable[[str, Entry], bytes]
+"""Type of event and entry → one line of the stream."""
+
+
+class Selection:
+    """What part of a resource a list or watch is about."""
+
+    __slots__ = ("_extract", "fields", "labels", "name", "namespace")
+
+    def __init__(
+        self,
+        namespace: str | None,
+        labels: LabelSelector | None,
+        fields: FieldSelector | None,
+        *,
+        name: str = "",
+        resource: Resource,
+    ) -> None:
+        self.namespace = namespace
+        """None: all namespaces."""
+        self.labels = labels
+        self.fields = fields
+        self.name = name
+        """A name the field selector pins, so that a lookup replaces a scan."""
+        namespaced = resource.namespaced
+
+        def extract(obj: dict[str, object]) -> dict[str, str]:
+            meta = obj["metadata"]
+            assert isinstance(meta, dict)
+            found = {"metadata.name": meta["name"]}
+            if namespaced:
+                found["metadata.namespace"] = meta["namespace"]
+            found.update(resource.strategy.selectable_fields(obj))
+            return found
+
+        self._extract = extract
+
+    @property
+    def selects_all(self) -> bool:
+        """No selector: every object of the namespace matches."""
+        return self.labels is None and self.fields is None and not self.name
+
+    def matches(self, entry: Entry) -> bool:
+        """Whether an object belongs to the selection."""
+        if self.namespace is not None and entry.namespace != self.namespace:
+            return False
+        if self.name and entry.name != self.name:
+            return False
+        if self.labels is not None and not self.labels.matches(entry.labels):
+            return False
+        return self.fields is None or self.fields.matches(entry.fields(self._extract))
+
+    def event_type(self, change: Change) -> str | None:
+        """What a change is for a watcher of the selection: an object may enter or leave it."""
+        if self.namespace is not None and change.entry.namespace != self.namespace:
+            return None
+        if self.selects_all:
+            return change.type
+        # A deleted entry carries the last state, so its labels are the old ones.
+        now = change.type != DELETED and self.matches(change.entry)
+        before = change.old is not None and self.matches(change.old)
+        if now:
+            return MODIFIED if before else ADDED
+        return DELETED if before else None
+
+
+class Watcher:
+    """One open watch."""
+
+    __slots__ = ("after", "backlog", "backlog_bytes", "on_end", "sent", "writer")
+
+    def __init__(self, writer: Writer, after: int, on_end: Callable[[], None]) -> None:
+        self.writer = writer
+        self.after = after
+        """Changes up to this revision are not wanted (or were sent already)."""
+        self.sent = after
+        self.backlog: list[bytes] | None = []
+        """Lines held back until the initial events have been written; None: live."""
+        self.backlog_bytes = 0
+        self.on_end = on_end
+
+    def deliver(self, data: bytes, revision: int) -> None:
+        """Take the lines of a batch."""
+        self.sent = revision
+        if self.backlog is not None:
+            self.backlog.append(data)
+            self.backlog_bytes += len(data)
+            if self.backlog_bytes > MAX_BEHIND_BYTES:
+                self.on_end()
+        elif not self.writer.push(data):
+            self.on_end()
+
+
+class View:
+    """The watchers that see the same lines."""
+
+    __slots__ = ("render", "selection", "watchers")
+
+    def __init__(self, selection: Selection, render: Render) -> None:
+        self.selection = selection
+        self.render = render
+        self.watchers: list[Watcher] = []
+
+    def lines(self, changes: Sequence[Change]) -> bytes:
+        """The lines of some changes, joined; empty if none concerns this view."""
+        return b"".join(self._line(c) for c in changes)
+
+    def _line(self, change: Change) -> bytes:
+        type_ = self.selection.event_type(change)
+        if type_ is None:
+            return b""
+        entry = change.entry
+        if type_ == DELETED and change.type != DELETED:
+            # It left the selection: the last state that matched, at the revision of the change.
+            assert change.old is not None
+            body = codec.with_revision(codec.without_revision(change.old.body), entry.revision)
+            entry = Entry(entry.namespace, entry.name, entry.revision, body)
+        return self.render(type_, entry)
+
+    def deliver(self, changes: Sequence[Change]) -> None:
+        """Hand a committed batch to all watchers."""
+        revision = changes[-1].entry.revision
+        data = self.lines(changes)
+        if not data:
+            return
+        for watcher in list(self.watchers):
+            if watcher.after < changes[0].entry.revision:
+                watcher.deliver(data, revision)
+            elif watcher.after < revision:
+                rest = self.lines([c for c in changes if c.entry.revision > watcher.after])
+                if rest:
+                    watcher.deliver(rest, revision)
+
+
+class Watchers:
+    """All views of one resource version."""
+
+    def __init__(self, resource: Resource) -> None:
+        self.resource = resource
+        self.views: dict[object, View] = {}
+        resource.cache.listeners.append(self._changed)
+
+    def _changed(self, changes: Sequence[Change]) -> None:
+        for view in list(self.views.values()):
+            view.deliver(changes)
+
+    def join(self, key: object, selection: Selection, render: Render, watcher: Watcher) -> View:
+        """Add a watcher to the view of that key, which is made if needed."""
+        view = self.views.get(key)
+        if view is None:
+            view = self.views[key] = View(selection, render)
+        view.watchers.append(watcher)
+        return view
+
+    def leave(self, key: object, watcher: Watcher) -> None:
+        """Remove a watcher; a view without watchers is dropped."""
+        view = self.views.get(key)
+        if view is not None and watcher in view.watchers:
+            view.watchers.remove(watcher)
+            if not view.watchers:
+                del self.views[key]
+
+    def close(self) -> None:
+        """End all watches (the resource is no longer served)."""
+        self.resource.cache.listeners.remove(self._changed)
+        for view in list(self.views.values()):
+            for watcher in list(view.watchers):
+                watcher.on_end()
+
+
+def line(type_: str, body: bytes) -> bytes:
+    """One line of a watch stream."""
+    return b'{"type":"%b","object":%b}\n' % (type_.encode(), body)
+
+
+def error_line(error: errors.ApiError) -> bytes:
+    """The line that ends a watch which lost its place."""
+    return line("ERROR", codec.dumps(error.to_status())[:-1])
+
+
+async def wait_any(*events: asyncio.Event, timeout_s: float | None) -> None:
+    """Return when one of the events is set or the time is over."""
+    tasks = [asyncio.ensure_future(e.wait()) for e in events]
+    try:
+        await asyncio.wait(tasks, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()

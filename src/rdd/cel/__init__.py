@@ -25,7 +25,6 @@ admission expressions are in `admission`.
 """
 
 from rdd.cel import types
-from rdd.cel.cost import CostEstimate
 from rdd.cel.environment import (
     MATCH_CONDITIONS_BUDGET,
     PER_CALL_LIMIT,
@@ -36,6 +35,7 @@ from rdd.cel.environment import (
 )
 from rdd.cel.errors import CelError, CompileError, CostExceeded, EvaluationError, Issue
 from rdd.cel.escaping import escape, is_identifier
+from rdd.cel.estimates import CostEstimate
 from rdd.cel.results import to_json, to_text
 
 __all__ = [

@@ -11,10 +11,10 @@ the start, per iteration of a loop, and per operand that may not be evaluated at
 all. Costs that depend on values are taken by the call itself, before it works.
 """
 
-import math
 from collections.abc import Callable
 from typing import Any
 
+from rdd.cel import closures, loops
 from rdd.cel import types as t
 from rdd.cel.ast import (
     Call,
@@ -27,39 +27,13 @@ from rdd.cel.ast import (
     Select,
 )
 from rdd.cel.checker import constant_type, is_variable
-from rdd.cel.cost import LIST_COST, MAP_COST
+from rdd.cel.closures import Frame, Run
 from rdd.cel.errors import CostExceeded, EvaluationError
-from rdd.cel.functions import TRAVERSAL, Overload
-from rdd.cel.library.operators import (
-    OVERLOAD_ERROR,
-    comparison_cost,
-    divide_double,
-    divide_int,
-    index,
-    modulo_int,
-    shown_key,
-)
+from rdd.cel.estimates import LIST_COST, MAP_COST
+from rdd.cel.library.operators import OVERLOAD_ERROR, index, shown_key
 from rdd.cel.library.optionals import optional_select
-from rdd.cel.readers import Reader, reader
-from rdd.cel.values import (
-    MAX_INT,
-    MIN_INT,
-    NONE,
-    Optional,
-    equal,
-    matcher,
-    no_such_overload,
-)
-
-Frame = list[Any]
-Run = Callable[[Frame], Any]
-
-
-def spend(frame: Frame, cost: int) -> None:
-    """Take a cost from what is left. Raises CostExceeded when that is too little."""
-    frame[0] -= cost
-    if frame[0] < 0:
-        raise CostExceeded(is_total=False)
+from rdd.cel.readers import reader
+from rdd.cel.values import NONE, Optional, no_such_overload
 
 
 class Compiler:
@@ -99,7 +73,7 @@ class Compiler:
 
     def _run(self, node: Node) -> Run:
         if isinstance(node, Literal):
-            return _constant(node.value)
+            return closures.constant(node.value)
         if isinstance(node, Ident | Select):
             return self._converted(self._raw(node), node.type)
         if isinstance(node, Call):
@@ -109,9 +83,7 @@ class Compiler:
         if isinstance(node, MapLiteral):
             return self._map(node)
         assert isinstance(node, Comprehension)
-        from rdd.cel.loops import comprehension
-
-        return comprehension(self, node)
+        return self._comprehension(node)
 
     # -- variables and fields
 
@@ -146,8 +118,8 @@ class Compiler:
         """The function of an operand that is only looked into, so that it stays unconverted."""
         if isinstance(node, Ident):
             if node.constant is not None:
-                return _constant(node.constant)
-            return _variable(self._slot(node.name))
+                return closures.constant(node.constant)
+            return closures.variable(self._slot(node.name))
         if isinstance(node, Select):
             return self._select(node)
         if isinstance(node, Call) and node.function == "_[_]":
@@ -156,30 +128,30 @@ class Compiler:
 
     def _select(self, node: Select) -> Run:
         if is_variable(node):
-            return _variable(self._slot(node.key))
+            return closures.variable(self._slot(node.key))
         constant = constant_type(node)
         if constant is not None:
-            return _constant(constant)
+            return closures.constant(constant)
         operand_type = node.operand.type
         if t.is_optional(operand_type):
             return self._select_optional(node)
         if node.test_only:
-            return _presence(self._raw(node.operand), node.key)
+            return closures.presence(self._raw(node.operand), node.key)
         steps: list[tuple[str, str]] = []
         inner: Node = node
-        while isinstance(inner, Select) and _is_plain(inner):
+        while isinstance(inner, Select) and closures.is_plain(inner):
             steps.append((inner.key, inner.field_name))
             inner = inner.operand
         steps.reverse()
         if isinstance(inner, Ident) and inner.constant is None:
-            return _variable_chain(self._slot(inner.name), steps)
-        return _chain(self._raw(inner), steps)
+            return closures.variable_chain(self._slot(inner.name), steps)
+        return closures.chain(self._raw(inner), steps)
 
     def _select_optional(self, node: Select) -> Run:
         operand, key = self.run(node.operand), node.key
         if node.test_only:
             return lambda frame: optional_select(operand(frame), key) is not NONE
-        return _optional_field(operand, key, reader(_inner(node.type)))
+        return closures.optional_field(operand, key, reader(closures.inner_type(node.type)))
 
     # -- literals
 
@@ -187,7 +159,7 @@ class Compiler:
         items = [self.run(element) for element in node.elements]
         if not node.optional:
             if all(isinstance(element, Literal) for element in node.elements):
-                return _constant([item([0]) for item in items])
+                return closures.constant([item([0]) for item in items])
             return lambda frame: [item(frame) for item in items]
         optional = node.optional
 
@@ -198,7 +170,7 @@ class Compiler:
                 if i not in optional:
                     result.append(value)
                 elif value is not NONE:
-                    result.append(_some(value))
+                    result.append(closures.some(value))
             return result
 
         return build
@@ -213,7 +185,7 @@ class Compiler:
                 if is_optional:
                     if value is NONE:
                         continue
-                    value = _some(value)
+                    value = closures.some(value)
                 if type(key) is float or isinstance(key, list | dict) or key is None:
                     raise EvaluationError("unsupported key type")
                 if key in result:
@@ -234,23 +206,25 @@ class Compiler:
         operands = node.operands
         runs = [self.run(operand) for operand in operands]
         if len(node.overloads) == 1 and not any(o.type.is_dynamic for o in operands):
-            inlined = _INLINED.get(node.overloads[0].id)
+            inlined = closures.INLINED.get(node.overloads[0].id)
             if inlined is not None:
                 return inlined(*runs)
-            return _direct(node.overloads[0], runs)
-        return _dispatched(node, runs)
+            return closures.direct(node.overloads[0], runs)
+        return closures.dispatched(node, runs)
 
     def _optional_select(self, node: Call) -> Run:
         key = node.args[1]
         assert isinstance(key, Literal)
-        return _optional_field(self._raw(node.args[0]), key.value, reader(_inner(node.type)))
+        return closures.optional_field(
+            self._raw(node.args[0]), key.value, reader(closures.inner_type(node.type))
+        )
 
     def _index(self, node: Call) -> Run:
         container, key = node.args
         if t.is_optional(container.type) or any(
             o.args[0].kind is t.K_OPAQUE for o in node.overloads
         ):
-            return _dispatched(node, [self.run(container), self.run(key)])
+            return closures.dispatched(node, [self.run(container), self.run(key)])
         items, keys = self._raw(container), self.run(key)
         return lambda frame: index(items(frame), keys(frame))
 
@@ -258,14 +232,13 @@ class Compiler:
         return self._converted(self._index(node), node.type)
 
     def _optional_index(self, node: Call) -> Run:
-        run = _dispatched(node, [self.run(arg) for arg in node.args])
-        return run
+        return closures.dispatched(node, [self.run(arg) for arg in node.args])
 
     def _and(self, node: Call) -> Run:
-        return _all_true(self._operands(node))
+        return closures.all_true(self._operands(node))
 
     def _or(self, node: Call) -> Run:
-        return _any_true(self._operands(node))
+        return closures.any_true(self._operands(node))
 
     def _operands(self, node: Call) -> list[Run]:
         """The operands of a chain of one logical operator, all but the first as blocks."""
@@ -295,7 +268,7 @@ class Compiler:
 
     def _or_value(self, node: Call) -> Run:
         if node.target is None:
-            return _dispatched(node, [self.run(arg) for arg in node.args])
+            return closures.dispatched(node, [self.run(arg) for arg in node.args])
         target, otherwise = self.run(node.target), self.block(node.args[0])
         unwrap = node.function == "orValue"
         name = node.function
@@ -335,19 +308,38 @@ class Compiler:
         left, right = node.args
         is_negated = node.function == "_!=_"
         kind = left.type.kind
-        if kind == right.type.kind and kind in _PLAIN_EQUALITY:
+        if kind == right.type.kind and kind in closures.PLAIN_EQUALITY:
             runs = self.run(left), self.run(right)
-            if kind in (t.K_STRING, t.K_BYTES) and not _has_literal(node):
-                return _charged_equality(*runs, is_negated=is_negated)
-            return _plain_equality(left, right, *runs, is_negated=is_negated)
+            if kind in (t.K_STRING, t.K_BYTES) and not closures.has_literal(node):
+                return closures.charged_equality(*runs, is_negated=is_negated)
+            return closures.plain_equality(left, right, *runs, is_negated=is_negated)
         runs = self._comparable(left), self._comparable(right)
-        return _general_equality(*runs, is_negated=is_negated)
+        return closures.general_equality(*runs, is_negated=is_negated)
 
     def _comparable(self, node: Node) -> Run:
         """An operand of `==`, converted to the bottom when its type has anything to convert."""
         run = self.run(node)
         deep = reader(node.type, deep=True)
         return run if deep is None else lambda frame: deep(run(frame))
+
+    # -- comprehensions
+
+    def _comprehension(self, node: Comprehension) -> Run:
+        if node.shape == "bind":
+            value = self.run(node.accu_init)
+            slot = self.bind(node.accu_var)
+            result = self.run(node.result)
+            self.unbind()
+            return loops.bind(slot, value, result)
+        items = self._raw(node.iter_range)
+        first = self.bind(node.iter_var)
+        second = self.bind(node.iter_var2) if node.iter_var2 else 0
+        parts = [(self.run(part), self.fixed_cost(part)) for part in node.parts]
+        self.unbind()
+        if second:
+            self.unbind()
+        convert = loops.element_reader(node.iter_range.type, is_double=bool(second))
+        return loops.SHAPES[node.shape](items, loops.Source(first, second, convert), parts)
 
     # -- fixed costs
 
@@ -389,318 +381,9 @@ class Compiler:
             return self.fixed_cost(node.target) + 1
         total = sum(map(self.fixed_cost, node.operands))
         if function in ("_==_", "_!=_"):
-            return total + _equality_cost(node)
+            return total + closures.equality_cost(node)
         return total + (0 if any(o.charge for o in node.overloads) else 1)
 
-
-def _inner(optional: t.Type) -> t.Type:
-    return optional.params[0] if t.is_optional(optional) else t.DYN
-
-
-def _some(value: Any) -> Any:
-    if not isinstance(value, Optional):
-        raise EvaluationError(OVERLOAD_ERROR)
-    return value.value
-
-
-def _constant(value: Any) -> Run:
-    return lambda frame: value
-
-
-def _variable(slot: int) -> Run:
-    return lambda frame: frame[slot]
-
-
-def _is_plain(node: Select) -> bool:
-    """Whether a selection is one step of a chain of plain keys."""
-    return (
-        not node.test_only
-        and not is_variable(node)
-        and constant_type(node) is None
-        and not t.is_optional(node.operand.type)
-    )
-
-
-def _missing(value: Any, steps: list[tuple[str, str]]) -> EvaluationError:
-    """The error of a chain of keys that failed: which key was not there."""
-    for key, name in steps:
-        try:
-            value = value[key]
-        except (KeyError, TypeError, IndexError):
-            return EvaluationError(f"no such key: {name}")
-    raise AssertionError("the chain does not fail")
-
-
-def _variable_chain(slot: int, steps: list[tuple[str, str]]) -> Run:
-    keys = [key for key, _ in steps]
-    first = keys[0]
-    if len(keys) == 1:
-
-        def one(frame: Frame) -> Any:
-            try:
-                return frame[slot][first]
-            except (KeyError, TypeError):
-                raise _missing(frame[slot], steps) from None
-
-        return one
-    second = keys[1]
-    if len(keys) == 2:
-
-        def two(frame: Frame) -> Any:
-            try:
-                return frame[slot][first][second]
-            except (KeyError, TypeError):
-                raise _missing(frame[slot], steps) from None
-
-        return two
-    return _chain(_variable(slot), steps)
-
-
-def _chain(operand: Run, steps: list[tuple[str, str]]) -> Run:
-    keys = [key for key, _ in steps]
-
-    def run(frame: Frame) -> Any:
-        value = start = operand(frame)
-        try:
-            for key in keys:
-                value = value[key]
-        except (KeyError, TypeError):
-            raise _missing(start, steps) from None
-        return value
-
-    return run
-
-
-def _presence(operand: Run, key: str) -> Run:
-    def run(frame: Frame) -> bool:
-        value = operand(frame)
-        return isinstance(value, dict) and key in value
-
-    return run
-
-
-def _optional_field(operand: Run, key: str, convert: Reader | None) -> Run:
-    def run(frame: Frame) -> Optional:
-        found = optional_select(operand(frame), key)
-        if found is NONE:
-            return found
-        value = found.value
-        if isinstance(value, Optional):
-            return value
-        return found if convert is None else Optional(convert(value))
-
-    return run
-
-
-# -- logic
-
-
-def _all_true(operands: list[Run]) -> Run:
-    """`&&`: false wins over an error, wherever it stands."""
-    first, *others = operands
-
-    def run(frame: Frame) -> bool:
-        error: EvaluationError | None = None
-        try:
-            value = first(frame)
-            if value is False:
-                return False
-            if value is not True:
-                error = EvaluationError(OVERLOAD_ERROR)
-        except EvaluationError as caught:
-            error = caught
-        for operand in others:
-            try:
-                value = operand(frame)
-            except EvaluationError as caught:
-                error = error or caught
-                continue
-            if value is False:
-                return False
-            if value is not True:
-                error = error or EvaluationError(OVERLOAD_ERROR)
-        if error is not None:
-            raise error
-        return True
-
-    return run
-
-
-def _any_true(operands: list[Run]) -> Run:
-    """`||`: true wins over an error, wherever it stands."""
-    first, *others = operands
-
-    def run(frame: Frame) -> bool:
-        error: EvaluationError | None = None
-        try:
-            value = first(frame)
-            if value is True:
-                return True
-            if value is not False:
-                error = EvaluationError(OVERLOAD_ERROR)
-        except EvaluationError as caught:
-            error = caught
-        for operand in others:
-            try:
-                value = operand(frame)
-            except EvaluationError as caught:
-                error = error or caught
-                continue
-            if value is True:
-                return True
-            if value is not False:
-                error = error or EvaluationError(OVERLOAD_ERROR)
-        if error is not None:
-            raise error
-        return False
-
-    return run
-
-
-# -- equality
-
-_PLAIN_EQUALITY = frozenset(
-    (t.K_STRING, t.K_INT, t.K_UINT, t.K_BOOL, t.K_DOUBLE, t.K_BYTES, t.K_TIMESTAMP, t.K_DURATION)
-)
-
-
-def _has_literal(node: Call) -> bool:
-    return any(isinstance(arg, Literal) for arg in node.args)
-
-
-def _equality_cost(node: Call) -> int:
-    """The fixed cost of comparing: all of it for numbers and for literal texts."""
-    kinds = {arg.type.kind for arg in node.args}
-    if len(kinds) > 1 or not kinds <= _PLAIN_EQUALITY:
-        return 0
-    if kinds <= {t.K_STRING, t.K_BYTES}:
-        lengths = [len(arg.value) for arg in node.args if isinstance(arg, Literal)]
-        return math.ceil(min(lengths) * TRAVERSAL) if lengths else 0
-    return 1
-
-
-def _plain_equality(
-    left: Node, right: Node, left_run: Run, right_run: Run, *, is_negated: bool
-) -> Run:
-    if isinstance(left, Literal):
-        left, right, left_run, right_run = right, left, right_run, left_run
-    if isinstance(right, Literal):
-        value = right.value
-        if is_negated:
-            return lambda frame: left_run(frame) != value
-        return lambda frame: left_run(frame) == value
-    if is_negated:
-        return lambda frame: left_run(frame) != right_run(frame)
-    return lambda frame: left_run(frame) == right_run(frame)
-
-
-def _charged_equality(left: Run, right: Run, *, is_negated: bool) -> Run:
-    def run(frame: Frame) -> bool:
-        a, b = left(frame), right(frame)
-        spend(frame, comparison_cost(a, b))
-        return (a == b) is not is_negated
-
-    return run
-
-
-def _general_equality(left: Run, right: Run, *, is_negated: bool) -> Run:
-    def run(frame: Frame) -> bool:
-        a, b = left(frame), right(frame)
-        spend(frame, comparison_cost(a, b))
-        return equal(a, b) is not is_negated
-
-    return run
-
-
-# -- calls of functions
-
-
-def _direct(overload: Overload, runs: list[Run]) -> Run:
-    """A call whose overload is known."""
-    impl, charge = overload.impl, overload.charge
-    if charge is not None:
-
-        def charged(frame: Frame) -> Any:
-            args = [run(frame) for run in runs]
-            frame[0] -= charge(*args)
-            if frame[0] < 0:
-                raise CostExceeded(is_total=False)
-            return impl(*args)
-
-        return _guarded(charged, overload)
-    if len(runs) == 1:
-        (only,) = runs
-        return _guarded(lambda frame: impl(only(frame)), overload)
-    if len(runs) == 2:
-        first, second = runs
-        return _guarded(lambda frame: impl(first(frame), second(frame)), overload)
-    return _guarded(lambda frame: impl(*[run(frame) for run in runs]), overload)
-
-
-def _guarded(run: Run, overload: Overload) -> Run:
-    """A value can differ from its declared type only by being null; then no overload fits."""
-    name = overload.function
-
-    def guarded(frame: Frame) -> Any:
-        try:
-            return run(frame)
-        except (TypeError, AttributeError):
-            raise EvaluationError(f"no such overload: {name}") from None
-
-    return guarded
-
-
-def _dispatched(node: Call, runs: list[Run]) -> Run:
-    """A call whose overload depends on the values."""
-    choices = [
-        ([(i, test) for i, arg in enumerate(o.args) if (test := matcher(arg)) is not None], o)
-        for o in node.overloads
-    ]
-    is_operator = node.function.startswith("_") or node.function == "@in"
-    name = node.function
-
-    def run(frame: Frame) -> Any:
-        args = [each(frame) for each in runs]
-        for tests, overload in choices:
-            if all(test(args[i]) for i, test in tests):
-                if overload.charge is not None:
-                    spend(frame, overload.charge(*args))
-                return overload.impl(*args)
-        if is_operator:
-            raise EvaluationError(OVERLOAD_ERROR)
-        raise no_such_overload(name, *args)
-
-    return run
-
-
-# -- operations that are worth a closure of their own
-
-
-def _checked(value: int) -> int:
-    if MIN_INT <= value <= MAX_INT:
-        return value
-    raise EvaluationError("integer overflow")
-
-
-_INLINED: dict[str, Callable[..., Run]] = {
-    "add_int64": lambda a, b: lambda f: _checked(a(f) + b(f)),
-    "subtract_int64": lambda a, b: lambda f: _checked(a(f) - b(f)),
-    "multiply_int64": lambda a, b: lambda f: _checked(a(f) * b(f)),
-    "divide_int64": lambda a, b: lambda f: divide_int(a(f), b(f)),
-    "modulo_int64": lambda a, b: lambda f: modulo_int(a(f), b(f)),
-    "divide_double": lambda a, b: lambda f: divide_double(a(f), b(f)),
-    "less_int64": lambda a, b: lambda f: a(f) < b(f),
-    "less_equals_int64": lambda a, b: lambda f: a(f) <= b(f),
-    "greater_int64": lambda a, b: lambda f: a(f) > b(f),
-    "greater_equals_int64": lambda a, b: lambda f: a(f) >= b(f),
-    "logical_not": lambda a: lambda f: not a(f),
-    **dict.fromkeys(
-        (
-            "string_size", "size_string", "list_size", "size_list", "map_size", "size_map",
-        ),
-        lambda a: lambda f: len(a(f)),
-    ),
-}  # fmt: skip
 
 _SPECIAL_CALLS: dict[str, Callable[[Compiler, Call], Run]] = {
     "_&&_": Compiler._and,

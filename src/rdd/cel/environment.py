@@ -13,8 +13,9 @@ from typing import Any
 from rdd.cel import types as t
 from rdd.cel.checker import Checker
 from rdd.cel.compiler import Compiler
-from rdd.cel.cost import CostEstimate, estimate
+from rdd.cel.cost import estimate
 from rdd.cel.errors import CompileError, CostExceeded, EvaluationError, Issue
+from rdd.cel.estimates import CostEstimate
 from rdd.cel.library import FUNCTIONS
 from rdd.cel.parser import parse
 from rdd.cel.readers import reader
@@ -84,6 +85,9 @@ class Program:
             raise CostExceeded(is_total=is_total) from None
         except KeyError as error:
             raise EvaluationError(f"no such attribute(s): {error.args[0]}") from None
+        except (TypeError, AttributeError) as error:
+            # A null where the schema promises a value; everything else is matched by its type.
+            raise EvaluationError("no such overload") from error
         except RecursionError:
             raise EvaluationError("the data is nested too deeply to evaluate") from None
         finally:
@@ -124,7 +128,7 @@ class Environment:
             raise CompileError(expression, checker.issues)
         if expect is not None and not t.same(tree.type, expect):
             message = f"must evaluate to {expect} but got {tree.type}"
-            raise CompileError(expression, [Issue(0, message)])
+            raise CompileError(expression, [Issue(tree.pos, message)])
         compiler = Compiler()
         run = compiler.compile(tree)
         return Program(

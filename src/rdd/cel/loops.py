@@ -8,36 +8,19 @@ another element decides the answer. Every iteration pays its cost before it runs
 """
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any
 
 from rdd.cel import types as t
-from rdd.cel.ast import Comprehension, Node
-from rdd.cel.compiler import Compiler, Frame, Run
-from rdd.cel.cost import LIST_COST
+from rdd.cel.closures import Frame, Run
 from rdd.cel.errors import CostExceeded, EvaluationError
+from rdd.cel.estimates import LIST_COST
 from rdd.cel.library.operators import OVERLOAD_ERROR, shown_key
 from rdd.cel.readers import Reader, reader
 
-_Loop = Callable[[Frame, Callable[[Frame], Any]], Any]
 
-
-def comprehension(compiler: Compiler, node: Comprehension) -> Run:
-    """The function of a comprehension."""
-    if node.shape == "bind":
-        return _bind(compiler, node)
-    items = compiler._raw(node.iter_range)
-    source = _Source(compiler, node)
-    parts = [(compiler.run(part), compiler.fixed_cost(part)) for part in node.parts]
-    # Elements of a filter are kept as they are in the data, not as converted.
-    source.close()
-    return _SHAPES[node.shape](items, source, parts)
-
-
-def _bind(compiler: Compiler, node: Comprehension) -> Run:
-    value = compiler.run(node.accu_init)
-    slot = compiler.bind(node.accu_var)
-    result = compiler.run(node.result)
-    compiler.unbind()
+def bind(slot: int, value: Run, result: Run) -> Run:
+    """A local variable around a result."""
 
     def run(frame: Frame) -> Any:
         frame[slot] = value(frame)
@@ -46,21 +29,13 @@ def _bind(compiler: Compiler, node: Comprehension) -> Run:
     return run
 
 
-class _Source:
-    """What a loop runs over: the slots of its variables and how to fill them."""
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What a loop fills per round: one slot, or two for an index or key and its value."""
 
-    def __init__(self, compiler: Compiler, node: Comprehension) -> None:
-        self._compiler = compiler
-        self.is_double = bool(node.iter_var2)
-        self.first = compiler.bind(node.iter_var)
-        self.second = compiler.bind(node.iter_var2) if self.is_double else 0
-        self.convert = _element_reader(node.iter_range, is_double=self.is_double)
-
-    def close(self) -> None:
-        """End the scope of the variables."""
-        self._compiler.unbind()
-        if self.is_double:
-            self._compiler.unbind()
+    first: int
+    second: int  # 0 when there is one variable only
+    convert: Reader | None
 
     def singles(self, container: Any) -> Iterable[Any]:
         """The elements of a list or the keys of a map."""
@@ -84,22 +59,22 @@ class _Source:
         return pairs
 
 
-def _element_reader(node: Node, *, is_double: bool) -> Reader | None:
-    kind = node.type.kind
-    if kind is t.K_LIST:
-        return reader(node.type.params[0])
-    if kind is t.K_MAP and is_double:
-        return reader(node.type.params[1])
+def element_reader(container: t.Type, *, is_double: bool) -> Reader | None:
+    """The conversion of what a loop over a type sees."""
+    if container.kind is t.K_LIST:
+        return reader(container.params[0])
+    if container.kind is t.K_MAP and is_double:
+        return reader(container.params[1])
     return None
 
 
 _Parts = list[tuple[Run, int]]
 
 
-def _iterate(items: Run, source: _Source, cost: int) -> Callable[[Frame], Iterable[Any]]:
+def _iterate(items: Run, source: Source, cost: int) -> Callable[[Frame], Iterable[Any]]:
     """An iterator that fills the variables and pays for each round."""
     first, second = source.first, source.second
-    if source.is_double:
+    if source.second:
 
         def pairs(frame: Frame) -> Iterable[Any]:
             for key, value in source.pairs(items(frame)):
@@ -123,12 +98,12 @@ def _iterate(items: Run, source: _Source, cost: int) -> Callable[[Frame], Iterab
     return singles
 
 
-def _quantifier(decisive: bool) -> Callable[[Run, _Source, _Parts], Run]:
+def _quantifier(decisive: bool) -> Callable[[Run, Source, _Parts], Run]:
     """`all` is decided by a false, `exists` by a true."""
     undecided = not decisive
     overhead = 4 if decisive else 3  # the condition and the accumulator of the fold
 
-    def build(items: Run, source: _Source, parts: _Parts) -> Run:
+    def build(items: Run, source: Source, parts: _Parts) -> Run:
         ((predicate, cost),) = parts
         rounds = _iterate(items, source, cost + overhead)
 
@@ -153,7 +128,7 @@ def _quantifier(decisive: bool) -> Callable[[Run, _Source, _Parts], Run]:
     return build
 
 
-def _exists_one(items: Run, source: _Source, parts: _Parts) -> Run:
+def _exists_one(items: Run, source: Source, parts: _Parts) -> Run:
     ((predicate, cost),) = parts
     rounds = _iterate(items, source, cost + 2)
 
@@ -178,7 +153,7 @@ def _split(parts: _Parts) -> tuple[Run | None, Run, int]:
     return (parts[0][0] if len(parts) == 2 else None), parts[-1][0], cost
 
 
-def _map(items: Run, source: _Source, parts: _Parts) -> Run:
+def _map(items: Run, source: Source, parts: _Parts) -> Run:
     predicate, transform, cost = _split(parts)
     rounds = _iterate(items, source, cost)
     if predicate is None:
@@ -187,13 +162,13 @@ def _map(items: Run, source: _Source, parts: _Parts) -> Run:
     return lambda frame: [transform(frame) for _ in rounds(frame) if _truth(test(frame))]
 
 
-def _filter(items: Run, source: _Source, parts: _Parts) -> Run:
+def _filter(items: Run, source: Source, parts: _Parts) -> Run:
     ((predicate, cost),) = parts
     rounds = _iterate(items, source, cost + 3 + LIST_COST)
     return lambda frame: [item for item in rounds(frame) if _truth(predicate(frame))]
 
 
-def _transform_map(items: Run, source: _Source, parts: _Parts) -> Run:
+def _transform_map(items: Run, source: Source, parts: _Parts) -> Run:
     predicate, transform, cost = _split(parts)
     rounds = _iterate(items, source, cost)
 
@@ -207,7 +182,7 @@ def _transform_map(items: Run, source: _Source, parts: _Parts) -> Run:
     return run
 
 
-def _transform_map_entry(items: Run, source: _Source, parts: _Parts) -> Run:
+def _transform_map_entry(items: Run, source: Source, parts: _Parts) -> Run:
     predicate, transform, cost = _split(parts)
     rounds = _iterate(items, source, cost)
 
@@ -228,7 +203,7 @@ def _transform_map_entry(items: Run, source: _Source, parts: _Parts) -> Run:
     return run
 
 
-_SHAPES: dict[str, Callable[[Run, _Source, _Parts], Run]] = {
+SHAPES: dict[str, Callable[[Run, Source, _Parts], Run]] = {
     "all": _quantifier(False),
     "exists": _quantifier(True),
     "exists_one": _exists_one,
@@ -237,3 +212,4 @@ _SHAPES: dict[str, Callable[[Run, _Source, _Parts], Run]] = {
     "transform_map": _transform_map,
     "transform_map_entry": _transform_map_entry,
 }
+"""How to build the loop of each macro: from its range, its variables and its parts."""

@@ -109,7 +109,8 @@ def with_json_numbers(value: Any) -> Any:
         if math.isnan(value) or math.isinf(value):
             raise BadRequest(f"json: unsupported value: {gotext.plain(value)}")
         if value.is_integer() and -(2.0**63) <= value < 2.0**63:
-            return int(value)
+            # by its text: the shortest digits of a float are not all digits of its value
+            return int(gotext.number(value))
     elif type(value) is int and not -(2**63) <= value < 2**63:
         return float(value)
     return value

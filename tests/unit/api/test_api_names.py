@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rdd.api import names
+
+SUBDOMAIN = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or "
+    "'.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used "
+    r"for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+)
+LABEL = (
+    "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and "
+    "must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex "
+    "used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+)
+NAME_PART = (
+    "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an "
+    "alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for "
+    "validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
+)
+VALUE = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or "
+    "'.', and must start and end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',"
+    "  or '12345', regex used for validation is '(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?')"
+)
+
+
+@pytest.mark.parametrize("name", ["a", "a-b", "a.b", "1", "a" * 253, "a-1.b-2.c"])
+def test_subdomains_are_names(name: str) -> None:
+    assert names.dns1123_subdomain_errors(name) == []
+
+
+@pytest.mark.parametrize(
+    "name", ["", "A", "a_b", "-a", "a-", "a..b", "a/b", ".", "a b", "ü", "a\n"]
+)
+def test_other_texts_are_no_subdomains(name: str) -> None:
+    assert names.dns1123_subdomain_errors(name) == [SUBDOMAIN]
+
+
+def test_lengths_are_counted_in_bytes() -> None:
+    too_long = "must be no more than 253 characters"
+    assert names.dns1123_subdomain_errors("a" * 254) == [too_long]
+    assert names.dns1123_subdomain_errors("ü" * 127) == [too_long, SUBDOMAIN]
+    assert names.label_value_errors("ü" * 32) == ["must be no more than 63 bytes", VALUE]
+
+
+def test_a_prefix_may_end_with_a_dash() -> None:
+    assert names.dns1123_subdomain_errors("web-", is_prefix=True) == []
+    assert names.dns1123_label_errors("web-", is_prefix=True) == []
+    assert names.dns1035_label_errors("web-", is_prefix=True) == []
+    assert names.dns1123_subdomain_errors("-", is_prefix=True) == [SUBDOMAIN]
+    assert names.dns1123_subdomain_errors("Web-", is_prefix=True) == [SUBDOMAIN]
+
+
+def test_labels_say_that_dots_are_the_problem() -> None:
+    assert names.dns1123_label_errors("a.b") == ["must not contain dots"]
+    assert names.dns1123_label_errors("A") == [LABEL]
+    assert names.dns1123_label_errors("a" * 64) == ["must be no more than 63 characters"]
+    assert names.dns1123_label_errors("a-1") == []
+
+
+def test_dns1035_labels_start_with_a_letter() -> None:
+    assert names.dns1035_label_errors("a1") == []
+    assert names.dns1035_label_errors("1a")[0].startswith("a DNS-1035 label must consist of")
+    assert names.dns1035_label_errors("a" * 64) == ["must be no more than 63 characters"]
+
+
+@pytest.mark.parametrize("name", ["a", "A_b.c", "example.com/Name", "a/b", "x" * 63])
+def test_qualified_names(name: str) -> None:
+    assert names.qualified_name_errors(name) == []
+
+
+def test_long_qualified_names_are_valid_if_each_part_is() -> None:
+    assert names.qualified_name_errors("a" * 253 + "/" + "b" * 63) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "errors"),
+    [
+        pytest.param("", ["name part must be non-empty", f"name part {NAME_PART}"], id="empty"),
+        pytest.param("a b", [f"name part {NAME_PART}"], id="bad character"),
+        pytest.param("/x", ["prefix part must be non-empty"], id="empty prefix"),
+        pytest.param("A.B/c", [f"prefix part {SUBDOMAIN}"], id="bad prefix"),
+        pytest.param("x" * 64, ["name part must be no more than 63 bytes"], id="long name"),
+        pytest.param(
+            "a" * 254 + "/b", ["prefix part must be no more than 253 bytes"], id="long prefix"
+        ),
+        pytest.param(
+            "a/b/c",
+            [
+                f"a valid label key {NAME_PART} with an optional DNS subdomain prefix and '/' "
+                "(e.g. 'example.com/MyName')"
+            ],
+            id="two slashes",
+        ),
+    ],
+)
+def test_errors_of_qualified_names(name: str, errors: list[str]) -> None:
+    assert names.qualified_name_errors(name) == errors
+
+
+def test_label_values() -> None:
+    assert names.label_value_errors("") == []
+    assert names.label_value_errors("a.B_c-1") == []
+    assert names.label_value_errors("-b") == [VALUE]
+    assert names.label_value_errors("b\n") == [VALUE]
+
+
+def test_path_segments_may_be_anything_but_path_syntax() -> None:
+    assert names.path_segment_name_errors("system:node: x") == []
+    assert names.path_segment_name_errors("..") == ["may not be '..'"]
+    assert names.path_segment_name_errors("..", is_prefix=True) == []
+    assert names.path_segment_name_errors("a/%") == ["may not contain '/'", "may not contain '%'"]
+
+
+def test_config_map_keys() -> None:
+    assert names.config_map_key_errors("a.b_c-D") == []
+    assert names.config_map_key_errors("..") == ["must not be '..'"]
+    assert names.config_map_key_errors("..a") == ["must not start with '..'"]
+    assert names.config_map_key_errors("a/b") == [
+        "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. "
+        "'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is "
+        "'[-._a-zA-Z0-9]+')"
+    ]
+    assert names.config_map_key_errors("a" * 254) == ["must be no more than 253 characters"]
+
+
+def test_c_identifiers() -> None:
+    assert names.c_identifier_errors("_a1") == []
+    assert names.c_identifier_errors("1a")[0].startswith("a valid C identifier must start with")
+
+
+def test_webhook_names_have_three_segments() -> None:
+    def errors(name: str) -> list[str]:
+        return [str(e) for e in names.fully_qualified_name_errors(name, path="name")]
+
+    assert errors("a.example.com") == []
+    assert errors("") == ["name: Required value"]
+    assert errors("example.com") == [
+        'name: Invalid value: "example.com": should be a domain with at least three segments '
+        "separated by dots"
+    ]
+    assert errors("A.b.c") == [f'name: Invalid value: "A.b.c": {SUBDOMAIN}']
+
+
+def test_an_expression_without_examples() -> None:
+    assert names.regex_error("no", "x+") == "no (regex used for validation is 'x+')"
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text(st.sampled_from("aA0-._/ü "), max_size=70))
+@pytest.mark.parametrize(
+    "check",
+    [names.dns1123_label_errors, names.dns1123_subdomain_errors, names.dns1035_label_errors],
+)
+def test_allowed_names_fit_into_urls_and_file_names(
+    check: Callable[[str], list[str]], name: str
+) -> None:
+    if not check(name):
+        assert name == name.lower()
+        assert set(name) <= set("abcdefghijklmnopqrstuvwxyz0123456789-.")
+        assert name[0] != "-" and name[-1] not in "-."

@@ -14,20 +14,17 @@ Kubernetes reports them and unknown members are rare. The same holds for type
 errors: the first one in the document is reported.
 """
 
-import base64
-import binascii
-import re
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
 from rdd.api import gotext, timestamps
 from rdd.api.errors import BadRequest
-from rdd.api.quantity import Quantity, QuantityError
-from rdd.schema.builtin import notation
+from rdd.api.goformat import json_kind
+from rdd.schema.builtin import notation, scalars
 from rdd.schema.builtin.notation import Field, Struct, Type
+from rdd.schema.builtin.scalars import Decode, Malformed, Mismatch
 
-Decode = Callable[[Any, list[None]], Any]
 Zero = Callable[[], Any]
 
 _MAX_UNKNOWN = 100
@@ -40,25 +37,6 @@ class DecodeError(BadRequest):
     def __init__(self, message: str, *, cause: str) -> None:
         super().__init__(message)
         self.cause = cause
-
-
-class _Mismatch(Exception):
-    """A value of the wrong type; on its way out it learns where it is."""
-
-    def __init__(self, value: str, go_type: str) -> None:
-        super().__init__(value, go_type)
-        self.value = value
-        self.go_type = go_type
-        self.struct = ""
-        self.path: list[str] = []
-
-    def __str__(self) -> str:
-        where = f"struct field {self.struct}.{'.'.join(self.path)}" if self.struct else "value"
-        return f"json: cannot unmarshal {self.value} into Go {where} of type {self.go_type}"
-
-
-class _Malformed(Exception):
-    """A value of the right type that cannot be read; the message has no place."""
 
 
 class Shape:
@@ -97,7 +75,7 @@ def decode_typed(shape: Shape, obj: Any, *, unknown: list[str]) -> dict[str, Any
             found: dict[str, None] = {}
             _unknown(Type("struct", "", struct=struct.name), obj, "", found)
             unknown.extend(list(found)[:_MAX_UNKNOWN])
-    except (_Mismatch, _Malformed) as error:
+    except (Mismatch, Malformed) as error:
         cause = str(error)
     except RecursionError:
         cause = "json: exceeded max depth"
@@ -118,7 +96,7 @@ def decode_embedded(shape: Shape, value: Any) -> dict[str, Any]:
     try:
         out: dict[str, Any] = shape.decode({} if value is None else value, [])
         return out
-    except (_Mismatch, _Malformed) as error:
+    except (Mismatch, Malformed) as error:
         raise DecodeError(str(error), cause=str(error)) from None
     except RecursionError:
         cause = "json: exceeded max depth"
@@ -131,156 +109,7 @@ def _without_type(out: dict[str, Any]) -> dict[str, Any]:
     return out
 
 
-def json_type(value: Any) -> str:
-    """The name Go's encoding/json has for the type of a value."""
-    if isinstance(value, bool):
-        return "bool"
-    if isinstance(value, int | float):
-        return "number"
-    if isinstance(value, str):
-        return "string"
-    return "array" if isinstance(value, list) else "object"
-
-
-# ------------------------------------------------------------------ scalars
-
-
-def _string(go: str) -> Decode:
-    def decode(value: Any, strange: list[None]) -> str:
-        if value.__class__ is str:
-            return value
-        raise _Mismatch(json_type(value), go)
-
-    return decode
-
-
-def _bool(go: str) -> Decode:
-    def decode(value: Any, strange: list[None]) -> bool:
-        if value is True or value is False:
-            return value
-        raise _Mismatch(json_type(value), go)
-
-    return decode
-
-
-def _integer(go: str, bits: int) -> Decode:
-    low, high = -(1 << bits - 1), (1 << bits - 1) - 1
-
-    def decode(value: Any, strange: list[None]) -> int:
-        if value.__class__ is int and low <= value <= high:
-            return value
-        if value.__class__ is int or value.__class__ is float:
-            raise _Mismatch(f"number {value!r}", go)
-        raise _Mismatch(json_type(value), go)
-
-    return decode
-
-
-def _float(go: str) -> Decode:
-    def decode(value: Any, strange: list[None]) -> float:
-        if value.__class__ is int or value.__class__ is float:
-            return value
-        raise _Mismatch(json_type(value), go)
-
-    return decode
-
-
-_BASE64 = re.compile(r"[A-Za-z0-9+/]").match
-
-
-def _bytes(go: str) -> Decode:
-    def decode(value: Any, strange: list[None]) -> str:
-        if value.__class__ is str:
-            try:
-                base64.b64decode(value, validate=True)
-                return value
-            except (binascii.Error, ValueError):
-                return _lenient_base64(value)
-        if value.__class__ is list:
-            octet = _integer("uint8", 9)
-            numbers = [0 if v is None else octet(v, strange) for v in value]
-            for number in numbers:
-                if number < 0:
-                    raise _Mismatch(f"number {number}", "uint8")
-            return base64.b64encode(bytes(numbers)).decode()
-        raise _Mismatch(json_type(value), go)
-
-    return decode
-
-
-def _lenient_base64(text: str) -> str:
-    """What Go accepts beyond Python: line breaks. Otherwise Go's complaint."""
-    raw = text.encode("utf-8", "surrogatepass")
-    kept = raw.translate(None, b"\r\n")
-    if len(kept) != len(raw):
-        try:
-            return base64.b64encode(base64.b64decode(kept, validate=True)).decode()
-        except (binascii.Error, ValueError):
-            pass
-    raise _Malformed(f"illegal base64 data at input byte {_base64_error(raw)}")
-
-
-def _base64_error(raw: bytes) -> int:
-    """Where Go's decoder stops: the first byte that cannot be there, or the missing one."""
-    in_quantum = 0
-    position = 0
-    while position < len(raw):
-        char = raw[position : position + 1]
-        if char in b"\r\n":
-            position += 1
-            continue
-        if char == b"=":
-            if in_quantum < 2:
-                return position
-            position += 1
-            if in_quantum == 2:
-                while raw[position : position + 1] in (b"\r", b"\n"):
-                    position += 1
-                if raw[position : position + 1] != b"=":
-                    return position if position < len(raw) else len(raw)
-                position += 1
-            while raw[position : position + 1] in (b"\r", b"\n"):
-                position += 1
-            return position
-        if not _BASE64(chr(char[0])):
-            return position
-        in_quantum = (in_quantum + 1) % 4
-        position += 1
-    return len(raw) - in_quantum
-
-
-def _time(parse: Callable[[str], str | None]) -> Decode:
-    def decode(value: Any, strange: list[None]) -> str | None:
-        if value.__class__ is not str:
-            raise _Mismatch(json_type(value), "string")
-        try:
-            return parse(value)
-        except ValueError as error:
-            raise _Malformed(str(error)) from None
-
-    return decode
-
-
-def _quantity(value: Any, strange: list[None]) -> str:
-    if value.__class__ is str:
-        text = value.strip()
-    elif value.__class__ in (int, float):
-        text = gotext.number(value)
-    elif value.__class__ is bool:
-        text = "true"
-    else:
-        text = "{"
-    try:
-        return str(Quantity.parse(text))
-    except QuantityError as error:
-        raise _Malformed(str(error)) from None
-
-
 def _any(value: Any, strange: list[None]) -> Any:
-    return value
-
-
-def _raw_object(value: Any, strange: list[None]) -> Any:
     return value
 
 
@@ -289,7 +118,7 @@ def _schema_or_bool(value: Any, strange: list[None]) -> Any:
         return _struct(_JSON_SCHEMA)(value, [])
     if value is True or value is False:
         return value
-    raise _Malformed("boolean or JSON schema expected")
+    raise Malformed("boolean or JSON schema expected")
 
 
 def _schema_or_array(value: Any, strange: list[None]) -> Any:
@@ -305,7 +134,7 @@ def _schema_or_strings(value: Any, strange: list[None]) -> Any:
     if value.__class__ is dict:
         return _struct(_JSON_SCHEMA)(value, [])
     if value.__class__ is list:
-        text = _string("string")
+        text = scalars.string("string")
         return [text(v, strange) if v is not None else "" for v in value]
     return {}
 
@@ -313,12 +142,12 @@ def _schema_or_strings(value: Any, strange: list[None]) -> Any:
 _JSON_SCHEMA = "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1.JSONSchemaProps"
 
 _SPECIAL: dict[str, Decode] = {
-    "Time": _time(timestamps.normalise),
-    "MicroTime": _time(timestamps.normalise_micro),
-    "Quantity": _quantity,
+    "Time": scalars.time(timestamps.normalise),
+    "MicroTime": scalars.time(timestamps.normalise_micro),
+    "Quantity": scalars.quantity,
     "JSON": _any,
-    "Raw": _raw_object,
-    "FieldsV1": _raw_object,
+    "Raw": _any,
+    "FieldsV1": _any,
     "JSONSchemaPropsOrBool": _schema_or_bool,
     "JSONSchemaPropsOrArray": _schema_or_array,
     "JSONSchemaPropsOrStringArray": _schema_or_strings,
@@ -340,14 +169,14 @@ def _decoder(type_: Type) -> Decode:
     if form == "map" and type_.item is not None:
         return _map(go, type_.item)
     if form == "bytes":
-        return _bytes(go)
+        return scalars.octets(go)
     if form == "bool":
-        return _bool(go)
+        return scalars.boolean(go)
     if form == "float64":
-        return _float(go)
+        return scalars.number(go)
     if form in ("int32", "int64"):
-        return _integer(go, int(form[3:]))
-    return _string(go)
+        return scalars.integer(go, int(form[3:]))
+    return scalars.string(go)
 
 
 def _list(go: str, item: Type) -> Decode:
@@ -359,7 +188,7 @@ def _list(go: str, item: Type) -> Decode:
     def decode(value: Any, strange: list[None]) -> list[Any]:
         nonlocal decode_item
         if value.__class__ is not list:
-            raise _Mismatch(json_type(value), go)
+            raise Mismatch(json_kind(value), go)
         if decode_item is None:
             decode_item = _decoder(item)
         return [zero() if v is None else decode_item(v, strange) for v in value]
@@ -370,7 +199,7 @@ def _list(go: str, item: Type) -> Decode:
 def _string_list(go: str, item_go: str) -> Decode:
     def decode(value: Any, strange: list[None]) -> list[str]:
         if value.__class__ is not list:
-            raise _Mismatch(json_type(value), go)
+            raise Mismatch(json_kind(value), go)
         for text in value:
             if text.__class__ is not str:
                 break
@@ -381,7 +210,7 @@ def _string_list(go: str, item_go: str) -> Decode:
             if text is None:
                 text = ""
             elif text.__class__ is not str:
-                raise _Mismatch(json_type(text), item_go)
+                raise Mismatch(json_kind(text), item_go)
             out.append(text)
         return out
 
@@ -396,7 +225,7 @@ def _map(go: str, item: Type) -> Decode:
     def decode(value: Any, strange: list[None]) -> dict[str, Any]:
         nonlocal decode_item
         if value.__class__ is not dict:
-            raise _Mismatch(json_type(value), go)
+            raise Mismatch(json_kind(value), go)
         if is_text:
             for text in value.values():
                 if text.__class__ is not str:
@@ -464,7 +293,7 @@ def _struct(name: str) -> Decode:
     def decode(value: Any, strange: list[None]) -> dict[str, Any]:
         nonlocal rows
         if value.__class__ is not dict:
-            raise _Mismatch(json_type(value), go_type)
+            raise Mismatch(json_kind(value), go_type)
         if rows is None:
             rows = compile_rows()
         out: dict[str, Any] = {}
@@ -486,7 +315,7 @@ def _struct(name: str) -> Decode:
                         out[member] = decoded
                 elif mode == _NULL_IF_EMPTY:
                     out[member] = None
-        except (_Mismatch, _Malformed):
+        except (Mismatch, Malformed):
             _raise_first(value, rows, go_name)
         if seen != len(value) and not names.issuperset(value):
             strange.append(None)
@@ -502,13 +331,13 @@ def _raise_first(value: dict[str, Any], rows: list[_Row], go_name: str) -> None:
     takes precedence over type errors before it.
     """
     by_name = {row[0]: row[1] for row in rows}
-    first: _Mismatch | None = None
+    first: Mismatch | None = None
     for member, given in value.items():
         if given is None or member not in by_name:
             continue
         try:
             by_name[member](given, [])
-        except _Mismatch as mismatch:
+        except Mismatch as mismatch:
             if first is None:
                 mismatch.struct = mismatch.struct or go_name
                 mismatch.path.insert(0, member)

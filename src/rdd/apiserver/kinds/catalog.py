@@ -90,6 +90,13 @@ def review_kinds() -> list[Kind]:
     ]
 
 
+def definition(api_version: str, kind: str) -> str:
+    """The definition name of a built-in kind; empty if there is no such kind."""
+    group, _, version = api_version.rpartition("/")
+    known = {(k.group, k.kind) for k in [*builtin_kinds(), *review_kinds()]}
+    return f"{_PACKAGES[group]}.{kind}" if version == "v1" and (group, kind) in known else ""
+
+
 def decoder(definition: str) -> Callable[[Object, list[str]], Object]:
     """The function that reads bodies of a kind, for `Resource.decode`."""
     shape = typed.shape(definition)

@@ -9,7 +9,7 @@ import binascii
 from collections.abc import Mapping
 from typing import Any
 
-from rdd.api import fielderrors, metadata, names
+from rdd.api import fielderrors, goformat, metadata, names
 from rdd.api.fielderrors import FieldError
 from rdd.apiserver.kinds import tlspair
 from rdd.apiserver.kinds.builtin import (
@@ -275,7 +275,7 @@ def _json_errors(data: Mapping[str, str], key: str) -> list[FieldError]:
     try:
         value = decode.decode_json(_decoded(data[key]))
         if value is not None and not isinstance(value, dict):
-            kind = tlspair.json_kind(value)
+            kind = goformat.json_kind(value)
             detail = (
                 f"json: cannot unmarshal {kind} into Go value of type map[string]interface {{}}"
             )

@@ -8,7 +8,6 @@ server could use; the warning is the error of Go's tls.X509KeyPair.
 import base64
 import binascii
 import re
-from typing import Any
 
 _PEM = re.compile(rb"-----BEGIN ([^\r\n]*?)-----[ \t]*\r?\n(.*?)-----END \1-----", re.DOTALL)
 _HEADER = re.compile(rb"^[^\r\n:]+:.*$", re.MULTILINE)
@@ -24,15 +23,6 @@ def problem(certificate: bytes, key: bytes) -> str:
         return _no_key([kind for kind, _ in _blocks(key)])
     leaf = next(body for kind, body in chain if kind == "CERTIFICATE")
     return _mismatch(leaf, keys[0][1])
-
-
-def json_kind(value: Any) -> str:
-    """The name Go's encoding/json has for the type of a value that is no object."""
-    if isinstance(value, bool):
-        return "bool"
-    if isinstance(value, int | float):
-        return "number"
-    return "string" if isinstance(value, str) else "array"
 
 
 def _blocks(pem: bytes) -> list[tuple[str, bytes]]:

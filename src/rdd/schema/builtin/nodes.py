@@ -20,7 +20,11 @@ _SCALARS: dict[str, dict[str, Any]] = {
     "bytes": {"type": "string", "format": "byte"},
     "Time": {"type": "string", "format": "date-time"},
     "MicroTime": {"type": "string", "format": "date-time"},
-    "Quantity": {"x-kubernetes-int-or-string": True},
+    "Quantity": {
+        "type": "string",
+        "format": "int-or-string",
+        "x-kubernetes-int-or-string": True,
+    },
     "Raw": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
     "FieldsV1": {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
 }

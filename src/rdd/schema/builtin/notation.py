@@ -21,8 +21,8 @@ appears in error messages.
 
 Marks of a struct: `kind` (has kind, apiVersion and metadata, and a list),
 `review` (the same without a list), `typemeta` (kind and apiVersion only),
-`atomic` (server-side apply replaces it as a whole), `group=…` (its API group if
-it differs from the file's), `version=…`.
+`metadata` (which is required then), `atomic` (server-side apply replaces it as a
+whole).
 Marks of a member: `!` required and always printed, `=` always printed,
 `+` required but not printed when empty (all others are optional and not printed
 when empty), `zero` (a time that is left out when unset), `set`, `atomic`,
@@ -104,7 +104,6 @@ class Struct:
     version: str = ""
     kind: str = ""
     """Set if the struct is a kind of its own (has a group-version-kind)."""
-    has_list: bool = False
 
     @property
     def api_version(self) -> str:
@@ -178,10 +177,7 @@ def _parse(file: str, module: ModuleType, short: str) -> Struct:
     declared, _, description = head.partition("#")
     marks = declared.split()[1:]
     fields = [_field(file, line) for line in lines]
-    group, version, kind = module.GROUP, "v1", ""
-    for mark in marks:
-        if mark.startswith("group="):
-            group = mark[6:]
+    kind = ""
     if {"kind", "review", "typemeta"} & set(marks):
         kind = short
         before: tuple[Field, ...] = _TYPE_META
@@ -203,10 +199,9 @@ def _parse(file: str, module: ModuleType, short: str) -> Struct:
         fields=tuple(fields),
         description=_description(description),
         atomic="atomic" in marks,
-        group=group,
-        version=version,
+        group=module.GROUP,
+        version="v1",
         kind=kind,
-        has_list="kind" in marks,
     )
 
 

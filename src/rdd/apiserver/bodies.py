@@ -13,7 +13,7 @@ from typing import Any
 from rdd.api import errors, gotext
 from rdd.api.decode import decode_json, decode_yaml, find_duplicate_keys, summarize
 from rdd.apiserver.request import Request
-from rdd.apiserver.resources import Resource
+from rdd.apiserver.resources import Resource, metadata_of
 from rdd.apiserver.strategy import Object
 
 JSON = "application/json"
@@ -128,7 +128,10 @@ def decode_as(
     problems: list[str] = []
     if field_validation != "Ignore":
         problems = duplicates(request.body, value) if repeated is None else list(repeated)
+    sent = value.get("metadata")
+    sent = sent.get("managedFields") if isinstance(sent, dict) else None
     obj = decode(value, unknown)
+    keep_cleared(sent, obj)
     if field_validation != "Ignore":
         problems += [f"unknown field {gotext.quote(path)}" for path in unknown]
         if problems:
@@ -158,9 +161,34 @@ def check_kind(value: Object, kind: str, api_version: str, *, is_custom: bool = 
         version = got_version.rpartition("/")[2]
         raise errors.BadRequest(
             f"{got_kind} in version {gotext.quote(version)} cannot be handled as a {kind}: "
-            + not_registered(got_kind, got_version)
+            + other_kind(value, got_kind, got_version, kind)
         )
     value["kind"], value["apiVersion"] = got_kind, got_version
+
+
+def other_kind(value: Object, kind: str, api_version: str, wanted: str) -> str:
+    """The complaint about a body of another kind than the path's.
+
+    Kubernetes decodes it as what it says it is, if there is such a kind, and
+    only then fails to convert it.
+    """
+    from rdd.apiserver.kinds.catalog import decoder, definition
+
+    name = definition(api_version, kind)
+    if not name:
+        return not_registered(kind, api_version)
+    try:
+        decoder(name)(dict(value), [])
+    except errors.BadRequest as error:
+        return str(getattr(error, "cause", error.message))
+    package = api_version.partition("/")[0].partition(".")[0] if "/" in api_version else "core"
+    return f"converting (v1.{kind}) to ({package}.{wanted}): unknown conversion"
+
+
+def keep_cleared(sent: Any, obj: Object) -> None:
+    """Decoding drops empty lists, but empty managedFields mean something: forget all owners."""
+    if sent == []:
+        metadata_of(obj)["managedFields"] = []
 
 
 def duplicates(raw: bytes, value: Any) -> list[str]:

@@ -26,6 +26,8 @@ from rdd.schema.node import Node, compile_node
 from rdd.schema.prune import prune
 from rdd.schema.validate import Validator, compile_validator, rules_blocked
 
+_EMPTY = compile_node({"type": "object"})
+
 
 class CustomStrategy(Strategy):
     """Hooks of one version of a CRD."""
@@ -85,7 +87,9 @@ class CustomStrategy(Strategy):
             raise errors.BadRequest(str(error)) from None
         obj["metadata"] = meta
         unknown += strange
-        prune(self.node, obj, unknown=unknown)
+        # A patch may name a version that does not exist: nothing is known about that one.
+        is_own = obj.get("apiVersion") == self._api_version
+        prune(self.node if is_own else _EMPTY, obj, unknown=unknown)
         return obj
 
     def normalise(self, obj: Object) -> None:

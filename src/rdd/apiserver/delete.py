@@ -110,14 +110,16 @@ async def _remove_once(
         if opts.dry_run:
             return entry, True
         try:
-            await core.store.commit([Delete(key, entry.revision)])
+            before = codec.without_revision(entry.body)
+            revision = await core.store.commit([Delete(key, entry.revision, before)])
         except CompareFailed as failed:
             if failed.pending:
                 await core.store.settled(key)
             return None
         except Unavailable as error:
             raise writes.storage_failed(error) from error
-        return entry, True
+        last = codec.with_revision(before, revision)
+        return Entry(entry.namespace, entry.name, revision, last), True
     if not meta.get("deletionTimestamp"):
         meta["deletionTimestamp"] = core.now_text()
         if not resource.strategy.deletes_in_two_steps:

@@ -27,6 +27,10 @@ _V2_TYPES = (
 )
 
 
+_META = "io.k8s.apimachinery.pkg.apis.meta.v1"
+_CUSTOM_NEEDS = (f"{_META}.ObjectMeta", f"{_META}.ListMeta", "io.k8s.api.autoscaling.v1.Scale")
+
+
 class Documents:
     """Serves the OpenAPI documents of a registry."""
 
@@ -121,6 +125,7 @@ def _check_v2_accept(request: Request) -> None:
 def _kinds(resources: list[Resource], *, v2: bool) -> tuple[list[Any], dict[str, Any]]:
     """The kinds of some resources and the definitions they need."""
     from rdd.schema import builtin_openapi, openapi
+    from rdd.schema.builtin import definitions as shapes
 
     kinds: list[Any] = []
     definitions: dict[str, Any] = {}
@@ -133,7 +138,9 @@ def _kinds(resources: list[Resource], *, v2: bool) -> tuple[list[Any], dict[str,
             definitions |= openapi.crd_definitions(spec, version_, v2=v2)
         else:
             builtin.append(builtin_openapi.openapi_kind(r, r.verbs))
-    definitions = builtin_openapi.builtin_definitions([*builtin, *kinds]) | definitions
+    if kinds:
+        definitions |= shapes.closure(list(_CUSTOM_NEEDS))
+    definitions = builtin_openapi.builtin_definitions(builtin) | definitions
     return [*builtin, *kinds], definitions
 
 

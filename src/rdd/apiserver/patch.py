@@ -114,9 +114,10 @@ class _Patch:
 
 def _decode_patched(write: writes.Write, new: Object, patch: Any) -> Object:
     resource = write.resource
-    kind, version = new.get("kind"), new.get("apiVersion")
+    kind, version = str(new.get("kind")), str(new.get("apiVersion"))
     if not resource.is_custom and (kind, version) != (resource.kind, resource.api_version):
-        raise _undecodable(new, bodies.not_registered(str(kind), str(version)))
+        raise _undecodable(new, bodies.other_kind(new, kind, version, resource.kind))
+    sent = (new.get("metadata") or {}).get("managedFields")
     unknown: list[str] = []
     try:
         obj = resource.decode(new, unknown)
@@ -126,6 +127,7 @@ def _decode_patched(write: writes.Write, new: Object, patch: Any) -> Object:
         # The patched object is decoded again by a decoder that knows no target kind.
         text = error.message.partition(" cannot be handled as a ")[2].partition(": ")[2]
         raise _undecodable(new, text or error.message) from None
+    bodies.keep_cleared(sent, obj)
     if write.options.field_validation == "Ignore":
         return obj
     problems = bodies.duplicates(write.request.body, patch)
@@ -161,7 +163,11 @@ class _Apply:
     def _report(self, problems: list[str]) -> None:
         mode = self.write.options.field_validation
         if problems and mode == "Strict":
-            raise errors.BadRequest(f"error strict decoding YAML: {', '.join(problems)}")
+            lines = "".join(f"\n  {p}" for p in problems)
+            raise errors.BadRequest(
+                "error strict decoding YAML: error converting YAML to JSON: yaml: "
+                f"unmarshal errors:{lines}"
+            )
         if mode != "Ignore":
             self.write.request.warnings += problems
 

@@ -10,9 +10,11 @@ controller in the same process, makes no difference. The way of a request:
 
 import logging
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Protocol
 
-from rdd.api import errors
+from rdd.api import errors, fieldselectors
+from rdd.api.names import path_segment_name_errors
 from rdd.apiserver import authn, impersonation, rbac, respond
 from rdd.apiserver.authorizer import Attributes, Authorizer
 from rdd.apiserver.core import Core
@@ -94,7 +96,7 @@ class ApiServer:
                 request.user = self.impersonator.user(request.headers, Attributes.of(request))
         user = request.user
         if not user.is_master:
-            attributes = Attributes.of(request)
+            attributes = self._attributes(request)
             decision = self.authorizer.authorize(attributes)
             if not decision.allowed:
                 raise rbac.forbidden_error(attributes, decision)
@@ -109,6 +111,20 @@ class ApiServer:
             return await self._dispatch(request)
         with self.limits.slot(request.method):
             return await self._dispatch(request)
+
+    @staticmethod
+    def _attributes(request: Request) -> Attributes:
+        """What is asked for; a list or watch of one name is a question about that name."""
+        attributes = Attributes.of(request)
+        selector = request.first("fieldSelector")
+        if attributes.verb in ("list", "watch") and selector and not attributes.name:
+            try:
+                name = fieldselectors.parse_field_selector(selector).exact_value("metadata.name")
+            except errors.BadRequest:
+                name = None  # refused when the list is made
+            if name and not path_segment_name_errors(name):
+                return replace(attributes, name=name)
+        return attributes
 
     async def _dispatch(self, request: Request) -> Answer:
         info = request.info

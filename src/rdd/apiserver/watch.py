@@ -191,9 +191,7 @@ class _Session:
             ended.cancel()
 
     def _bookmark(self, revision: int, *, initial_end: bool = False) -> bytes:
-        meta: dict[str, object] = {"resourceVersion": str(revision), "creationTimestamp": None}
-        if self.resource.is_custom:
-            del meta["creationTimestamp"]
+        meta: dict[str, object] = {"resourceVersion": str(revision)}
         if initial_end:
             meta["annotations"] = {_INITIAL_END: "true"}
         if self.fmt.transform == "Table":

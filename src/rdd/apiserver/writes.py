@@ -21,7 +21,7 @@ from typing import Any
 
 from rdd.api import errors, fielderrors, gotext, managedfields, metadata
 from rdd.api.fielderrors import FieldError
-from rdd.apiserver import bodies, codec
+from rdd.apiserver import bodies, codec, escalation
 from rdd.apiserver.admission.types import CREATE, UPDATE, Attributes
 from rdd.apiserver.cache import Entry
 from rdd.apiserver.core import MAX_OBJECT_BYTES, Core
@@ -133,6 +133,7 @@ async def insert(write: Write, obj: Object) -> Written:
         obj = _after_mutation(write, attributes)
         meta = metadata_of(obj)
         write.request.warnings += metadata.deduplicate_owner_references(meta, after_admission=True)
+    _check_escalation(write, obj, None)
     version = meta.pop("resourceVersion", None)
     meta.pop("deletionTimestamp", None)
     meta.pop("deletionGracePeriodSeconds", None)
@@ -238,9 +239,9 @@ def _check_version(resource: Resource, name: str, version: str | None, entry: En
     if not version or version == "0":
         if not resource.strategy.allow_unconditional_update:
             error = fielderrors.invalid(
-                "metadata.resourceVersion", version or "", "must be specified for an update"
+                "metadata.resourceVersion", 0, "must be specified for an update"
             )
-            raise errors.Invalid.of(resource.kind, resource.group, name, [error])
+            raise errors.Invalid.of(resource.plural, resource.group, name, [error])
         return
     if not version.isdigit():
         detail = f"strconv.ParseUint: parsing {gotext.quote(version)}: invalid syntax"
@@ -274,6 +275,7 @@ async def _replace_once(write: Write, entry: Entry, old: Object, obj: Object) ->
         obj = _after_mutation(write, attributes)
         meta = metadata_of(obj)
         write.request.warnings += metadata.deduplicate_owner_references(meta, after_admission=True)
+    _check_escalation(write, obj, old)
     _keep_system_metadata(meta, old_meta, entry)
     check_namespace(resource, write.namespace, meta)
     _keep_other_half(resource, write.subresource, obj, old)
@@ -368,6 +370,13 @@ def _count_generation(resource: Resource, obj: Object, old: Object) -> None:
 
 
 # ------------------------------------------------------------------- shared
+
+
+def _check_escalation(write: Write, obj: Object, old: Object | None) -> None:
+    rbac = write.core.rbac
+    if rbac is None or write.request.user.is_master:
+        return
+    escalation.check_escalation(rbac, write.request.user, info=write.request.info, obj=obj, old=old)
 
 
 def _after_mutation(write: Write, attributes: Attributes) -> Object:

@@ -45,6 +45,25 @@ _SERVICE = Group(
                 ),
             ),
         ),
+        Command(
+            "serve",
+            "rdd.cli.svc_serve",
+            "Run the control plane in the foreground",
+            "Serves the Kubernetes API on 127.0.0.1 until interrupted (SIGINT or SIGTERM).",
+            flags=(
+                Flag(
+                    "secure-port",
+                    "port of the API; another free one is taken if it is in use (0: any)",
+                    kind="int",
+                    default="6443",
+                ),
+                Flag(
+                    "builtin-controllers",
+                    "controllers to run: names, -name to leave one out, * for all, empty for none",
+                    default="*",
+                ),
+            ),
+        ),
     ),
 )
 

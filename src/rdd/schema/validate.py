@@ -17,6 +17,7 @@ answers meaningless.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from rdd.api import goformat
 from rdd.api.fielderrors import FieldError
 from rdd.schema.embedded import embedded_errors, has_embedded
 from rdd.schema.formats import is_effective, string_check
@@ -43,6 +44,13 @@ class Validator:
 
     def __call__(self, obj: Any, old: Any = None) -> list[FieldError]:
         """All errors of an object, in Kubernetes' order; `old` is what it replaces."""
+        try:
+            return self._errors(obj, old)
+        except RecursionError:
+            # Only parts without a schema can be that deep, and only messages look into them.
+            return [FieldError("Invalid", "<nil>", "", goformat.TOO_DEEP)]
+
+    def _errors(self, obj: Any, old: Any) -> list[FieldError]:
         errors: list[FieldError] = []
         if self._is_valid is not None and not self._is_valid(obj):
             earlier = NO_OLD if old is None else old

@@ -22,9 +22,9 @@ from typing import Any
 
 import orjson
 
-from rdd.api import errors, fieldset, goformat, gotext, managedfields, typedvalues
+from rdd.api import errors, fieldset, goformat, gotext, managedfields, managers, typedvalues
 from rdd.api.fieldset import LEAF, FieldSet
-from rdd.api.managedfields import Entry, Object
+from rdd.api.managers import Entry, Object
 from rdd.api.shapes import ItemError, SchemaNode, Shape, shape_of
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -77,7 +77,7 @@ def apply(
         entries = request.entries(live, empty or {}, subresource, now)
         new = request.run(entries, manager, subresource, force=force, now=now)
     except ItemError as e:
-        raise errors.ApiError(f"failed to create typed live object ({_name(patch)}): {e}") from e
+        raise request.unusable_live_object() from e
     except RecursionError as e:
         raise errors.BadRequest(goformat.TOO_DEEP) from e
     return _with_last_applied(new, patch) if manager == _KUBECTL else new
@@ -131,17 +131,27 @@ class _Apply:
                 + typedvalues.aggregate(problems)
             )
 
+    def unusable_live_object(self) -> errors.ApiError:
+        """The error for a stored object whose lists cannot be merged (the schema changed)."""
+        problems = typedvalues.validate(self.shape, self.live)
+        # Items that occur twice are allowed in what is stored already.
+        problems = [p for p in problems if ": duplicate entries for key " not in p]
+        return errors.ApiError(
+            f"failed to create typed live object ({_name(self.live)}): "
+            + typedvalues.aggregate(problems)
+        )
+
     def entries(
         self, live: Object | None, empty: Object, subresource: str, now: str
     ) -> list[Entry]:
         """The entries of the live object; one for all its fields if it was not tracked."""
         if live is None:
             return []
-        entries = managedfields.entries_of(live)
+        entries = managers.entries_of(live)
         if not entries:
             fields, _ = managedfields.compare_objects(self.shape, empty, live, self.reset)
             if fields:
-                first = managedfields.new_entry(
+                first = managers.new_entry(
                     managedfields.BEFORE_FIRST_APPLY, "Update", self.api_version, now, subresource
                 )
                 entries = [{**first, "fieldsV1": fields}]
@@ -150,10 +160,10 @@ class _Apply:
     def run(
         self, entries: list[Entry], manager: str, subresource: str, *, force: bool, now: str
     ) -> Object:
-        mine = managedfields.new_entry(manager, "Apply", self.api_version, now, subresource)
-        me = managedfields.identity(mine)
-        others = [e for e in entries if managedfields.identity(e) != me]
-        previous = next((e for e in entries if managedfields.identity(e) == me), None)
+        mine = managers.new_entry(manager, "Apply", self.api_version, now, subresource)
+        me = managers.identity(mine)
+        others = [e for e in entries if managers.identity(e) != me]
+        previous = next((e for e in entries if managers.identity(e) == me), None)
         claimed = _without(typedvalues.to_set(self.shape, self.patch) or {}, self.reset)
         new: Object = typedvalues.merge(self.shape, self.live, self.patch)
         if previous is not None:
@@ -178,7 +188,7 @@ class _Apply:
         mine["fieldsV1"] = fieldset.difference(claimed, _UNOWNED)
         if mine["fieldsV1"]:
             others = [*others, mine]
-        meta = {**(new.get("metadata") or {}), "managedFields": managedfields.sort(others)}
+        meta = {**(new.get("metadata") or {}), "managedFields": managers.sort(others)}
         if not others:
             del meta["managedFields"]
         return {**new, "metadata": meta}
@@ -212,6 +222,8 @@ class _Apply:
     def refuse_conflicts(self, others: list[Entry], changed: FieldSet, manager: str) -> None:
         conflicts = []
         for entry in others:
+            if self.nodes is not None and entry["apiVersion"] not in self.nodes:
+                continue
             fields = fieldset.reconcile(entry["fieldsV1"], self.shape)
             common = fieldset.intersection(fields, changed)
             if common:
@@ -258,7 +270,7 @@ def _without(fields: FieldSet, reset: frozenset[str]) -> FieldSet:
 def _conflict(conflicts: list[tuple[Entry, FieldSet]]) -> errors.Conflict:
     found = [
         (_manager_text(entry), list(fieldset.paths(fields)))
-        for entry, fields in sorted(conflicts, key=lambda c: managedfields.identity(c[0]))
+        for entry, fields in sorted(conflicts, key=lambda c: managers.identity(c[0]))
     ]
     causes = [
         {"reason": "FieldManagerConflict", "message": f"conflict with {manager}", "field": path}
@@ -295,9 +307,8 @@ def _with_last_applied(obj: Object, patch: Object) -> Object:
         meta = {**meta, "annotations": kept}
     text = gotext.json_text({**patch, "metadata": meta}).translate(_HTML) + "\n"
     annotations = {**annotations, LAST_APPLIED: text}
-    if sum(len(k.encode()) + len(v.encode()) for k, v in annotations.items()) > (
-        _MAX_ANNOTATIONS_BYTES
-    ):
+    size = sum(len(k.encode()) + len((v or "").encode()) for k, v in annotations.items())
+    if size > _MAX_ANNOTATIONS_BYTES:
         del annotations[LAST_APPLIED]
     return {**obj, "metadata": {**obj["metadata"], "annotations": annotations}}
 

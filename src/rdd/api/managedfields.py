@@ -19,22 +19,18 @@ changes nothing leaves the very list of the stored object.
 """
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
-from rdd.api import errors, fielderrors, fieldset, goformat, typedvalues
+from rdd.api import errors, fielderrors, fieldset, goformat, managers, typedvalues
 from rdd.api.fielderrors import FieldError
 from rdd.api.fieldset import FieldSet
+from rdd.api.managers import Entry, Object
 from rdd.api.shapes import ItemError, SchemaNode, Shape, shape_of
 
-MAX_UPDATE_MANAGERS = 10
 MAX_MANAGER_BYTES = 128
 BEFORE_FIRST_APPLY = "before-first-apply"
 """Owns what an object had when nothing tracked it before its first apply."""
-ANCIENT_CHANGES = "ancient-changes"
 
-Entry = dict[str, Any]
-Object = dict[str, Any]
 
 UNOWNED = frozenset(
     (
@@ -72,14 +68,14 @@ def update(
     old_entries: list[Entry] = (
         (live.get("metadata") or {}).get("managedFields") or [] if live else []
     )
-    entries = _base(old_entries, new, live is None, bool(subresource))
+    entries = _base(old_entries, new, bool(subresource))
     if not entries and live is not None:
         _set(new, live, [])
         return
     try:
         entries = _updated(
             entries, live if live is not None else empty or {}, new, shape_of(node),
-            new_entry(manager, "Update", api_version, now, subresource), reset, nodes,
+            managers.new_entry(manager, "Update", api_version, now, subresource), reset, nodes,
         )  # fmt: skip
     except ItemError:
         # Not of the kind's shape: validation refuses it, or a schema change left it behind.
@@ -89,19 +85,14 @@ def update(
     _set(new, live, entries)
 
 
-def entries_of(obj: Object) -> list[Entry]:
-    """The managedFields of an object."""
-    return (obj.get("metadata") or {}).get("managedFields") or []
-
-
-def _base(old: list[Entry], new: Object, creates: bool, is_subresource: bool) -> list[Entry]:
+def _base(old: list[Entry], new: Object, is_subresource: bool) -> list[Entry]:
     """The entries a write starts from: those the client sent if they are any good."""
     sent = (new.get("metadata") or {}).get("managedFields")
-    if sent is None or sent is old or is_subresource or (sent == old and not creates):
-        return [] if sent == [] and not is_subresource else old
-    if sent == [] or (len(sent) == 1 and _is_blank(sent[0])):
+    if sent is old or is_subresource or not isinstance(sent, list):
+        return old
+    if not sent or (len(sent) == 1 and _is_blank(sent[0])):
         return []
-    return decode(sent) or old
+    return old if sent == old else managers.decode(sent) or old
 
 
 def _is_blank(entry: Any) -> bool:
@@ -130,21 +121,21 @@ def _updated(
     changed, removed = compare_objects(shape, old, new, reset)
     if changed is None and removed is None:
         return entries
-    me = identity(mine)
+    me = managers.identity(mine)
     out: list[Entry] = []
     previous: FieldSet = {}
     for entry in disowned(entries, old, new, shape, mine["apiVersion"], reset, nodes,
                           (changed, removed)):  # fmt: skip
-        if changed is not None and identity(entry) == me:
+        if changed is not None and managers.identity(entry) == me:
             previous = entry["fieldsV1"]
         else:
             out.append(entry)
     if changed is not None:
         mine["fieldsV1"] = fieldset.union(previous, changed)
         out.append(mine)
-        if len(out) > MAX_UPDATE_MANAGERS:
-            out = _capped(out)
-    return sort(out)
+        if len(out) > managers.MAX_UPDATERS:
+            out = managers.capped(out)
+    return managers.sort(out)
 
 
 def compare_objects(
@@ -211,134 +202,13 @@ def disowned(
     return out
 
 
-def _capped(entries: list[Entry]) -> list[Entry]:
-    """The entries with the oldest updaters of each version merged until few enough are left."""
-    updaters = sort([e for e in entries if e["operation"] == "Update"], by_operation=False)
-    excess = len(updaters) - MAX_UPDATE_MANAGERS
-    kept = {identity(e): e for e in entries}
-    first: dict[str, Entry] = {}
-    for entry in updaters:
-        if excess <= 0:
-            break
-        version = entry["apiVersion"]
-        if version not in first:
-            first[version] = entry
-            continue
-        bucket = new_entry(ANCIENT_CHANGES, "Update", version, entry.get("time"), "")
-        key = identity(bucket)
-        oldest = kept.get(key) or kept.pop(identity(first[version]))
-        bucket["fieldsV1"] = fieldset.union(entry["fieldsV1"], oldest["fieldsV1"])
-        kept.pop(identity(entry), None)
-        kept[key] = bucket
-        excess -= 1
-    return list(kept.values())
-
-
-def new_entry(
-    manager: str, operation: str, api_version: str, time: str | None, subresource: str
-) -> Entry:
-    """An entry without fields yet, its members in the order of the API."""
-    entry: Entry = {
-        "manager": manager or "unknown",
-        "operation": operation,
-        "apiVersion": api_version,
-    }
-    if time is not None:
-        entry["time"] = time
-    entry["fieldsType"] = "FieldsV1"
-    entry["fieldsV1"] = {}
-    if subresource:
-        entry["subresource"] = subresource
-    return entry
-
-
-def identity(entry: Entry) -> tuple[str, str, str, str]:
-    """What makes two entries the same manager; of appliers the version does not count."""
-    operation = entry["operation"]
-    version = "" if operation == "Apply" else entry["apiVersion"]
-    return entry.get("manager", ""), operation, version, entry.get("subresource", "")
-
-
-def sort(entries: list[Entry], *, by_operation: bool = True) -> list[Entry]:
-    """Entries in the order of the API: appliers first, then by time and name."""
-    if len(entries) > 1:
-        entries.sort(
-            key=lambda e: (
-                e["operation"] if by_operation else "",
-                e.get("time") or "",
-                e.get("manager", ""),
-                e["apiVersion"],
-                e.get("subresource", ""),
-            )
-        )
-    return entries
-
-
-def decode(sent: Any) -> list[Entry] | None:
-    """Entries from a client in canonical form and order; None if one of them is malformed."""
-    if not isinstance(sent, list):
-        return None
-    out: dict[tuple[str, str, str, str], Entry] = {}
-    for raw in sent:
-        if problem(raw) is not None:
-            return None
-        time = raw.get("time")
-        entry = new_entry(
-            raw.get("manager") or "", raw["operation"], raw["apiVersion"],
-            None if time is None else _time(time), raw.get("subresource") or "",
-        )  # fmt: skip
-        entry["manager"] = raw.get("manager") or ""
-        entry["fieldsV1"] = fieldset.decode(raw.get("fieldsV1"))
-        out[identity(entry)] = entry
-    return sort([e for e in out.values() if e["fieldsV1"]])
-
-
-def problem(entry: Any, position: int = 0) -> str | None:
-    """Why an entry is malformed, in Kubernetes' words; None if it is fine."""
-    if not isinstance(entry, dict):
-        return "entry must be an object"
-    if entry.get("operation") not in ("Apply", "Update"):
-        return "operation must be `Apply` or `Update`"
-    if not isinstance(entry.get("apiVersion"), str) or not entry["apiVersion"]:
-        return "apiVersion must not be empty"
-    fields_type = entry.get("fieldsType") or ""
-    if fields_type != "FieldsV1":
-        where = f"in managed fields entry {position}"
-        return (
-            f'invalid fieldsType "{fields_type}" {where}'
-            if fields_type
-            else f"missing fieldsType {where}"
-        )
-    for name in ("manager", "subresource"):
-        if not isinstance(entry.get(name) or "", str):
-            return f"{name} must be a string"
-    try:
-        if entry.get("time") is not None:
-            _time(entry["time"])
-        fieldset.decode(entry.get("fieldsV1"))
-    except (fieldset.BadFields, ValueError, TypeError) as e:
-        return f"error decoding set: {e}"
-    return None
-
-
-def _time(text: str) -> str:
-    """A time as metav1.Time prints it: in UTC, whole seconds."""
-    if len(text) == 20 and text.endswith("Z"):
-        datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ")
-        return text
-    moment = datetime.fromisoformat(text)
-    if moment.tzinfo is None:
-        raise ValueError(f"time without zone: {text}")
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 def restore_times(live: Object, new: Object) -> None:
     """Take the times of `live` if the objects differ in nothing but the times of managedFields.
 
     For the end of a write, when everything that could change the object has
     run: a write whose changes were all undone again must be no write.
     """
-    before, after = entries_of(live), entries_of(new)
+    before, after = managers.entries_of(live), managers.entries_of(new)
     if before is after or len(before) != len(after) or not after:
         return
     for a, b in zip(before, after, strict=True):
@@ -370,15 +240,12 @@ def manager_from(query_value: str, user_agent: str) -> str:
     if query_value:
         return query_value
     name = ""
-    size = 0
-    for char in user_agent.partition("/")[0]:
-        size += len(char.encode(errors="surrogatepass"))
-        if size > MAX_MANAGER_BYTES:
+    room = MAX_MANAGER_BYTES
+    for char in filter(str.isprintable, user_agent.partition("/")[0]):
+        room -= len(char.encode())
+        if room < 0:
             break
-        if char.isprintable():
-            name += char
-        else:
-            size -= len(char.encode(errors="surrogatepass"))
+        name += char
     return name
 
 

@@ -92,6 +92,7 @@ class Shape:
         "leaf",
         "list_kind",
         "members",
+        "mixed",
         "scalar",
     )
 
@@ -114,12 +115,21 @@ class Shape:
         self.leaf: bool = True
         self.atomic: bool = False
         """Objects or lists are allowed, but merged only as a whole."""
+        self.mixed: bool = True
+        """A true may become a 1 somewhere in a value, which Python's == does not see."""
 
     def seal(self) -> "Shape":
         """Derive the summary flags."""
         self.associative = self.list_kind in ("set", "map")
         self.leaf = not (self.granular or self.associative)
         self.atomic = self.leaf and (self.members is not None or bool(self.list_kind))
+        return self
+
+    def find_mixed(self) -> "Shape":
+        """Derive `mixed` once all parts are known; until then it is true, which is safe."""
+        parts = [sub for _, sub in (self.members or {}).values()]
+        parts += [sub for sub in (self.element, self.item) if sub is not None]
+        self.mixed = self.scalar == "untyped" or any(sub.mixed for sub in parts)
         return self
 
     def member(self, name: str) -> "Shape | None":
@@ -131,7 +141,7 @@ class Shape:
 def _scalar(kind: str) -> Shape:
     shape = Shape()
     shape.scalar = kind
-    return shape.seal()
+    return shape.seal().find_mixed()
 
 
 def _untyped(*, granular: bool) -> Shape:
@@ -161,7 +171,7 @@ def _map(members: Mapping[str, Shape], *, element: Shape | None = None) -> Shape
     shape = Shape()
     shape.members = {name: (f"f:{name}", sub) for name, sub in members.items()}
     shape.element, shape.granular = element, True
-    return shape.seal()
+    return shape.seal().find_mixed()
 
 
 def _object_meta() -> Shape:
@@ -175,8 +185,10 @@ def _object_meta() -> Shape:
     owner.granular = False
     owners = Shape()
     owners.list_kind, owners.keys, owners.item = "map", ("uid",), owner.seal()
+    owners.seal().find_mixed()
     finalizers = Shape()
     finalizers.list_kind, finalizers.item = "set", STRING
+    finalizers.seal().find_mixed()
     names = ("name", "generateName", "namespace", "selfLink", "uid", "resourceVersion")
     return _map(
         {
@@ -187,8 +199,8 @@ def _object_meta() -> Shape:
             "generation": number,
             "labels": strings,
             "annotations": strings,
-            "ownerReferences": owners.seal(),
-            "finalizers": finalizers.seal(),
+            "ownerReferences": owners,
+            "finalizers": finalizers,
             "managedFields": UNTYPED,
         }
     )
@@ -267,6 +279,7 @@ class _Compiler:
                 shape.element = DEDUCED
             if node.embedded:
                 self.identify(shape)
+        shape.find_mixed()
 
 
 def _list_kind(node: SchemaNode) -> tuple[str, tuple[str, ...]]:

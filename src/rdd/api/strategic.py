@@ -138,7 +138,7 @@ def _delete_scalars(out: Object, key: str, value: Any, node: SchemaNode | None) 
         out.pop(name, None)
         return
     old = out.get(name)
-    if not isinstance(old, list) or not isinstance(value, list):
+    if not isinstance(old, list) or not isinstance(value, list) or not (old or value):
         return
     if "merge" not in _strategies(_below(node, name)):
         out[name] = value

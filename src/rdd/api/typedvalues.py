@@ -15,6 +15,7 @@ from typing import Any
 
 from rdd.api import goformat
 from rdd.api.fieldset import LEAF, FieldSet, element_text
+from rdd.api.mergepatch import same
 from rdd.api.shapes import DEDUCED, ItemError, Shape, item_key
 
 _ABSENT: Any = object()
@@ -73,10 +74,12 @@ def compare_objects(
     removed: FieldSet = {}
     for name, after in new.items():
         before = old.get(name, _ABSENT)
-        if before is after or name in ignore or (before == after and _same_type(before, after)):
+        if before is after or name in ignore:
             continue
         declared = members.get(name)
         key, sub = ("f:" + name, element) if declared is None else declared
+        if before == after and (not sub.mixed or same(before, after)):
+            continue
         if before is _ABSENT:
             changed[key] = LEAF if sub.leaf else all_fields(sub, after)
         elif sub.leaf:
@@ -95,11 +98,6 @@ def compare_objects(
     return changed or None, removed or None
 
 
-def _same_type(a: Any, b: Any) -> bool:
-    """Python takes true for 1; JSON does not."""
-    return type(a) is type(b) or not (type(a) is bool or type(b) is bool)
-
-
 def _compare_lists(shape: Shape, old: list[Any], new: list[Any]) -> Comparison:
     item = shape.item or DEDUCED
     before, after = _grouped(shape, old), _grouped(shape, new)
@@ -107,7 +105,7 @@ def _compare_lists(shape: Shape, old: list[Any], new: list[Any]) -> Comparison:
     removed: FieldSet = {}
     for key, items in after.items():
         were = before.get(key)
-        if were == items:
+        if were == items and (not item.mixed or same(were, items)):
             continue
         if were is None or (len(were) > 1 and len(items) == 1):
             changed[key] = all_fields(item, items[0]) if len(items) == 1 else LEAF

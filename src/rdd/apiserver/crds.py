@@ -47,6 +47,7 @@ class CustomResources:
         self._spec_seen: dict[str, Any] = {}
         self._dirty: dict[str, None] = {}
         self._wake = asyncio.Event()
+        self._idle = asyncio.Event()
         definitions.cache.listeners.append(self._changed)
 
     def load(self) -> None:
@@ -68,10 +69,17 @@ class CustomResources:
         for change in changes:
             self._dirty[change.entry.name] = None
         self._wake.set()
+        self._idle.clear()
+
+    async def settled(self) -> None:
+        """Return when every change so far has been worked off (retries aside)."""
+        await self._idle.wait()
 
     async def run(self) -> None:
         """Work off changes until cancelled."""
         while True:
+            if not self._dirty:
+                self._idle.set()
             await self._wake.wait()
             self._wake.clear()
             while self._dirty:

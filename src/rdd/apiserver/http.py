@@ -16,7 +16,7 @@ import ssl
 import time
 from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Protocol
 
 from aiohttp import web
 from aiohttp.abc import AbstractStreamWriter
@@ -26,8 +26,8 @@ from aiohttp.web_protocol import RequestHandler
 from rdd.api import errors
 from rdd.apiserver import gzip, respond
 from rdd.apiserver.limits import MAX_BODY_BYTES
-from rdd.apiserver.request import Request, Response, Stream, parse_query
-from rdd.apiserver.server import ApiServer
+from rdd.apiserver.metrics import Metrics
+from rdd.apiserver.request import Answer, Request, Response, Stream, parse_query
 from rdd.apiserver.watchers import MAX_BEHIND_BYTES
 
 log = logging.getLogger("rdd.apiserver.http")
@@ -102,10 +102,23 @@ class _Connections(web.Server):
         return _Connection(self, loop=self._loop, **self._kwargs)
 
 
-class HttpServer:
-    """Serves an ApiServer on sockets."""
+class Api(Protocol):
+    """What is served: an ApiServer, or something in front of one."""
 
-    def __init__(self, api: ApiServer) -> None:
+    @property
+    def metrics(self) -> Metrics:
+        """Where requests are counted."""
+        ...
+
+    async def handle(self, request: Request) -> Answer:
+        """Answer a request."""
+        ...
+
+
+class HttpServer:
+    """Serves an API on sockets."""
+
+    def __init__(self, api: Api) -> None:
         self.api = api
         self._server = _Connections(
             self._handle,

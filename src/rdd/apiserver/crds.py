@@ -125,7 +125,7 @@ class CustomResources:
         previous = self._served.get(name, [])
         self._spec_seen[name] = basis
         spec = crd["spec"]
-        storage = next(v["name"] for v in spec["versions"] if v.get("storage"))
+        storage = next(v for v in spec["versions"] if v.get("storage"))
         prefix = f"/registry/{spec['group']}/{spec['names']['plural']}/"
         cache = self._core.cache.resource(prefix, namespaced=spec["scope"] == "Namespaced")
         resources = [
@@ -142,8 +142,7 @@ class CustomResources:
             self._core.registry.add(resource)
         self._served[name] = resources
         if cache.count:
-            version = next(v for v in spec["versions"] if v.get("storage"))
-            strategy = custom.CustomStrategy(spec, version)
+            strategy = custom.CustomStrategy(spec, storage)
             cache.reform(custom.refresher(strategy), before=changed_at)
 
     def _withdraw(self, name: str) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
-from rdd.api import errors, fielderrors, metadata
+from rdd.api import fielderrors, metadata
 from rdd.api.fielderrors import FieldError
 from rdd.api.objectmeta import MetadataError, decode_object_meta
 from rdd.apiserver import codec, tables
@@ -23,7 +23,8 @@ from rdd.schema.columns import Columns
 from rdd.schema.crd import deprecation_warning
 from rdd.schema.defaults import apply_defaults
 from rdd.schema.node import Node, compile_node
-from rdd.schema.prune import prune
+from rdd.schema.prune import integral_floats, prune
+from rdd.schema.typed import DecodeError
 from rdd.schema.validate import Validator, compile_validator, rules_blocked
 
 _EMPTY = compile_node({"type": "object"})
@@ -33,6 +34,7 @@ class CustomStrategy(Strategy):
     """Hooks of one version of a CRD."""
 
     has_generation = True
+    allow_unconditional_update = False
 
     def __init__(self, spec: Mapping[str, Any], version: Mapping[str, Any]) -> None:
         self.definition = (spec, version)
@@ -84,18 +86,19 @@ class CustomStrategy(Strategy):
         try:
             meta, strange = decode_object_meta(obj.get("metadata"))
         except MetadataError as error:
-            raise errors.BadRequest(str(error)) from None
+            text = f'{self._kind} in version "{self._version["name"]}" cannot be handled as a '
+            raise DecodeError(f"{text}{self._kind}: {error}", cause=str(error)) from None
         obj["metadata"] = meta
         unknown += strange
         # A patch may name a version that does not exist: nothing is known about that one.
         is_own = obj.get("apiVersion") == self._api_version
         prune(self.node if is_own else _EMPTY, obj, unknown=unknown)
+        integral_floats(obj)
         return obj
 
     def normalise(self, obj: Object) -> None:
-        """Fill in defaults."""
-        if self.node.has_defaults:
-            apply_defaults(self.node, obj)
+        """Fill in defaults; null where it is not allowed is the same as nothing."""
+        apply_defaults(self.node, obj)
 
     def validate(self, obj: Object) -> list[FieldError]:
         """The schema and its rules."""
@@ -168,13 +171,18 @@ def _scale_errors(scale: Mapping[str, Any], obj: Object) -> list[FieldError]:
 
 
 def make_resource(
-    crd: Mapping[str, Any], version: Mapping[str, Any], cache: ResourceCache, storage: str
+    crd: Mapping[str, Any],
+    version: Mapping[str, Any],
+    cache: ResourceCache,
+    storage: Mapping[str, Any],
 ) -> Resource:
-    """The resource of one served version of a CRD."""
+    """The resource of one served version of a CRD, of which `storage` is stored."""
     spec = crd["spec"]
     names = crd["status"]["acceptedNames"]
     name = version["name"]
     strategy = CustomStrategy(spec, version)
+    storage_strategy = CustomStrategy(spec, storage)
+    converts = storage_strategy.schema != strategy.schema
     subresources = tuple(s for s in ("status", "scale") if s in (version.get("subresources") or {}))
     kind = Kind(
         group=spec["group"],
@@ -195,19 +203,19 @@ def make_resource(
         decode=strategy.decode,
         is_custom=True,
         list_kind=names.get("listKind") or names["kind"] + "List",
-        storage_version=storage,
+        storage_version=storage["name"],
         deprecation=deprecation_warning(spec, name),
         columns=tuple(Column(**c) for c in strategy.table.definitions),
-        from_storage=_reader(strategy) if name != storage else None,
+        to_storage=_pruned_by(storage_strategy) if converts else None,
+        from_storage=_pruned_by(strategy) if converts else None,
     )
 
 
-def _reader(strategy: CustomStrategy) -> Convert:
-    """From the stored version to another one, without a conversion webhook: prune and default."""
+def _pruned_by(strategy: CustomStrategy) -> Convert:
+    """Conversion without a webhook: the object stays, but for what the other schema lacks."""
 
     def convert(obj: Object) -> Object:
         prune(strategy.node, obj, unknown=None)
-        strategy.normalise(obj)
         return obj
 
     return convert

@@ -127,7 +127,7 @@ async def _remove_once(
         if meta.get("generation"):
             meta["generation"] += 1
     stored = writes.encode(resource, obj)
-    if stored == codec.without_revision(entry.body):
+    if codec.is_same(stored, codec.without_revision(entry.body)):
         return entry, False
     revision = entry.revision
     if not opts.dry_run:

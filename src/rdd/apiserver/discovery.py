@@ -72,7 +72,7 @@ class Discovery:
                 return self._aggregated(request, parts[0], aggregated)
         document = self._document(parts)
         if document is None:
-            if parts[0] == "api" or (len(parts) > 2 and self._registry.has_group(parts[1])):
+            if parts[0] == "api" or (len(parts) > 2 and self._registry.has_builtin_group(parts[1])):
                 raise errors.NotFound.resource()
             from rdd.apiserver.server import page_not_found
 

@@ -171,6 +171,13 @@ class Registry:
         """Whether any version of the group is served."""
         return any(g == group for g, _ in self._resources)
 
+    def has_builtin_group(self, group: str) -> bool:
+        """Whether the group has built-in kinds; unknown paths below it get a Status."""
+        return any(
+            g == group and any(not r.is_custom for r in found.values())
+            for (g, _), found in self._resources.items()
+        )
+
     def has_version(self, group: str, version: str) -> bool:
         """Whether the group version is served."""
         return (group, version) in self._resources

@@ -115,7 +115,8 @@ def written(core: Core, request: Request, outcome: Written, fmt: Format) -> Resp
         # A dry run of a create: there is no version to show, in any representation.
         full = {"kind": resource.kind, "apiVersion": resource.api_version, **obj}
         if resource.from_storage is not None:
-            full = resource.from_storage(full)
+            full = {**resource.from_storage(full), "kind": resource.kind}
+            full["apiVersion"] = resource.api_version
         return value(request, full, status=status, media=fmt.media)
     found = Entry(meta.get("namespace", ""), meta["name"], revision, outcome.body)
     return entry(core, request, resource, found, fmt, status=status)

@@ -132,11 +132,10 @@ class ApiServer:
             return await self._path(request)
         registry = self.core.registry
         resource = registry.get(info.group, info.version, info.resource)
-        if resource is None:
-            if not info.group or registry.has_group(info.group):
+        if resource is None or not self._fits_scope(request, resource):
+            if not info.group or registry.has_builtin_group(info.group):
                 raise errors.NotFound.resource()
             return page_not_found()
-        self._check_scope(request, resource)
         if info.subresource:
             return await self._subresource(request, resource)
         if resource.deprecation:
@@ -151,18 +150,21 @@ class ApiServer:
             raise errors.MethodNotAllowed()
         return await handler(self.core, request, resource)
 
-    def _check_scope(self, request: Request, resource: Resource) -> None:
+    @staticmethod
+    def _fits_scope(request: Request, resource: Resource) -> bool:
+        """Whether the path has a namespace where the resource needs one, and only there."""
         info = request.info
         in_namespace = info.parts[0] == "namespaces" and info.resource != "namespaces"
-        if in_namespace and not resource.namespaced:
-            raise errors.NotFound.resource()
-        if resource.namespaced and info.name and not in_namespace and info.verb != "watch":
-            raise errors.NotFound.resource()
+        if not resource.namespaced:
+            return not in_namespace
+        return in_namespace or not info.name or info.verb == "watch"
 
     async def _subresource(self, request: Request, resource: Resource) -> Answer:
         info = request.info
         name = info.subresource
         if name not in resource.subresources:
+            if resource.is_custom:
+                return page_not_found()
             raise errors.NotFound.resource()
         special = self.subresources.get((resource.group, resource.plural, name))
         if special is None and name == "scale":

@@ -79,9 +79,6 @@ class Write:
 def check_namespace(resource: Resource, namespace: str, meta: dict[str, Any]) -> None:
     """Fill in the namespace of the path, or refuse another one in the object."""
     if not resource.namespaced:
-        if meta.get("namespace"):
-            # Kept, so that validation can say that it must not be there.
-            return
         meta.pop("namespace", None)
         return
     given = meta.get("namespace")
@@ -299,7 +296,7 @@ async def _commit_replacement(write: Write, entry: Entry, obj: Object) -> Writte
     meta = obj["metadata"]
     stored = encode(resource, obj)
     before = codec.without_revision(entry.body)
-    if resource.from_storage is None and stored == before:
+    if codec.is_same(stored, before):
         return Written(resource, entry.body)
     key = resource.cache.key(write.namespace, write.name)
     gone = bool(meta.get("deletionTimestamp")) and not resource.strategy.is_held(obj)

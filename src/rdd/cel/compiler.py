@@ -313,6 +313,9 @@ class Compiler:
             if kind in (t.K_STRING, t.K_BYTES) and not closures.has_literal(node):
                 return closures.charged_equality(*runs, is_negated=is_negated)
             return closures.plain_equality(left, right, *runs, is_negated=is_negated)
+        if t.same(left.type, right.type) and closures.is_comparable_natively(left.type):
+            runs = self.run(left), self.run(right)
+            return closures.charged_equality(*runs, is_negated=is_negated)
         runs = self._comparable(left), self._comparable(right)
         return closures.general_equality(*runs, is_negated=is_negated)
 

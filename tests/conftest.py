@@ -38,6 +38,8 @@ def pytest_configure(config: pytest.Config) -> None:
         if name.startswith(_FOREIGN):
             del os.environ[name]
     os.environ["NO_COLOR"] = "1"
+    if not config.pluginmanager.has_plugin("rdd"):  # run from the source tree, not installed
+        config.pluginmanager.import_plugin("rdd.testing.plugin")
     if SOAK:
         settings.load_profile("soak")
 

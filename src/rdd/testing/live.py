@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The API server on a port, in a thread of its own.
+
+Clients that need a URL (kubectl, the official client, an operator in another
+process) reach it over HTTPS on the loopback interface. The server's event loop
+lives in a thread, so synchronous tests can block on their client while the
+server works. Everything is in this process: it is gone when the test run is.
+"""
+
+import asyncio
+import shutil
+import socket
+import ssl
+import tempfile
+import threading
+from collections.abc import Callable, Coroutine, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import yaml
+
+from rdd.apiserver import certificates
+from rdd.apiserver.http import HttpServer
+from rdd.testing.faults import Faults
+from rdd.testing.manifests import Object, Source
+from rdd.testing.server import Options, Server
+from rdd.testing.wire import Reply
+
+T = TypeVar("T")
+
+_START_S = 30.0
+_CLOSE_S = 1.0
+
+
+class LiveServer:
+    """A real API server for tests, on a port of the loopback interface.
+
+    Use it as a context manager, or call `start` and `close`. All methods may be
+    called from any thread but the server's own.
+    """
+
+    def __init__(
+        self,
+        options: Options | None = None,
+        *,
+        crds: Sequence[Source] = (),
+        directory: Path | None = None,
+    ) -> None:
+        self._options = options
+        self._crds = crds
+        self._directory = directory
+        self._own_directory = directory is None
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop: asyncio.Event | None = None
+        self._failure: BaseException | None = None
+        self._server: Server | None = None
+        self.port = 0
+
+    # -- life
+
+    def start(self) -> None:
+        """Start; returns when the server answers. Raises what went wrong."""
+        if self._directory is None:
+            self._directory = Path(tempfile.mkdtemp(prefix="rdd-testing-"))
+        ready = threading.Event()
+        self._thread = threading.Thread(
+            target=self._run, args=(ready.set,), name="rdd-testing", daemon=True
+        )
+        self._thread.start()
+        if not ready.wait(_START_S):
+            raise TimeoutError(f"the server did not start within {_START_S:.0f} s")
+        if self._failure is not None:
+            self.close()
+            raise self._failure
+        for user in self.server.tokens:
+            self._write_kubeconfig(user)
+
+    def close(self) -> None:
+        """Stop, close all connections, remove the files."""
+        if self._loop is not None and self._stop is not None and not self._loop.is_closed():
+            self._loop.call_soon_threadsafe(self._stop.set)
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+        if self._own_directory and self._directory is not None:
+            shutil.rmtree(self._directory, ignore_errors=True)
+            self._directory = None
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _run(self, ready: Callable[[], None]) -> None:
+        try:
+            with asyncio.Runner(loop_factory=_new_loop) as runner:
+                runner.run(self._serve(ready))
+        except BaseException as e:
+            self._failure = e
+            ready()
+
+    async def _serve(self, ready: Callable[[], None]) -> None:
+        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        issued = certificates.ensure_serving(self.directory)
+        tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        tls.load_cert_chain(issued.certificate_path, issued.key_path)
+        with socket.create_server(("127.0.0.1", 0), backlog=128) as listener:
+            self.port = listener.getsockname()[1]
+            address = f"127.0.0.1:{self.port}"
+            async with Server(self._options, crds=self._crds, address=address) as server:
+                self._server = server
+                http = HttpServer(server)
+                await http.listen(listener, tls)
+                ready()
+                await self._stop.wait()
+                await http.close(timeout_s=_CLOSE_S)
+
+    # -- what a client needs
+
+    @property
+    def server(self) -> Server:
+        """The server in its thread; use `run` to call its coroutines."""
+        if self._server is None:
+            raise RuntimeError("the server is not running: call start() or use it with `with`")
+        return self._server
+
+    @property
+    def directory(self) -> Path:
+        """Where certificates and kubeconfigs are."""
+        assert self._directory is not None
+        return self._directory
+
+    @property
+    def url(self) -> str:
+        """`https://127.0.0.1:PORT`."""
+        return f"https://127.0.0.1:{self.port}"
+
+    @property
+    def ca_file(self) -> Path:
+        """The certificate that clients trust."""
+        return self.directory / f"{certificates.SERVING}.crt"
+
+    @property
+    def token(self) -> str:
+        """The administrator's bearer token."""
+        return self.server.tokens["admin"]
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's kubeconfig."""
+        return self.kubeconfig_of("admin")
+
+    def kubeconfig_of(self, user: str) -> Path:
+        """The kubeconfig of one of the users of `Options.users`; KeyError if there is none."""
+        return self.directory / f"{self.server.tokens[user]}.kubeconfig"
+
+    def _write_kubeconfig(self, user: str) -> None:
+        config = {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [
+                {
+                    "name": "rdd",
+                    "cluster": {"server": self.url, "certificate-authority": str(self.ca_file)},
+                }
+            ],
+            "users": [{"name": user, "user": {"token": self.server.tokens[user]}}],
+            "contexts": [
+                {
+                    "name": "rdd",
+                    "context": {"cluster": "rdd", "user": user, "namespace": "default"},
+                }
+            ],
+            "current-context": "rdd",
+        }
+        self.kubeconfig_of(user).write_text(yaml.safe_dump(config))
+
+    # -- the server's methods, from outside its thread
+
+    @property
+    def faults(self) -> Faults:
+        """Faults to inject; they may be added from any thread."""
+        return self.server.faults
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine in the server's thread and return its result."""
+        assert self._loop is not None
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(_START_S)
+
+    def reset(self) -> None:
+        """Bring back the state after the start; ends all watches, removes all faults."""
+        self.run(self.server.reset())
+
+    def install(self, *crds: Source) -> None:
+        """Create CRDs and return when all of them are served."""
+        self.run(self.server.install(*crds))
+
+    def create(self, obj: Object) -> Object:
+        """Create an object by its kind."""
+        return self.run(self.server.create(obj))
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass: the clock moves, what expires meanwhile goes."""
+        self.run(self.server.advance(seconds))
+
+    def request(self, method: str, path: str, body: Object | None = None, **kwargs: Any) -> Reply:
+        """Make a request without the socket, as `Server.request`."""
+        return self.run(self.server.request(method, path, body, **kwargs))
+
+
+def _new_loop() -> asyncio.AbstractEventLoop:
+    try:
+        import uvloop
+    except ImportError:  # not on every platform
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()

@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The API server inside a test's event loop, without a socket.
+
+It is the daemon's own server on a store in memory. After the start its state
+is remembered; `reset` brings exactly that state back by one commit: what was
+added is deleted, what was changed or removed is written again. Revisions keep
+growing and all watches end, so a client that outlives its test sees a server
+on which everything was deleted, never one that went back in time.
+"""
+
+import asyncio
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from rdd.apiserver import assemble, certificates
+from rdd.apiserver.limits import InFlight
+from rdd.apiserver.metrics import Metrics
+from rdd.apiserver.request import SYSTEM, Answer, Request, Stream, User
+from rdd.store.memory import MemoryStore
+from rdd.store.options import StoreOptions
+from rdd.store.types import Delete, Op, Put
+from rdd.testing import manifests, wire
+from rdd.testing.clock import Clock
+from rdd.testing.faults import Faults
+from rdd.testing.manifests import Object, Source
+
+_CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_MAX_OPS = 1024  # of one commit; a store takes a little more
+
+
+@dataclass(slots=True)
+class Options:
+    """What a test server has from the start. All of it survives `reset`."""
+
+    crds: Sequence[Source] = ()
+    """CustomResourceDefinitions: files, directories or dicts."""
+    objects: Sequence[Source] = ()
+    """Other objects, created after the CRDs."""
+    users: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Further users and their groups; they may do what RBAC objects allow them."""
+    clock: Clock | None = None
+    """The time of the server; default: a running clock."""
+    limits: InFlight = field(default_factory=InFlight)
+    """How many requests may be in flight."""
+
+
+class Server:
+    """A real API server for tests, in the running event loop.
+
+    Use it as an async context manager, or call `start` and `close`. Requests
+    are made with `request` and `watch`.
+    """
+
+    def __init__(
+        self,
+        options: Options | None = None,
+        *,
+        crds: Sequence[Source] = (),
+        address: str = "127.0.0.1:6443",
+    ) -> None:
+        self.options = options or Options()
+        self.clock = self.options.clock or Clock()
+        self._crds = [*self.options.crds, *crds]
+        self._address = address
+        self._running: assemble.Server | None = None
+        self._store: MemoryStore | None = None
+        self._bootstrap: dict[str, tuple[bytes, int]] = {}
+        self.faults = Faults(self._answer)
+        self.tokens = {name: f"token-of-{name}" for name in self.options.users}
+        """Bearer tokens by user; `admin` may do everything."""
+        self.tokens["admin"] = "token-of-admin"
+
+    # -- life
+
+    async def start(self) -> None:
+        """Start and load the CRDs and objects; raises ManifestError if one is refused."""
+        users = {self.tokens[n]: User(n, tuple(g)) for n, g in self.options.users.items()}
+        users[self.tokens["admin"]] = wire.ADMIN
+        self._store = MemoryStore(options=StoreOptions(clock=self.clock))
+        self._running = await assemble.open_server(
+            self._store,
+            assemble.ServerOptions(
+                tokens=users,
+                signing_key=_signing_key(),
+                address=self._address,
+                clock=self.clock,
+                limits=self.options.limits,
+            ),
+        )
+        try:
+            await self.install(*self._crds)
+            for obj in manifests.load(self.options.objects):
+                await self.create(obj)
+            await self._settle()
+            await self._remember()
+        except BaseException:
+            await self.close()
+            raise
+
+    async def close(self) -> None:
+        """End all watches and stop."""
+        self.faults.clear()
+        if self._running is not None and self._store is not None:
+            await self._running.close()
+            await self._store.close()
+            self._running = None
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    @property
+    def running(self) -> assemble.Server:
+        """The server itself, for what this class does not offer."""
+        if self._running is None:
+            raise RuntimeError("the server is not running: call start() or use it with `with`")
+        return self._running
+
+    @property
+    def store(self) -> MemoryStore:
+        """The store of the running server."""
+        if self._store is None:
+            raise RuntimeError("the server is not running: call start() or use it with `with`")
+        return self._store
+
+    @property
+    def metrics(self) -> Metrics:
+        """Counters and gauges, as /metrics shows them."""
+        return self.running.api.metrics
+
+    # -- requests
+
+    async def handle(self, request: Request) -> Answer:
+        """Answer a request; faults apply."""
+        return await self.faults.handle(request)
+
+    async def _answer(self, request: Request) -> Answer:
+        return await self.running.handle(request)
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        body: Object | list[Any] | bytes | str | None = None,
+        *,
+        query: wire.QueryArgument | None = None,
+        content_type: str = "",
+        headers: Mapping[str, str] | None = None,
+        user: User | None = None,
+    ) -> wire.Reply:
+        """Make a request and wait for the whole answer.
+
+        Dicts and lists are sent as JSON. Without `user` and Authorization
+        header it is made by the administrator.
+        """
+        request = wire.make_request(
+            method,
+            path,
+            body,
+            query=query,
+            content_type=content_type,
+            headers=headers,
+            user=user,
+        )
+        return await wire.collect(await self.handle(request))
+
+    async def watch(
+        self,
+        path: str,
+        *,
+        query: wire.QueryArgument | None = None,
+        headers: Mapping[str, str] | None = None,
+        user: User | None = None,
+    ) -> wire.WatchStream:
+        """Open a watch (`watch=true` is added); raises ConnectionRefusedError if it is refused."""
+        request = wire.make_request(
+            "GET", path, query={"watch": True, **(query or {})}, headers=headers, user=user
+        )
+        answer = await self.handle(request)
+        if isinstance(answer, Stream):
+            return wire.WatchStream(answer)
+        raise ConnectionRefusedError(answer.status, answer.body.decode())
+
+    async def create(self, obj: Object) -> Object:
+        """Create an object by its kind, as the server itself; raises ManifestError."""
+        api_version, kind = str(obj.get("apiVersion", "")), str(obj.get("kind", ""))
+        group, _, version = api_version.rpartition("/")
+        resource = self.running.core.registry.by_kind(group, kind, version)
+        if resource is None:
+            raise manifests.ManifestError(f"{api_version} {kind}: the server does not serve it")
+        where = resource.path_base
+        if resource.namespaced:
+            where += f"/namespaces/{(obj.get('metadata') or {}).get('namespace') or 'default'}"
+        request = wire.make_request("POST", f"{where}/{resource.plural}", obj, user=SYSTEM)
+        reply = await wire.collect(await self.running.handle(request))
+        result: Object = reply.json()
+        if reply.status != 201:
+            raise manifests.ManifestError(str(result.get("message")))
+        return result
+
+    async def install(self, *crds: Source) -> None:
+        """Create CRDs and return when all of them are served."""
+        names = [(await self.create(crd))["metadata"]["name"] for crd in manifests.load_crds(crds)]
+        await self._settle()
+        for name in names:
+            if not self.running.custom.served(name):
+                reply = await self._answer(wire.make_request("GET", f"{_CRDS}/{name}"))
+                status = (await wire.collect(reply)).json()["status"]
+                why = "; ".join(c["message"] for c in status["conditions"])
+                raise manifests.ManifestError(f"{name} is not served: {why}")
+
+    async def advance(self, seconds: float) -> None:
+        """Let time pass: the clock moves, what expires meanwhile goes."""
+        self.clock.advance(seconds)
+        await self.store.expire()
+
+    # -- reset
+
+    async def reset(self) -> None:
+        """Bring back the state after the start; ends all watches, removes all faults."""
+        self.faults.clear()
+        self.clock.reset()
+        core = self.running.core
+        for hub in list(core.watchers.values()):
+            core.end_watches(hub.resource)
+        changes = await self._changes()
+        for start in range(0, len(changes), _MAX_OPS):
+            await self.store.commit(changes[start : start + _MAX_OPS])
+        await self._settle()
+        await self._remember()
+        await self.store.compact(self.store.revision)
+
+    async def _changes(self) -> list[Op]:
+        page = await self.store.scan("")
+        ops: list[Op] = []
+        present = set()
+        for record in page.records:
+            present.add(record.key)
+            known = self._bootstrap.get(record.key)
+            if known is None:
+                ops.append(Delete(record.key))
+            elif known[1] != record.revision:
+                ops.append(Put(record.key, known[0]))
+        ops += [Put(key, known[0]) for key, known in self._bootstrap.items() if key not in present]
+        return ops
+
+    async def _remember(self) -> None:
+        page = await self.store.scan("")
+        self._bootstrap = {r.key: (r.value, r.revision) for r in page.records}
+
+    async def _settle(self) -> None:
+        """Return when the server has followed all changes of CRDs."""
+        running = self.running
+        await running.custom.settled()
+        wanted = {f"{v}.{g}" for g, v in running.core.registry.group_versions()}
+        # Nothing waits for the outside here: each turn of the loop is a step of the server.
+        while wanted != {o["metadata"]["name"] for o in running.lister.list("apiservices")}:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+
+
+@cache
+def _signing_key() -> bytes:
+    """The key of service account tokens: one for the process, making one is not free."""
+    with tempfile.TemporaryDirectory(prefix="rdd-testing-") as directory:
+        return certificates.ensure_signing_key(Path(directory))

@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The fixtures of the pytest plugin, as another project uses them."""
+
+import subprocess
+import sys
+import textwrap
+from collections.abc import Mapping
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+
+import rdd.testing
+
+CRD = """
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: lamps.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: lamps, singular: lamp, kind: Lamp}
+  versions:
+  - name: v1
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
+"""
+
+TESTS = """
+    import os
+    import ssl
+    import urllib.request
+
+    LAMPS = "/apis/example.com/v1/namespaces/default/lamps"
+    LAMP = {"apiVersion": "example.com/v1", "kind": "Lamp", "metadata": {"name": "desk"}}
+
+    def test_over_https(apiserver):
+        context = ssl.create_default_context(cafile=apiserver.ca_file)
+        head = {"Authorization": f"Bearer {apiserver.token}"}
+        request = urllib.request.Request(apiserver.url + LAMPS, headers=head)
+        with urllib.request.urlopen(request, context=context) as answer:
+            assert answer.status == 200
+        apiserver.create(LAMP)
+
+    def test_nothing_is_left_of_the_test_before(apiserver):
+        assert apiserver.request("GET", f"{LAMPS}/desk").status == 404
+
+    def test_kubeconfig(apiserver_kubeconfig):
+        assert os.environ["KUBECONFIG"] == str(apiserver_kubeconfig)
+        assert "token" in apiserver_kubeconfig.read_text()
+
+    async def test_without_socket(apiserver_inprocess):
+        reply = await apiserver_inprocess.request("POST", LAMPS, LAMP)
+        assert reply.status == 201
+"""
+
+
+def test_another_project_gets_a_server_from_the_fixtures(
+    tmp_path: Path, clean_environment: Mapping[str, str]
+) -> None:
+    (tmp_path / "crds").mkdir()
+    (tmp_path / "crds" / "lamps.yaml").write_text(CRD)
+    (tmp_path / "test_lamps.py").write_text(textwrap.dedent(TESTS))
+    (tmp_path / "pytest.ini").write_text(
+        "[pytest]\nrdd_crds = crds\nasyncio_mode = auto\n"
+        "asyncio_default_fixture_loop_scope = function\nfilterwarnings = error\n"
+    )
+    plugins = [] if entry_points(group="pytest11", name="rdd") else ["-p", "rdd.testing.plugin"]
+    # looptime leaves the loops it makes for synchronous tests unclosed.
+    without = ["-p", "no:randomly", "-p", "no:looptime_plugin"]
+    command = [sys.executable, "-m", "pytest", "-q", *without, *plugins]
+    done = subprocess.run(
+        command, cwd=tmp_path, env=clean_environment, capture_output=True, text=True
+    )
+    assert "4 passed" in done.stdout, done.stdout + done.stderr
+
+
+def test_the_plugin_imports_nothing_of_the_server() -> None:
+    script = (
+        "import sys, rdd.testing.plugin; "
+        "print([m for m in sys.modules if m.startswith(('rdd.', 'aiohttp', 'cryptography'))])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert done.stdout.strip() == "['rdd.testing', 'rdd.testing.plugin']", done.stderr
+
+
+def test_every_exported_name_can_be_had() -> None:
+    assert [getattr(rdd.testing, name).__name__ for name in rdd.testing.__all__] == (
+        rdd.testing.__all__
+    )
+    with pytest.raises(AttributeError, match="no attribute 'Cluster'"):
+        _ = rdd.testing.Cluster

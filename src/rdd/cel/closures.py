@@ -28,7 +28,7 @@ from rdd.cel.library.operators import (
 )
 from rdd.cel.library.optionals import optional_select
 from rdd.cel.readers import Reader
-from rdd.cel.values import NONE, Optional, equal, matcher, no_such_overload
+from rdd.cel.values import NONE, Optional, equal, matcher, no_such_overload, type_of
 
 Frame = list[Any]
 Run = Callable[[Frame], Any]
@@ -323,7 +323,7 @@ def direct(overload: Overload, runs: list[Run]) -> Run:
 
 def _mismatch(overload: Overload, args: list[Any]) -> EvaluationError:
     """A value differs from its declared type when it is null, and then no overload fits."""
-    return no_such_overload(overload.function, *args)
+    return _unmatched(overload.function, args)
 
 
 def dispatched(node: Call, runs: list[Run]) -> Run:
@@ -332,7 +332,6 @@ def dispatched(node: Call, runs: list[Run]) -> Run:
         ([(i, test) for i, arg in enumerate(o.args) if (test := matcher(arg)) is not None], o)
         for o in node.overloads
     ]
-    is_operator = node.function.startswith("_") or node.function == "@in"
     name = node.function
 
     def run(frame: Frame) -> Any:
@@ -342,11 +341,41 @@ def dispatched(node: Call, runs: list[Run]) -> Run:
                 if overload.charge is not None:
                     spend(frame, overload.charge(*args))
                 return overload.impl(*args)
-        if is_operator:
-            raise EvaluationError(OVERLOAD_ERROR)
-        raise no_such_overload(name, *args)
+        raise _unmatched(name, args)
 
     return run
+
+
+_NUMBERS = frozenset((t.K_INT, t.K_UINT, t.K_DOUBLE))
+_TIMES = frozenset((t.K_TIMESTAMP, t.K_DURATION))
+_TEXTS = frozenset((t.K_STRING, t.K_BYTES))
+_ORDERED = _NUMBERS | _TIMES | _TEXTS | {t.K_BOOL}
+# Functions that are an ability of their first operand, and who has it.
+_ABILITIES: dict[str, frozenset[str]] = {
+    "_+_": _NUMBERS | _TIMES | _TEXTS | {t.K_LIST},
+    "_-_": _NUMBERS | _TIMES,
+    "_*_": _NUMBERS,
+    "_/_": _NUMBERS,
+    "_%_": frozenset((t.K_INT, t.K_UINT)),
+    "-_": frozenset((t.K_INT, t.K_DOUBLE)),
+    "_<_": _ORDERED,
+    "_<=_": _ORDERED,
+    "_>_": _ORDERED,
+    "_>=_": _ORDERED,
+    "size": frozenset(),
+    "matches": frozenset((t.K_STRING,)),
+}
+_NAMELESS = frozenset(("contains", "startsWith", "endsWith", "!_", "@in", "_[?_]"))
+
+
+def _unmatched(function: str, args: list[Any]) -> EvaluationError:
+    """The error of a call that no overload fits, told as briefly as cel-go does it."""
+    able = _ABILITIES.get(function)
+    if able is not None and type_of(args[0]).kind not in able:
+        return EvaluationError(f"{OVERLOAD_ERROR}: {function}")
+    if able is not None or function in _NAMELESS:
+        return EvaluationError(OVERLOAD_ERROR)
+    return no_such_overload(function, *args)
 
 
 # -- operations that are worth a closure of their own

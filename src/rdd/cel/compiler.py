@@ -31,7 +31,7 @@ from rdd.cel.closures import Frame, Run
 from rdd.cel.errors import CostExceeded, EvaluationError
 from rdd.cel.estimates import LIST_COST, MAP_COST
 from rdd.cel.library.operators import OVERLOAD_ERROR, index, shown_key
-from rdd.cel.library.optionals import optional_select
+from rdd.cel.library.optionals import optional_index, optional_select
 from rdd.cel.readers import reader
 from rdd.cel.values import NONE, Optional, no_such_overload
 
@@ -221,12 +221,19 @@ class Compiler:
 
     def _index(self, node: Call) -> Run:
         container, key = node.args
-        if t.is_optional(container.type) or any(
-            o.args[0].kind is t.K_OPAQUE for o in node.overloads
-        ):
-            return closures.dispatched(node, [self.run(container), self.run(key)])
         items, keys = self._raw(container), self.run(key)
-        return lambda frame: index(items(frame), keys(frame))
+        if t.is_optional(container.type):
+            return lambda frame: optional_index(items(frame), keys(frame))
+        if not container.type.is_dynamic:
+            return lambda frame: index(items(frame), keys(frame))
+
+        def dynamic(frame: Frame) -> Any:
+            value = items(frame)
+            if isinstance(value, Optional):
+                return optional_index(value, keys(frame))
+            return index(value, keys(frame))
+
+        return dynamic
 
     def _converted_index(self, node: Call) -> Run:
         return self._converted(self._index(node), node.type)
@@ -313,7 +320,9 @@ class Compiler:
             if kind in (t.K_STRING, t.K_BYTES) and not closures.has_literal(node):
                 return closures.charged_equality(*runs, is_negated=is_negated)
             return closures.plain_equality(left, right, *runs, is_negated=is_negated)
-        if t.same(left.type, right.type) and closures.is_comparable_natively(left.type):
+        # Lists are left out: computed ones may be sets, which their type no longer says.
+        is_object = kind is t.K_OBJECT and t.same(left.type, right.type)
+        if is_object and closures.is_comparable_natively(left.type):
             runs = self.run(left), self.run(right)
             return closures.charged_equality(*runs, is_negated=is_negated)
         runs = self._comparable(left), self._comparable(right)

@@ -38,12 +38,19 @@ _OBJECT = t.object_type("O", {"a": t.object_type("A", {"b": t.INT, "s": t.STRING
         ("optional.none().value()", "optional.none() dereference"),
         ("{'a': 1, 'a': 2}", "Failed with repeated key a"),
         ("dyn(1) + 'a'", "no such overload"),
-        ("dyn(1).startsWith('a')", "no such overload: startsWith(int, string)"),
+        ("dyn(1).startsWith('a')", "no such overload"),
+        ("dyn(1).split('a')", "no such overload: split(int, string)"),
+        ("dyn(1).matches('a')", "no such overload: matches"),
+        ("dyn(1).size()", "no such overload: size"),
+        ("dyn(true) + 1", "no such overload: _+_"),
+        ("-dyn('a')", "no such overload: -_"),
+        ("!dyn('a')", "no such overload"),
+        ("1 in dyn(1)", "no such overload"),
         ("dyn('a') < 1", "no such overload"),
         ("dyn(1) && true", "no such overload"),
         ("dyn(1) ? 1 : 2", "no such overload"),
         ("dyn(1).all(x, true)", "no such overload"),
-        ("dyn(1)[0]", "no such overload"),
+        ("dyn(1)[0]", "no such key: 0"),
         ("timestamp('9999-12-31T23:59:59Z') + duration('1h')", "timestamp overflow"),
         ("duration('2562047h') + duration('1h')", "duration overflow"),
         ("0.0 / 0.0 < 1.0", "NaN values cannot be ordered"),
@@ -179,6 +186,8 @@ def test_what_json_lacks_is_converted_when_it_is_read(expression: str, value: An
         ("self.s == ['b', 'a']", True),
         ("self.s == ['a']", False),
         ("self.s + ['a', 'c'] == ['a', 'b', 'c']", True),
+        ("self.s + ['c'] == ['c', 'b', 'a']", True),
+        ("self.s + ['c'] != ['c', 'b', 'a']", False),
         ("(self.s + ['c']).size()", 3),
         ("self.m == [{'k': 'y', 'v': '2'}, {'k': 'x', 'v': '1'}]", True),
         ("self.m + [{'k': 'x', 'v': '9'}] == [{'k': 'x', 'v': '9'}, {'k': 'y', 'v': '2'}]", True),
@@ -217,11 +226,11 @@ def test_null_where_a_value_is_declared_is_an_error_and_no_crash() -> None:
         "self.s.startsWith('a')",
         "self.s + 'a' == 'b'",
         "self.l.all(x, x > 1)",
-        "self.l[0] == 1",
         "1 in self.l",
         "-self.x == 1",
     ):
         assert failure(expression, {"self": declared}, self=data).startswith("no such overload")
+    assert failure("self.l[0] == 1", {"self": declared}, self=data) == "no such key: 0"
     assert evaluate("has(self.x)", {"self": declared}, self=data) is True
     assert evaluate("self.x == 1", {"self": declared}, self=data) is False
 

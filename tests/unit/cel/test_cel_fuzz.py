@@ -2,13 +2,11 @@
 """Hostile expressions: whatever the text, the answer is a value or one of our errors.
 
 Seeds are in tests/data/fuzz/cel, one expression per file; what once broke the
-compiler is added there. Mutations of the seeds take seconds in CI and go on for
-RDD_SOAK_SECONDS with RDD_SOAK=1.
+compiler is added there. Mutations of the seeds take a moment in CI and go on for
+minutes under `make soak`.
 """
 
-import os
 import random
-import time
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +62,7 @@ def test_there_are_seeds() -> None:
 
 
 @given(st.text(max_size=60))
-@settings(max_examples=150, deadline=None)
+@settings(deadline=None)
 def test_any_text_is_answered(text: str) -> None:
     attempt(text)
 
@@ -79,7 +77,7 @@ _TOKENS = (
 
 
 @given(st.lists(st.sampled_from(_TOKENS), max_size=25))
-@settings(max_examples=200, deadline=None)
+@settings(deadline=None)
 def test_any_sequence_of_tokens_is_answered(tokens: list[str]) -> None:
     attempt(" ".join(tokens))
     attempt("".join(tokens))
@@ -105,14 +103,8 @@ def _mutated(source: random.Random, seeds: list[str]) -> str:
     return text[:5000]
 
 
-def test_mutated_seeds_are_answered() -> None:
-    soak = os.environ.get("RDD_SOAK") == "1"
-    seconds = float(os.environ.get("RDD_SOAK_SECONDS", "100")) if soak else 1.0
+def test_mutated_seeds_are_answered(soak: bool) -> None:
     source = random.Random() if soak else random.Random(20)
     seeds = [path.read_text() for path in _SEEDS]
-    end = time.monotonic() + seconds
-    count = 0
-    while time.monotonic() < end and (soak or count < 400):
+    for _ in range(200_000 if soak else 400):
         attempt(_mutated(source, seeds))
-        count += 1
-    assert count

@@ -213,8 +213,8 @@ def test_a_function_gives_what_it_should(expression: str) -> None:
         ("lists.range(-1)", "lists.range: size must be non-negative, got -1"),
         ("[dyn(1), dyn('a')].sort()", "list elements must have the same type"),
         ("dyn([[1]]).sort()", "list elements must be comparable"),
-        ("'a'.find(string('('))", "Illegal regex: error parsing regexp: missing ): ("),
-        ("'a'.matches(string('['))", "error parsing regexp: missing ]: ["),
+        ("'a'.find(string('('))", "Illegal regex: error parsing regexp: missing closing ): `(`"),
+        ("'a'.matches(string('['))", "error parsing regexp: missing closing ]: `[`"),
         (
             "quantity('x')",
             "quantities must match the regular expression "

@@ -588,6 +588,6 @@ def _generated() -> st.SearchStrategy[str]:
 
 
 @given(_generated())
-@settings(max_examples=150, deadline=None)
+@settings(deadline=None)
 def test_generated_expressions_mean_the_same_as_in_the_reference(expression: str) -> None:
     assert ours(expression) == theirs(expression)

@@ -361,7 +361,7 @@ def test_a_schema_without_rules_costs_nothing() -> None:
         ),
         (
             {"rule": "self.p.size() > 5"},
-            "spec: Invalid value: \"object\": 'no such overload: size(int)': call arguments did "
+            "spec: Invalid value: \"object\": 'no such overload: size': call arguments did "
             "not match a supported operator, function or macro signature for rule: "
             "self.p.size() > 5",
         ),

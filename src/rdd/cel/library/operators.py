@@ -261,7 +261,7 @@ def index(container: Any, key: Any) -> Any:
         except (KeyError, TypeError):
             raise EvaluationError(f"no such key: {shown_key(key)}") from None
     if not isinstance(container, list):
-        raise EvaluationError(OVERLOAD_ERROR)
+        raise EvaluationError(f"no such key: {shown_key(key)}")
     position = key
     if type(key) is float and key.is_integer():
         position = int(key)

@@ -28,7 +28,27 @@ def compile_pattern(pattern: str) -> Any:
     except re2.error as error:
         reason = error.args[0] if error.args else error
         text = reason.decode() if isinstance(reason, bytes) else str(reason)
-        raise ValueError(f"error parsing regexp: {text}") from None
+        raise ValueError(f"error parsing regexp: {_reworded(text)}") from None
+
+
+# The same complaints in the words of Go's regexp package.
+_WORDING = (
+    ("missing ): ", "missing closing ): "),
+    ("missing ]: ", "missing closing ]: "),
+    ("no argument for repetition operator: ", "missing argument to repetition operator: "),
+    ("bad repetition operator: ", "invalid nested repetition operator: "),
+    ("invalid perl operator: ", "invalid or unsupported Perl syntax: "),
+    ("invalid repetition size: ", "invalid repeat count: "),
+    ("trailing \\", "trailing backslash at end of expression: "),
+)
+
+
+def _reworded(text: str) -> str:
+    for ours, theirs in _WORDING:
+        if text.startswith(ours):
+            return f"{theirs}`{text[len(ours) :]}`"
+    complaint, colon, what = text.partition(": ")
+    return f"{complaint}: `{what}`" if colon else text
 
 
 def _pattern(pattern: str, prefix: str = "") -> Any:

@@ -1,0 +1,519 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The client: verbs of the API on plain dicts.
+
+Every method is one request (lists: one per page), and every failure the class
+of `rdd.api.errors` that the server's Status stands for. Only 429 is answered
+here: the call is repeated after the time the server asked for, a few times, as
+all Kubernetes clients do.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Literal, Self
+
+import orjson
+
+from rdd.api import errors
+from rdd.client import discovery, listwatch
+from rdd.client.discovery import ServerResources
+from rdd.client.resources import ApiResource
+from rdd.client.transport import NO_HEADERS, Call, Keep, Query, Refused, Reply, Transport
+
+Object = dict[str, Any]
+PatchType = Literal["json", "merge", "strategic"]
+Propagation = Literal["Background", "Foreground", "Orphan"]
+
+PAGE_SIZE = 500
+_ATTEMPTS_WHEN_BUSY = 5
+_METADATA_ONLY = (
+    "application/json;as=PartialObjectMetadata{list};g=meta.k8s.io;v=v1,application/json"
+)
+_JSON_BODY = {"Content-Type": "application/json"}
+_PATCHES = {
+    "json": {"Content-Type": "application/json-patch+json"},
+    "merge": {"Content-Type": "application/merge-patch+json"},
+    "strategic": {"Content-Type": "application/strategic-merge-patch+json"},
+    "apply": {"Content-Type": "application/apply-patch+yaml"},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectList:
+    """A list, or one page of it. Items carry kind and apiVersion, unlike the server's."""
+
+    items: list[Object]
+    resource_version: str
+    continue_: str = ""
+
+
+class Event:
+    """One line of a watch; decoded when its object is first asked for.
+
+    `type` is ADDED, MODIFIED, DELETED or BOOKMARK. `list_and_watch` adds RELIST
+    and SYNCED, whose object is empty.
+    """
+
+    __slots__ = ("_metadata_only", "_object", "raw", "type")
+
+    def __init__(
+        self, type_: str, raw: bytes, *, metadata_only: bool = False, object_: Object | None = None
+    ) -> None:
+        self.type = type_
+        self.raw = raw
+        """The line as the server wrote it; empty for what was listed."""
+        self._metadata_only = metadata_only
+        self._object = object_
+
+    @property
+    def object(self) -> Object:
+        """The object (of a DELETED event: its last state)."""
+        if self._object is None:
+            self._object = orjson.loads(self.raw)["object"]
+            if self._metadata_only:
+                self._object = partial(self._object)
+        return self._object
+
+    def __repr__(self) -> str:
+        meta = self.object.get("metadata") or {}
+        return f"Event({self.type} {meta.get('namespace', '')}/{meta.get('name', '')})"
+
+
+def partial(obj: Object) -> Object:
+    """An object reduced to what a PartialObjectMetadata has."""
+    return {
+        "kind": "PartialObjectMetadata",
+        "apiVersion": "meta.k8s.io/v1",
+        "metadata": obj["metadata"],
+    }
+
+
+class Client:
+    """Speaks to one server as one user.
+
+    `user_agent` names the program; the part before the slash becomes the field
+    manager of writes that do not name one. `on_warning` is called with each
+    Warning header the server sends.
+    """
+
+    def __init__(
+        self,
+        transport: Transport,
+        *,
+        user_agent: str = "rdd",
+        on_warning: Callable[[str], None] | None = None,
+    ) -> None:
+        self.transport = transport
+        self._headers = {"User-Agent": user_agent}
+        self._on_warning = on_warning
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Let go of connections."""
+        await self.transport.close()
+
+    # -- any path
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query | None = None,
+        headers: Mapping[str, str] = NO_HEADERS,
+        body: bytes = b"",
+    ) -> Reply:
+        """The successful answer to any request; a failure is raised as its ApiError."""
+        call = Call(method, path, query or {}, {**self._headers, **headers}, body)
+        for attempt in range(_ATTEMPTS_WHEN_BUSY):
+            reply = await self.transport.request(call)
+            if reply.status < 400:
+                break
+            error = failure(reply)
+            wait_s = error.retry_after_s
+            if reply.status != 429 or not wait_s or attempt + 1 == _ATTEMPTS_WHEN_BUSY:
+                raise error
+            await asyncio.sleep(wait_s)
+        if self._on_warning is not None:
+            for name, value in reply.headers:
+                if name.lower() == "warning":
+                    self._on_warning(_warning_text(value))
+        return reply
+
+    async def _json(
+        self,
+        method: str,
+        path: str,
+        query: Query | None = None,
+        headers: Mapping[str, str] = NO_HEADERS,
+        body: object = None,
+    ) -> Object:
+        data = b"" if body is None else orjson.dumps(body)
+        if data and "Content-Type" not in headers:
+            headers = {**headers, **_JSON_BODY}
+        reply = await self.request(method, path, query=query, headers=headers, body=data)
+        found: Object = orjson.loads(reply.body)
+        return found
+
+    async def discover(self, known: ServerResources | None = None) -> ServerResources:
+        """The resources of the server; `known` itself if nothing has changed since."""
+        headers = {"Accept": discovery.ACCEPT}
+        documents = tuple(
+            [(await self.request("GET", path, headers=headers)).body for path in ("/api", "/apis")]
+        )
+        if known is not None and known.documents == documents:
+            return known
+        return ServerResources(documents)
+
+    # -- reading
+
+    async def get(
+        self,
+        resource: ApiResource,
+        name: str,
+        *,
+        namespace: str = "",
+        subresource: str = "",
+        metadata_only: bool = False,
+    ) -> Object:
+        """One object; NotFound if there is none."""
+        headers = self._accept(metadata_only)
+        obj = await self._json("GET", resource.path(namespace, name, subresource), headers=headers)
+        return partial(obj) if metadata_only else obj
+
+    async def list(
+        self,
+        resource: ApiResource,
+        *,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        metadata_only: bool = False,
+    ) -> ObjectList:
+        """All objects of a selection, fetched page by page, in one list."""
+        items: list[Object] = []
+        version = ""
+        async for page in self.pages(
+            resource,
+            namespace=namespace,
+            label_selector=label_selector,
+            field_selector=field_selector,
+            metadata_only=metadata_only,
+        ):
+            items += page.items
+            version = page.resource_version
+        return ObjectList(items, version)
+
+    async def pages(
+        self,
+        resource: ApiResource,
+        *,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        metadata_only: bool = False,
+        page_size: int = PAGE_SIZE,
+    ) -> AsyncGenerator[ObjectList, None]:
+        """A list in pages that all show the state of the first one.
+
+        Expired is raised when the server has forgotten that state meanwhile.
+        """
+        query = _query(
+            labelSelector=label_selector, fieldSelector=field_selector, limit=str(page_size)
+        )
+        path, headers = resource.path(namespace), self._accept(metadata_only, "List")
+        while True:
+            found = await self._json("GET", path, query, headers)
+            meta = found.get("metadata") or {}
+            next_ = meta.get("continue") or ""
+            items = found.get("items") or []
+            if metadata_only:
+                items = [partial(item) for item in items]
+            elif resource.kind:
+                type_ = {"kind": resource.kind, "apiVersion": resource.api_version}
+                items = [{**type_, **item} for item in items]
+            yield ObjectList(items, str(meta.get("resourceVersion") or ""), next_)
+            if not next_:
+                return
+            query = {**query, "continue": [next_]}
+
+    async def watch(
+        self,
+        resource: ApiResource,
+        *,
+        namespace: str = "",
+        resource_version: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        metadata_only: bool = False,
+        keep: Keep | None = None,
+        timeout_s: int = 0,
+    ) -> AsyncGenerator[Event, None]:
+        """Changes after a resource version (without one: present objects first), as they come.
+
+        Ends when the server ends the watch. An ERROR event is raised (Expired or
+        Gone: list again). `keep` sees the raw line of each event, before anything
+        is decoded, and drops it by returning False; it never sees bookmarks and
+        errors. Leave early through `contextlib.aclosing`.
+        """
+        query = _query(
+            watch="true",
+            labelSelector=label_selector,
+            fieldSelector=field_selector,
+            resourceVersion=resource_version,
+        )
+        timeout_s = timeout_s or self.transport.watch_timeout_s
+        if timeout_s:
+            query["timeoutSeconds"] = [str(timeout_s)]
+        if self.transport.wants_bookmarks:
+            query["allowWatchBookmarks"] = ["true"]
+        headers = {**self._headers, **self._accept(metadata_only)}
+        call = Call("GET", resource.path(namespace), query, headers)
+        lines = self.transport.watch(call, _sieve(keep) if keep is not None else None)
+        async with aclosing(lines):
+            try:
+                async for line in lines:
+                    yield _event(line, metadata_only)
+            except Refused as refused:
+                raise failure(refused.reply) from None
+
+    def list_and_watch(
+        self,
+        resource: ApiResource,
+        *,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        metadata_only: bool = False,
+        keep: Keep | None = None,
+    ) -> AsyncGenerator[Event, None]:
+        """The objects of a selection and then their changes, for as long as one listens.
+
+        See `rdd.client.listwatch`.
+        """
+        return listwatch.list_and_watch(
+            self,
+            resource,
+            namespace=namespace,
+            label_selector=label_selector,
+            field_selector=field_selector,
+            metadata_only=metadata_only,
+            keep=keep,
+        )
+
+    # -- writing
+
+    async def create(
+        self,
+        resource: ApiResource,
+        obj: Object,
+        *,
+        namespace: str = "",
+        name: str = "",
+        subresource: str = "",
+        field_manager: str = "",
+        field_validation: str = "",
+        dry_run: bool = False,
+    ) -> Object:
+        """Store a new object; with `name` and `subresource`, create that (tokens)."""
+        namespace = namespace or _namespace(obj)
+        query = _write_query(field_manager, field_validation, dry_run)
+        body = _typed(resource, obj) if not subresource else obj
+        return await self._json(
+            "POST", resource.path(namespace, name, subresource), query, body=body
+        )
+
+    async def update(
+        self,
+        resource: ApiResource,
+        obj: Object,
+        *,
+        subresource: str = "",
+        field_manager: str = "",
+        field_validation: str = "",
+        dry_run: bool = False,
+    ) -> Object:
+        """Replace the object of that name; Conflict if it has moved on from its resourceVersion."""
+        path = resource.path(_namespace(obj), obj["metadata"]["name"], subresource)
+        query = _write_query(field_manager, field_validation, dry_run)
+        return await self._json("PUT", path, query, body=_typed(resource, obj))
+
+    async def patch(
+        self,
+        resource: ApiResource,
+        name: str,
+        body: object,
+        *,
+        namespace: str = "",
+        type_: PatchType = "merge",
+        subresource: str = "",
+        field_manager: str = "",
+        field_validation: str = "",
+        dry_run: bool = False,
+    ) -> Object:
+        """Change an object: a JSON patch (list of operations), a merge or a strategic merge patch.
+
+        A resourceVersion in the patch makes it conditional.
+        """
+        path = resource.path(namespace, name, subresource)
+        query = _write_query(field_manager, field_validation, dry_run)
+        return await self._json("PATCH", path, query, _PATCHES[type_], body)
+
+    async def apply(
+        self,
+        resource: ApiResource,
+        obj: Object,
+        *,
+        field_manager: str,
+        force: bool = False,
+        subresource: str = "",
+        field_validation: str = "",
+        dry_run: bool = False,
+    ) -> Object:
+        """Server-side apply: the object has what is given here; the rest is others' business."""
+        path = resource.path(_namespace(obj), obj["metadata"]["name"], subresource)
+        query = _write_query(field_manager, field_validation, dry_run)
+        if force:
+            query["force"] = ["true"]
+        return await self._json("PATCH", path, query, _PATCHES["apply"], _typed(resource, obj))
+
+    async def delete(
+        self,
+        resource: ApiResource,
+        name: str,
+        *,
+        namespace: str = "",
+        propagation_policy: Propagation | None = None,
+        uid: str = "",
+        resource_version: str = "",
+        grace_period_s: int | None = None,
+        dry_run: bool = False,
+    ) -> Object:
+        """Delete an object: the Status if it is gone, the object if finalizers still hold it.
+
+        `uid` and `resource_version` are preconditions: Conflict if they do not hold.
+        """
+        body = _delete_options(propagation_policy, uid, resource_version, grace_period_s, dry_run)
+        return await self._json("DELETE", resource.path(namespace, name), body=body)
+
+    async def delete_collection(
+        self,
+        resource: ApiResource,
+        *,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        propagation_policy: Propagation | None = None,
+        dry_run: bool = False,
+    ) -> None:
+        """Delete every object of a selection."""
+        query = _query(labelSelector=label_selector, fieldSelector=field_selector)
+        body = _delete_options(propagation_policy, "", "", None, dry_run)
+        await self.request(
+            "DELETE",
+            resource.path(namespace),
+            query=query,
+            headers=_JSON_BODY,
+            body=orjson.dumps(body),
+        )
+
+    def _accept(self, metadata_only: bool, list_: str = "") -> Mapping[str, str]:
+        # Leaving members out costs the server more than it saves where bytes cost nothing.
+        if not metadata_only or not self.transport.saves_bytes:
+            return NO_HEADERS
+        return {"Accept": _METADATA_ONLY.format(list=list_)}
+
+
+def failure(reply: Reply) -> errors.ApiError:
+    """The error an unsuccessful reply stands for."""
+    try:
+        status = orjson.loads(reply.body)
+    except orjson.JSONDecodeError:
+        status = None
+    if not isinstance(status, dict) or status.get("kind") != "Status":
+        text = reply.body.decode("utf-8", "replace").strip()[:256]
+        status = {"message": text or f"HTTP {reply.status}", "code": reply.status}
+    error = errors.from_status({"code": reply.status, **status})
+    if not error.retry_after_s:
+        for name, value in reply.headers:
+            if name.lower() == "retry-after" and value.isdigit():
+                error.retry_after_s = int(value)
+    return error
+
+
+def _event(line: bytes, metadata_only: bool) -> Event:
+    type_ = _type(line)
+    if type_ == "ERROR":
+        raise errors.from_status(orjson.loads(line)["object"])
+    return Event(type_, line, metadata_only=metadata_only)
+
+
+def _type(line: bytes) -> str:
+    if line.startswith(b'{"type":"'):
+        return line[9 : line.index(b'"', 9)].decode()
+    return str(orjson.loads(line)["type"])
+
+
+def _sieve(keep: Keep) -> Keep:
+    def kept(line: bytes) -> bool:
+        return keep(line) or line.startswith((b'{"type":"BOOKMARK"', b'{"type":"ERROR"'))
+
+    return kept
+
+
+def _warning_text(value: str) -> str:
+    """The text of `299 - "text"`."""
+    _, _, quoted = value.partition('"')
+    return quoted.rpartition('"')[0].replace('\\"', '"').replace("\\\\", "\\") or value
+
+
+def _query(**values: str) -> Query:
+    return {name: [value] for name, value in values.items() if value}
+
+
+def _write_query(field_manager: str, field_validation: str, dry_run: bool) -> Query:
+    return _query(
+        fieldManager=field_manager,
+        fieldValidation=field_validation,
+        dryRun="All" if dry_run else "",
+    )
+
+
+def _delete_options(
+    policy: str | None, uid: str, resource_version: str, grace_period_s: int | None, dry_run: bool
+) -> Object:
+    options: Object = {"kind": "DeleteOptions", "apiVersion": "v1"}
+    preconditions = {"uid": uid, "resourceVersion": resource_version}
+    preconditions = {key: value for key, value in preconditions.items() if value}
+    if preconditions:
+        options["preconditions"] = preconditions
+    if policy:
+        options["propagationPolicy"] = policy
+    if grace_period_s is not None:
+        options["gracePeriodSeconds"] = grace_period_s
+    if dry_run:
+        options["dryRun"] = ["All"]
+    return options
+
+
+def _namespace(obj: Object) -> str:
+    return str(obj["metadata"].get("namespace") or "")
+
+
+def _typed(resource: ApiResource, obj: Object) -> Object:
+    """The object with kind and apiVersion, which writers may leave out."""
+    if obj.get("kind") and obj.get("apiVersion"):
+        return obj
+    return {"kind": resource.kind, "apiVersion": resource.api_version, **obj}

@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The transport over HTTP(S), on aiohttp.
+
+Tokens of an instance change with every start of its daemon, and so may the
+port. A transport made from a kubeconfig file therefore reads the file again
+when it is turned away (401) or finds nobody, and tries once more if the file
+says something new; so a client outlives restarts, and its watches resume.
+"""
+
+import asyncio
+import contextlib
+import ssl
+import tempfile
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from pathlib import Path
+from typing import Self
+
+import aiohttp
+
+from rdd.client import kubeconfig
+from rdd.client.kubeconfig import Connection, KubeconfigError
+from rdd.client.transport import Call, Keep, Refused, Reply, Unreachable
+
+CONNECT_TIMEOUT_S = 10.0
+REQUEST_TIMEOUT_S = 60.0
+WATCH_TIMEOUT_S = 1800
+
+
+class HttpsTransport:
+    """Speaks HTTP to the server of a connection.
+
+    `reload` gives the connection anew; use `from_file` to follow a kubeconfig.
+    """
+
+    saves_bytes = True
+    watch_timeout_s = WATCH_TIMEOUT_S
+    wants_bookmarks = True
+
+    def __init__(
+        self, connection: Connection, *, reload: Callable[[], Connection] | None = None
+    ) -> None:
+        self._connection = connection
+        self._reload = reload
+        self._session: aiohttp.ClientSession | None = None
+
+    @classmethod
+    def from_file(cls, path: Path, *, context: str = "") -> Self:
+        """The transport of a kubeconfig, read now and whenever it seems out of date."""
+
+        def load() -> Connection:
+            return kubeconfig.load(path, context=context)
+
+        return cls(load(), reload=load)
+
+    @property
+    def connection(self) -> Connection:
+        """The connection in use."""
+        return self._connection
+
+    async def request(self, call: Call) -> Reply:
+        """The answer to a call."""
+        async with self._send(call, aiohttp.ClientTimeout(total=REQUEST_TIMEOUT_S)) as response:
+            return await _reply(response)
+
+    async def watch(self, call: Call, keep: Keep | None) -> AsyncGenerator[bytes, None]:
+        """The lines of a watch."""
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S)
+        async with self._send(call, timeout) as response:
+            if response.status != 200:
+                raise Refused(await _reply(response))
+            rest = b""
+            async for data in response.content.iter_any():
+                *lines, rest = (rest + data).split(b"\n")
+                for line in lines:
+                    if line and (keep is None or keep(line)):
+                        yield line
+
+    async def close(self) -> None:
+        """Close all connections."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    @contextlib.asynccontextmanager
+    async def _send(
+        self, call: Call, timeout: aiohttp.ClientTimeout
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        used = self._connection
+        try:
+            response = await self._attempt(call, timeout)
+        except (aiohttp.ClientConnectionError, TimeoutError) as error:
+            if not await self._is_outdated(used):
+                raise self._unreachable(error) from error
+            response = None
+        if response is not None and response.status == 401 and await self._is_outdated(used):
+            response.close()
+            response = None
+        try:
+            if response is None:
+                response = await self._attempt(call, timeout)
+            async with response:
+                yield response
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise self._unreachable(error) from error
+
+    async def _attempt(self, call: Call, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(ssl=_tls(self._connection), limit=0),
+                skip_auto_headers=("User-Agent", "Content-Type", "Accept"),
+            )
+        headers = dict(call.headers)
+        if self._connection.token:
+            headers["Authorization"] = f"Bearer {self._connection.token}"
+        return await self._session.request(
+            call.method,
+            self._connection.server + call.path,
+            params=[(name, value) for name, values in call.query.items() for value in values],
+            headers=headers,
+            data=call.body or None,
+            timeout=timeout,
+            server_hostname=self._connection.server_name or None,
+            allow_redirects=False,
+        )
+
+    async def _is_outdated(self, used: Connection) -> bool:
+        """Whether the kubeconfig, read again, says something else than what a call has used."""
+        if self._reload is None or self._connection != used:
+            return self._connection != used  # another call has read it already
+        try:
+            connection = await asyncio.to_thread(self._reload)
+        except KubeconfigError:
+            return False  # the daemon is stopped, or about to write the file
+        if connection != self._connection:
+            self._connection = connection
+            # What is still open leads to a server that is gone.
+            await self.close()
+        return connection != used
+
+    def _unreachable(self, error: Exception) -> Unreachable:
+        text = " ".join(str(error).split()) or type(error).__name__
+        return Unreachable(f"{self._connection.server}: {text}")
+
+
+async def _reply(response: aiohttp.ClientResponse) -> Reply:
+    return Reply(response.status, await response.read(), tuple(response.headers.items()))
+
+
+def _tls(connection: Connection) -> ssl.SSLContext | bool:
+    if not connection.server.startswith("https://"):
+        return True
+    context = ssl.create_default_context(cadata=connection.authority or None)
+    if connection.is_insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if connection.client_certificate:
+        _load_client_certificate(context, connection)
+    return context
+
+
+def _load_client_certificate(context: ssl.SSLContext, connection: Connection) -> None:
+    # OpenSSL's interface in Python takes files only; this one is gone when the block ends.
+    with tempfile.NamedTemporaryFile("w", suffix=".pem") as pair:  # created with mode 0600
+        pair.write(connection.client_certificate.rstrip() + "\n" + connection.client_key)
+        pair.flush()
+        context.load_cert_chain(pair.name)

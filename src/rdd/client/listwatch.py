@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""List, then watch, and list again when the place is lost: the ground every cache stands on.
+
+The stream a caller sees:
+
+    RELIST              a complete list follows
+    ADDED …             its objects, known ones among them
+    SYNCED              the list is complete: what was not in it does not exist
+    ADDED, MODIFIED,
+    DELETED …           changes, each exactly once
+
+    RELIST …            the server no longer knows the place of the watch
+
+A watch that merely ends (time-outs, a server that restarts) is resumed at the
+last resource version seen, and the caller notices nothing. Failures are
+repeated with growing pauses for as long as the caller listens; only NotFound
+is raised, because a resource that is not served (any more) is nothing time
+cures. Between RELIST and SYNCED the caller knows that it does not know.
+"""
+
+import asyncio
+import logging
+import random
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import TYPE_CHECKING
+
+from rdd.api import errors
+from rdd.client.resources import ApiResource
+from rdd.client.transport import Keep, Unreachable
+
+if TYPE_CHECKING:
+    from rdd.client.client import Client, Event
+
+log = logging.getLogger("rdd.client")
+
+FIRST_PAUSE_S = 0.1
+LONGEST_PAUSE_S = 30.0
+
+
+class Backoff:
+    """Growing pauses between attempts, reset by success."""
+
+    def __init__(self, first_s: float = FIRST_PAUSE_S, longest_s: float = LONGEST_PAUSE_S) -> None:
+        self._first_s, self._longest_s = first_s, longest_s
+        self._next_s = first_s
+
+    def reset(self) -> None:
+        """The last attempt was good."""
+        self._next_s = self._first_s
+
+    async def pause(self) -> None:
+        """Wait; half of it is chance, so that many clients do not return at once."""
+        pause_s, self._next_s = self._next_s, min(self._next_s * 2, self._longest_s)
+        await asyncio.sleep(pause_s * (0.5 + random.random() / 2))
+
+
+async def list_and_watch(
+    client: "Client",
+    resource: ApiResource,
+    *,
+    namespace: str = "",
+    label_selector: str = "",
+    field_selector: str = "",
+    metadata_only: bool = False,
+    keep: Keep | None = None,
+) -> "AsyncGenerator[Event, None]":
+    """The stream described above. `keep` applies to changes, not to what is listed."""
+    from rdd.client.client import Event
+
+    backoff = Backoff()
+    version = ""
+    reported = ""
+    while True:
+        try:
+            if not version:
+                yield Event("RELIST", b"", object_={})
+                listed = ""
+                async for page in client.pages(
+                    resource,
+                    namespace=namespace,
+                    label_selector=label_selector,
+                    field_selector=field_selector,
+                    metadata_only=metadata_only,
+                ):
+                    for item in page.items:
+                        yield Event("ADDED", b"", object_=item)
+                    listed = page.resource_version
+                version, reported = listed, ""
+                yield Event("SYNCED", b"", object_={})
+            changes = client.watch(
+                resource,
+                namespace=namespace,
+                resource_version=version,
+                label_selector=label_selector,
+                field_selector=field_selector,
+                metadata_only=metadata_only,
+                keep=keep,
+            )
+            async with aclosing(changes):
+                async for event in changes:
+                    backoff.reset()
+                    if event.type != "BOOKMARK":
+                        yield event
+                    version = event.object["metadata"]["resourceVersion"]
+        except errors.NotFound:
+            raise
+        except errors.ApiError as error:
+            if error.code == 410:
+                version = ""
+            reported = _report(resource, error.message, reported)
+        except Unreachable as error:
+            reported = _report(resource, str(error), reported)
+        # A watch that ends as soon as it has begun must not be begun again at once, either.
+        await backoff.pause()
+
+
+def _report(resource: ApiResource, message: str, reported: str) -> str:
+    if message != reported:
+        log.debug("following %s: %s", resource.qualified, message)
+    return message

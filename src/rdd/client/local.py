@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The in-process transport: a call is a function call.
+
+No socket, no TLS and no copy: the bytes of an answer are the ones the server
+keeps. The client stands below the server and cannot import it, so the two
+things it needs are handed in, and what they return is used by shape:
+
+    LocalTransport(server.handle, partial(Request, user=user))
+
+The lines of a watch come through a `_Pipe`, the server's writer. `keep` is
+asked while the server writes, so an event nobody wants costs a function call
+and wakes no task. A reader that falls behind by `MAX_BEHIND_BYTES` is cut off
+by the server, like one on a socket.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import Any, Protocol
+
+from rdd.client.transport import Call, Keep, Refused, Reply, Unreachable
+
+MAX_BEHIND_BYTES = 8 * 1024 * 1024
+_ROOM_BYTES = 1024 * 1024
+# A watch within one process cannot be half open; ending it now and then serves nothing.
+_FOREVER_S = 10 * 365 * 24 * 3600
+
+
+class RequestFactory(Protocol):
+    """Makes the server's request from method, path, query, headers and body, as one user."""
+
+    def __call__(self, method: str, path: str, /, **parts: Any) -> Any:
+        """The request; `parts` are `query`, `headers` and `body`."""
+        ...
+
+
+class LocalTransport:
+    """Calls a server in the same process."""
+
+    saves_bytes = False
+    watch_timeout_s = _FOREVER_S
+    wants_bookmarks = False
+
+    def __init__(
+        self, handle: Callable[[Any], Awaitable[Any]], make_request: RequestFactory
+    ) -> None:
+        self._handle = handle
+        self._make_request = make_request
+
+    async def request(self, call: Call) -> Reply:
+        """The server's answer; a streamed one is put together."""
+        answer = await self._answer(call)
+        headers = answer.headers or ()
+        produce = getattr(answer, "produce", None)
+        if produce is None:
+            return Reply(answer.status, answer.body, headers)
+        whole = _Whole()
+        try:
+            await produce(whole)
+        except ConnectionError as error:
+            raise Unreachable(str(error)) from error
+        return Reply(answer.status, b"".join(whole.pieces), headers)
+
+    async def watch(self, call: Call, keep: Keep | None) -> AsyncGenerator[bytes, None]:
+        """The lines of a watch, until the server ends it."""
+        answer = await self._answer(call)
+        produce = getattr(answer, "produce", None)
+        if produce is None:
+            raise Refused(Reply(answer.status, answer.body, answer.headers or ()))
+        pipe = _Pipe(keep)
+
+        async def run() -> None:
+            try:
+                await produce(pipe)
+            except ConnectionError as error:
+                pipe.fail(Unreachable(str(error)))
+            except Exception as error:
+                pipe.fail(error)
+            finally:
+                pipe.end()
+
+        producer = asyncio.get_running_loop().create_task(run(), name=f"rdd-watch {call.path}")
+        try:
+            while (line := await pipe.next()) is not None:
+                yield line
+        finally:
+            pipe.leave()
+            producer.cancel()
+            await asyncio.gather(producer, return_exceptions=True)
+
+    async def close(self) -> None:
+        """Nothing to let go of."""
+
+    async def _answer(self, call: Call) -> Any:
+        request = self._make_request(
+            call.method, call.path, query=call.query, headers=call.headers, body=call.body
+        )
+        return await self._handle(request)
+
+
+class _Whole:
+    """A writer that keeps everything: the answer has an end."""
+
+    def __init__(self) -> None:
+        self.pieces: list[bytes] = []
+
+    async def write(self, data: bytes) -> None:
+        self.pieces.append(data)
+
+    def push(self, data: bytes) -> bool:
+        self.pieces.append(data)
+        return True
+
+    async def closed(self) -> None:
+        await asyncio.get_running_loop().create_future()
+
+
+class _Pipe:
+    """The server's writer and the client's reader of one watch."""
+
+    __slots__ = ("_error", "_gone", "_has_ended", "_keep", "_lines", "_reader", "_room", "_size")
+
+    def __init__(self, keep: Keep | None) -> None:
+        self._keep = keep
+        self._lines: deque[bytes] = deque()
+        self._size = 0
+        self._reader: asyncio.Future[None] | None = None
+        self._room: asyncio.Future[None] | None = None
+        self._gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._has_ended = False
+        self._error: Exception | None = None
+
+    # -- the server's side
+
+    async def write(self, data: bytes) -> None:
+        """Take data and wait until the reader has caught up."""
+        if self._gone.done():
+            raise ConnectionResetError("the watch was left")
+        self._take(data)
+        while self._size > _ROOM_BYTES and not self._gone.done():
+            self._room = asyncio.get_running_loop().create_future()
+            await self._room
+
+    def push(self, data: bytes) -> bool:
+        """Take data without waiting; False if the reader has left or is too far behind."""
+        if self._gone.done():
+            return False
+        self._take(data)
+        return self._size <= MAX_BEHIND_BYTES
+
+    async def closed(self) -> None:
+        """Return when the reader has left."""
+        await asyncio.shield(self._gone)
+
+    def _take(self, data: bytes) -> None:
+        # The server writes whole lines, nearly always a single one.
+        keep = self._keep
+        for line in data.split(b"\n"):
+            if line and (keep is None or keep(line)):
+                self._lines.append(line)
+                self._size += len(line)
+        if self._lines:
+            self._wake(self._reader)
+
+    # -- the reader's side
+
+    async def next(self) -> bytes | None:
+        """The next line; None at the end. What the producer failed with is raised behind it."""
+        while not self._lines:
+            if self._has_ended:
+                if self._error is not None:
+                    raise self._error
+                return None
+            self._reader = asyncio.get_running_loop().create_future()
+            await self._reader
+        line = self._lines.popleft()
+        self._size -= len(line)
+        if self._size <= _ROOM_BYTES:
+            self._wake(self._room)
+        return line
+
+    def end(self) -> None:
+        """No more lines will come."""
+        self._has_ended = True
+        self._wake(self._reader)
+
+    def fail(self, error: Exception) -> None:
+        """The producer broke."""
+        self._error = error
+
+    def leave(self) -> None:
+        """The reader does not want any more."""
+        if not self._gone.done():
+            self._gone.set_result(None)
+        self._wake(self._room)
+
+    @staticmethod
+    def _wake(waiter: asyncio.Future[None] | None) -> None:
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)

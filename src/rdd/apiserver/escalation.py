@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nobody grants what they do not have: escalation checks and ClusterRole aggregation.
+"""Nobody grants what they do not have: escalation checks.
 
 Whoever writes a Role needs every permission in it (or the verb `escalate`), and
 whoever writes a binding every permission of the role it refers to (or the verb
@@ -8,17 +8,14 @@ validation, where Kubernetes' policy-based storage runs them. An aggregated
 ClusterRole can gather anything, so writing one takes everything.
 """
 
-from collections.abc import Iterable
 from typing import Any
 
 from rdd.api import gotext
 from rdd.api.errors import Forbidden, InternalError, NotFound
 from rdd.api.fielderrors import aggregate
-from rdd.api.selectors import from_label_selector_object
 from rdd.apiserver.authorizer import Attributes
 from rdd.apiserver.policy_rules import (
     ALL,
-    PolicyRule,
     Rule,
     compact,
     covers,
@@ -144,27 +141,3 @@ def _changes_only_gc_fields(obj: Object, old: Object | None) -> bool:
 def _without_gc_fields(obj: Object) -> Object:
     metadata = {k: v for k, v in obj["metadata"].items() if k not in _GC_FIELDS and v}
     return {**{k: v for k, v in obj.items() if v}, "metadata": metadata}
-
-
-def aggregated_rules(role: Object, cluster_roles: Iterable[Object]) -> list[PolicyRule] | None:
-    """The rules an aggregated ClusterRole should have; None if it is not aggregated.
-
-    The rules of all other cluster roles that one of its selectors matches,
-    by selector and then by name, each rule once.
-    """
-    selectors = (role.get("aggregationRule") or {}).get("clusterRoleSelectors")
-    if selectors is None:
-        return None
-    own = role["metadata"]["name"]
-    others = sorted(
-        (r for r in cluster_roles if r["metadata"]["name"] != own),
-        key=lambda r: str(r["metadata"]["name"]),
-    )
-    rules: list[PolicyRule] = []
-    for selector in map(from_label_selector_object, selectors):
-        for other in others:
-            if selector.matches(other["metadata"].get("labels") or {}):
-                for rule in other.get("rules") or ():
-                    if rule not in rules:
-                        rules.append(rule)
-    return rules

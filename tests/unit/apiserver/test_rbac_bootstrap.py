@@ -2,9 +2,9 @@
 import pytest
 from tests.unit.apiserver.identity_world import World, rule, user
 
+from rdd.api.clusterroles import aggregated_rules
 from rdd.apiserver.authorizer import Attributes
 from rdd.apiserver.bootstrap_rbac import AUTOUPDATE, OWN_GROUPS, cluster_roles, reconcile
-from rdd.apiserver.escalation import aggregated_rules
 from rdd.apiserver.rbac import RbacAuthorizer
 from rdd.apiserver.request import ANONYMOUS, User
 

@@ -4,8 +4,9 @@ from typing import Any
 import pytest
 from tests.unit.apiserver.identity_world import World, binding, rule, user
 
+from rdd.api.clusterroles import aggregated_rules
 from rdd.api.errors import ApiError, Forbidden, NotFound
-from rdd.apiserver.escalation import aggregated_rules, check_escalation
+from rdd.apiserver.escalation import check_escalation
 from rdd.apiserver.rbac import RBAC_GROUP, RbacAuthorizer
 from rdd.apiserver.request import User, parse_path
 

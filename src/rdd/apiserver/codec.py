@@ -28,11 +28,16 @@ _UID_LENGTH = len(_UID) + 37
 _VERSION = b',"resourceVersion":"'
 
 
-def encode(obj: dict[str, Any]) -> bytes:
-    """The stored form of an object: without kind, apiVersion and resourceVersion."""
+def encode(obj: dict[str, Any], *, tag: str = "") -> bytes:
+    """The stored form of an object: without kind, apiVersion and resourceVersion.
+
+    With a tag, the apiVersion stands at the end after all (see conversion.py).
+    """
     body = {"metadata": None, **obj}
     body.pop("kind", None)
     body.pop("apiVersion", None)
+    if tag:
+        body["apiVersion"] = tag
     metadata = order_metadata(obj["metadata"])
     metadata.pop("resourceVersion", None)
     body["metadata"] = metadata
@@ -56,6 +61,19 @@ def decode(body: bytes) -> dict[str, Any]:
     """The object of a body, without kind and apiVersion; a fresh dict."""
     obj: dict[str, Any] = orjson.loads(b"{" + body)
     return obj
+
+
+_TAG = b',"apiVersion":"'
+
+
+def tag_of(body: bytes) -> str:
+    """The apiVersion at the end of a body, empty if it was stored without."""
+    at = body.rfind(_TAG)
+    if at < 0 or not body.endswith(b'"}'):
+        return ""
+    text = body[at + len(_TAG) : -2]
+    # A nested object may end in the same way; then more than one brace closes it.
+    return text.decode() if b'"' not in text else ""
 
 
 def is_same(a: bytes, b: bytes) -> bool:

@@ -19,6 +19,7 @@ from typing import Any
 from rdd.api import errors
 from rdd.apiserver import custom, delete, options, writes
 from rdd.apiserver.cache import Change, Entry
+from rdd.apiserver.conversion import Call, Converter
 from rdd.apiserver.core import Core
 from rdd.apiserver.request import SYSTEM, Request
 from rdd.apiserver.resources import Resource
@@ -47,6 +48,8 @@ class CustomResources:
         self._spec_seen: dict[str, Any] = {}
         self._dirty: dict[str, None] = {}
         self._wake = asyncio.Event()
+        self.call_webhook: Call | None = None
+        """How conversion webhooks are reached."""
         self._idle = asyncio.Event()
         definitions.cache.listeners.append(self._changed)
 
@@ -133,6 +136,10 @@ class CustomResources:
             for v in spec["versions"]
             if v.get("served")
         ]
+        if self.call_webhook is not None and _converts_by_webhook(spec):
+            converter = Converter(spec, self.call_webhook)
+            for resource in resources:
+                resource.convert_with(converter)
         kept = {r.key for r in resources}
         for old in previous:
             self._core.end_watches(old)
@@ -334,6 +341,11 @@ class CustomResources:
             await writes.replace(write, build)
         except errors.NotFound:
             return
+
+
+def _converts_by_webhook(spec: Mapping[str, Any]) -> bool:
+    conversion = spec.get("conversion") or {}
+    return conversion.get("strategy") == "Webhook" and len(spec["versions"]) > 1
 
 
 def condition(crd: Mapping[str, Any], type_: str) -> str:

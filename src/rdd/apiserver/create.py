@@ -29,4 +29,4 @@ async def create(core: Core, request: Request, resource: Resource) -> Answer:
         meta.get("name") or "",
     )
     written = await writes.insert(write, obj)
-    return respond.written(core, request, written, negotiated)
+    return await respond.written(core, request, written, negotiated)

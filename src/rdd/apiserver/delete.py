@@ -29,6 +29,7 @@ async def delete(core: Core, request: Request, resource: Resource) -> Answer:
     namespace = info.namespace if resource.namespaced else ""
     last, is_gone = await remove(core, request, resource, namespace, info.name, opts)
     if not is_gone or resource.strategy.returns_deleted:
+        (last,) = await resource.localise([last])
         return respond.entry(core, request, resource, last, negotiated)
     details = errors.object_details(resource.plural, resource.group, info.name)
     details["uid"] = last.decode()["metadata"]["uid"]
@@ -55,7 +56,8 @@ async def remove(
         entry = resource.cache.get(namespace, name)
         if entry is None:
             raise errors.NotFound.of(resource.plural, resource.group, name)
-        old = resource.object(entry)
+        (local,) = await resource.localise([entry])
+        old = resource.object(local)
         _check_preconditions(resource, entry, old, opts)
         attributes = Attributes(
             DELETE,
@@ -126,7 +128,7 @@ async def _remove_once(
             meta["deletionGracePeriodSeconds"] = 0
         if meta.get("generation"):
             meta["generation"] += 1
-    stored = writes.encode(resource, obj)
+    stored = await writes.encode(resource, obj)
     if codec.is_same(stored, codec.without_revision(entry.body)):
         return entry, False
     revision = entry.revision

@@ -12,7 +12,8 @@ async def get(core: Core, request: Request, resource: Resource) -> Answer:
     """The object of the path."""
     info = request.info
     entry = resource.cache.get(info.namespace if resource.namespaced else "", info.name)
-    if entry is not None and not request.query and respond.is_plain(request):
+    is_local = resource.converter is None
+    if entry is not None and is_local and not request.query and respond.is_plain(request):
         return Response(200, resource.full(entry) + b"\n")
     negotiated = respond.negotiated(request)
     version = request.first("resourceVersion")
@@ -20,6 +21,7 @@ async def get(core: Core, request: Request, resource: Resource) -> Answer:
         check_not_future(core, version)
     if entry is None:
         raise errors.NotFound.of(resource.plural, resource.group, info.name)
+    (entry,) = await resource.localise([entry])
     return respond.entry(core, request, resource, entry, negotiated)
 
 

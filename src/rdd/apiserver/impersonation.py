@@ -165,7 +165,7 @@ def is_requested(headers: Headers) -> bool:
 
 
 def _items(headers: Headers) -> Iterable[tuple[str, str]]:
-    return cast("Mapping[str, str]", headers).items()
+    return headers.items()
 
 
 def _read(headers: Headers) -> _Wanted | None:

@@ -11,7 +11,7 @@ store's history.
 
 import base64
 import binascii
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import orjson
 
@@ -90,7 +90,10 @@ async def select(core: Core, request: Request, resource: Resource, options: List
     else:
         entries = await _at(core, resource, chosen, revision, start)
     limit = 0 if version == "0" and not options.continue_ else options.limit
-    return _cut(entries, revision, limit, start, resource)
+    page = _cut(entries, revision, limit, start, resource)
+    if resource.converter is not None:
+        page = replace(page, entries=list(await resource.localise(page.entries)))
+    return page
 
 
 def _matching(entries: list[Entry], chosen: Selection, resource: Resource) -> list[Entry]:

@@ -69,7 +69,7 @@ async def patch(
     else:
         builder = _Patch(write, media)
     written = await writes.replace(write, builder.build, may_create=is_apply and not subresource)
-    return respond.written(core, request, written, negotiated)
+    return await respond.written(core, request, written, negotiated)
 
 
 def unsupported(resource: Resource, media: str) -> errors.UnsupportedMediaType:

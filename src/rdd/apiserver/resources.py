@@ -8,8 +8,10 @@ the only place that knows which paths exist, so discovery, dispatch and
 admission always agree.
 """
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import orjson
 
 from rdd.api import managedfields
 from rdd.api.fielderrors import FieldError
@@ -17,6 +19,9 @@ from rdd.apiserver import codec
 from rdd.apiserver.cache import Entry, ResourceCache
 from rdd.apiserver.strategy import Column, Kind, Object, Strategy
 from rdd.schema.node import Node
+
+if TYPE_CHECKING:
+    from rdd.apiserver.conversion import Converter
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
@@ -66,6 +71,8 @@ class Resource:
         self.storage_version = storage_version or kind.version
         self.deprecation = deprecation
         """Text of the Warning that every use of a deprecated version carries."""
+        self.converter: Converter | None = None
+        """Asks a webhook for other versions of an object; set by `convert_with`."""
         self.head = codec.head(kind.kind, self.api_version)
         self.item_head = self.head if is_custom else b"{"
         self.nodes: Mapping[str, Node] | None = None
@@ -80,6 +87,25 @@ class Resource:
         if not isinstance(node, Node):
             node = self._node = node()
         return node
+
+    def convert_with(self, converter: "Converter") -> None:
+        """Let a webhook convert between versions: bodies carry their apiVersion themselves."""
+        self.converter = converter
+        self.to_storage = self.from_storage = None
+        self.head = self.item_head = b'{"kind":%b,' % orjson.dumps(self.kind)
+
+    async def localise(self, entries: Sequence[Entry]) -> Sequence[Entry]:
+        """Entries of the cache in this version, if that takes a webhook."""
+        if self.converter is None:
+            return entries
+        return await self.converter.localise(entries, self.api_version)
+
+    async def store_form(self, obj: Object) -> bytes:
+        """The stored form of an object of this version."""
+        if self.converter is None:
+            return self.encode(obj)
+        stored, tag = await self.converter.to_storage(obj)
+        return codec.encode(stored, tag=tag)
 
     @property
     def empty(self) -> Object | None:

@@ -102,11 +102,12 @@ def partial(obj: Object, version: str = "v1") -> Object:
     }
 
 
-def written(core: Core, request: Request, outcome: Written, fmt: Format) -> Response:
+async def written(core: Core, request: Request, outcome: Written, fmt: Format) -> Response:
     """The object a write has stored."""
     status = 201 if outcome.created else 200
     resource = outcome.resource
-    if fmt.is_plain and resource.from_storage is None and not negotiate.is_pretty(request):
+    is_local = resource.from_storage is None and resource.converter is None
+    if fmt.is_plain and is_local and not negotiate.is_pretty(request):
         return Response(status, resource.head + outcome.body + b"\n")
     obj = codec.decode(outcome.body)
     meta = obj["metadata"]
@@ -119,6 +120,7 @@ def written(core: Core, request: Request, outcome: Written, fmt: Format) -> Resp
             full["apiVersion"] = resource.api_version
         return value(request, full, status=status, media=fmt.media)
     found = Entry(meta.get("namespace", ""), meta["name"], revision, outcome.body)
+    (found,) = await resource.localise([found])
     return entry(core, request, resource, found, fmt, status=status)
 
 

@@ -48,7 +48,7 @@ async def update(
     )
     may_create = resource.strategy.allow_create_on_update and not subresource
     written = await writes.replace(write, build, may_create=may_create)
-    return respond.written(core, request, written, negotiated)
+    return await respond.written(core, request, written, negotiated)
 
 
 def _check_uid(resource: Resource, entry: Entry, given: str | None, uid: str) -> None:

@@ -127,12 +127,15 @@ class _Session:
             entries: Iterable[Entry] = [one] if one is not None else []
         else:
             entries = list(cache.entries(self.chosen.namespace))
+        if self.resource.converter is not None:
+            entries = await self.resource.localise(list(entries))
         matches, render = self.chosen.matches, self.render
         await _write_pieces(writer, (render(ADDED, e) for e in entries if matches(e)))
 
     async def _write_history(self, writer: Writer, view: View, after: int, until: int) -> None:
         recent = self.resource.cache.changes_after(after)
         if recent is not None:
+            recent = await self._localised(recent)
             await _write_pieces(writer, [view.lines([c]) for c in recent])
             return
         cache = self.resource.cache
@@ -148,11 +151,18 @@ class _Session:
                     if event.revision > until:
                         break
                     changes.append(_from_log(self.resource, event))
+                changes = await self._localised(changes)
                 await _write_pieces(writer, [view.lines([c]) for c in changes])
                 if batch[-1].revision >= last:
                     return
         finally:
             log.close()
+
+    async def _localised(self, changes: list[Change]) -> list[Change]:
+        converter = self.resource.converter
+        if converter is None:
+            return changes
+        return await converter.changes(changes, self.resource.api_version)
 
     async def _go_live(self, writer: Writer, watcher: Watcher) -> None:
         while watcher.backlog:

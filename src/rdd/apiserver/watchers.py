@@ -12,6 +12,7 @@ relists and starts again.
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 
 from rdd.api import errors
@@ -22,7 +23,10 @@ from rdd.apiserver.cache import ADDED, DELETED, MODIFIED, Change, Entry
 from rdd.apiserver.request import Writer
 from rdd.apiserver.resources import Resource
 
+log = logging.getLogger("rdd.apiserver.watch")
+
 MAX_BEHIND_BYTES = 8 * 1024 * 1024
+MAX_WAITING_BATCHES = 1000
 
 Render = Callable[[str, Entry], bytes]
 """Type of event and entry → one line of the stream."""
@@ -164,11 +168,48 @@ class Watchers:
     def __init__(self, resource: Resource) -> None:
         self.resource = resource
         self.views: dict[object, View] = {}
+        self._queue: asyncio.Queue[Sequence[Change]] | None = None
+        self._task: asyncio.Task[None] | None = None
         resource.cache.listeners.append(self._changed)
 
     def _changed(self, changes: Sequence[Change]) -> None:
+        if self.resource.converter is not None and self.views:
+            self._convert_later(changes)
+            return
         for view in list(self.views.values()):
             view.deliver(changes)
+
+    def _convert_later(self, changes: Sequence[Change]) -> None:
+        """Changes that a webhook must convert first are worked off in order by a task."""
+        if self._queue is None:
+            self._queue = asyncio.Queue(MAX_WAITING_BATCHES)
+            self._task = asyncio.get_running_loop().create_task(
+                self._convert(self._queue), name=f"rdd-convert-{self.resource.plural}"
+            )
+        try:
+            self._queue.put_nowait(changes)
+        except asyncio.QueueFull:
+            self._end_all()
+
+    async def _convert(self, queue: "asyncio.Queue[Sequence[Change]]") -> None:
+        while True:
+            changes = await queue.get()
+            converter = self.resource.converter
+            assert converter is not None
+            try:
+                done = await converter.changes(changes, self.resource.api_version)
+            except errors.ApiError as error:
+                # Who watches would miss changes: they relist and see the same error.
+                log.warning("watches of %s end: %s", self.resource.plural, error.message)
+                self._end_all()
+                continue
+            for view in list(self.views.values()):
+                view.deliver(done)
+
+    def _end_all(self) -> None:
+        for view in list(self.views.values()):
+            for watcher in list(view.watchers):
+                watcher.on_end()
 
     def join(self, key: object, selection: Selection, render: Render, watcher: Watcher) -> View:
         """Add a watcher to the view of that key, which is made if needed."""
@@ -189,9 +230,9 @@ class Watchers:
     def close(self) -> None:
         """End all watches (the resource is no longer served)."""
         self.resource.cache.listeners.remove(self._changed)
-        for view in list(self.views.values()):
-            for watcher in list(view.watchers):
-                watcher.on_end()
+        if self._task is not None:
+            self._task.cancel()
+        self._end_all()
 
 
 def line(type_: str, body: bytes) -> bytes:
@@ -202,13 +243,3 @@ def line(type_: str, body: bytes) -> bytes:
 def error_line(error: errors.ApiError) -> bytes:
     """The line that ends a watch which lost its place."""
     return line("ERROR", codec.dumps(error.to_status())[:-1])
-
-
-async def wait_any(*events: asyncio.Event, timeout_s: float | None) -> None:
-    """Return when one of the events is set or the time is over."""
-    tasks = [asyncio.ensure_future(e.wait()) for e in events]
-    try:
-        await asyncio.wait(tasks, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for task in tasks:
-            task.cancel()

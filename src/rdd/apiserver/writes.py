@@ -169,7 +169,7 @@ async def _commit_new(write: Write, obj: Object, *, regenerate: bool) -> Written
     meta = obj["metadata"]
     for attempt in range(MAX_ATTEMPTS):
         name = meta["name"]
-        stored = encode(resource, obj)
+        stored = await encode(resource, obj)
         existing = resource.cache.get(write.namespace, name)
         if existing is None:
             if write.options.dry_run:
@@ -220,7 +220,8 @@ async def replace(write: Write, build: Build, *, may_create: bool = False) -> Wr
             if not write.is_apply:
                 metadata_of(obj).pop("resourceVersion", None)
             return await insert(write, obj)
-        old = resource.object(entry)
+        (local,) = await resource.localise([entry])
+        old = resource.object(local)
         obj = await build(entry, old)
         pinned = metadata_of(obj).get("resourceVersion")
         _check_version(resource, write.name, pinned, entry)
@@ -294,7 +295,7 @@ async def _replace_once(write: Write, entry: Entry, old: Object, obj: Object) ->
 async def _commit_replacement(write: Write, entry: Entry, obj: Object) -> Written | None:
     core, resource = write.core, write.resource
     meta = obj["metadata"]
-    stored = encode(resource, obj)
+    stored = await encode(resource, obj)
     before = codec.without_revision(entry.body)
     if codec.is_same(stored, before):
         return Written(resource, entry.body)
@@ -406,9 +407,9 @@ def reset_fields(resource: Resource, subresource: str) -> frozenset[str]:
     return _STATUS
 
 
-def encode(resource: Resource, obj: Object) -> bytes:
+async def encode(resource: Resource, obj: Object) -> bytes:
     """The stored form, refused if it is too large to keep."""
-    stored = resource.encode(obj)
+    stored = await resource.store_form(obj) if resource.converter else resource.encode(obj)
     if len(stored) > MAX_OBJECT_BYTES:
         raise errors.RequestEntityTooLarge(f"Request entity too large: limit is {MAX_OBJECT_BYTES}")
     return stored

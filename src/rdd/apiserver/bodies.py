@@ -111,7 +111,7 @@ def decode_as(
         if not isinstance(value, dict):
             raise errors.BadRequest(not_an_object(value))
         for member in ("apiVersion", "kind"):
-            if not isinstance(value.get(member) or "", str):
+            if not isinstance(value.get(member), str | None):
                 raise errors.BadRequest(
                     "couldn't get version/kind; json parse error: json: cannot unmarshal "
                     f"{json_type(value[member])} into Go struct field .{member} of type string"

@@ -9,6 +9,7 @@ a build machine without them is no false green.
 Hypothesis runs more examples under `make soak` (RDD_SOAK=1).
 """
 
+import asyncio
 import os
 import shutil
 import sys
@@ -38,6 +39,9 @@ def pytest_configure(config: pytest.Config) -> None:
         if name.startswith(_FOREIGN):
             del os.environ[name]
     os.environ["NO_COLOR"] = "1"
+    # Otherwise pytest-asyncio makes a loop to restore after the first asynchronous test and
+    # never closes it, which counts as a failure at the end.
+    asyncio.set_event_loop(None)
     if not config.pluginmanager.has_plugin("rdd"):  # run from the source tree, not installed
         config.pluginmanager.import_plugin("rdd.testing.plugin")
     if SOAK:

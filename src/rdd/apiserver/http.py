@@ -33,6 +33,8 @@ from rdd.apiserver.watchers import MAX_BEHIND_BYTES
 log = logging.getLogger("rdd.apiserver.http")
 
 _PHRASES = {s.value: s.phrase for s in HTTPStatus}
+STUCK_AFTER_S = 60.0
+"""A client that reads nothing for so long holds memory for nobody."""
 _NO_CACHE = "Cache-Control: no-cache, private\r\n"
 
 
@@ -129,6 +131,7 @@ class HttpServer:
             logger=log,
         )
         self._listeners: list[asyncio.Server] = []
+        self._streams: set[_Writer] = set()
         self._closing = False
 
     async def listen(self, sock: socket.socket, tls: ssl.SSLContext | None) -> None:
@@ -139,10 +142,12 @@ class HttpServer:
         )
 
     async def close(self, *, timeout_s: float = 5.0) -> None:
-        """Stop accepting, let running requests finish, close what is left."""
+        """Stop accepting, end watches, let other requests finish, close what is left."""
         self._closing = True
         for listener in self._listeners:
             listener.close()
+        for writer in self._streams:
+            writer.end()
         self._server.pre_shutdown()
         await self._server.shutdown(timeout_s)
 
@@ -207,6 +212,7 @@ class HttpServer:
         length = None if compress else answer.length
         transport.write(_head(answer, length=length, keep=keep, gzipped=compress))
         writer = _Writer(http, chunked=length is None)
+        self._streams.add(writer)
         try:
             if compress:
                 await gzip.stream(answer.produce, writer)
@@ -222,6 +228,8 @@ class HttpServer:
             log.exception("stream failed: %s %s", request.method, request.path)
             transport.abort()
             return _Written(answer.status, keep_alive=False)
+        finally:
+            self._streams.discard(writer)
         writer.finish()
         return _Written(answer.status, keep_alive=keep)
 
@@ -267,8 +275,16 @@ def _clean(value: str) -> str:
 
 
 async def _drain(protocol: BaseProtocol) -> None:
-    if protocol._paused:
-        await protocol._drain_helper()
+    """Wait until the client has taken what was sent; one that takes nothing is cut off."""
+    if not protocol._paused:
+        return
+    try:
+        async with asyncio.timeout(STUCK_AFTER_S):
+            await protocol._drain_helper()
+    except TimeoutError:
+        if protocol.transport is not None:
+            protocol.transport.abort()
+        raise ConnectionResetError("the client does not read") from None
 
 
 class _Writer:
@@ -282,6 +298,7 @@ class _Writer:
         assert isinstance(connection, _Connection)
         self._protocol = connection
         self._chunked = chunked
+        self._gone = asyncio.Event()
 
     def _frame(self, data: bytes) -> bytes:
         return b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data
@@ -307,13 +324,15 @@ class _Writer:
         """Return when the connection is closed by the client."""
         if self._transport.is_closing():
             return
-        lost = asyncio.get_running_loop().create_future()
-        connection = self._protocol
-        connection.on_lost = lambda: None if lost.done() else lost.set_result(None)
+        self._protocol.on_lost = self._gone.set
         try:
-            await lost
+            await self._gone.wait()
         finally:
-            connection.on_lost = None
+            self._protocol.on_lost = None
+
+    def end(self) -> None:
+        """Behave as if the client had left: the server stops."""
+        self._gone.set()
 
     def finish(self) -> None:
         """End the body."""

@@ -135,7 +135,8 @@ def _cut(entries: list[Entry], revision: int, limit: int, start: str, resource: 
     if start:
         entries = entries[_first_after(entries, start, resource) :]
     if limit <= 0 or len(entries) <= limit:
-        return Page(entries, revision)
+        # A copy: the cache goes on changing its list while this one is being written.
+        return Page(entries[:], revision)
     entries = entries[:limit]
     last = entries[-1]
     return Page(entries, revision, _token(revision, _position(last, resource) + "\0"))

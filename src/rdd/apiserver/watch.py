@@ -194,11 +194,17 @@ class _Session:
                     return
                 if loop.time() >= deadline:
                     return
-                if not writer.push(self._bookmark(self.core.cache.revision)):
+                if not writer.push(self._bookmark(self._reached(watcher))):
                     return
         finally:
             gone.cancel()
             ended.cancel()
+
+    def _reached(self, watcher: Watcher) -> int:
+        """The revision up to which the watcher has everything."""
+        if self.resource.converter is not None:
+            return watcher.sent  # the webhook may still be busy with later changes
+        return self.core.cache.revision
 
     def _bookmark(self, revision: int, *, initial_end: bool = False) -> bytes:
         meta: dict[str, object] = {"resourceVersion": str(revision)}

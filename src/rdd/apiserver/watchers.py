@@ -97,25 +97,32 @@ class Selection:
 class Watcher:
     """One open watch."""
 
-    __slots__ = ("after", "backlog", "backlog_bytes", "on_end", "sent", "writer")
+    __slots__ = ("after", "backlog", "backlog_bytes", "is_lost", "on_end", "sent", "writer")
 
     def __init__(self, writer: Writer, after: int, on_end: Callable[[], None]) -> None:
         self.writer = writer
         self.after = after
         """Changes up to this revision are not wanted (or were sent already)."""
         self.sent = after
+        """The revision of the last change that was delivered."""
         self.backlog: list[bytes] | None = []
         """Lines held back until the initial events have been written; None: live."""
         self.backlog_bytes = 0
+        self.is_lost = False
+        """It fell behind while its initial events were still being written."""
         self.on_end = on_end
 
     def deliver(self, data: bytes, revision: int) -> None:
         """Take the lines of a batch."""
         self.sent = revision
+        if self.is_lost:
+            return
         if self.backlog is not None:
             self.backlog.append(data)
             self.backlog_bytes += len(data)
             if self.backlog_bytes > MAX_BEHIND_BYTES:
+                self.is_lost = True
+                self.backlog.clear()
                 self.on_end()
         elif not self.writer.push(data):
             self.on_end()

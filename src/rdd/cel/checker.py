@@ -27,7 +27,7 @@ from rdd.cel.ast import (
 )
 from rdd.cel.errors import EvaluationError, Issue
 from rdd.cel.functions import Overload
-from rdd.cel.library import regex, time
+from rdd.cel.library import formatting, regex, time
 
 _TYPE_NAMES = {
     kind.name: kind
@@ -49,6 +49,7 @@ class Substitution:
 
     def __init__(self) -> None:
         self._found: dict[str, t.Type] = {}
+        self._undo: list[tuple[str, t.Type | None]] = []  # what the current assignment replaced
         self._fresh = 0
 
     def fresh(self) -> t.Type:
@@ -75,10 +76,14 @@ class Substitution:
         """Whether each source fits its target; parameters are bound only if all do."""
         if len(targets) != len(sources):
             return False
-        before = dict(self._found)
+        self._undo.clear()
         if all(self._assign(a, b) for a, b in zip(targets, sources, strict=True)):
             return True
-        self._found = before
+        for name, before in reversed(self._undo):
+            if before is None:
+                del self._found[name]
+            else:
+                self._found[name] = before
         return False
 
     def assign(self, target: t.Type, source: t.Type) -> bool:
@@ -109,14 +114,18 @@ class Substitution:
         if found is not None:
             fits = self._assign(other, found) if is_source else self._assign(found, other)
             if fits and found.is_dynamic is False and other.is_dynamic:
-                self._found[parameter.name] = other  # the most general type wins
+                self._record(parameter.name, other)  # the most general type wins
             return fits
         if other.kind is t.K_PARAM and other.name == parameter.name:
             return True
         if self._occurs(parameter.name, other):
             return False
-        self._found[parameter.name] = other
+        self._record(parameter.name, other)
         return True
+
+    def _record(self, name: str, found: t.Type) -> None:
+        self._undo.append((name, self._found.get(name)))
+        self._found[name] = found
 
     def _occurs(self, name: str, candidate: t.Type) -> bool:
         candidate = self.apply(candidate)
@@ -320,7 +329,9 @@ class Checker:
         return t.Type(candidate.kind, candidate.name, params)
 
     def _check_literals(self, node: Call) -> None:
-        """Refuse patterns, timestamps and durations that are written down and wrong."""
+        """Refuse patterns, timestamps, durations and templates that are written down and wrong."""
+        if node.function == "format":
+            self._check_format(node)
         if node.function not in _LITERAL_CHECKS:
             return
         arg = node.args[-1] if node.args else None
@@ -328,6 +339,16 @@ class Checker:
             return
         if not _is_valid_literal(node.function, arg.value):
             self._report(arg, f"invalid {node.function} argument")
+
+    def _check_format(self, node: Call) -> None:
+        args = node.args[0] if len(node.args) == 1 else None
+        if not isinstance(node.target, Literal) or not isinstance(args, ListLiteral):
+            return
+        found = [self._substitution.apply(self._check(arg), final=True) for arg in args.elements]
+        problem = formatting.problem(str(node.target.value), found)
+        if problem is not None:
+            position, message = problem
+            self._report(node if position is None else args.elements[position], message)
 
     def _optional_select(self, node: Call) -> t.Type:
         operand = self._substitution.apply(self._check(node.args[0]))

@@ -18,6 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 MAX_REPORTED_ISSUES = 100  # cel-go stops printing here
+MAX_SNIPPET = 16384  # and shows no longer lines
 
 
 class CelError(Exception):
@@ -69,6 +70,8 @@ def _render_issue(source: str, issue: Issue) -> str:
     column = issue.offset - start
     end = source.find("\n", start)
     snippet = (source[start:] if end < 0 else source[start:end]).replace("\t", " ")
+    if len(snippet) > MAX_SNIPPET:
+        return f"ERROR: <input>:{line}:{column + 1}: {issue.message}"
     # Characters of several bytes get a full-width dot, so that the marker stays in its place.
     dots = "".join("." if char < "\x80" else "．" for char in snippet[:column])
     marker = "^" if column >= len(snippet) or snippet[column] < "\x80" else "＾"

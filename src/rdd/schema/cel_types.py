@@ -103,12 +103,19 @@ def _object(schema: Schema, name: str) -> t.Type | None:
         found = declared_type(sub, is_root=_is_embedded(sub), name=f"{name}.{key}")
         if found is None:
             continue
-        escaped = escape(key)
-        if escaped is not None:
-            fields[escaped] = t.Field(key, found)
+        fields[field_name(key)] = t.Field(key, found)
         if key in required and sub.get("default") is None:
             min_size += len(key) + found.min_size + 4
     return t.object_type(name, fields, min_size=min_size)
+
+
+def field_name(key: str) -> str:
+    """The name of a property in its object type.
+
+    A property without a CEL name gets one that no expression can contain: it is
+    invisible, but its own type is known, as it may have rules of its own.
+    """
+    return escape(key) or f"\0{key}"
 
 
 def _string(schema: Schema, _name: str) -> t.Type:

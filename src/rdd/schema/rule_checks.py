@@ -150,7 +150,7 @@ def _children(schema: Schema, path: str, place: _Place) -> list[tuple[Any, str, 
     atomic = schema.get("x-kubernetes-map-type") == "atomic"
     uncorrelatable = place.uncorrelatable or (path if atomic else "")
     for name, sub in (schema.get("properties") or {}).items():
-        below = property_type(sub, name, declared) if declared else None
+        below = property_type(name, declared) if declared else None
         inner = _Place(below, occurrences, uncorrelatable)
         found.append((sub, f"{path}.properties[{name}]", inner))
     items = schema.get("items")

@@ -11,7 +11,7 @@ from typing import Any
 
 from rdd import cel
 from rdd.schema import fieldpath
-from rdd.schema.cel_types import Schema, declared_type
+from rdd.schema.cel_types import Schema, field_name
 
 RULES = "x-kubernetes-validations"
 SELF, OLD_SELF = "self", "oldSelf"
@@ -89,13 +89,10 @@ def _compile_rule(
     return CompiledRule(rule, program, message, message_error=message_error, field_path=place)
 
 
-def property_type(schema: Schema, name: str, parent: cel.types.Type) -> cel.types.Type | None:
-    """The type of a property; of one without a CEL name too, as it may have rules of its own."""
-    escaped = cel.escape(name)
-    if escaped is not None:
-        field = parent.fields.get(escaped)
-        return None if field is None else field.type
-    return declared_type(schema, is_root=bool(schema.get("x-kubernetes-embedded-resource")))
+def property_type(name: str, parent: cel.types.Type) -> cel.types.Type | None:
+    """The type of a property of an object type; None when it has none that is declared."""
+    field = parent.fields.get(field_name(name))
+    return None if field is None else field.type
 
 
 def has_rules(schema: Any) -> bool:

@@ -80,7 +80,7 @@ def _build(schema: Schema, declared: cel.types.Type) -> _Level | None:
     if isinstance(additional, Mapping) and declared.kind == cel.types.K_MAP:
         level.additional = _build(additional, declared.params[1])
     for name, sub in (schema.get("properties") or {}).items():
-        found = property_type(sub, name, declared)
+        found = property_type(name, declared)
         below = None if found is None else _build(sub, found)
         if below is not None:
             level.properties[name] = below
@@ -122,7 +122,7 @@ class RuleSet:
         """
         run = _Run(budget or cel.Budget(), warnings if warnings is not None else [])
         try:
-            run.check(self._root, "", obj, _UNKNOWN if old is None else old, is_unchanged=None)
+            run.check(self._root, "", obj, _UNKNOWN if old is None else old, nearest=None)
         except _Stop:
             pass
         return run.errors
@@ -137,39 +137,41 @@ class _Run:
         self.errors: list[FieldError] = []
 
     def check(
-        self, level: _Level, path: str, value: Any, old: Any, *, is_unchanged: bool | None
+        self, level: _Level, path: str, value: Any, old: Any, *, nearest: "_Nearest | None"
     ) -> None:
         """Check a value and everything below it.
 
-        `is_unchanged` is that of the nearest level whose old value could be told,
-        once the own one can not; until then it is None.
+        `nearest` is the nearest level whose old value could be told, once the own
+        one can not; until then it is None.
         """
         if value is None:
             return
         if level.schema.get(RULES):
-            self._check_rules(level, path, value, old, is_unchanged)
+            self._check_rules(level, path, value, old, nearest)
         if isinstance(value, list):
-            self._check_items(level, path, value, old, is_unchanged)
+            self._check_items(level, path, value, old, nearest)
         elif isinstance(value, dict):
-            self._check_members(level, path, value, old, is_unchanged)
+            self._check_members(level, path, value, old, nearest)
 
     def _check_items(
-        self, level: _Level, path: str, items: list[Any], old: Any, is_unchanged: bool | None
+        self, level: _Level, path: str, items: list[Any], old: Any, nearest: "_Nearest | None"
     ) -> None:
         if level.items is None:
             return
         entries = _entries(old, level.keys)
+        fallback = nearest or _nearest(items, old)
         for i, item in enumerate(items):
             before = _UNKNOWN
             if entries is not None and isinstance(item, dict):
                 before = entries.get(_identity(item, level.keys), _UNKNOWN)
-            inherited = _inherited(before, old, items, is_unchanged)
+            inherited = fallback if before is _UNKNOWN else None
             place = fielderrors.index(path, i)
-            self.check(level.items, place, item, before, is_unchanged=inherited)
+            self.check(level.items, place, item, before, nearest=inherited)
 
     def _check_members(
-        self, level: _Level, path: str, value: dict[str, Any], old: Any, is_unchanged: bool | None
+        self, level: _Level, path: str, value: dict[str, Any], old: Any, nearest: "_Nearest | None"
     ) -> None:
+        fallback = nearest or _nearest(value, old)
         is_comparable = isinstance(old, dict) and not level.is_map_atomic
         for name, member in value.items():
             below = level.properties.get(name)
@@ -180,11 +182,11 @@ class _Run:
             else:
                 continue
             before = old.get(name, _UNKNOWN) if is_comparable else _UNKNOWN
-            inherited = _inherited(before, old, value, is_unchanged)
-            self.check(below, place, member, before, is_unchanged=inherited)
+            inherited = fallback if before is _UNKNOWN else None
+            self.check(below, place, member, before, nearest=inherited)
 
     def _check_rules(
-        self, level: _Level, path: str, value: Any, old: Any, is_unchanged: bool | None
+        self, level: _Level, path: str, value: Any, old: Any, nearest: "_Nearest | None"
     ) -> None:
         place = path or _ROOT
         if old is None:
@@ -203,7 +205,7 @@ class _Run:
             if self._holds(rule, rule.program, level, place, value, old):
                 continue
             failure = self._failure(rule, level, path, value, old)
-            if rule.uses_old or not _is_unchanged(value, old, is_unchanged):
+            if rule.uses_old or not _is_unchanged(value, old, nearest):
                 self.errors.append(failure)
             else:
                 self._warnings.append(str(failure))
@@ -304,16 +306,28 @@ def _entries(old: Any, keys: Sequence[str]) -> dict[tuple[Any, ...], Any] | None
         return None  # a key that is no scalar: the schema was another one then
 
 
-def _is_unchanged(value: Any, old: Any, inherited: bool | None) -> bool:
+class _Nearest:
+    """A level with a known old value, compared at most once and only when a rule failed."""
+
+    __slots__ = ("_is_unchanged", "_old", "_value")
+
+    def __init__(self, value: Any, old: Any) -> None:
+        self._value = value
+        self._old = old
+        self._is_unchanged: bool | None = None
+
+    def is_unchanged(self) -> bool:
+        """Whether the value is what it was."""
+        if self._is_unchanged is None:
+            self._is_unchanged = bool(self._value == self._old)
+        return self._is_unchanged
+
+
+def _nearest(value: Any, old: Any) -> _Nearest | None:
+    return None if old is _UNKNOWN else _Nearest(value, old)
+
+
+def _is_unchanged(value: Any, old: Any, nearest: _Nearest | None) -> bool:
     if old is not _UNKNOWN:
         return bool(value == old)
-    return bool(inherited)
-
-
-def _inherited(before: Any, old: Any, value: Any, is_unchanged: bool | None) -> bool | None:
-    """For a value without an old one: whether the nearest level with an old one is unchanged."""
-    if before is not _UNKNOWN:
-        return None
-    if is_unchanged is not None or old is _UNKNOWN:
-        return is_unchanged
-    return bool(value == old)
+    return nearest is not None and nearest.is_unchanged()

@@ -99,6 +99,26 @@ def _issue(column: int, message: str, line: str) -> str:
         pytest.param("'a'.matches('(')", 13, "invalid matches argument", id="pattern"),
         pytest.param("duration('x')", 10, "invalid duration argument", id="duration"),
         pytest.param("timestamp('x')", 11, "invalid timestamp argument", id="timestamp"),
+        pytest.param(
+            "'%d'.format(['a'])",
+            14,
+            "error during formatting: decimal clause can only be used on integers, "
+            "was given string",
+            id="format-type",
+        ),
+        pytest.param("'%s %s'.format([1])", 15, "index 1 out of range", id="format-too-few"),
+        pytest.param(
+            "'%s'.format([1, 2])",
+            12,
+            "too many arguments supplied to string.format (expected 1, got 2)",
+            id="format-too-many",
+        ),
+        pytest.param(
+            "'%j'.format([1])",
+            12,
+            'could not parse formatting clause: unrecognized formatting clause "j"',
+            id="format-clause",
+        ),
         pytest.param("namespace", 1, "reserved identifier: namespace", id="reserved"),
         pytest.param(
             "Foo{a: 1}", 4, "undeclared reference to 'Foo' (in container '')", id="object"
@@ -166,6 +186,14 @@ def test_more_than_a_hundred_problems_are_cut() -> None:
     expression = " && ".join(["self.a"] * 120)
     with pytest.raises(cel.CompileError, match="20 more errors were truncated"):
         _ENV.compile(expression)
+
+
+def test_lines_that_are_too_long_are_not_shown() -> None:
+    with pytest.raises(cel.CompileError) as caught:
+        _ENV.compile(f"nope == '{'a' * 20_000}'")
+    assert str(caught.value) == (
+        "ERROR: <input>:1:1: undeclared reference to 'nope' (in container '')"
+    )
 
 
 @pytest.mark.parametrize(

@@ -172,9 +172,18 @@ strings.quote('a"b\\n') == '"a\\\\"b\\\\n"'
 '%s'.format([type(1)]) == 'int'
 '%x'.format(['ab']) == '6162'
 '%X'.format([b'\\xab']) == 'AB'
-'%.3e'.format([1234.5678]) == '1.235e+03'
-'%f'.format([1.0 / 0.0]) == 'Infinity'
-'%s'.format([-1.0 / 0.0]) == '-Infinity'
+'%e'.format([1052.032911275]) == '1.052033 × 10⁰³'
+'%.2e'.format([0.00271828]) == '2.718280 × 10⁻⁰³'
+'%f'.format([2.71828]) == '2.718280'
+'%.2f'.format([1234567.891]) == '1,234,567.89'
+'%f'.format([1.0 / 0.0]) == '∞'
+'%f'.format(['-Infinity']) == '-∞'
+'%s'.format([-1.0 / 0.0]) == '-Inf'
+'%s'.format([['a', "b"]]) == '["a", "b"]'
+'%s'.format([[1.5, 2.0]]) == '[1.500000, 2.000000]'
+'%s'.format([{'b': [1], 'a': [2]}]) == '{"a":[2], "b":[1]}'
+'%s'.format([[duration('1s')]]) == '[duration("1s")]'
+string('%s').format([1, 2]) == '1'
 '%s%%'.format([5]) == '5%'
 timestamp('2020-01-01T00:00:00Z').getMilliseconds('+01:00') == 0
 duration('-90m').getHours() == -1
@@ -264,17 +273,22 @@ def test_a_function_gives_what_it_should(expression: str) -> None:
         ("'abc'.charAt(4)", "index out of range: 4"),
         ("'abc'.indexOf('a', 9)", "index out of range: 9"),
         ("'abc'.lastIndexOf('a', 9)", "index out of range: 9"),
-        ("'%d'.format([])", "error during formatting: index 0 out of range"),
+        ("string('%d').format([])", "index 0 out of range"),
         (
-            "'%d'.format(['a'])",
+            "string('%d').format(['a'])",
             "error during formatting: decimal clause can only be used on integers, "
             "was given string",
         ),
         (
-            "'%y'.format([1])",
-            "error during formatting: could not parse formatting clause: "
-            'unrecognized formatting clause "y"',
+            "'%f'.format([dyn(1)])",
+            "error during formatting: fixed-point clause can only be used on doubles, "
+            "was given int",
         ),
+        (
+            "string('%y').format([1])",
+            'could not parse formatting clause: unrecognized formatting clause "y"',
+        ),
+        ("string('%').format([1])", "unexpected end of string"),
         (
             "timestamp(string('2020'))",
             'parsing time "2020" as "2006-01-02T15:04:05Z07:00": cannot parse "" as "-"',

@@ -455,6 +455,7 @@ true &&
 # Where the oracle is configured or built differently, with the reason.
 _CROSS_TYPE = "Kubernetes compares numbers across types"
 _WHEN_COMPILED = "Kubernetes refuses wrong literals when compiling"
+_FORMAT = "Kubernetes has version 2 of the strings extension"
 _HOMOGENEOUS = "Kubernetes wants literals homogeneous"
 _OURS_ONLY: dict[str, tuple[Any, str]] = {
     "1 < 2u": (True, _CROSS_TYPE),
@@ -478,6 +479,11 @@ _OURS_ONLY: dict[str, tuple[Any, str]] = {
         "2020-02-03T04:05:06.7Z",
         "Go writes no trailing zeros",
     ),
+    "'%e'.format([1234.5])": ("1.234500\u202f×\u202f10⁰³", _FORMAT),
+    "'%s'.format([{'a': 1}])": ('{"a":1}', _FORMAT),
+    "'%d'.format(['a'])": (REFUSED, _WHEN_COMPILED),
+    "'%d'.format([])": (REFUSED, _WHEN_COMPILED),
+    "'%y'.format([1])": (REFUSED, _WHEN_COMPILED),
     "m.map(k, m[k])": ([("int", 1), ("int", 2)], "maps have no order"),
 }
 

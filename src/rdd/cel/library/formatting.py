@@ -1,24 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
 """`string.format(list)`: %s %d %f %e %b %o %x %X and %%, with an optional precision.
 
-The argument list is indexed by the clauses in order. `%s` writes any value,
-lists and maps included, in the notation of the strings extension.
+Kubernetes enables version 2 of the strings extension, whose number clauses speak
+American English: `%f` groups thousands (`1,234.500000`), and `%e` writes
+`1.052033 × 10⁰³`, always with six digits. Inside lists and maps `%s` writes
+values as literals of the language.
+
+A template that is written down next to its arguments is checked when the
+expression is compiled (`problem`), any other when it runs.
 """
 
 import math
-import re
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
+from rdd.api.gotext import quote
 from rdd.cel import types as t
 from rdd.cel.errors import EvaluationError
 from rdd.cel.functions import TRAVERSAL
 from rdd.cel.library import time as times
 from rdd.cel.library.conversions import format_double
-from rdd.cel.values import Duration, Timestamp, Uint, size_of, type_of
+from rdd.cel.values import Duration, Timestamp, size_of, type_of
 
+_DIGITS = 6  # after the point, unless a precision is given
 _MAX_PRECISION = 1000
-_CLAUSE = re.compile(r"%(?:\.(\d*))?(.?)", re.DOTALL)
+_SUPERSCRIPT = str.maketrans("0123456789-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁻")
+
+
+class _Piece(NamedTuple):
+    """Text before a clause, and the clause: its verb ("" at the end) and precision."""
+
+    text: str
+    verb: str = ""
+    precision: int = _DIGITS
 
 
 def cost(template: str, args: list[Any]) -> int:
@@ -28,61 +42,118 @@ def cost(template: str, args: list[Any]) -> int:
 
 def format_string(template: str, args: list[Any]) -> str:
     """The template with its clauses replaced by the arguments."""
-    pieces: list[str] = []
-    last = used = 0
-    for found in _CLAUSE.finditer(template):
-        pieces.append(template[last : found.start()])
-        last = found.end()
-        digits, verb = found.groups()
-        if verb == "%" and digits is None:
-            pieces.append("%")
-            continue
-        if used >= len(args):
-            raise _failed(f"index {used} out of range")
-        pieces.append(_clause(verb, digits, args[used]))
-        used += 1
-    pieces.append(template[last:])
-    if used < len(args):
-        raise _failed(
-            f"too many arguments supplied to string.format (expected {used}, got {len(args)})"
+    written: list[str] = []
+    used = 0
+    for piece in _pieces(template, len(args)):
+        written.append(piece.text)
+        if piece.verb:
+            _, write = _CLAUSES[piece.verb]
+            written.append(write(args[used], piece.precision))
+            used += 1
+    return "".join(written)
+
+
+def problem(template: str, arg_types: Sequence[t.Type]) -> tuple[int | None, str] | None:
+    """What is wrong with a template and its arguments: which argument if it is one, and why."""
+    used = 0
+    try:
+        for piece in _pieces(template, len(arg_types)):
+            if not piece.verb:
+                continue
+            kinds, _ = _CLAUSES[piece.verb]
+            found = arg_types[used]
+            if not found.is_dynamic and found.kind not in kinds:
+                return used, str(_misused(piece.verb, found))
+            used += 1
+    except EvaluationError as error:
+        return None, str(error)
+    if len(arg_types) > used:
+        return None, (
+            f"too many arguments supplied to string.format (expected {used}, got {len(arg_types)})"
         )
-    return "".join(pieces)
+    return None
 
 
-def _failed(detail: str) -> EvaluationError:
-    return EvaluationError(f"error during formatting: {detail}")
+def _pieces(template: str, count: int) -> Iterator[_Piece]:
+    """The parts of a template for a number of arguments. Raises EvaluationError."""
+    text: list[str] = []
+    at = used = 0
+    while (sign := template.find("%", at)) >= 0:
+        text.append(template[at:sign])
+        if template.startswith("%%", sign):
+            text.append("%")
+            at = sign + 2
+            continue
+        if used >= count:
+            raise EvaluationError(f"index {used} out of range")
+        if sign + 1 == len(template):
+            raise EvaluationError("unexpected end of string")
+        precision, at = _precision(template, sign + 1)
+        verb = template[at]
+        if verb not in _CLAUSES:
+            raise _unparsed(f'unrecognized formatting clause "{verb}"')
+        yield _Piece("".join(text), verb, precision)
+        text.clear()
+        at += 1
+        used += 1
+    yield _Piece("".join((*text, template[at:])))
 
 
-def _clause(verb: str, digits: str | None, value: Any) -> str:
-    writer = _VERBS.get(verb)
-    if writer is None:
-        raise _failed(f'could not parse formatting clause: unrecognized formatting clause "{verb}"')
-    precision = 6
-    if digits is not None:
-        if not digits or int(digits[:6]) > _MAX_PRECISION:
-            raise _failed("could not parse formatting clause: invalid precision")
-        precision = int(digits)
-    return writer(value, precision)
+def _precision(template: str, at: int) -> tuple[int, int]:
+    """The precision at a place, and where the verb is."""
+    if template[at] != ".":
+        return _DIGITS, at
+    end = at + 1
+    while end < len(template) and "0" <= template[end] <= "9":
+        end += 1
+    if end == len(template):
+        raise _unparsed("error while parsing precision: could not find end of precision specifier")
+    digits = template[at + 1 : end]
+    if not digits:
+        reason = f"strconv.Atoi: parsing {quote(digits)}: invalid syntax"
+        raise _unparsed(
+            f"error while parsing precision: error while converting precision to integer: {reason}"
+        )
+    if len(digits) > 4 or int(digits) > _MAX_PRECISION:
+        raise _unparsed(f"precision {digits} exceeds maximum allowed precision {_MAX_PRECISION}")
+    return int(digits), end
 
 
-def _string(value: Any, _precision: int) -> str:
-    return _text(value)
+def _unparsed(detail: str) -> EvaluationError:
+    return EvaluationError(f"could not parse formatting clause: {detail}")
 
 
-def _text(value: Any) -> str:
+_PURPOSES = {
+    "s": "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, "
+    "types, durations, and timestamps",
+    "d": "decimal clause can only be used on integers",
+    "f": "fixed-point clause can only be used on doubles",
+    "e": "scientific clause can only be used on doubles",
+    "b": "only integers and bools can be formatted as binary",
+    "o": "octal clause can only be used on integers",
+    "x": "only integers, byte buffers, and strings can be formatted as hex",
+}
+
+
+def _misused(verb: str, found: t.Type) -> EvaluationError:
+    purpose = _PURPOSES[verb.lower()]
+    return EvaluationError(f"error during formatting: {purpose}, was given {found.name}")
+
+
+# -- %s
+
+
+def _string(value: Any, _precision: int = 0) -> str:
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_literal, value)) + "]"
+    if isinstance(value, dict):
+        entries = sorted((_key(key), _literal(item)) for key, item in value.items())
+        return "{" + ", ".join(f"{key}:{item}" for key, item in entries) + "}"
     kind = type(value)
-    if kind is str:
-        return str(value)
     if kind is bool:
         return "true" if value else "false"
-    if value is None:
-        return "null"
     if kind is float:
-        if math.isnan(value) or math.isinf(value):
-            return {"NaN": "NaN", "+Inf": "Infinity", "-Inf": "-Infinity"}[format_double(value)]
         return format_double(value)
-    if isinstance(value, int):
-        return str(int(value))
     if kind is bytes:
         return str(value.decode(errors="replace"))
     if kind is Timestamp:
@@ -91,93 +162,96 @@ def _text(value: Any) -> str:
         return times.format_duration(value)
     if kind is t.Type:
         return str(value.name)
-    if isinstance(value, list):
-        return "[" + ", ".join(map(_text, value)) + "]"
-    if isinstance(value, dict):
-        entries = sorted((_text(key), _text(item)) for key, item in value.items())
-        return "{" + ", ".join(f"{key}: {item}" for key, item in entries) + "}"
-    raise _failed(
-        "string clause can only be used on strings, bools, bytes, ints, doubles, maps, lists, "
-        f"types, durations, and timestamps, was given {type_of(value).name}"
-    )
+    if value is None:
+        return "null"
+    if isinstance(value, str | int):
+        return str(value) if kind is str else str(int(value))
+    raise _misused("s", type_of(value))
 
 
-def _is_integer(value: Any) -> bool:
-    return type(value) is int or type(value) is Uint
+def _key(key: Any) -> str:
+    return quote(key) if type(key) is str else _string(key)
 
 
-def _special(value: Any) -> str | None:
-    """The words for infinities, which number clauses take as doubles or as text."""
-    if type(value) is float and (math.isnan(value) or math.isinf(value)):
-        return {"NaN": "NaN", "+Inf": "Infinity", "-Inf": "-Infinity"}[format_double(value)]
-    if type(value) is str and value in ("NaN", "Infinity", "-Infinity"):
+def _literal(value: Any) -> str:
+    """A value in a list or map, as it would be written in an expression."""
+    kind = type(value)
+    if kind is str:
+        return quote(value)
+    if kind is bytes:
+        return "b" + quote(value.decode(errors="replace"))
+    if kind is float:
+        if math.isnan(value) or math.isinf(value):
+            return quote(format_double(value))
+        return f"{value:.{_DIGITS}f}"
+    if kind is Timestamp:
+        return f'timestamp("{times.format_timestamp(value)}")'
+    if kind is Duration:
+        return f'duration("{times.format_duration(value)}")'
+    return _string(value)
+
+
+# -- numbers
+
+
+def _as_double(verb: str, value: Any) -> float:
+    if type(value) is float:
         return value
+    if type(value) is str and value in ("NaN", "Infinity", "-Infinity"):
+        return float(value)
+    raise _misused(verb, type_of(value))
+
+
+def _special(value: float) -> str | None:
+    if value != value:
+        return "NaN"
+    if math.isinf(value):
+        return "∞" if value > 0 else "-∞"
     return None
 
 
-def _decimal(value: Any, _precision: int) -> str:
-    if _is_integer(value):
-        return str(int(value))
-    special = _special(value)
-    if special is None:
-        raise _failed(
-            f"decimal clause can only be used on integers, was given {type_of(value).name}"
-        )
-    return special
+def _fixed(value: Any, precision: int) -> str:
+    number = _as_double("f", value)
+    return _special(number) or f"{number:,.{precision}f}"
 
 
-def _number(name: str, form: str) -> Callable[[Any, int], str]:
-    def writer(value: Any, precision: int) -> str:
-        special = _special(value)
-        if special is not None:
-            return special
-        if type(value) is not float and not _is_integer(value):
-            raise _failed(
-                f"{name} clause can only be used on doubles, was given {type_of(value).name}"
-            )
-        return f"{float(value):.{precision}{form}}"
-
-    return writer
+def _scientific(value: Any, precision: int) -> str:
+    number = _as_double("e", value)
+    # The extension passes the precision on as a width.
+    mantissa, _, exponent = f"{number:.{_DIGITS}e}".partition("e")
+    power = exponent.removeprefix("+").translate(_SUPERSCRIPT)
+    text = _special(number) or f"{mantissa}\u202f×\u202f10{power}"
+    return text.rjust(precision)
 
 
-def _binary(value: Any, _precision: int) -> str:
-    if type(value) is bool:
-        return "1" if value else "0"
-    if not _is_integer(value):
-        raise _failed(
-            f"only integers and bools can be formatted as binary, was given {type_of(value).name}"
-        )
-    return f"{int(value):b}"
-
-
-def _octal(value: Any, _precision: int) -> str:
-    if not _is_integer(value):
-        raise _failed(f"octal clause can only be used on integers, was given {type_of(value).name}")
-    return f"{int(value):o}"
-
-
-def _hexadecimal(form: str) -> Callable[[Any, int], str]:
-    def writer(value: Any, _precision: int) -> str:
-        if _is_integer(value):
-            return f"{int(value):{form}}"
-        if isinstance(value, str | bytes):
+def _integer(verb: str, form: str) -> Callable[[Any, int], str]:
+    def write(value: Any, _precision: int) -> str:
+        if type(value) is bool and verb == "b":
+            return "1" if value else "0"
+        if isinstance(value, int) and type(value) is not bool:
+            return format(int(value), form)
+        if isinstance(value, str | bytes) and verb in "xX":
             data = value.encode() if isinstance(value, str) else value
-            return data.hex() if form == "x" else data.hex().upper()
-        raise _failed(
-            "only integers, byte buffers, and strings can be formatted as hex, was given "
-            f"{type_of(value).name}"
-        )
+            return data.hex() if verb == "x" else data.hex().upper()
+        raise _misused(verb, type_of(value))
 
-    return writer
+    return write
 
 
-_VERBS: dict[str, Callable[[Any, int], str]] = {
-    "s": _string,
-    "d": _decimal,
-    "f": _number("fixed-point", "f"),
-    "e": _number("scientific", "e"),
-    "b": _binary,
-    "o": _octal,
-    "x": _hexadecimal("x"),
-    "X": _hexadecimal("X"),
+_INTEGERS = frozenset((t.K_INT, t.K_UINT))
+_DOUBLES = frozenset((t.K_DOUBLE, t.K_STRING))  # text for NaN and the infinities
+_HEX = _INTEGERS | {t.K_STRING, t.K_BYTES}
+_WRITABLE = _INTEGERS | {
+    t.K_LIST, t.K_MAP, t.K_DOUBLE, t.K_BOOL, t.K_STRING, t.K_TIMESTAMP, t.K_BYTES, t.K_DURATION,
+    t.K_TYPE, t.K_NULL,
+}  # fmt: skip
+_CLAUSES: dict[str, tuple[frozenset[str], Callable[[Any, int], str]]] = {
+    "s": (_WRITABLE, _string),
+    "d": (_INTEGERS, _integer("d", "d")),
+    "f": (_DOUBLES, _fixed),
+    "e": (_DOUBLES, _scientific),
+    "b": (_INTEGERS | {t.K_BOOL}, _integer("b", "b")),
+    "o": (_INTEGERS, _integer("o", "o")),
+    "x": (_HEX, _integer("x", "x")),
+    "X": (_HEX, _integer("X", "X")),
 }

@@ -10,36 +10,34 @@ revision: an object is converted once, not with every read.
 
 import uuid
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
-
-import orjson
 
 from rdd.api import errors
 from rdd.api.objectmeta import MetadataError, decode_object_meta
 from rdd.apiserver import codec
+from rdd.apiserver.admission.client import CallFailed, Endpoint, WebhookClient
 from rdd.apiserver.cache import Change, Entry
+from rdd.apiserver.request import SYSTEM, Request
 from rdd.apiserver.strategy import Object
-
-Call = Callable[[Mapping[str, Any], bytes], Awaitable[bytes]]
-"""Sends a JSON body to a webhook's clientConfig and returns the answer's body."""
 
 _GROUP = "apiextensions.k8s.io"
 _REMEMBERED = 2048
+_TIMEOUT_S = 30
 
 
 class Converter:
     """Converts the objects of one CRD."""
 
-    def __init__(self, spec: Mapping[str, Any], call: Call) -> None:
+    def __init__(self, spec: Mapping[str, Any], client: WebhookClient) -> None:
         webhook = spec["conversion"]["webhook"]
-        self._client_config: Mapping[str, Any] = webhook["clientConfig"]
+        self._endpoint = Endpoint.of(webhook["clientConfig"])
         known = [v for v in webhook["conversionReviewVersions"] if v in ("v1", "v1beta1")]
         self._review_version = known[0] if known else "v1"
         self._kind: str = spec["names"]["kind"]
         group = spec["group"]
         self._storage = next(f"{group}/{v['name']}" for v in spec["versions"] if v.get("storage"))
-        self._call = call
+        self._client = client
         self._known: OrderedDict[tuple[str, str, int, str], Entry] = OrderedDict()
 
     def version_of(self, entry: Entry) -> str:
@@ -100,12 +98,13 @@ class Converter:
             "request": {"uid": uid, "desiredAPIVersion": api_version, "objects": objects},
         }
         source = str(objects[0]["apiVersion"])
+        request = Request("POST", "/convert", headers={}, user=SYSTEM)
         try:
-            answer = orjson.loads(await self._call(self._client_config, orjson.dumps(review)))
-        except errors.ApiError as error:
-            raise self._failed(source, error.message) from error
-        except orjson.JSONDecodeError as error:
-            raise self._failed(source, f"invalid response: {error}") from error
+            answer = await self._client.call(
+                self._endpoint, review, timeout_s=_TIMEOUT_S, request=request
+            )
+        except CallFailed as error:
+            raise self._failed(source, str(error)) from error
         converted = self._check(source, answer, uid, len(objects))
         return [
             self._merged(source, old, new, api_version)

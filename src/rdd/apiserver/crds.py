@@ -18,8 +18,9 @@ from typing import Any
 
 from rdd.api import errors
 from rdd.apiserver import custom, delete, options, writes
+from rdd.apiserver.admission.client import WebhookClient
 from rdd.apiserver.cache import Change, Entry
-from rdd.apiserver.conversion import Call, Converter
+from rdd.apiserver.conversion import Converter
 from rdd.apiserver.core import Core
 from rdd.apiserver.request import SYSTEM, Request
 from rdd.apiserver.resources import Resource
@@ -48,8 +49,8 @@ class CustomResources:
         self._spec_seen: dict[str, Any] = {}
         self._dirty: dict[str, None] = {}
         self._wake = asyncio.Event()
-        self.call_webhook: Call | None = None
-        """How conversion webhooks are reached."""
+        self.webhooks: WebhookClient | None = None
+        """How conversion webhooks are reached; None: objects are converted by their schema only."""
         self._idle = asyncio.Event()
         definitions.cache.listeners.append(self._changed)
 
@@ -136,8 +137,8 @@ class CustomResources:
             for v in spec["versions"]
             if v.get("served")
         ]
-        if self.call_webhook is not None and _converts_by_webhook(spec):
-            converter = Converter(spec, self.call_webhook)
+        if self.webhooks is not None and _converts_by_webhook(spec):
+            converter = Converter(spec, self.webhooks)
             for resource in resources:
                 resource.convert_with(converter)
         kept = {r.key for r in resources}

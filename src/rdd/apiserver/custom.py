@@ -48,6 +48,7 @@ class CustomStrategy(Strategy):
         fields = version.get("selectableFields") or ()
         self._fields = {f["jsonPath"].lstrip("."): f["jsonPath"] for f in fields}
         self.selectable_labels = frozenset(self._fields)
+        self._tolerated: list[str] = []
 
     @cached_property
     def schema(self) -> Mapping[str, Any]:
@@ -112,6 +113,7 @@ class CustomStrategy(Strategy):
 
     def _validate(self, obj: Object, old: Object | None) -> list[FieldError]:
         errs: list[FieldError] = []
+        self._tolerated = []
         if obj.get("apiVersion") != self._api_version:
             errs.append(
                 fielderrors.invalid(
@@ -128,14 +130,18 @@ class CustomStrategy(Strategy):
             if blocked is not None:
                 errs.append(blocked)
             else:
-                errs += self.rules.validate(obj, old)
+                errs += self.rules.validate(obj, old, warnings=self._tolerated)
         return errs
 
     def warnings(self, obj: Object, old: Object | None) -> list[str]:
-        """About finalizers without a domain."""
-        if not obj["metadata"].get("finalizers"):
-            return []
-        return metadata.finalizer_warnings(obj["metadata"], old["metadata"] if old else None)
+        """About rules that fail on what did not change, and finalizers without a domain.
+
+        Called right after validation, with nothing awaited in between.
+        """
+        found, self._tolerated = self._tolerated, []
+        if obj["metadata"].get("finalizers"):
+            found += metadata.finalizer_warnings(obj["metadata"], old["metadata"] if old else None)
+        return found
 
     def selectable_fields(self, obj: Object) -> Mapping[str, str]:
         """The declared selectable fields as text."""

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ClusterRole aggregation: roles that gather the rules of other roles by label.
+
+Any change of a cluster role may matter to any aggregated one. All of them are
+kept (there are some dozens), and aggregated ones are computed again after
+every change; equal rules are not written.
+"""
+
+import asyncio
+from contextlib import aclosing
+from typing import Any
+
+from rdd.api.clusterroles import aggregated_rules
+from rdd.client import Client
+from rdd.client.resources import CLUSTER_ROLES
+from rdd.controllers.builtin.workqueue import WorkQueue
+
+FIELD_MANAGER = "clusterrole-aggregation-controller"
+WORKERS = 5
+
+Object = dict[str, Any]
+
+
+class ClusterRoleAggregationController:
+    """The controller `clusterrole-aggregation`."""
+
+    name = "clusterrole-aggregation"
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.synced = asyncio.Event()
+        self.queue = WorkQueue(self.name, self._sync, workers=WORKERS)
+        self._roles: dict[str, Object] = {}
+
+    async def run(self) -> None:
+        """Aggregate until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.queue.run(), name="rdd-clusterrole-aggregation-queue")
+            await self._follow()
+
+    async def _follow(self) -> None:
+        listed: dict[str, Object] | None = None
+        changes = self._client.list_and_watch(CLUSTER_ROLES)
+        async with aclosing(changes):
+            async for event in changes:
+                if event.type == "RELIST":
+                    listed = {}
+                    continue
+                if event.type == "SYNCED":
+                    assert listed is not None
+                    self._roles, listed = listed, None
+                    self.synced.set()
+                elif listed is not None:
+                    listed[event.object["metadata"]["name"]] = _relevant(event.object)
+                    continue
+                elif event.type == "DELETED":
+                    self._roles.pop(event.object["metadata"]["name"], None)
+                else:
+                    self._roles[event.object["metadata"]["name"]] = _relevant(event.object)
+                for name, role in self._roles.items():
+                    if role.get("aggregationRule"):
+                        self.queue.add(name)
+
+    async def _sync(self, name: str) -> None:
+        role = self._roles.get(name)
+        if role is None:
+            return
+        rules = aggregated_rules(role, self._roles.values())
+        if rules is None or rules == (role.get("rules") or []):
+            return
+        # With its uid, a role that was deleted meanwhile does not come back with nothing but rules.
+        metadata = {"name": name, "uid": role["metadata"]["uid"]}
+        await self._client.apply(
+            CLUSTER_ROLES,
+            {"metadata": metadata, "rules": rules},
+            field_manager=FIELD_MANAGER,
+            force=True,
+        )
+
+
+def _relevant(role: Object) -> Object:
+    metadata = role["metadata"]
+    return {
+        "metadata": {member: metadata.get(member) for member in ("name", "uid", "labels")},
+        "rules": role.get("rules"),
+        "aggregationRule": role.get("aggregationRule"),
+    }

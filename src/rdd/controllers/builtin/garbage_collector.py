@@ -1,0 +1,362 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Garbage collection: what becomes of dependents when their owners go.
+
+- *Background*: an object none of whose owners exists is deleted.
+- *Foreground*: an owner with the finalizer `foregroundDeletion` stays until the
+  dependents that block it are gone; they are deleted in the foreground, too.
+- *Orphan*: an owner with the finalizer `orphan` stays until no dependent refers
+  to it any more; the references are removed.
+
+The rules, down to references that are dropped when other owners remain and to
+circles that are broken by unblocking, are those of Kubernetes. `Ownership` says
+what to look at; a look reads the object and its owners from the server, and
+what is then deleted is deleted with uid and resourceVersion as preconditions.
+The finalizers of owners are removed only while everything is known
+(`Monitors.is_complete`): a resource that cannot be listed may hold dependents.
+
+Most writes concern nobody's ownership. They are recognised by the raw text of
+their watch event (`_concerns_us`), without decoding it and without waking a task.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from typing import Any
+
+from rdd.api import errors
+from rdd.client import ApiResource, Client, Event
+from rdd.client.client import Propagation
+from rdd.controllers.builtin import events
+from rdd.controllers.builtin.monitors import Monitors
+from rdd.controllers.builtin.ownership import FOREGROUND, ORPHAN, Node, Ownership, Reference
+from rdd.controllers.builtin.workqueue import WorkQueue
+
+log = logging.getLogger("rdd.controllers.builtin")
+
+FIELD_MANAGER = "kube-controller-manager"
+COMPONENT = "garbage-collector-controller"
+WORKERS = 20
+MAX_PRESENT = 1000
+_PATCH_ATTEMPTS = 5
+
+Metadata = dict[str, Any]
+
+
+class _Invalid(Exception):
+    """A cluster-scoped object names a namespaced owner; time does not cure it."""
+
+
+class _UnknownKind(Exception):
+    """An owner is of a kind that is not served, so nobody can say whether it exists."""
+
+
+class GarbageCollector:
+    """The controller `gc`."""
+
+    name = "gc"
+
+    def __init__(self, client: Client, *, clock: Callable[[], float] = time.time) -> None:
+        self._client = client
+        self._clock = clock
+        self.synced = asyncio.Event()
+        self.ownership = Ownership()
+        self.queue = WorkQueue(self.name, self._look, workers=WORKERS)
+        self._monitors = Monitors(
+            client,
+            keep=self._concerns_us,
+            on_event=self._event,
+            on_removed=self.ownership.forget,
+            on_change=self._resources_changed,
+            on_complete=self._complete,
+        )
+        self._unlisted: dict[tuple[str, str], set[str]] = {}
+        self._known: set[tuple[str, str]] = set()
+        """Resources that have been listed before."""
+        self._present: dict[str, tuple[str, str, str, str]] = {}
+        """Owners seen recently: uid → apiVersion, kind, namespace and name. The last ones only."""
+        self._until_complete: set[str] = set()
+        self._until_known: set[str] = set()
+
+    async def run(self) -> None:
+        """Collect until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._monitors.run(), name="rdd-gc-monitors")
+            group.create_task(self.queue.run(), name="rdd-gc-queue")
+
+    # -- what happens
+
+    def _concerns_us(self, line: bytes) -> bool:
+        return (
+            b'"ownerReferences":[' in line
+            or b'"deletionTimestamp":' in line
+            or line.startswith(b'{"type":"DELETED"')
+            # An object that loses its references shows none; it may be what an owner waits for.
+            or bool(self.ownership.in_foreground)
+        )
+
+    def _event(self, resource: ApiResource, event: Event) -> None:
+        key = (resource.group, resource.plural)
+        if event.type == "RELIST":
+            self._unlisted[key] = self.ownership.of_resource(resource)
+        elif event.type == "SYNCED":
+            self._listed(resource, self._unlisted.pop(key, set()))
+        else:
+            metadata = event.object["metadata"]
+            if event.type == "DELETED":
+                self._removed(metadata["uid"])
+                return
+            if key in self._unlisted:
+                self._unlisted[key].discard(metadata["uid"])
+            self._attend(self.ownership.observe(resource, metadata))
+
+    def _listed(self, resource: ApiResource, missing: set[str]) -> None:
+        for uid in missing:
+            self._removed(uid)
+        key = (resource.group, resource.plural)
+        if key not in self._known:
+            self._known.add(key)
+            return
+        # Owners without owners of their own are not in the graph: any of them may be missing.
+        for uid in self.ownership.owned_by_kind(resource.group, resource.kind):
+            for reference in self.ownership.nodes[uid].owners:
+                self._present.pop(reference.uid, None)
+            self.queue.add(uid)
+
+    def _removed(self, uid: str) -> None:
+        self._present.pop(uid, None)
+        self._attend(self.ownership.remove(uid))
+
+    def _attend(self, uids: list[str]) -> None:
+        for uid in uids:
+            self.queue.add(uid)
+
+    def _resources_changed(self) -> None:
+        uids, self._until_known = self._until_known, set()
+        self._attend(list(uids))
+
+    def _complete(self) -> None:
+        self.synced.set()
+        uids, self._until_complete = self._until_complete, set()
+        self._attend(list(uids))
+
+    # -- looking
+
+    async def _look(self, uid: str) -> None:
+        node = self.ownership.nodes.get(uid)
+        if node is None or not self._is_worth_a_look(node):
+            return
+        metadata = await self._metadata(node.resource, node.namespace, node.name)
+        if metadata is None or metadata["uid"] != uid:
+            self._removed(uid)
+            return
+        # The watch may be a little behind.
+        self._attend(self.ownership.observe(node.resource, metadata))
+        if metadata.get("deletionTimestamp"):
+            finalizers = metadata.get("finalizers") or ()
+            if ORPHAN in finalizers:
+                await self._orphan_dependents(node, metadata)
+            elif FOREGROUND in finalizers:
+                await self._delete_dependents(node, metadata)
+            return
+        if metadata.get("ownerReferences"):
+            await self._collect(node, metadata)
+
+    def _is_worth_a_look(self, node: Node) -> bool:
+        if node.is_deleting:
+            return node.deletes_dependents or node.orphans_dependents
+        return not all(self._is_present(r, node) for r in node.owners)
+
+    def _is_present(self, reference: Reference, node: Node) -> bool:
+        seen = self._present.get(reference.uid)
+        if seen is None or reference.uid in self.ownership.in_foreground:
+            return False
+        api_version, kind, namespace, name = seen
+        return (api_version, kind, name) == reference[:3] and namespace in ("", node.namespace)
+
+    async def _metadata(self, resource: ApiResource, namespace: str, name: str) -> Metadata | None:
+        try:
+            found = await self._client.get(resource, name, namespace=namespace, metadata_only=True)
+        except errors.NotFound:
+            return None
+        metadata: Metadata = found["metadata"]
+        return metadata
+
+    # -- dependents of owners
+
+    async def _collect(self, node: Node, metadata: Metadata) -> None:
+        """Decide about an object by the state of its owners."""
+        references = metadata["ownerReferences"]
+        solid, dangling, waiting = [], [], []
+        try:
+            for found in references:
+                reference = Reference(
+                    found["apiVersion"], found["kind"], found["name"], found["uid"], False
+                )
+                owner = await self._owner(reference, node)
+                if owner is None:
+                    dangling.append(reference.uid)
+                elif owner.get("deletionTimestamp") and FOREGROUND in (
+                    owner.get("finalizers") or ()
+                ):
+                    waiting.append(reference.uid)
+                else:
+                    solid.append(reference.uid)
+        except _Invalid:
+            return
+        except _UnknownKind:
+            self._until_known.add(node.uid)
+            return
+        if solid:
+            if dangling or waiting:
+                kept = [r for r in references if r["uid"] in solid]
+                await self._set_references(node, metadata, kept)
+            return
+        finalizers = metadata.get("finalizers") or ()
+        policy: Propagation = "Background"
+        if waiting and self.ownership.dependents(node.uid):
+            if any(d.deletes_dependents for d in self.ownership.dependents(node.uid)):
+                # A circle: this object blocks an owner that is among its own dependents.
+                unblocked = [{**r, "blockOwnerDeletion": False} for r in references]
+                metadata = await self._set_references(node, metadata, unblocked)
+            policy = "Foreground"
+        elif ORPHAN in finalizers:
+            policy = "Orphan"
+        elif FOREGROUND in finalizers:
+            policy = "Foreground"
+        await self._delete(node, metadata, policy)
+
+    async def _owner(self, reference: Reference, node: Node) -> Metadata | None:
+        """The metadata of an owner, None if it does not exist."""
+        if reference.uid in self.ownership.gone:
+            return None
+        resource = await self._monitors.resolve(reference.api_version, reference.kind)
+        if resource is None:
+            raise _UnknownKind
+        if resource.namespaced and not node.namespace:
+            await self._report_invalid(reference, node)
+            raise _Invalid
+        namespace = node.namespace if resource.namespaced else ""
+        metadata = await self._metadata(resource, namespace, reference.name)
+        if metadata is None or metadata["uid"] != reference.uid:
+            if resource.namespaced and await self._is_elsewhere(resource, reference):
+                await self._report_invalid(reference, node)
+            return None
+        if reference.uid not in self.ownership.gone:
+            while len(self._present) >= MAX_PRESENT:
+                del self._present[next(iter(self._present))]
+            seen = (reference.api_version, reference.kind, namespace, reference.name)
+            self._present[reference.uid] = seen
+        return metadata
+
+    async def _is_elsewhere(self, resource: ApiResource, reference: Reference) -> bool:
+        found = await self._client.list(
+            resource, field_selector=f"metadata.name={reference.name}", metadata_only=True
+        )
+        return any(o["metadata"]["uid"] == reference.uid for o in found.items)
+
+    async def _report_invalid(self, reference: Reference, node: Node) -> None:
+        await events.warn(
+            self._client,
+            involved=events.ObjectReference(
+                node.resource, namespace=node.namespace, name=node.name, uid=node.uid
+            ),
+            reason="OwnerRefInvalidNamespace",
+            message=(
+                f"ownerRef [{reference.api_version}/{reference.kind}, namespace: "
+                f"{node.namespace}, name: {reference.name}, uid: {reference.uid}] "
+                f'does not exist in namespace "{node.namespace}"'
+            ),
+            component=COMPONENT,
+            clock=self._clock,
+        )
+
+    async def _delete(self, node: Node, metadata: Metadata, policy: Propagation) -> None:
+        log.debug("gc: deleting %s (%s)", node, policy)
+        try:
+            await self._client.delete(
+                node.resource,
+                node.name,
+                namespace=node.namespace,
+                propagation_policy=policy,
+                uid=node.uid,
+                resource_version=metadata["resourceVersion"],
+            )
+        except errors.NotFound:
+            self._removed(node.uid)
+
+    # -- owners of dependents
+
+    async def _delete_dependents(self, node: Node, metadata: Metadata) -> None:
+        blockers = self.ownership.blockers(node.uid)
+        if blockers:
+            self._attend([b.uid for b in blockers if not b.deletes_dependents])
+        elif self._monitors.is_complete:
+            await self._remove_finalizer(node, metadata, FOREGROUND)
+        else:
+            self._until_complete.add(node.uid)
+
+    async def _orphan_dependents(self, node: Node, metadata: Metadata) -> None:
+        if not self._monitors.is_complete:
+            self._until_complete.add(node.uid)
+            return
+        dependents = self.ownership.dependents(node.uid)
+        for start in range(0, len(dependents), WORKERS):
+            some = dependents[start : start + WORKERS]
+            outcomes = await asyncio.gather(
+                *(self._release(dependent, node.uid) for dependent in some), return_exceptions=True
+            )
+            for outcome in outcomes:
+                if outcome is not None:
+                    raise outcome
+        await self._remove_finalizer(node, metadata, ORPHAN)
+
+    async def _release(self, dependent: Node, owner_uid: str) -> None:
+        """Remove an object's references to one owner."""
+        for _ in range(_PATCH_ATTEMPTS):
+            metadata = await self._metadata(dependent.resource, dependent.namespace, dependent.name)
+            if metadata is None or metadata["uid"] != dependent.uid:
+                self._removed(dependent.uid)
+                return
+            references = metadata.get("ownerReferences") or []
+            kept = [r for r in references if r["uid"] != owner_uid]
+            if len(kept) == len(references):
+                self._attend(self.ownership.observe(dependent.resource, metadata))
+                return
+            try:
+                await self._set_references(dependent, metadata, kept)
+                return
+            except errors.Conflict:
+                continue
+        raise errors.Conflict.of(
+            dependent.resource.plural, dependent.resource.group, dependent.name
+        )
+
+    # -- writing
+
+    async def _set_references(
+        self, node: Node, metadata: Metadata, references: list[dict[str, Any]]
+    ) -> Metadata:
+        return await self._patch(node, metadata, {"ownerReferences": references or None})
+
+    async def _remove_finalizer(self, node: Node, metadata: Metadata, finalizer: str) -> None:
+        kept = [f for f in metadata.get("finalizers") or () if f != finalizer]
+        await self._patch(node, metadata, {"finalizers": kept or None})
+
+    async def _patch(self, node: Node, metadata: Metadata, change: Metadata) -> Metadata:
+        """Change metadata, provided that nobody has changed the object meanwhile."""
+        pinned = {"uid": node.uid, "resourceVersion": metadata["resourceVersion"]}
+        try:
+            answer = await self._client.patch(
+                node.resource,
+                node.name,
+                {"metadata": {**pinned, **change}},
+                namespace=node.namespace,
+                field_manager=FIELD_MANAGER,
+            )
+        except errors.NotFound:
+            self._removed(node.uid)
+            return metadata
+        changed: Metadata = answer["metadata"]
+        self._attend(self.ownership.observe(node.resource, changed))
+        return changed

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Namespace deletion: emptying a terminating namespace and letting it go.
+
+Everything that can be deleted in it is deleted, by kind, several kinds at a
+time. What then is left is held by finalizers, and the namespace's conditions
+say by which. Nothing is polled meanwhile: the remaining objects are watched,
+and the namespace is looked at again when one of them goes. When the namespace
+is empty, the finalizer `kubernetes` is taken from its spec, which ends it.
+
+A kind that cannot be deleted (a webhook refuses, its list fails) does not keep
+the others from being deleted, nor does one namespace delay another; it is
+tried again after a growing pause, and the conditions say why.
+"""
+
+import asyncio
+import logging
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import aclosing
+from typing import Any
+
+from rdd.api import errors, timestamps
+from rdd.client import ApiResource, Client, Unreachable
+from rdd.client.resources import NAMESPACES
+from rdd.controllers.builtin import namespace_conditions
+from rdd.controllers.builtin.namespace_conditions import Findings
+from rdd.controllers.builtin.workqueue import Retry, WorkQueue
+
+log = logging.getLogger("rdd.controllers.builtin")
+
+FIELD_MANAGER = "kube-controller-manager"
+FINALIZER = "kubernetes"
+WORKERS = 10
+_KINDS_AT_ONCE = 8
+_RECHECK_S = 1.0
+
+Object = dict[str, Any]
+
+
+class NamespaceController:
+    """The controller `namespace`."""
+
+    name = "namespace"
+
+    def __init__(self, client: Client, *, clock: Callable[[], float] = time.time) -> None:
+        self._client = client
+        self._clock = clock
+        self.synced = asyncio.Event()
+        self.queue = WorkQueue(self.name, self._sync, workers=WORKERS)
+        self._waiting: dict[str, list[asyncio.Task[None]]] = {}
+        self._group: asyncio.TaskGroup | None = None
+
+    async def run(self) -> None:
+        """End namespaces until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._group = group
+                group.create_task(self.queue.run(), name="rdd-namespace-queue")
+                await self._follow()
+        finally:
+            self._group = None
+            self._waiting.clear()
+
+    async def _follow(self) -> None:
+        changes = self._client.list_and_watch(
+            NAMESPACES, metadata_only=True, keep=lambda line: b'"deletionTimestamp":' in line
+        )
+        async with aclosing(changes):
+            async for event in changes:
+                if event.type == "SYNCED":
+                    self.synced.set()
+                elif event.type in ("ADDED", "MODIFIED", "DELETED"):
+                    metadata = event.object["metadata"]
+                    if metadata.get("deletionTimestamp"):
+                        self.queue.add(metadata["name"])
+
+    async def _sync(self, name: str) -> None:
+        for task in self._waiting.pop(name, ()):
+            task.cancel()
+        try:
+            namespace = await self._client.get(NAMESPACES, name)
+            if not namespace["metadata"].get("deletionTimestamp"):
+                return
+            findings, versions = await self._empty(name)
+            namespace = await self._report(namespace, findings)
+            self._wait(name, versions)
+            if findings.failures or findings.discovery_error:
+                raise Retry(findings.discovery_error or "; ".join(sorted(findings.failures)))
+            if not findings.remaining:
+                await self._finish(namespace)
+        except errors.NotFound:
+            return  # it is gone
+
+    # -- emptying
+
+    async def _empty(self, name: str) -> tuple[Findings, dict[ApiResource, str]]:
+        """Delete the content; what was found, and the version at which resources had a rest."""
+        findings = Findings()
+        versions: dict[ApiResource, str] = {}
+        try:
+            found = await self._client.discover()
+        except (errors.ApiError, Unreachable) as error:
+            findings.discovery_error = str(error)
+            return findings, versions
+        if found.stale:
+            findings.discovery_error = _stale(found.stale)
+        slots = asyncio.Semaphore(_KINDS_AT_ONCE)
+
+        async def work(resource: ApiResource) -> None:
+            async with slots:
+                try:
+                    remaining, version = await self._delete_all(resource, name)
+                except (errors.ApiError, Unreachable) as error:
+                    findings.failures.append(str(error))
+                    return
+            if not remaining:
+                return
+            versions[resource] = version
+            findings.remaining[resource] = len(remaining)
+            held = Counter(f for o in remaining for f in o["metadata"].get("finalizers") or ())
+            findings.finalizers += held
+            if not held:
+                findings.failures.append(
+                    f"unexpected items still remain in namespace: {name} for gvr: {resource}"
+                )
+
+        async with asyncio.TaskGroup() as group:
+            for resource in found.preferred().values():
+                if resource.namespaced and "delete" in resource.verbs:
+                    group.create_task(work(resource), name=f"rdd-namespace-empty {name}")
+        return findings, versions
+
+    async def _delete_all(self, resource: ApiResource, name: str) -> tuple[list[Object], str]:
+        """Delete all objects of a kind; those still there, and the version of that state."""
+        client = self._client
+        try:
+            if "deletecollection" in resource.verbs:
+                # Orphaning or waiting for dependents makes no sense where all of them go.
+                await client.delete_collection(
+                    resource, namespace=name, propagation_policy="Background"
+                )
+            else:
+                for obj in (await client.list(resource, namespace=name, metadata_only=True)).items:
+                    await self._delete(resource, name, obj["metadata"]["name"])
+            found = await client.list(resource, namespace=name, metadata_only=True)
+        except (errors.NotFound, errors.MethodNotAllowed):
+            return [], ""  # its CRD has just gone, or it cannot be listed at all
+        return found.items, found.resource_version
+
+    async def _delete(self, resource: ApiResource, namespace: str, name: str) -> None:
+        try:
+            await self._client.delete(
+                resource, name, namespace=namespace, propagation_policy="Background"
+            )
+        except errors.NotFound:
+            return
+
+    # -- reporting and ending
+
+    async def _report(self, namespace: Object, findings: Findings) -> Object:
+        status = namespace.get("status") or {}
+        before = status.get("conditions") or []
+        now = timestamps.now_text(self._clock)
+        conditions = namespace_conditions.updated(before, findings, now=now)
+        if conditions == before:
+            return namespace
+        changed = {**namespace, "status": {**status, "conditions": conditions}}
+        return await self._client.update(
+            NAMESPACES, changed, subresource="status", field_manager=FIELD_MANAGER
+        )
+
+    async def _finish(self, namespace: Object) -> None:
+        finalizers = (namespace.get("spec") or {}).get("finalizers") or []
+        if FINALIZER in finalizers:
+            kept = [f for f in finalizers if f != FINALIZER]
+            spec = {**namespace["spec"], "finalizers": kept}
+            await self._client.update(
+                NAMESPACES,
+                {**namespace, "spec": spec},
+                subresource="finalize",
+                field_manager=FIELD_MANAGER,
+            )
+        elif not finalizers and not namespace["metadata"].get("finalizers"):
+            # It was finalized before it was deleted; the second DELETE removes it.
+            metadata = namespace["metadata"]
+            await self._client.delete(NAMESPACES, metadata["name"], uid=metadata["uid"])
+
+    # -- waiting for what finalizers hold
+
+    def _wait(self, name: str, versions: dict[ApiResource, str]) -> None:
+        assert self._group is not None
+        self._waiting[name] = [
+            self._group.create_task(
+                self._watch(name, resource, version), name=f"rdd-namespace-wait {name}"
+            )
+            for resource, version in versions.items()
+        ]
+
+    async def _watch(self, name: str, resource: ApiResource, version: str) -> None:
+        changes = self._client.watch(
+            resource, namespace=name, resource_version=version, metadata_only=True
+        )
+        try:
+            async with aclosing(changes):
+                async for event in changes:
+                    if event.type == "DELETED":
+                        self.queue.add(name)
+                    elif event.type != "BOOKMARK":
+                        # Perhaps other finalizers hold it now; that can wait a moment.
+                        self.queue.add_later(name, _RECHECK_S)
+        except (errors.ApiError, Unreachable) as error:
+            log.debug("namespace: waiting for %s in %s: %s", resource.qualified, name, error)
+        self.queue.add_later(name, _RECHECK_S)
+
+
+def _stale(versions: tuple[str, ...]) -> str:
+    groups = ", ".join(f"{v}: stale GroupVersion discovery: {v}" for v in versions)
+    return (
+        f"Discovery failed for some groups, {len(versions)} failing: "
+        f"unable to retrieve the complete list of server APIs: {groups}"
+    )

@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An object that every namespace has: created, repaired, and created again when it is deleted."""
+
+import asyncio
+from contextlib import aclosing
+from typing import Any
+
+from rdd.api import errors
+from rdd.client import ApiResource, Client
+from rdd.client.resources import NAMESPACES
+from rdd.controllers.builtin.workqueue import WorkQueue
+
+FIELD_MANAGER = "kube-controller-manager"
+WORKERS = 5
+
+Object = dict[str, Any]
+
+
+class PerNamespaceController:
+    """Keeps one object in every active namespace; subclasses say which and what it contains."""
+
+    name = ""
+    resource: ApiResource
+    object_name = ""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self.synced = asyncio.Event()
+        self.queue = WorkQueue(self.name, self._sync, workers=WORKERS)
+
+    def desired(self, existing: Object | None) -> Object | None:
+        """The object as it should be, without name and namespace; None if it is good as it is."""
+        return {} if existing is None else None
+
+    async def run(self) -> None:
+        """Keep the objects until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.queue.run(), name=f"rdd-{self.name}-queue")
+            group.create_task(self._follow_namespaces(), name=f"rdd-{self.name}-namespaces")
+            group.create_task(self._follow_objects(), name=f"rdd-{self.name}-objects")
+
+    async def _follow_namespaces(self) -> None:
+        changes = self._client.list_and_watch(
+            NAMESPACES, metadata_only=True, keep=lambda line: b'"deletionTimestamp":' not in line
+        )
+        async with aclosing(changes):
+            async for event in changes:
+                if event.type == "SYNCED":
+                    self.synced.set()
+                elif event.type == "ADDED":
+                    metadata = event.object["metadata"]
+                    if not metadata.get("deletionTimestamp"):
+                        self.queue.add(metadata["name"])
+
+    async def _follow_objects(self) -> None:
+        changes = self._client.list_and_watch(
+            self.resource, field_selector=f"metadata.name={self.object_name}"
+        )
+        listed: set[str] | None = None
+        known: set[str] = set()
+        async with aclosing(changes):
+            async for event in changes:
+                if event.type == "RELIST":
+                    listed = set()
+                    continue
+                if event.type == "SYNCED":
+                    assert listed is not None
+                    for namespace in known - listed:
+                        self.queue.add(namespace)
+                    known, listed = listed, None
+                    continue
+                namespace = event.object["metadata"]["namespace"]
+                if event.type == "DELETED":
+                    known.discard(namespace)
+                    self.queue.add(namespace)
+                    continue
+                (known if listed is None else listed).add(namespace)
+                if self.desired(event.object) is not None:
+                    self.queue.add(namespace)
+
+    async def _sync(self, namespace: str) -> None:
+        try:
+            existing = await self._client.get(self.resource, self.object_name, namespace=namespace)
+        except errors.NotFound:
+            await self._create(namespace)
+            return
+        wanted = self.desired(existing)
+        if wanted is not None and not existing["metadata"].get("deletionTimestamp"):
+            await self._client.update(
+                self.resource,
+                {
+                    **existing,
+                    **wanted,
+                    "metadata": {**existing["metadata"], **wanted.get("metadata", {})},
+                },
+                field_manager=FIELD_MANAGER,
+            )
+
+    async def _create(self, namespace: str) -> None:
+        try:
+            found = await self._client.get(NAMESPACES, namespace, metadata_only=True)
+            if found["metadata"].get("deletionTimestamp"):
+                return
+            wanted = self.desired(None) or {}
+            metadata = {
+                **wanted.get("metadata", {}),
+                "name": self.object_name,
+                "namespace": namespace,
+            }
+            await self._client.create(
+                self.resource, {**wanted, "metadata": metadata}, field_manager=FIELD_MANAGER
+            )
+        except (errors.NotFound, errors.AlreadyExists):
+            return  # the namespace is gone, or somebody else was faster
+        except errors.Forbidden as error:
+            if not _is_terminating(error):
+                raise
+
+
+def _is_terminating(error: errors.ApiError) -> bool:
+    causes = (error.details or {}).get("causes") or ()
+    return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)

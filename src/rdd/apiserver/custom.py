@@ -11,14 +11,13 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
-from rdd.api import fielderrors, metadata
+from rdd.api import fielderrors, jsonpath, metadata
 from rdd.api.fielderrors import FieldError
 from rdd.api.objectmeta import MetadataError, decode_object_meta
 from rdd.apiserver import codec, tables
 from rdd.apiserver.cache import ResourceCache
 from rdd.apiserver.resources import Convert, Resource
 from rdd.apiserver.strategy import Column, Kind, Object, Strategy
-from rdd.schema import jsonpath
 from rdd.schema.columns import Columns
 from rdd.schema.crd import deprecation_warning
 from rdd.schema.defaults import apply_defaults

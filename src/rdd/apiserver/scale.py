@@ -8,7 +8,7 @@ the CRD, writing puts `spec.replicas` back and leaves everything else alone.
 from collections.abc import Mapping
 from typing import Any
 
-from rdd.api import decode, errors, gotext, jsonpatch, managedfields, mergepatch
+from rdd.api import decode, errors, gotext, jsonpatch, jsonpath, managedfields, mergepatch
 from rdd.apiserver import bodies, codec, options, respond, writes
 from rdd.apiserver.cache import Entry
 from rdd.apiserver.core import Core
@@ -17,7 +17,7 @@ from rdd.apiserver.patch import JSON_PATCH, MERGE_PATCH
 from rdd.apiserver.request import Answer, Request
 from rdd.apiserver.resources import Resource, metadata_of
 from rdd.apiserver.strategy import Object
-from rdd.schema import jsonpath, typed
+from rdd.schema import typed
 
 _SCALE = "io.k8s.api.autoscaling.v1.Scale"
 _API_VERSION = "autoscaling/v1"

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rdd.api import goformat
-from rdd.schema.jsonpath import JsonPath, JsonPathError
+from rdd.api.jsonpath import JsonPath, JsonPathError
 
 Age = Callable[[str], str | None]
 """Turns a timestamp into an age (5m); None if it is not a timestamp."""

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rdd.api.fielderrors import FieldError, duplicate, invalid, required, too_many
+from rdd.api.jsonpath import lookup, parse_simple
 from rdd.schema import fieldpath
-from rdd.schema.jsonpath import lookup, parse_simple
 
 COLUMN_TYPES = ("boolean", "date", "integer", "number", "string")
 COLUMN_FORMATS = (

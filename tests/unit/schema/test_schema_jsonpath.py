@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rdd.api.jsonpath import JsonPath, JsonPathError, lookup, parse_simple
 from rdd.schema.columns import Columns, cell
 from rdd.schema.fieldpath import FieldPathError, resolve
-from rdd.schema.jsonpath import JsonPath, JsonPathError, lookup, parse_simple
 
 DATA: dict[str, Any] = {
     "spec": {"running": True, "n": 3, "ports": [{"name": "a", "port": 1}, {"name": "b"}]},

@@ -15,10 +15,12 @@ from rdd.api.decode import decode_json, decode_yaml, find_duplicate_keys, summar
 from rdd.apiserver.request import Request
 from rdd.apiserver.resources import Resource, metadata_of
 from rdd.apiserver.strategy import Object
+from rdd.schema.typed import DecodeError
 
 JSON = "application/json"
 YAML = "application/yaml"
-_ACCEPTED = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+_ACCEPTED = f"{JSON}, {YAML}, {PROTOBUF}"
 _SCHEME = "pkg/api/legacyscheme/scheme.go:30"
 _TYPE_META = (
     'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; '
@@ -32,10 +34,14 @@ def media_type(request: Request) -> str:
     return header.partition(";")[0].strip().lower() or JSON
 
 
-def parse(request: Request) -> tuple[Any, tuple[str, ...] | None]:
+def parse(
+    request: Request, *, kind: str = "", api_version: str = "", is_custom: bool = False
+) -> tuple[Any, tuple[str, ...] | None]:
     """The body as JSON-like data, and complaints about repeated keys (None: not looked for yet).
 
-    BadRequest with Go's words if the body has no such form.
+    What is expected matters to protobuf only: it cannot be read without knowing the kind,
+    so custom resources have no protobuf. BadRequest with Go's words if the body has no such
+    form, DecodeError if it is a protobuf message that does not fit its kind.
     """
     media = media_type(request)
     if media == JSON:
@@ -48,6 +54,10 @@ def parse(request: Request) -> tuple[Any, tuple[str, ...] | None]:
     if media == YAML:
         document = decode_yaml(request.body)
         return document.value, document.duplicates
+    if media == PROTOBUF and not is_custom:
+        from rdd.schema import protobuf
+
+        return protobuf.decode(request.body, kind=kind, api_version=api_version), ()
     raise errors.UnsupportedMediaType(
         "the body of the request was in an unknown format - accepted media types include: "
         + _ACCEPTED
@@ -105,7 +115,7 @@ def decode_as(
 ) -> Object:
     """The object in a body, which must be of a certain kind."""
     try:
-        value, repeated = parse(request)
+        value, repeated = parse(request, kind=kind, api_version=api_version, is_custom=is_custom)
         if value is None:
             value = {}
         if not isinstance(value, dict):
@@ -118,6 +128,8 @@ def decode_as(
                 )
         if is_custom:
             _require_type_meta(value, request.body)
+    except DecodeError:
+        raise
     except errors.BadRequest as error:
         raise errors.BadRequest(
             f"the object provided is unrecognized (must be of type {kind}): "

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The protobuf wire format: tags, variable-length integers, lengths.
+
+A message is a sequence of fields, each a tag (field number and wire type) and a
+value. These functions read at a position of a buffer and return the position
+after what they read; nothing is copied, so nested messages cost no more than
+flat ones. The checks, their order and their words are those of the decoders
+generated for Kubernetes' types, because clients see them in answers.
+"""
+
+VARINT, FIXED64, BYTES, START_GROUP, END_GROUP, FIXED32 = range(6)
+"""The wire types."""
+
+_UINT64 = (1 << 64) - 1
+_MAX_INT = (1 << 63) - 1
+
+UNEXPECTED_EOF = "unexpected EOF"
+NEGATIVE_LENGTH = "proto: negative length found during unmarshaling"
+
+
+class Malformed(Exception):
+    """Bytes that are no message; the text is Go's."""
+
+
+def varint(buffer: bytes, at: int, end: int) -> tuple[int, int]:
+    """An unsigned integer of up to 64 bits, and the position after it."""
+    if at >= end:
+        raise Malformed(UNEXPECTED_EOF)
+    byte = buffer[at]
+    if byte < 0x80:
+        return byte, at + 1
+    value, shift = byte & 0x7F, 7
+    while True:
+        at += 1
+        if shift >= 64:
+            raise Malformed("proto: integer overflow")
+        if at >= end:
+            raise Malformed(UNEXPECTED_EOF)
+        byte = buffer[at]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value & _UINT64, at + 1
+        shift += 7
+
+
+def tag(buffer: bytes, at: int, end: int, message: str) -> tuple[int, int, int]:
+    """Field number, wire type, and the position after them. `message` is for complaints."""
+    key, at = varint(buffer, at, end)
+    number, wire = signed(key >> 3, 32), key & 7
+    if wire == END_GROUP:
+        raise Malformed(f"proto: {message}: wiretype end group for non-group")
+    if number <= 0:
+        raise Malformed(f"proto: {message}: illegal tag {number} (wire type {wire})")
+    return number, wire, at
+
+
+def span(buffer: bytes, at: int, end: int) -> tuple[int, int]:
+    """Where the content of a length-delimited value begins and stops."""
+    length, at = varint(buffer, at, end)
+    if at + length > _MAX_INT:
+        raise Malformed(NEGATIVE_LENGTH)
+    if at + length > end:
+        raise Malformed(UNEXPECTED_EOF)
+    return at, at + length
+
+
+def fixed64(buffer: bytes, at: int, end: int) -> tuple[int, int]:
+    """Eight bytes as an unsigned integer, and the position after them."""
+    if at + 8 > end:
+        raise Malformed(UNEXPECTED_EOF)
+    return int.from_bytes(buffer[at : at + 8], "little"), at + 8
+
+
+def skip(buffer: bytes, at: int, end: int, wire: int) -> int:
+    """The position after a value nobody asks for; groups, which may nest, are one value."""
+    depth = 0
+    while True:
+        if wire == VARINT:
+            _, at = varint(buffer, at, end)
+        elif wire == FIXED64:
+            at += 8
+        elif wire == BYTES:
+            _, at = span(buffer, at, end)
+        elif wire == START_GROUP:
+            depth += 1
+        elif wire == END_GROUP:
+            depth -= 1
+        elif wire == FIXED32:
+            at += 4
+        else:
+            raise Malformed(f"proto: illegal wireType {wire}")
+        if at > end:
+            raise Malformed(UNEXPECTED_EOF)
+        if depth == 0:
+            return at
+        key, at = varint(buffer, at, end)
+        wire = key & 7
+
+
+def signed(value: int, bits: int) -> int:
+    """The lower bits of an unsigned integer as a signed one."""
+    sign = 1 << bits - 1
+    return ((value & (sign << 1) - 1) ^ sign) - sign

@@ -14,8 +14,16 @@ from typing import Any
 
 from rdd.api.fielderrors import FieldError
 from rdd.apiserver import bootstrap, review_handlers, scale, version
+from rdd.apiserver.admission import expression_checks
+from rdd.apiserver.admission.client import WebhookClient
+from rdd.apiserver.admission.endpoints import InProcessEndpoints
 from rdd.apiserver.admission.lifecycle import NamespaceLifecycle
+from rdd.apiserver.admission.matching import Matcher
+from rdd.apiserver.admission.mutating import MutatingWebhooks
+from rdd.apiserver.admission.policies import ValidatingPolicies
+from rdd.apiserver.admission.surroundings import Surroundings
 from rdd.apiserver.admission.types import Chain, Plugin
+from rdd.apiserver.admission.validating import ValidatingWebhooks
 from rdd.apiserver.authn import Authenticator
 from rdd.apiserver.cache import Cache
 from rdd.apiserver.core import CachedLister, Core
@@ -23,6 +31,7 @@ from rdd.apiserver.crds import CustomResources
 from rdd.apiserver.discovery import Discovery
 from rdd.apiserver.documents import Documents
 from rdd.apiserver.health import Health
+from rdd.apiserver.kinds import expressions
 from rdd.apiserver.kinds.builtin import BuiltinStrategy
 from rdd.apiserver.kinds.catalog import builtin_kinds, decoder, review_kinds
 from rdd.apiserver.limits import InFlight
@@ -55,15 +64,21 @@ class ServerOptions:
     """Behind the Kubernetes version in /version."""
     plugins: Sequence[Plugin] = ()
     """Further admission plugins, after the built-in ones."""
+    endpoints: InProcessEndpoints = field(default_factory=InProcessEndpoints)
+    """Webhooks of this process, called without a socket."""
 
 
 class Server:
     """An API server without a socket; `handle` is its only door."""
 
-    def __init__(self, core: Core, api: ApiServer, lister: CachedLister) -> None:
+    def __init__(
+        self, core: Core, api: ApiServer, lister: CachedLister, webhooks: WebhookClient
+    ) -> None:
         self.core = core
         self.api = api
         self.lister = lister
+        self.endpoints = webhooks.endpoints
+        self._webhooks = webhooks
         self.healthz, self.livez, self.readyz = (
             Health("healthz"),
             Health("livez"),
@@ -96,6 +111,7 @@ class Server:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._webhooks.close()
         self.core.cache.close()
 
 
@@ -110,22 +126,44 @@ async def open_server(store: Store, options: ServerOptions | None = None) -> Ser
     for kind in review_kinds():
         registry.add(_resource(kind, cache))
     lister = CachedLister(registry)
-    namespaces = registry.get("", "v1", "namespaces")
-    assert namespaces is not None
-    chain = Chain([NamespaceLifecycle(namespaces.cache), *options.plugins])
+    authorizer = RbacAuthorizer(lister)
+    webhooks = WebhookClient(options.endpoints)
+    chain = _admission(registry, lister, authorizer, webhooks, options.plugins)
     core = Core(store, cache, registry, admission=chain, clock=options.clock)
     issuer = TokenIssuer(options.signing_key, now=options.clock) if options.signing_key else None
     authenticator = Authenticator(options.tokens, issuer=issuer, lister=lister, now=options.clock)
-    authorizer = RbacAuthorizer(lister)
     core.rbac = authorizer
     api = ApiServer(core, authenticator=authenticator, authorizer=authorizer, limits=options.limits)
-    server = Server(core, api, lister)
+    server = Server(core, api, lister, webhooks)
     reviewer = Reviewer(authenticator, authorizer, authorizer, options.clock)
     review_handlers.install(api, reviewer, issuer, lister)
     api.subresources[("", "", "scale")] = scale.handle
     _install_paths(server, options)
     await server.start()
     return server
+
+
+def _admission(
+    registry: Registry,
+    lister: CachedLister,
+    authorizer: RbacAuthorizer,
+    webhooks: WebhookClient,
+    further: Sequence[Plugin],
+) -> Chain:
+    """The plugins in the order of Kubernetes."""
+    namespaces = registry.get("", "v1", "namespaces")
+    assert namespaces is not None
+    expressions.use(expression_checks.check)
+    around = Surroundings(lister, registry, Matcher(namespaces.cache), authorizer, webhooks)
+    return Chain(
+        [
+            NamespaceLifecycle(namespaces.cache),
+            MutatingWebhooks(around),
+            ValidatingPolicies(around),
+            ValidatingWebhooks(around),
+            *further,
+        ]
+    )
 
 
 def _stored_resources(cache: Cache) -> list[Resource]:

@@ -10,6 +10,7 @@ that a server without webhooks pays almost nothing.
 from collections.abc import Sequence
 from typing import Any, Protocol
 
+from rdd.api import managers
 from rdd.apiserver.request import Request, User
 from rdd.apiserver.resources import Resource
 from rdd.apiserver.strategy import Object
@@ -92,10 +93,15 @@ class Chain:
     async def mutate(self, attributes: Attributes) -> bool:
         """Run the mutating phase; True if any plugin took part (the object may have changed)."""
         took_part = False
+        owners = None
         for plugin in self.plugins:
             if plugin.handles(attributes, mutating=True):
-                took_part = True
+                if not took_part:
+                    took_part = True
+                    owners = _owners(attributes)
                 await plugin.mutate(attributes)
+        if took_part and attributes.object is not None:
+            _keep_owners(attributes, owners)
         return took_part
 
     async def validate(self, attributes: Attributes) -> None:
@@ -103,3 +109,26 @@ class Chain:
         for plugin in self.plugins:
             if plugin.handles(attributes, mutating=False):
                 await plugin.validate(attributes)
+
+
+def _owners(attributes: Attributes) -> Any:
+    meta = (attributes.object or {}).get("metadata")
+    return meta.get("managedFields") if isinstance(meta, dict) else None
+
+
+def _keep_owners(attributes: Attributes, before: Any) -> None:
+    """Field ownership that a plugin left in a form nobody can read is put back."""
+    after = _owners(attributes)
+    if after == before or not after:
+        return
+    for position, entry in enumerate(after if isinstance(after, list) else [after]):
+        why = managers.problem(entry, position)
+        if why is None:
+            continue
+        attributes.request.warnings.append(
+            ".metadata.managedFields was in an invalid state after admission; this could be "
+            "caused by an outdated mutating admission controller; please fix your requests: " + why
+        )
+        assert attributes.object is not None
+        attributes.object["metadata"]["managedFields"] = before
+        return

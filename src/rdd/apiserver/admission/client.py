@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Calls to webhooks, in this process or over HTTPS.
+
+One aiohttp session keeps connections alive; each bundle of certificate
+authorities has its TLS context, and connections are shared only between calls
+with the same one. A webhook is trusted by its bundle alone, or by the system's
+authorities if it has none. Redirects and compressed answers are refused, and an
+answer is read no further than MAX_ANSWER_BYTES.
+
+Everything that can go wrong ends in a `CallFailed` with the text Go's HTTP
+client would have, since operators search for these texts.
+"""
+
+import asyncio
+import base64
+import binascii
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from rdd.api import decode, errors
+from rdd.api.gotext import quote
+from rdd.apiserver.admission import endpoints
+from rdd.apiserver.admission.endpoints import Handler, InProcessEndpoints
+from rdd.apiserver.request import Request
+
+if TYPE_CHECKING:
+    import aiohttp
+
+MAX_ANSWER_BYTES = 4 * 1024 * 1024
+"""A patch that rewrites the largest object we store is 2 MiB in base64."""
+
+_MAX_CONTEXTS = 100
+_HEADERS = {
+    "Content-Type": "application/json",
+    "Accept": "application/json, */*",
+    "Accept-Encoding": "identity",
+    "User-Agent": "kube-apiserver-admission",
+}
+
+
+class CallFailed(Exception):
+    """A webhook could not be asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """Where a webhook is: its clientConfig."""
+
+    url: str = ""
+    ca_bundle: str = ""
+    """Base64 of PEM, as in the object."""
+    service: str = ""
+    """Name of the service if the webhook has no URL."""
+
+    @classmethod
+    def of(cls, config: Mapping[str, Any]) -> "Endpoint":
+        """The endpoint of a clientConfig."""
+        bundle = config.get("caBundle") or ""
+        service = config.get("service")
+        if not service:
+            return cls(config.get("url") or "", bundle)
+        host = f"{service.get('name', '')}.{service.get('namespace', '')}.svc"
+        path = "/" + (service.get("path") or "").lstrip("/")
+        url = f"https://{host}:{service.get('port') or 443}{path}"
+        return cls(url, bundle, service.get("name") or "")
+
+
+class WebhookClient:
+    """Calls webhooks; made at start, opens sockets when it first needs one."""
+
+    def __init__(self, in_process: InProcessEndpoints) -> None:
+        self.endpoints = in_process
+        self._session: aiohttp.ClientSession | None = None
+        self._contexts: dict[str, ssl.SSLContext] = {}
+
+    async def call(
+        self, endpoint: Endpoint, review: dict[str, Any], *, timeout_s: int, request: Request
+    ) -> Any:
+        """The JSON a webhook answers to an AdmissionReview; raises CallFailed."""
+        shown = f"{endpoint.url}?timeout={timeout_s}s"
+        handler = self.endpoints.find(endpoint.url)
+        try:
+            body = orjson.dumps(review)
+        except orjson.JSONEncodeError as error:
+            raise CallFailed(f"the review cannot be encoded: {error}") from None
+        try:
+            async with asyncio.timeout(timeout_s):
+                if handler is not None:
+                    answer = await _ask_handler(handler, body, request)
+                elif endpoint.service:
+                    raise _Unreachable(f"service {quote(endpoint.service)} not found")
+                else:
+                    answer = await self._post(endpoint, shown, body)
+        except TimeoutError:
+            raise CallFailed(f"Post {quote(shown)}: context deadline exceeded") from None
+        except _Unreachable as error:
+            raise CallFailed(f"Post {quote(shown)}: {error}") from None
+        try:
+            return decode.decode_json(answer)
+        except errors.BadRequest as error:
+            raise CallFailed(
+                f"couldn't get version/kind; json parse error: {error.message}"
+            ) from None
+
+    async def close(self) -> None:
+        """Close idle connections; calls under way fail."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    async def _post(self, endpoint: Endpoint, url: str, body: bytes) -> bytes:
+        import aiohttp
+
+        context = await self._context(endpoint.ca_bundle)
+        try:
+            try:
+                return await self._exchange(url, body, context)
+            except aiohttp.ServerDisconnectedError:
+                # A kept connection may have been closed by the other side just now.
+                return await self._exchange(url, body, context)
+        except aiohttp.ServerDisconnectedError as error:
+            raise _Unreachable("EOF") from error
+        except aiohttp.ClientConnectorCertificateError as error:
+            raise _Unreachable(_tls_problem(error.certificate_error)) from error
+        except aiohttp.ClientConnectorError as error:
+            raise _Unreachable(_dial_problem(error)) from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            if isinstance(error, TimeoutError):
+                raise
+            raise _Unreachable(str(error) or type(error).__name__) from error
+
+    async def _exchange(self, url: str, body: bytes, context: ssl.SSLContext) -> bytes:
+        import aiohttp
+        from yarl import URL
+
+        session = self._session
+        if session is None:
+            session = self._session = aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=60),
+                auto_decompress=False,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                headers=_HEADERS,
+            )
+        where = URL(url, encoded=True)
+        async with session.post(where, data=body, ssl=context, allow_redirects=False) as response:
+            return _checked(response.status, await _read(response))
+
+    async def _context(self, bundle: str) -> ssl.SSLContext:
+        found = self._contexts.get(bundle)
+        if found is None:
+            # Reading the system's authorities takes milliseconds, so it is done off the loop.
+            found = await asyncio.to_thread(_tls_context, bundle)
+            if len(self._contexts) >= _MAX_CONTEXTS:
+                self._contexts.clear()
+            self._contexts[bundle] = found
+        return found
+
+
+class _Unreachable(Exception):
+    """No answer; the text goes behind the URL."""
+
+
+async def _ask_handler(handler: Handler, body: bytes, request: Request) -> bytes:
+    # Through JSON, so that both sides may do with their objects what they like.
+    token = endpoints.depth.set(request.depth + 1)
+    try:
+        answer = orjson.dumps(await handler(orjson.loads(body), request))
+    except TimeoutError:
+        raise
+    except Exception as error:
+        raise _Unreachable(f"{type(error).__name__}: {error}") from error
+    finally:
+        endpoints.depth.reset(token)
+    if len(answer) > MAX_ANSWER_BYTES:
+        raise _Unreachable(_TOO_LARGE)
+    return answer
+
+
+_TOO_LARGE = f"the answer is larger than {MAX_ANSWER_BYTES} bytes"
+
+
+def _tls_context(bundle: str) -> ssl.SSLContext:
+    if not bundle:
+        return ssl.create_default_context()
+    try:
+        pem = base64.b64decode(bundle).decode("ascii")
+        context = ssl.create_default_context(cadata=pem)
+    except (binascii.Error, UnicodeDecodeError, ssl.SSLError) as error:
+        raise _Unreachable("unable to load root certificates: no valid certificates") from error
+    # As in Go, every certificate of the bundle is an anchor, also one that is not self-signed.
+    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+    return context
+
+
+async def _read(response: "aiohttp.ClientResponse") -> bytes:
+    chunks: list[bytes] = []
+    size = 0
+    async for chunk in response.content.iter_any():
+        size += len(chunk)
+        if size > MAX_ANSWER_BYTES:
+            # Not read to its end, so this connection cannot be used again.
+            response.close()
+            raise _Unreachable(_TOO_LARGE)
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def _checked(status: int, text: bytes) -> bytes:
+    if not 200 <= status <= 206:
+        raise CallFailed(_status_problem(status, text))
+    if not text:
+        raise CallFailed(f"0-length response with status code: {status}")
+    return text
+
+
+def _status_problem(status: int, text: bytes) -> str:
+    """What client-go says about answers that are no Status objects."""
+    shown = quote(text[:2048].decode("utf-8", "replace").strip()) if text else '"unknown"'
+    if status >= 500:
+        return f"an error on the server ({shown}) has prevented the request from succeeding"
+    return _STATUSES.get(status) or (
+        f"the server responded with the status code {status} but did not return more information"
+    )
+
+
+_STATUSES = {
+    400: "the server rejected our request for an unknown reason",
+    401: "the server has asked for the client to provide credentials",
+    403: "forbidden",
+    404: "the server could not find the requested resource",
+    405: "the server does not allow this method on the requested resource",
+    429: "the server has received too many requests and has asked us to try again later",
+}
+
+
+_UNKNOWN_AUTHORITY = "certificate signed by unknown authority"
+_VERIFICATION = {  # by OpenSSL's X509_V_ERR codes
+    10: "certificate has expired or is not yet valid",
+    18: _UNKNOWN_AUTHORITY,
+    19: _UNKNOWN_AUTHORITY,
+    20: _UNKNOWN_AUTHORITY,
+    21: _UNKNOWN_AUTHORITY,
+}
+
+
+def _tls_problem(error: Exception) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        why = _VERIFICATION.get(error.verify_code, error.verify_message)
+        return f"tls: failed to verify certificate: x509: {why}"
+    return f"tls: {error}"
+
+
+def _dial_problem(error: "aiohttp.ClientConnectorError") -> str:
+    reason = error.os_error
+    if isinstance(reason, ssl.SSLError):
+        return _tls_problem(reason)
+    where = f"dial tcp {error.host}:{error.port}"
+    if isinstance(reason, ConnectionRefusedError):
+        return f"{where}: connect: connection refused"
+    return f"{where}: {reason.strerror or reason}"

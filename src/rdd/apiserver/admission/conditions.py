@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""CEL in admission: what expressions can see, and the match conditions of webhooks and policies.
+
+Evaluation is synchronous and bounded by cost budgets, the ones of Kubernetes.
+Programs are remembered by their text, because compiling takes a thousand times
+as long as evaluating and configurations are compiled again with every change.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+
+from rdd import cel
+from rdd.apiserver import authorizer as authorization
+from rdd.apiserver.admission import review
+from rdd.apiserver.admission.types import Attributes
+from rdd.apiserver.admission.versions import Versions
+from rdd.apiserver.authorizer import Authorizer
+from rdd.apiserver.request import User
+from rdd.apiserver.resources import Resource
+from rdd.cel import admission
+
+Bindings = dict[str, Any]
+
+OUT_OF_BUDGET = (
+    "validation failed due to running out of cost budget, no further validation rules will be run"
+)
+
+
+class OutOfBudget(Exception):
+    """The expressions of one webhook or policy cost too much in total."""
+
+    def __init__(self) -> None:
+        super().__init__(OUT_OF_BUDGET)
+
+
+class Failed(Exception):
+    """An expression has no value; the text says why."""
+
+
+class Expression:
+    """A compiled expression, or the reason why it could not be compiled."""
+
+    __slots__ = ("_problem", "_program", "text")
+
+    def __init__(self, text: str, environment: cel.Environment) -> None:
+        self.text = text
+        self._problem = ""
+        self._program: cel.Program | None = None
+        try:
+            self._program = environment.compile(text)
+        except cel.CompileError as error:
+            self._problem = f"compilation error: compilation failed: {error}"
+
+    def evaluate(self, bindings: Mapping[str, Any], *, budget: cel.Budget) -> Any:
+        """The value; raises Failed, or OutOfBudget if nothing is left to spend."""
+        if self._program is None:
+            raise Failed(self._problem)
+        try:
+            return self._program.evaluate(bindings, budget=budget)
+        except cel.CostExceeded as error:
+            if error.is_total:
+                raise OutOfBudget from None
+            raise Failed(self._worded(error)) from None
+        except cel.EvaluationError as error:
+            raise Failed(self._worded(error)) from None
+
+    def _worded(self, error: Exception) -> str:
+        return f"expression '{self.text}' resulted in error: {error}"
+
+
+@lru_cache(maxsize=512)
+def _condition(text: str, has_params: bool) -> Expression:
+    return Expression(text, admission.environment(has_params=has_params))
+
+
+class Conditions:
+    """The match conditions of one webhook or policy, compiled when they are first needed."""
+
+    def __init__(self, expressions: Iterable[str], *, has_params: bool = False) -> None:
+        self._texts = tuple(expressions)
+        self._has_params = has_params
+
+    def failures(self, bindings: Mapping[str, Any]) -> Sequence[str] | None:
+        """None if a condition does not hold; otherwise why conditions have no value, if any."""
+        budget = cel.Budget(cel.MATCH_CONDITIONS_BUDGET)
+        failures: list[str] = []
+        try:
+            values = [self._value(text, bindings, budget, failures) for text in self._texts]
+        except OutOfBudget as error:
+            return [str(error)]
+        return None if any(value is False for value in values) else failures
+
+    def _value(
+        self, text: str, bindings: Mapping[str, Any], budget: cel.Budget, failures: list[str]
+    ) -> Any:
+        try:
+            return _condition(text, self._has_params).evaluate(bindings, budget=budget)
+        except Failed as error:
+            failures.append(str(error))
+            return None
+
+
+def aggregate(failures: Sequence[str]) -> str:
+    """Several errors as one text."""
+    unique = list(dict.fromkeys(failures))
+    return unique[0] if len(unique) == 1 else f"[{', '.join(unique)}]"
+
+
+def bindings(
+    attributes: Attributes, target: Resource, versions: Versions, authorizer: Authorizer
+) -> Bindings:
+    """The variables of expressions about a write that is shown in the version `target`."""
+    obj, old = versions.of(target)
+    return {
+        "object": obj,
+        "oldObject": old,
+        "request": review.facts(attributes, target),
+        "namespaceObject": None,
+        "params": None,
+        **admission.authorizer_bindings(
+            _authorize(attributes.user, authorizer),
+            admission.AuthorizationQuery(
+                group=attributes.resource.group,
+                resource=attributes.resource.plural,
+                subresource=attributes.subresource,
+                namespace=review.namespace_of(attributes),
+                name=review.name_of(attributes),
+            ),
+        ),
+    }
+
+
+def _authorize(user: User, authorizer: Authorizer) -> Any:
+    def authorize(query: admission.AuthorizationQuery) -> admission.Decision:
+        decision = authorizer.authorize(
+            authorization.Attributes(
+                _service_account(*query.service_account) if query.service_account else user,
+                query.verb,
+                is_resource=query.path is None,
+                group=query.group,
+                version="*",
+                resource=query.resource,
+                subresource=query.subresource,
+                namespace=query.namespace,
+                name=query.name,
+                path=query.path or "",
+                field_selector=query.field_selector,
+                label_selector=query.label_selector,
+            )
+        )
+        return admission.Decision(decision.allowed, decision.reason, decision.error)
+
+    return authorize
+
+
+def _service_account(namespace: str, name: str) -> User:
+    groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
+    return User(f"system:serviceaccount:{namespace}:{name}", (*groups, "system:authenticated"))

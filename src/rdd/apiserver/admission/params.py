@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parameters of a policy: the objects its bindings point at.
+
+A binding names one object or selects several; the policy is evaluated once for
+each. Objects are read from the server's own cache, so a parameter that was
+written before the request is always seen.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rdd.api.selectors import from_label_selector_object
+from rdd.apiserver.resources import Registry, Resource
+from rdd.apiserver.strategy import Object
+
+
+class ConfigurationError(Exception):
+    """A policy or binding cannot be used as it is; failurePolicy decides."""
+
+
+def find_kind(registry: Registry, kind: Mapping[str, Any]) -> Resource:
+    """The resource of a paramKind."""
+    group, _, version = kind.get("apiVersion", "").rpartition("/")
+    name = kind.get("kind", "")
+    found = registry.by_kind(group, name, version)
+    if found is None:
+        raise ConfigurationError(
+            f"failed to find resource referenced by paramKind: '{group}/{version}, Kind={name}'"
+        )
+    return found
+
+
+def collect(
+    resource: Resource | None, ref: Mapping[str, Any] | None, namespace: str
+) -> list[Object | None]:
+    """The parameters a binding gives to a write in a namespace.
+
+    [None] if the policy or the binding has none, [] if there are none and that
+    means that the policy does not apply.
+    """
+    if resource is None or ref is None:
+        return [None]
+    where = _namespace(resource, ref, namespace)
+    name = ref.get("name")
+    if name:
+        entry = resource.cache.get(where, name)
+        found: list[Object | None] = [resource.object(entry)] if entry is not None else []
+    else:
+        selector = from_label_selector_object(ref.get("selector") or {})
+        found = [
+            resource.object(entry)
+            for entry in resource.cache.entries(where)
+            if selector.matches(entry.labels)
+        ]
+    if not found and ref.get("parameterNotFoundAction") == "Deny":
+        raise ConfigurationError(
+            "no params found for policy binding with `Deny` parameterNotFoundAction"
+        )
+    return found
+
+
+def _namespace(resource: Resource, ref: Mapping[str, Any], namespace: str) -> str:
+    own = ref.get("namespace") or ""
+    if not resource.namespaced:
+        if own:
+            raise ConfigurationError(
+                "paramRef.namespace must not be provided for a cluster-scoped `paramKind`"
+            )
+        return ""
+    if not own and not namespace:
+        raise ConfigurationError(
+            "cannot use namespaced paramRef in policy binding that matches cluster-scoped resources"
+        )
+    return own or namespace

@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ValidatingAdmissionPolicy: rules in CEL instead of a webhook.
+
+A policy does something only through its bindings, each of which says where it
+holds, with which parameters, and what a failed validation does: refuse the
+write (Deny), warn the client (Warn), or note it for the audit (Audit). Policies
+and bindings are indexed when they change and compiled when they first match.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import orjson
+
+from rdd.api import errors
+from rdd.apiserver.admission import params, review, warnings
+from rdd.apiserver.admission.matching import Index, is_namespace
+from rdd.apiserver.admission.params import ConfigurationError
+from rdd.apiserver.admission.rules import Criteria, Narrowed
+from rdd.apiserver.admission.surroundings import Surroundings
+from rdd.apiserver.admission.types import Attributes
+from rdd.apiserver.admission.versions import Versions
+from rdd.apiserver.resources import Resource
+from rdd.apiserver.strategy import Object
+
+if TYPE_CHECKING:
+    from rdd.apiserver.admission.evaluation import Evaluator, Failure, Verdict
+
+POLICIES, BINDINGS = "validatingadmissionpolicies", "validatingadmissionpolicybindings"
+_AUDIT_KEY = "validation.policy.admission.k8s.io/validation_failure"
+_CODES = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413}
+_EXEMPT_KINDS = frozenset(
+    kind + suffix
+    for kind in ("ValidatingAdmissionPolicy", "MutatingAdmissionPolicy")
+    for suffix in ("", "Binding")
+)
+_REVIEW_GROUPS = frozenset({"authentication.k8s.io", "authorization.k8s.io"})
+"""Their resources are questions; a policy that refuses them would break the server."""
+
+
+class Binding:
+    """One binding of a policy."""
+
+    def __init__(self, binding: Mapping[str, Any]) -> None:
+        spec = binding.get("spec") or {}
+        self.name: str = binding["metadata"]["name"]
+        self.actions: list[str] = spec.get("validationActions") or []
+        self.param_ref: Mapping[str, Any] | None = spec.get("paramRef")
+        self.criteria = Criteria.of_resources(spec.get("matchResources") or {})
+
+
+class Policy:
+    """A policy with its bindings; `known` is what is compiled of the same version of it."""
+
+    def __init__(
+        self, policy: Mapping[str, Any], bindings: Index[Binding], known: "Policy | None"
+    ) -> None:
+        self.name: str = policy["metadata"]["name"]
+        self.version: str = policy["metadata"]["resourceVersion"]
+        self.spec: Mapping[str, Any] = policy.get("spec") or {}
+        self.bindings = bindings
+        self.is_lenient = self.spec.get("failurePolicy") == "Ignore"
+        is_same = known is not None and known.version == self.version
+        self._evaluator: Evaluator | None = known._evaluator if known and is_same else None
+
+    @property
+    def evaluator(self) -> "Evaluator":
+        """The compiled expressions."""
+        if self._evaluator is None:
+            # CEL is large, and most servers have no policies.
+            from rdd.apiserver.admission.evaluation import Evaluator
+
+            self._evaluator = Evaluator(self.spec)
+        return self._evaluator
+
+
+@dataclass(slots=True)
+class _Denial:
+    """Why a write is refused, and by whom."""
+
+    policy: str
+    binding: str
+    message: str
+    reason: str = ""
+
+    def __str__(self) -> str:
+        by = f" with binding '{self.binding}'" if self.binding else ""
+        return f"ValidatingAdmissionPolicy '{self.policy}'{by} denied request: {self.message}"
+
+
+@dataclass(slots=True)
+class _Outcome:
+    """What all policies say about a write."""
+
+    denials: list[_Denial] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+
+
+class ValidatingPolicies:
+    """The admission plugin ValidatingAdmissionPolicy."""
+
+    def __init__(self, around: Surroundings) -> None:
+        self._around = around
+        self._revisions = (-1, -1)
+        self._policies: dict[str, Policy] = {}
+        self._index: Index[Policy] | None = None
+
+    def handles(self, attributes: Attributes, *, mutating: bool) -> bool:
+        """Whether a policy is about the write."""
+        if mutating:
+            return False
+        found = self._candidates(attributes)
+        if not found:
+            return False
+        target = self._around.matcher.target
+        return any(
+            target(narrowed, attributes, attributes.object) is not None for _, narrowed in found
+        )
+
+    async def mutate(self, attributes: Attributes) -> None:
+        """Policies of this kind change nothing."""
+
+    async def validate(self, attributes: Attributes) -> None:
+        """Evaluate the policies; raises the first denial."""
+        outcome = _Outcome()
+        versions = Versions(attributes)
+        for policy, narrowed in self._candidates(attributes):
+            target = self._around.matcher.target(narrowed, attributes, attributes.object)
+            if target is not None:
+                self._apply(policy, target, attributes, versions, outcome)
+        warnings.add(attributes.request.warnings, outcome.warnings)
+        if outcome.denials:
+            raise _refusal(attributes, outcome.denials[0])
+
+    # -- following the objects
+
+    def _candidates(self, attributes: Attributes) -> tuple[tuple[Policy, Narrowed], ...]:
+        revision = self._around.lister.revision
+        revisions = revision(POLICIES), revision(BINDINGS)
+        if revisions != self._revisions:
+            self._compile()
+            self._revisions = revisions
+        if self._index is None or _is_exempt(attributes.resource):
+            return ()
+        return self._index.candidates(attributes)
+
+    def _compile(self) -> None:
+        lister, registry = self._around.lister, self._around.registry
+        bindings: dict[str, list[Binding]] = {}
+        for found in lister.list(BINDINGS):
+            name = (found.get("spec") or {}).get("policyName", "")
+            bindings.setdefault(name, []).append(Binding(found))
+        policies: dict[str, Policy] = {}
+        for found in lister.list(POLICIES):
+            name = found["metadata"]["name"]
+            if name in bindings:
+                index = Index(registry, ((b, b.criteria) for b in bindings[name]))
+                policies[name] = Policy(found, index, self._policies.get(name))
+        self._policies = policies
+        self._index = None
+        if policies:
+            self._index = Index(
+                registry,
+                (
+                    (p, Criteria.of_resources(p.spec.get("matchConstraints") or {}))
+                    for p in policies.values()
+                ),
+            )
+
+    # -- one write
+
+    def _apply(
+        self,
+        policy: Policy,
+        target: Resource,
+        attributes: Attributes,
+        versions: Versions,
+        outcome: _Outcome,
+    ) -> None:
+        kind = policy.spec.get("paramKind")
+        try:
+            resource = params.find_kind(self._around.registry, kind) if kind else None
+        except ConfigurationError as error:
+            if not policy.is_lenient:
+                message = f"failed to configure policy: {error}"
+                outcome.denials.append(_Denial(policy.name, "", message))
+            return
+        annotations: dict[str, list[str]] = {}
+        for binding, narrowed in policy.bindings.candidates(attributes):
+            if self._around.matcher.target(narrowed, attributes, attributes.object) is None:
+                continue
+            try:
+                found = params.collect(resource, binding.param_ref, review.namespace_of(attributes))
+            except ConfigurationError as error:
+                if not policy.is_lenient:
+                    message = f"failed to configure binding: {error}"
+                    outcome.denials.append(_Denial(policy.name, binding.name, message))
+                continue
+            for param in found:
+                verdict = policy.evaluator.evaluate(
+                    self._bindings(attributes, target, versions, param)
+                )
+                _act(policy, binding, verdict, attributes, outcome)
+                for key, value in verdict.annotations.items():
+                    if value not in annotations.setdefault(key, []):
+                        annotations[key].append(value)
+        for key, values in annotations.items():
+            attributes.request.audit_annotations[f"{policy.name}/{key}"] = ", ".join(values)
+
+    def _bindings(
+        self, attributes: Attributes, target: Resource, versions: Versions, param: Object | None
+    ) -> dict[str, Any]:
+        from rdd.apiserver.admission import conditions, evaluation
+
+        found = conditions.bindings(attributes, target, versions, self._around.authorizer)
+        found["params"] = param
+        if attributes.namespace and not is_namespace(attributes.resource):
+            namespace = self._around.lister.get("namespaces", "", attributes.namespace)
+            if namespace is None:
+                raise errors.NotFound.of("namespaces", "", attributes.namespace)
+            found["namespaceObject"] = evaluation.namespace_object(namespace)
+        return found
+
+
+def _is_exempt(resource: Resource) -> bool:
+    if resource.group in _REVIEW_GROUPS:
+        return True
+    return resource.group == "admissionregistration.k8s.io" and resource.kind in _EXEMPT_KINDS
+
+
+def _act(
+    policy: Policy, binding: Binding, verdict: "Verdict", attributes: Attributes, outcome: _Outcome
+) -> None:
+    for failure in verdict.failures:
+        for action in binding.actions:
+            if action == "Deny":
+                outcome.denials.append(
+                    _Denial(policy.name, binding.name, failure.message, failure.reason)
+                )
+            elif action == "Warn":
+                outcome.warnings.append(
+                    f"Validation failed for ValidatingAdmissionPolicy '{policy.name}' "
+                    f"with binding '{binding.name}': {failure.message}"
+                )
+            elif action == "Audit":
+                _note(policy, binding, failure, attributes)
+    for error in verdict.annotation_errors:
+        outcome.denials.append(_Denial(policy.name, binding.name, error))
+
+
+def _note(policy: Policy, binding: Binding, failure: "Failure", attributes: Attributes) -> None:
+    attributes.request.audit_annotations[_AUDIT_KEY] = orjson.dumps(
+        [
+            {
+                "message": failure.message,
+                "policy": policy.name,
+                "binding": binding.name,
+                "expressionIndex": failure.position,
+                "validationActions": binding.actions,
+            }
+        ]
+    ).decode()
+
+
+def _refusal(attributes: Attributes, denial: _Denial) -> errors.ApiError:
+    resource = attributes.resource
+    error = errors.Forbidden.to_object(
+        resource.plural, resource.group, _shown_name(attributes), str(denial)
+    )
+    error.reason = denial.reason or "Invalid"
+    error.code = _CODES.get(error.reason, 422)
+    assert error.details is not None
+    error.details["causes"] = [{"message": str(denial)}]
+    return error
+
+
+def _shown_name(attributes: Attributes) -> str:
+    """The name of the object, or what there is instead of one."""
+    meta = (attributes.object or {}).get("metadata") or {}
+    name = review.name_of(attributes) or meta.get("name") or meta.get("generateName")
+    return name or "Unknown"

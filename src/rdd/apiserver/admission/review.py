@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""AdmissionReview: what a webhook is asked, and what its answer means.
+
+`question` describes a write the way `admission.k8s.io/v1` does; the `request`
+variable of CEL expressions is the same without the objects (`facts`).
+`read_answer` checks what came back as strictly as Kubernetes does: version,
+uid, types, and that only mutating webhooks send patches. A webhook is a
+stranger, so nothing of an answer is used before its type is known.
+"""
+
+import base64
+import binascii
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from rdd.api import errors, goformat
+from rdd.api.gotext import quote
+from rdd.apiserver.admission.matching import is_namespace
+from rdd.apiserver.admission.types import DELETE, Attributes
+from rdd.apiserver.admission.versions import GroupVersionKind, kind_of
+from rdd.apiserver.resources import Resource
+from rdd.apiserver.strategy import Object
+
+VERSIONS = ("v1", "v1beta1")
+JSON_PATCH = "JSONPatch"
+_GROUP = "admission.k8s.io"
+_KIND = "AdmissionReview"
+
+
+class BadAnswer(Exception):
+    """An answer that cannot be used. `is_decoded`: it had the form of an answer, at least."""
+
+    def __init__(self, message: str, *, is_decoded: bool) -> None:
+        super().__init__(message)
+        self.is_decoded = is_decoded
+
+
+def _kind(kind: GroupVersionKind) -> Object:
+    return {"group": kind[0], "version": kind[1], "kind": kind[2]}
+
+
+def _resource(resource: Resource) -> Object:
+    return {"group": resource.group, "version": resource.version, "resource": resource.plural}
+
+
+def name_of(attributes: Attributes) -> str:
+    """The name in the request; deleting a collection names nothing."""
+    if attributes.operation == DELETE and not attributes.request.info.name:
+        return ""
+    return attributes.name
+
+
+def namespace_of(attributes: Attributes) -> str:
+    """The namespace of a write; a namespace is in itself."""
+    return attributes.name if is_namespace(attributes.resource) else attributes.namespace
+
+
+def facts(attributes: Attributes, target: Resource) -> Object:
+    """A write without its objects, shown as one of the version `target`."""
+    subresource = attributes.subresource
+    request: Object = {
+        "kind": _kind(kind_of(target, subresource)),
+        "resource": _resource(target),
+    }
+    if subresource:
+        request["subResource"] = subresource
+    request["requestKind"] = _kind(kind_of(attributes.resource, subresource))
+    request["requestResource"] = _resource(attributes.resource)
+    if subresource:
+        request["requestSubResource"] = subresource
+    for member, value in (("name", name_of(attributes)), ("namespace", namespace_of(attributes))):
+        if value:
+            request[member] = value
+    request["operation"] = attributes.operation
+    request["userInfo"] = attributes.user.to_user_info()
+    request["dryRun"] = attributes.dry_run
+    request["options"] = attributes.options
+    return request
+
+
+def question(
+    attributes: Attributes,
+    target: Resource,
+    objects: tuple[Object | None, Object | None],
+    *,
+    version: str,
+    uid: str,
+) -> Object:
+    """The AdmissionReview that asks about a write."""
+    request = facts(attributes, target)
+    return {
+        "kind": _KIND,
+        "apiVersion": f"{_GROUP}/{version}",
+        "request": {"uid": uid, **request, "object": objects[0], "oldObject": objects[1]},
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a webhook answered."""
+
+    is_allowed: bool
+    status: Object = field(default_factory=dict)
+    patch: bytes = b""
+    patch_type: str = ""
+    warnings: tuple[str, ...] = ()
+    audit_annotations: Mapping[str, str] = field(default_factory=dict)
+
+
+def read_answer(review: Any, *, version: str, uid: str, is_mutating: bool) -> Answer:
+    """The answer in an AdmissionReview; raises BadAnswer."""
+    if not isinstance(review, dict):
+        raise _undecodable(f"{goformat.json_kind(review)} into Go value of type {_KIND}")
+    api_version = _typed(review, "apiVersion", str, "")
+    kind = _typed(review, "kind", str, "")
+    if (api_version or f"{_GROUP}/{version}", kind or _KIND) != (f"{_GROUP}/{version}", _KIND):
+        raise BadAnswer(
+            f"no kind {quote(kind)} is registered for version {quote(api_version)}",
+            is_decoded=False,
+        )
+    response = _typed(review, "response", dict, None)
+    answer = _read_response(response) if response is not None else None
+    if answer is None or response is None:
+        raise BadAnswer("webhook response was absent", is_decoded=True)
+    if version == "v1":
+        _check_v1(response, answer, api_version, kind, uid=uid, is_mutating=is_mutating)
+        return answer
+    # The older version never looked at the type of a patch, nor at patches of validators.
+    if is_mutating:
+        return replace(answer, patch_type=JSON_PATCH)
+    return replace(answer, patch=b"")
+
+
+def _check_v1(
+    response: Object, answer: Answer, api_version: str, kind: str, *, uid: str, is_mutating: bool
+) -> None:
+    got = response.get("uid") or ""
+    problem = ""
+    if got != uid:
+        problem = f"expected response.uid={quote(uid)}, got {quote(got)}"
+    elif not api_version or not kind:
+        group, _, version = api_version.rpartition("/")
+        problem = (
+            f"expected webhook response of {_GROUP}/v1, Kind={_KIND}, "
+            f"got {group}/{version}, Kind={kind}"
+        )
+    elif is_mutating:
+        has_type = response.get("patchType") is not None
+        if answer.patch and not has_type:
+            problem = "webhook returned response.patch but not response.patchType"
+        elif has_type and not answer.patch:
+            problem = "webhook returned response.patchType but not response.patch"
+        elif has_type and not answer.patch_type:
+            problem = 'webhook returned invalid response.patchType of ""'
+    elif answer.patch:
+        problem = "validating webhook may not return response.patch"
+    elif response.get("patchType") is not None:
+        problem = "validating webhook may not return response.patchType"
+    if problem:
+        raise BadAnswer(problem, is_decoded=True)
+
+
+def _read_response(response: Object) -> Answer:
+    _typed(response, "uid", str, "")
+    patch = _typed(response, "patch", str, "")
+    try:
+        decoded = base64.b64decode(patch.translate(_LINE_BREAKS), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise BadAnswer(f"illegal base64 data: {error}", is_decoded=False) from None
+    warnings = _typed(response, "warnings", list, ())
+    if not all(isinstance(text, str) for text in warnings):
+        raise _undecodable("value into Go struct field AdmissionResponse.warnings of type string")
+    annotations = _typed(response, "auditAnnotations", dict, {})
+    if not all(isinstance(text, str) for text in annotations.values()):
+        raise _undecodable(
+            "value into Go struct field AdmissionResponse.auditAnnotations of type string"
+        )
+    return Answer(
+        _typed(response, "allowed", bool, False),
+        _read_status(_typed(response, "status", dict, {})),
+        decoded,
+        _typed(response, "patchType", str, ""),
+        tuple(warnings),
+        annotations,
+    )
+
+
+_LINE_BREAKS = {ord("\r"): None, ord("\n"): None}  # Go's decoder skips them
+_DETAILS: Mapping[str, type] = {"name": str, "group": str, "kind": str, "uid": str}
+_CAUSE: Mapping[str, type] = {"reason": str, "message": str, "field": str}
+
+
+def _read_status(status: Object) -> Object:
+    """The members of a metav1.Status that reach a client."""
+    found: Object = {
+        "message": _typed(status, "message", str, ""),
+        "reason": _typed(status, "reason", str, ""),
+        "code": _typed(status, "code", int, 0),
+    }
+    details = _typed(status, "details", dict, None)
+    if details is not None:
+        kept = {m: v for m, t in _DETAILS.items() if (v := _typed(details, m, t, ""))}
+        causes = [_read_cause(cause) for cause in _typed(details, "causes", list, ())]
+        if causes:
+            kept["causes"] = causes
+        retry = _typed(details, "retryAfterSeconds", int, 0)
+        if retry:
+            kept["retryAfterSeconds"] = retry
+        found["details"] = kept
+    return found
+
+
+def _read_cause(cause: Any) -> Object:
+    if not isinstance(cause, dict):
+        raise _undecodable("value into Go struct field StatusDetails.causes")
+    return {m: v for m, t in _CAUSE.items() if (v := _typed(cause, m, t, ""))}
+
+
+def _typed(obj: Object, member: str, wanted: type, absent: Any) -> Any:
+    value = obj.get(member)
+    if value is None:
+        return absent
+    if type(value) is not wanted:
+        kind = goformat.json_kind(value)
+        raise _undecodable(f"{kind} into Go struct field .{member} of type {wanted.__name__}")
+    return value
+
+
+def _undecodable(what: str) -> BadAnswer:
+    return BadAnswer(f"json: cannot unmarshal {what}", is_decoded=False)
+
+
+def denial(webhook: str, status: Object) -> errors.ApiError:
+    """The error of a write that a webhook does not allow."""
+    message = f"admission webhook {quote(webhook)} denied the request"
+    reason = status.get("reason") or ""
+    if why := status.get("message") or reason:
+        message = f"{message}: {why}"
+    else:
+        message = f"{message} without explanation"
+    code = status.get("code") or 0
+    details = status.get("details")
+    return errors.ApiError(
+        message,
+        details=details,
+        # A denial is never a success, and nothing beyond three digits can be sent.
+        code=code if 400 <= code <= 999 else 400,
+        reason=reason,
+        retry_after_s=max(0, (details or {}).get("retryAfterSeconds", 0)),
+    )

@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The objects of a write in the versions and forms in which admission is shown them.
+
+Webhooks and policies may ask for another version than the one of the request,
+and subresources can have a kind of their own: whoever looks at `…/scale` sees
+Scale objects although a whole custom resource is written. `Versions` makes
+these views when they are asked for, and takes a changed view back.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import orjson
+
+from rdd.api import errors, jsonpath
+from rdd.apiserver.admission.types import Attributes
+from rdd.apiserver.resources import Resource
+from rdd.apiserver.strategy import Object
+
+GroupVersionKind = tuple[str, str, str]
+
+_SCALE = "io.k8s.api.autoscaling.v1.Scale"
+_TOKEN_REQUEST = "io.k8s.api.authentication.v1.TokenRequest"
+_OWN_KINDS: dict[str, tuple[GroupVersionKind, str]] = {
+    "scale": (("autoscaling", "v1", "Scale"), _SCALE),
+    "token": (("authentication.k8s.io", "v1", "TokenRequest"), _TOKEN_REQUEST),
+}
+"""Subresources whose objects are of another kind than the resource's, with its definition."""
+
+
+def kind_of(resource: Resource, subresource: str) -> GroupVersionKind:
+    """The kind of the objects at a (sub)resource."""
+    own = _OWN_KINDS.get(subresource)
+    return own[0] if own is not None else (resource.group, resource.version, resource.kind)
+
+
+def convert(obj: Object, source: Resource, target: Resource) -> Object:
+    """An object of one version of a resource in another version; the input stays as it is."""
+    if source is target:
+        return obj
+    converted: Object = orjson.loads(orjson.dumps(obj))
+    if source.to_storage is not None:
+        converted = source.to_storage(converted)
+    converted["kind"], converted["apiVersion"] = target.kind, target.api_version
+    if target.from_storage is not None:
+        converted = target.from_storage(converted)
+        converted["kind"], converted["apiVersion"] = target.kind, target.api_version
+    return converted
+
+
+class Versions:
+    """The new and the old object of one write, by version.
+
+    All views are read-only; a mutating webhook hands its result to `replace`.
+    """
+
+    def __init__(self, attributes: Attributes) -> None:
+        self._attributes = attributes
+        self._views: dict[Resource, tuple[Object | None, Object | None]] = {}
+
+    def of(self, target: Resource) -> tuple[Object | None, Object | None]:
+        """The new and the old object in a version of the resource."""
+        found = self._views.get(target)
+        if found is None:
+            attributes = self._attributes
+            found = self._view(attributes.object, target), self._view(attributes.old_object, target)
+            self._views[target] = found
+        return found
+
+    def _view(self, obj: Object | None, target: Resource) -> Object | None:
+        attributes = self._attributes
+        if obj is None:
+            return None
+        if attributes.subresource == "scale":
+            from rdd.apiserver import scale
+
+            return scale.view(obj, _scale_paths(attributes.resource))
+        if attributes.subresource in _OWN_KINDS:
+            return obj
+        return convert(obj, attributes.resource, target)
+
+    def replace(self, target: Resource, patched: Object) -> bool:
+        """Take over a changed view of the new object; False if nothing is different.
+
+        Raises InternalError if it is no object of its kind any more.
+        """
+        attributes = self._attributes
+        current = attributes.object
+        assert current is not None
+        before, _ = self.of(target)
+        after = self._decoded(target, patched)
+        self._views.clear()
+        if attributes.subresource == "scale":
+            new = _scaled(current, attributes.resource, after)
+        elif attributes.subresource in _OWN_KINDS:
+            new = after
+        else:
+            new = convert(after, target, attributes.resource)
+        is_changed = after != before
+        # In place, because the write that is under way holds on to this object.
+        kept = dict(new)
+        current.clear()
+        current.update(kept)
+        return is_changed
+
+    def _decoded(self, target: Resource, patched: Object) -> Object:
+        """The result of a patch in the form of its kind: types checked, unknown members gone."""
+        own = _OWN_KINDS.get(self._attributes.subresource)
+        try:
+            if own is not None:
+                from rdd.apiserver.kinds.catalog import decoder
+
+                return decoder(own[1])(patched, [])
+            if target.is_custom:
+                _require_type_meta(patched)
+            obj = target.decode(patched, [])
+            target.strategy.normalise(obj)
+        except errors.BadRequest as error:
+            raise errors.InternalError.because(
+                str(getattr(error, "cause", error.message))
+            ) from None
+        return obj
+
+
+def _scale_paths(resource: Resource) -> Mapping[str, Any]:
+    from rdd.apiserver.custom import CustomStrategy
+
+    strategy = resource.strategy
+    assert isinstance(strategy, CustomStrategy) and strategy.scale is not None
+    return strategy.scale
+
+
+def _scaled(obj: Object, resource: Resource, scale: Object) -> Object:
+    """A custom resource with the replicas of a changed Scale."""
+    new = here = dict(obj)
+    *way, last = jsonpath.parse_simple(_scale_paths(resource)["specReplicasPath"])
+    for name in way:
+        below = here.get(name)
+        here[name] = dict(below) if isinstance(below, dict) else {}
+        here = here[name]
+    here[last] = (scale.get("spec") or {}).get("replicas", 0)
+    return new
+
+
+def _require_type_meta(obj: Object) -> None:
+    for member, label in (("kind", "Kind"), ("apiVersion", "apiVersion")):
+        if not obj.get(member):
+            text = orjson.dumps(obj).decode()
+            raise errors.BadRequest(f"Object '{label}' is missing in '{text}'")

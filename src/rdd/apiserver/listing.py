@@ -11,6 +11,7 @@ store's history.
 
 import base64
 import binascii
+import posixpath
 from dataclasses import dataclass, replace
 
 import orjson
@@ -181,6 +182,9 @@ def _read_token(text: str) -> tuple[int, str]:
         raise _bad_token(f"incorrect encoded start resourceVersion (version {version})")
     if not start or not isinstance(start, str):
         raise _bad_token(f"encoded start key empty (version {version})")
+    key = start if start.startswith("/") else f"/{start}"
+    if posixpath.normpath(key) != key:
+        raise _bad_token(start)
     return revision, start
 
 

@@ -191,7 +191,9 @@ class Server:
         )
         answer = await self.handle(request)
         if isinstance(answer, Stream):
-            return wire.WatchStream(answer)
+            stream = wire.WatchStream(answer)
+            await asyncio.sleep(0)  # it is registered now: no later change escapes it
+            return stream
         raise ConnectionRefusedError(answer.status, answer.body.decode())
 
     async def create(self, obj: Object) -> Object:

@@ -22,13 +22,13 @@ from rdd.apiserver.admission.client import WebhookClient
 from rdd.apiserver.cache import Change, Entry
 from rdd.apiserver.conversion import Converter
 from rdd.apiserver.core import Core
+from rdd.apiserver.kinds.apiextensions import CLEANUP_FINALIZER
 from rdd.apiserver.request import SYSTEM, Request
 from rdd.apiserver.resources import Resource
 from rdd.apiserver.strategy import Object
 
 log = logging.getLogger("rdd.apiserver.crds")
 
-CLEANUP_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 _RETRY_S = 1.0
 _NAME_MEMBERS = (
     ("plural", "PluralConflict"),

@@ -11,6 +11,18 @@ from rdd.apiserver.strategy import Object
 CheckRules = Callable[[Mapping[str, Any], str], list[FieldError]]
 """Checks the CEL rules of a schema: given the schema and its field."""
 
+CLEANUP_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
+"""Keeps a definition until its objects have been deleted."""
+
+_PENDING = {
+    "type": "Terminating",
+    "status": "True",
+    "lastTransitionTime": "",
+    "reason": "InstanceDeletionPending",
+    "message": "CustomResourceDefinition marked for deletion; "
+    "CustomResource deletion will begin soon",
+}
+
 
 class CustomResourceDefinitionStrategy(CreatedAtStrategy):
     """Custom resource definitions.
@@ -22,6 +34,7 @@ class CustomResourceDefinitionStrategy(CreatedAtStrategy):
     has_generation = True
     has_status = True
     allow_unconditional_update = False
+    deletes_in_two_steps = True
 
     def __init__(self, check_rules: CheckRules | None = None) -> None:
         self._check_rules = check_rules
@@ -63,6 +76,19 @@ class CustomResourceDefinitionStrategy(CreatedAtStrategy):
         if subresource == "status":
             return crd.crd_status_update_errors(obj)
         return crd.crd_update_errors(obj, old, check_rules=self._check_rules)
+
+    def begin_deletion(self, obj: Object, *, now: str) -> bool:
+        """Hold the definition until its objects are gone."""
+        meta = obj["metadata"]
+        if not meta.get("deletionTimestamp"):
+            meta["deletionTimestamp"] = now
+            finalizers = meta.get("finalizers") or []
+            if CLEANUP_FINALIZER not in finalizers:
+                meta["finalizers"] = [*finalizers, CLEANUP_FINALIZER]
+            status = obj["status"] = dict(obj.get("status") or {})
+            others = [c for c in status.get("conditions") or () if c["type"] != "Terminating"]
+            status["conditions"] = [*others, {**_PENDING, "lastTransitionTime": now}]
+        return bool(meta.get("finalizers"))
 
     def warnings(self, obj: Object, old: Object | None) -> list[str]:
         """What is accepted but probably not meant."""

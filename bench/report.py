@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From results to a report: medians, factors, promises kept or not, and a plot.
+
+    python -m bench.report [--publish]
+
+Reads results/*.json and prints the tables; with --publish it also rewrites the part of
+docs/performance.md between the marks and draws docs/performance/apiserver.svg. Exits
+with 1 if a promise of `reference` is not kept.
+"""
+
+import argparse
+import os
+import platform
+import statistics
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import orjson
+from bench import plot, reference
+from bench.apiserver import RESULTS
+from bench.reference import Row
+
+DOCS = Path(__file__).parent.parent / "docs"
+PAGE = DOCS / "performance.md"
+PLOT = DOCS / "performance" / "apiserver.svg"
+BEGIN = "<!-- written by `make bench`, do not edit: begin -->"
+END = "<!-- written by `make bench`: end -->"
+NOISY = 0.1
+
+
+@dataclass(slots=True)
+class Report:
+    """Everything measured, as medians over the runs, and the text made of it."""
+
+    runs: list[dict[str, Any]]
+    start: dict[str, Any]
+    broken: list[str] = field(default_factory=list)
+
+    def figure(self, path: tuple[str, ...]) -> float | None:
+        """The median of a figure, or None if it was not measured."""
+        sources = self.runs if path[0] == "apiserver" else [self.start]
+        found: list[float] = []
+        for source in sources:
+            value: Any = source
+            for key in path[1:]:
+                value = value.get(key, {}) if isinstance(value, dict) else {}
+            if isinstance(value, int | float):
+                found.append(float(value))
+        return statistics.median(found) if found else None
+
+    def row(self, name: str, figure: str) -> float | None:
+        """A figure of a row."""
+        return self.figure(("apiserver", "rows", name, figure))
+
+    def text(self) -> str:
+        """The report in Markdown."""
+        parts = [*self._requests(), "", *self._bounds(), "", *self._split(), "", *self._verdict()]
+        return "\n".join(parts)
+
+    def bars(self) -> list[plot.Bar]:
+        """Factors over the reference: requests per second, and CPU time per request."""
+        found = []
+        for name, row in reference.ROWS.items():
+            rate, cost = self.row(name, "per_second"), self.row(name, "server_us")
+            if rate is None or row.per_second is None:
+                continue
+            cheaper = row.server_us / cost if row.server_us and cost else None
+            found.append(plot.Bar(name, rate / row.per_second, cheaper, row.factor or 1.0))
+        return found
+
+    def _requests(self) -> Iterator[str]:
+        yield (
+            f"Median of {len(self.runs)} run{'s' * (len(self.runs) > 1)}, {os.cpu_count()} cores, "
+            f"{platform.system()}, Python {platform.python_version()}; in brackets the factor over "
+            f"{reference.SOURCE}."
+        )
+        yield ""
+        yield "| request | per second | p50 ms | p99 ms | server CPU µs | promise | kept |"
+        yield "|---|---|---|---|---|---|---|"
+        for name, row in reference.ROWS.items():
+            if self.row(name, "operations") is None:
+                continue
+            misses = list(self._misses(name, row))
+            self.broken += [f"{name}: {miss}" for miss in misses]
+            cells = [
+                name,
+                self._versus(name, "per_second", row.per_second, higher=True),
+                self._versus(name, "p50_ms", row.p50_ms),
+                self._versus(name, "p99_ms", row.p99_ms),
+                self._versus(name, "server_us", row.server_us),
+                f"≥ {row.factor:g}×" if row.factor else "p50 no worse",
+                "yes" if not misses else "**no**",
+            ]
+            yield f"| {' | '.join(cells)} |"
+
+    def _versus(self, name: str, figure: str, theirs: float | None, *, higher: bool = False) -> str:
+        ours = self.row(name, figure)
+        if ours is None or (higher and not theirs):
+            return ""
+        if not theirs:
+            return shown(ours)
+        factor = ours / theirs if higher else theirs / max(ours, 1e-9)
+        return f"{shown(ours)} ({factor:.1f}×)"
+
+    def _misses(self, name: str, row: Row) -> Iterator[str]:
+        rate, p50, cost = (self.row(name, f) for f in ("per_second", "p50_ms", "server_us"))
+        if row.factor and row.per_second and rate and rate < row.factor * row.per_second:
+            yield f"{rate / row.per_second:.2f}× instead of {row.factor:g}× per second"
+        if row.p50_ms and p50 and p50 > row.p50_ms:
+            yield f"p50 {shown(p50)} ms, reference {shown(row.p50_ms)} ms"
+        if row.server_us and cost and cost > reference.CPU_SHARE * row.server_us:
+            yield f"{shown(cost)} µs of CPU, reference {shown(row.server_us)} µs"
+
+    def _bounds(self) -> Iterator[str]:
+        yield "| figure | measured | limit | reference | kept |"
+        yield "|---|---|---|---|---|"
+        for bound in reference.BOUNDS:
+            ours = self.figure(bound.source)
+            if ours is None:
+                continue
+            theirs = f"{shown(bound.reference)} {bound.unit}" if bound.reference else ""
+            limit, kept = "", ""
+            if bound.limit is not None:
+                limit, kept = f"{bound.limit:g} {bound.unit}", "yes"
+                if ours > bound.limit:
+                    kept = "**no**"
+                    self.broken.append(f"{bound.name}: {shown(ours)} {bound.unit}")
+            yield f"| {bound.name} | {shown(ours)} {bound.unit} | {limit} | {theirs} | {kept} |"
+
+    def _split(self) -> Iterator[str]:
+        steps: dict[str, dict[str, float]] = self.start.get("split", {})
+        if not steps:
+            return
+        yield "Milliseconds of a start, after the interpreter's own 10:"
+        yield ""
+        yield f"| step | {' | '.join(steps)} |"
+        yield f"|---{'|---' * len(steps)}|"
+        for step in next(iter(steps.values())):
+            yield f"| {step} | {' | '.join(f'{one[step]:.0f}' for one in steps.values())} |"
+
+    def _verdict(self) -> Iterator[str]:
+        if self.broken:
+            yield "Promises that were not kept in this measurement:"
+            yield ""
+            yield from (f"- {one}" for one in self.broken)
+        else:
+            yield "Every promise was kept in this measurement."
+        noisy = [
+            name
+            for name in reference.ROWS
+            if (self.row(name, "foreign_load") or 0) > NOISY and self.row(name, "operations")
+        ]
+        if noisy:
+            yield ""
+            yield (
+                f"Something else used more than {NOISY:g} cores of the machine during: "
+                f"{'; '.join(noisy)}. Do not trust rates and latencies of these rows."
+            )
+
+
+def shown(value: float) -> str:
+    """A number with as many digits as it is worth."""
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
+
+
+def read() -> Report:
+    """The report of what lies in results/."""
+    runs = [orjson.loads(p.read_bytes()) for p in sorted(RESULTS.glob("apiserver-*.json"))]
+    start = RESULTS / "start.json"
+    return Report(runs, orjson.loads(start.read_bytes()) if start.exists() else {})
+
+
+def publish(text: str, bars: list[plot.Bar]) -> None:
+    """Put the report into the documentation."""
+    page = PAGE.read_text()
+    before, begin, rest = page.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise SystemExit(f"{PAGE} has no place for the report")
+    PAGE.write_text(f"{before}{begin}\n\n{text}\n\n{end}{after}")
+    PLOT.parent.mkdir(exist_ok=True)
+    PLOT.write_text(plot.factors(bars, against=reference.SOURCE))
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="bench.report", description="tables of the results")
+    parser.add_argument("--publish", action="store_true", help="put them into docs/")
+    given = parser.parse_args(arguments)
+    report = read()
+    if not report.runs:
+        raise SystemExit("nothing in bench/results; `make bench` measures first")
+    text = report.text()
+    print(text)
+    if given.publish:
+        publish(text, report.bars())
+    return 1 if report.broken else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -86,7 +86,7 @@ class Server:
         )
         definitions = core.registry.get("apiextensions.k8s.io", "v1", "customresourcedefinitions")
         assert definitions is not None
-        self.custom = CustomResources(core, definitions)
+        self.custom = CustomResources(core, definitions, webhooks)
         self._api_services = bootstrap.ApiServices(self.handle, lister, core.registry)
         self._tasks: list[asyncio.Task[None]] = []
 

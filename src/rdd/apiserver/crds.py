@@ -42,15 +42,14 @@ _NAME_MEMBERS = (
 class CustomResources:
     """Keeps the registry in step with the CRDs of the cache."""
 
-    def __init__(self, core: Core, definitions: Resource) -> None:
+    def __init__(self, core: Core, definitions: Resource, webhooks: WebhookClient) -> None:
         self._core = core
         self._definitions = definitions
         self._served: dict[str, list[Resource]] = {}
         self._spec_seen: dict[str, Any] = {}
         self._dirty: dict[str, None] = {}
         self._wake = asyncio.Event()
-        self.webhooks: WebhookClient | None = None
-        """How conversion webhooks are reached; None: objects are converted by their schema only."""
+        self._webhooks = webhooks
         self._idle = asyncio.Event()
         definitions.cache.listeners.append(self._changed)
 
@@ -137,8 +136,8 @@ class CustomResources:
             for v in spec["versions"]
             if v.get("served")
         ]
-        if self.webhooks is not None and _converts_by_webhook(spec):
-            converter = Converter(spec, self.webhooks)
+        if _converts_by_webhook(spec):
+            converter = Converter(spec, self._webhooks)
             for resource in resources:
                 resource.convert_with(converter)
         kept = {r.key for r in resources}

@@ -40,7 +40,7 @@ class CustomStrategy(Strategy):
         """The CRD's spec and the version of it this is about."""
         self._version = version
         self._kind = spec["names"]["kind"]
-        self._api_version = f"{spec['group']}/{version['name']}"
+        self.api_version = f"{spec['group']}/{version['name']}"
         subresources = version.get("subresources") or {}
         self.has_status = "status" in subresources
         self.scale: Mapping[str, Any] | None = subresources.get("scale")
@@ -91,7 +91,7 @@ class CustomStrategy(Strategy):
         obj["metadata"] = meta
         unknown += strange
         # A patch may name a version that does not exist: nothing is known about that one.
-        is_own = obj.get("apiVersion") == self._api_version
+        is_own = obj.get("apiVersion") == self.api_version
         prune(self.node if is_own else _EMPTY, obj, unknown=unknown)
         integral_floats(obj)
         return obj
@@ -113,10 +113,10 @@ class CustomStrategy(Strategy):
     def _validate(self, obj: Object, old: Object | None) -> list[FieldError]:
         errs: list[FieldError] = []
         self._tolerated = []
-        if obj.get("apiVersion") != self._api_version:
+        if obj.get("apiVersion") != self.api_version:
             errs.append(
                 fielderrors.invalid(
-                    "apiVersion", obj.get("apiVersion"), f"must be {self._api_version}"
+                    "apiVersion", obj.get("apiVersion"), f"must be {self.api_version}"
                 )
             )
         if obj.get("kind") != self._kind:
@@ -230,9 +230,12 @@ def refresher(strategy: CustomStrategy) -> Callable[[bytes], bytes]:
     """Brings stored bytes into the form the present schema gives them: pruned and defaulted."""
 
     def refresh(stored: bytes) -> bytes:
+        tag = codec.tag_of(stored)
+        if tag and tag != strategy.api_version:
+            return stored  # in another version, which only the webhook understands
         obj = codec.decode(stored)
         prune(strategy.node, obj, unknown=None)
         strategy.normalise(obj)
-        return codec.encode(obj)
+        return codec.encode(obj, tag=tag)
 
     return refresh

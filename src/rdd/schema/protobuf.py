@@ -144,14 +144,20 @@ def _read(
         raise Malformed("proto: exceeded max depth")
     members = message.members
     while at < end:
-        number, wire, at = protowire.tag(buffer, at, end, message.name)
-        member = members.get(number)
-        if member is None:
-            at = protowire.skip(buffer, at, end, wire)
-        elif wire != member.wire:
-            name = _go_name(member.name)
-            raise Malformed(f"proto: wrong wireType = {wire} for field {name}")
-        elif member.content is not None:
+        key = buffer[at]
+        member = members.get(key >> 3) if key < 0x80 else None
+        if member is not None and member.wire == key & 7:
+            at += 1  # nearly always: a known field whose number is small
+        else:
+            number, wire, at = protowire.tag(buffer, at, end, message.name)
+            member = members.get(number)
+            if member is None:
+                at = protowire.skip(buffer, at, end, wire)
+                continue
+            if member.wire != wire:
+                name = _go_name(member.name)
+                raise Malformed(f"proto: wrong wireType = {wire} for field {name}")
+        if member.content is not None:
             start, at = protowire.span(buffer, at, end)
             if member.name:
                 old = out.get(member.name)
@@ -159,7 +165,7 @@ def _read(
             else:
                 member.content(buffer, start, at, out, depth)
         elif member.number is not None:
-            read = protowire.varint if wire == VARINT else protowire.fixed64
+            read = protowire.varint if member.wire == VARINT else protowire.fixed64
             value, at = read(buffer, at, end)
             out[member.name] = member.number(value)
     return out

@@ -56,7 +56,10 @@ def tag(buffer: bytes, at: int, end: int, message: str) -> tuple[int, int, int]:
 
 def span(buffer: bytes, at: int, end: int) -> tuple[int, int]:
     """Where the content of a length-delimited value begins and stops."""
-    length, at = varint(buffer, at, end)
+    if at < end and buffer[at] < 0x80:
+        length, at = buffer[at], at + 1
+    else:
+        length, at = varint(buffer, at, end)
     if at + length > _MAX_INT:
         raise Malformed(NEGATIVE_LENGTH)
     if at + length > end:

@@ -135,11 +135,12 @@ def decode_as(
             f"the object provided is unrecognized (must be of type {kind}): "
             f"{error.message} ({summarize(request.body)})"
         ) from None
-    check_kind(value, kind, api_version, is_custom=is_custom)
     unknown: list[str] = []
     problems: list[str] = []
     if field_validation != "Ignore":
+        # Before anything is added to the value: repeated keys are found by counting.
         problems = duplicates(request.body, value) if repeated is None else list(repeated)
+    check_kind(value, kind, api_version, is_custom=is_custom)
     sent = value.get("metadata")
     sent = sent.get("managedFields") if isinstance(sent, dict) else None
     obj = decode(value, unknown)

@@ -109,6 +109,8 @@ class CustomResources:
             return
         crd = self._definitions.object(entry)
         if crd["metadata"].get("deletionTimestamp"):
+            for resource in self.served(name):
+                resource.is_terminating = True
             await self._clean_up(crd)
             return
         status = self._naming(crd)

@@ -13,6 +13,11 @@ async def create(core: Core, request: Request, resource: Resource) -> Answer:
     namespace = request.info.namespace
     if resource.namespaced and not namespace:
         raise errors.MethodNotAllowed()
+    if resource.is_terminating:
+        raise errors.MethodNotAllowed(
+            "create not allowed while custom resource definition is terminating",
+            details={"group": resource.group, "kind": resource.plural},
+        )
     negotiated = respond.negotiated(request)
     opts = options.write_options(request, "CreateOptions")
     obj = bodies.decode_object(request, resource, field_validation=opts.field_validation)

@@ -73,6 +73,8 @@ class Resource:
         """Text of the Warning that every use of a deprecated version carries."""
         self.converter: Converter | None = None
         """Asks a webhook for other versions of an object; set by `convert_with`."""
+        self.is_terminating = False
+        """The CRD is being deleted: nothing new is accepted."""
         self.head = codec.head(kind.kind, self.api_version)
         self.item_head = self.head if is_custom else b"{"
         self.nodes: Mapping[str, Node] | None = None

@@ -107,11 +107,11 @@ def aggregate(failures: Sequence[str]) -> str:
     return unique[0] if len(unique) == 1 else f"[{', '.join(unique)}]"
 
 
-def bindings(
+async def bindings(
     attributes: Attributes, target: Resource, versions: Versions, authorizer: Authorizer
 ) -> Bindings:
     """The variables of expressions about a write that is shown in the version `target`."""
-    obj, old = versions.of(target)
+    obj, old = await versions.of(target)
     return {
         "object": obj,
         "oldObject": old,

@@ -117,6 +117,10 @@ class Webhooks:
         ]
         self._index = Index(self._around.registry, hooks) if hooks else None
 
+    def versions(self, attributes: Attributes) -> Versions:
+        """The objects of a write in the versions webhooks ask for."""
+        return Versions(attributes, self._around.client)
+
     def are_concerned(self, attributes: Attributes) -> bool:
         """Whether any webhook has to look at a write (conditions aside). Never awaits."""
         found = self.candidates(attributes)
@@ -127,7 +131,7 @@ class Webhooks:
             target(narrowed, attributes, attributes.object) is not None for _, narrowed in found
         )
 
-    def target(
+    async def target(
         self, hook: Webhook, narrowed: Narrowed, attributes: Attributes, versions: Versions
     ) -> Resource | None:
         """The version in which a webhook wants to see a write, None if it does not want to.
@@ -139,7 +143,7 @@ class Webhooks:
             return target
         from rdd.apiserver.admission import conditions
 
-        bindings = conditions.bindings(attributes, target, versions, self._around.authorizer)
+        bindings = await conditions.bindings(attributes, target, versions, self._around.authorizer)
         failures = hook.conditions.failures(bindings)
         if failures is None:
             return None

@@ -50,7 +50,7 @@ class MutatingWebhooks:
 
     async def mutate(self, attributes: Attributes) -> None:
         """Ask the webhooks, in one or two rounds."""
-        versions = Versions(attributes)
+        versions = self._hooks.versions(attributes)
         again = _Reinvocation()
         await self._round(0, attributes, versions, again)
         if again.is_needed:
@@ -65,7 +65,7 @@ class MutatingWebhooks:
         for position, (hook, narrowed) in enumerate(self._hooks.candidates(attributes)):
             if number and hook not in again.due:
                 continue
-            target = self._hooks.target(hook, narrowed, attributes, versions)
+            target = await self._hooks.target(hook, narrowed, attributes, versions)
             if target is None:
                 continue
             annotations = attributes.request.audit_annotations
@@ -93,7 +93,7 @@ class MutatingWebhooks:
     async def _ask(
         self, hook: Webhook, target: Resource, attributes: Attributes, versions: Versions
     ) -> bool:
-        objects = versions.of(target)
+        objects = await versions.of(target)
         answer = await self._hooks.ask(hook, attributes, target, objects, is_mutating=True)
         warnings.add(attributes.request.warnings, answer.warnings)
         if not answer.is_allowed:
@@ -116,4 +116,4 @@ class MutatingWebhooks:
             return False
         if answer.patch_type != review.JSON_PATCH:
             raise CallError(hook.name, f"unsupported patch type {quote(answer.patch_type)}")
-        return versions.replace(target, patched)
+        return await versions.replace(target, patched)

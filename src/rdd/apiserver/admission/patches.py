@@ -16,10 +16,12 @@ from rdd.api.gotext import quote
 from rdd.apiserver.strategy import Object
 
 _MISSING = "missing value"
+_COPIED_TOO_MUCH = "Unable to complete the copy"
+"""The one failure that is about the whole patch and worded already."""
 _KINDS = ("add", "remove", "replace", "move", "copy", "test")
 
 
-def apply(obj: Object, patch: Sequence[Any]) -> Object:
+def apply(obj: Object, patch: Any) -> Object:
     """The object after a patch, sharing nothing with it.
 
     Raises InternalError if it does not apply, BadRequest or
@@ -27,8 +29,11 @@ def apply(obj: Object, patch: Sequence[Any]) -> Object:
     """
     try:
         new = jsonpatch.apply_json_patch(obj, patch, strict=False)
-    except errors.Invalid:
-        raise errors.InternalError.because(_explain(obj, patch)) from None
+    except errors.Invalid as error:
+        why = str(error.__cause__)
+        if not why.startswith(_COPIED_TOO_MUCH):
+            why = _explain(obj, patch)
+        raise errors.InternalError.because(why) from None
     if not isinstance(new, dict):
         raise errors.InternalError.because("the patched document is not an object")
     try:

@@ -124,11 +124,11 @@ class ValidatingPolicies:
     async def validate(self, attributes: Attributes) -> None:
         """Evaluate the policies; raises the first denial."""
         outcome = _Outcome()
-        versions = Versions(attributes)
+        versions = Versions(attributes, self._around.client)
         for policy, narrowed in self._candidates(attributes):
             target = self._around.matcher.target(narrowed, attributes, attributes.object)
             if target is not None:
-                self._apply(policy, target, attributes, versions, outcome)
+                await self._apply(policy, target, attributes, versions, outcome)
         warnings.add(attributes.request.warnings, outcome.warnings)
         if outcome.denials:
             raise _refusal(attributes, outcome.denials[0])
@@ -170,7 +170,7 @@ class ValidatingPolicies:
 
     # -- one write
 
-    def _apply(
+    async def _apply(
         self,
         policy: Policy,
         target: Resource,
@@ -199,7 +199,7 @@ class ValidatingPolicies:
                 continue
             for param in found:
                 verdict = policy.evaluator.evaluate(
-                    self._bindings(attributes, target, versions, param)
+                    await self._bindings(attributes, target, versions, param)
                 )
                 _act(policy, binding, verdict, attributes, outcome)
                 for key, value in verdict.annotations.items():
@@ -208,12 +208,12 @@ class ValidatingPolicies:
         for key, values in annotations.items():
             attributes.request.audit_annotations[f"{policy.name}/{key}"] = ", ".join(values)
 
-    def _bindings(
+    async def _bindings(
         self, attributes: Attributes, target: Resource, versions: Versions, param: Object | None
     ) -> dict[str, Any]:
         from rdd.apiserver.admission import conditions, evaluation
 
-        found = conditions.bindings(attributes, target, versions, self._around.authorizer)
+        found = await conditions.bindings(attributes, target, versions, self._around.authorizer)
         found["params"] = param
         if attributes.namespace and not is_namespace(attributes.resource):
             namespace = self._around.lister.get("namespaces", "", attributes.namespace)

@@ -17,7 +17,7 @@ from typing import Any
 from rdd.api import errors, goformat
 from rdd.api.gotext import quote
 from rdd.apiserver.admission.matching import is_namespace
-from rdd.apiserver.admission.types import DELETE, Attributes
+from rdd.apiserver.admission.types import CREATE, DELETE, UPDATE, Attributes
 from rdd.apiserver.admission.versions import GroupVersionKind, kind_of
 from rdd.apiserver.resources import Resource
 from rdd.apiserver.strategy import Object
@@ -75,8 +75,19 @@ def facts(attributes: Attributes, target: Resource) -> Object:
     request["operation"] = attributes.operation
     request["userInfo"] = attributes.user.to_user_info()
     request["dryRun"] = attributes.dry_run
-    request["options"] = attributes.options
+    request["options"] = _options(attributes)
     return request
+
+
+def _options(attributes: Attributes) -> Object:
+    """The options of the operation, which are not always those of the request: a patch updates."""
+    if attributes.operation not in _OPTIONS:
+        return attributes.options
+    kept = {name: value for name, value in attributes.options.items() if name != "force"}
+    return {**kept, "kind": _OPTIONS[attributes.operation]}
+
+
+_OPTIONS = {CREATE: "CreateOptions", UPDATE: "UpdateOptions"}
 
 
 def question(

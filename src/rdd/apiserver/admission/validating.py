@@ -35,10 +35,10 @@ class ValidatingWebhooks:
 
     async def validate(self, attributes: Attributes) -> None:
         """Ask the webhooks; raises the error of the first that does not allow the write."""
-        versions = Versions(attributes)
+        versions = self._hooks.versions(attributes)
         calls: list[tuple[Webhook, Resource]] = []
         for hook, narrowed in self._hooks.candidates(attributes):
-            target = self._hooks.target(hook, narrowed, attributes, versions)
+            target = await self._hooks.target(hook, narrowed, attributes, versions)
             if target is not None:
                 calls.append((hook, target))
         if len(calls) == 1:
@@ -71,7 +71,7 @@ class ValidatingWebhooks:
         position: int,
     ) -> review.Answer | errors.ApiError | None:
         """The answer, or why there is none; None if that does not matter."""
-        objects = versions.of(target)
+        objects = await versions.of(target)
         try:
             return await self._hooks.ask(hook, attributes, target, objects, is_mutating=False)
         except errors.ApiError as error:

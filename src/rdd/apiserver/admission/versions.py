@@ -8,14 +8,18 @@ these views when they are asked for, and takes a changed view back.
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from rdd.api import errors, jsonpath
+from rdd.apiserver.admission.client import WebhookClient
 from rdd.apiserver.admission.types import Attributes
 from rdd.apiserver.resources import Resource
 from rdd.apiserver.strategy import Object
+
+if TYPE_CHECKING:
+    from rdd.apiserver.custom import CustomStrategy
 
 GroupVersionKind = tuple[str, str, str]
 
@@ -34,40 +38,28 @@ def kind_of(resource: Resource, subresource: str) -> GroupVersionKind:
     return own[0] if own is not None else (resource.group, resource.version, resource.kind)
 
 
-def convert(obj: Object, source: Resource, target: Resource) -> Object:
-    """An object of one version of a resource in another version; the input stays as it is."""
-    if source is target:
-        return obj
-    converted: Object = orjson.loads(orjson.dumps(obj))
-    if source.to_storage is not None:
-        converted = source.to_storage(converted)
-    converted["kind"], converted["apiVersion"] = target.kind, target.api_version
-    if target.from_storage is not None:
-        converted = target.from_storage(converted)
-        converted["kind"], converted["apiVersion"] = target.kind, target.api_version
-    return converted
-
-
 class Versions:
     """The new and the old object of one write, by version.
 
     All views are read-only; a mutating webhook hands its result to `replace`.
     """
 
-    def __init__(self, attributes: Attributes) -> None:
+    def __init__(self, attributes: Attributes, client: WebhookClient) -> None:
         self._attributes = attributes
+        self._client = client
         self._views: dict[Resource, tuple[Object | None, Object | None]] = {}
 
-    def of(self, target: Resource) -> tuple[Object | None, Object | None]:
+    async def of(self, target: Resource) -> tuple[Object | None, Object | None]:
         """The new and the old object in a version of the resource."""
         found = self._views.get(target)
         if found is None:
             attributes = self._attributes
-            found = self._view(attributes.object, target), self._view(attributes.old_object, target)
-            self._views[target] = found
+            new = await self._view(attributes.object, target)
+            old = await self._view(attributes.old_object, target)
+            found = self._views[target] = new, old
         return found
 
-    def _view(self, obj: Object | None, target: Resource) -> Object | None:
+    async def _view(self, obj: Object | None, target: Resource) -> Object | None:
         attributes = self._attributes
         if obj is None:
             return None
@@ -77,9 +69,23 @@ class Versions:
             return scale.view(obj, _scale_paths(attributes.resource))
         if attributes.subresource in _OWN_KINDS:
             return obj
-        return convert(obj, attributes.resource, target)
+        return await self._convert(obj, attributes.resource, target)
 
-    def replace(self, target: Resource, patched: Object) -> bool:
+    async def _convert(self, obj: Object, source: Resource, target: Resource) -> Object:
+        """An object in another version; the input stays as it is."""
+        if source is target:
+            return obj
+        converted: Object = orjson.loads(orjson.dumps(obj))
+        if target.converter is not None:
+            return await _by_webhook(converted, target, self._client)
+        if source.to_storage is not None:
+            converted = source.to_storage(converted)
+        if target.from_storage is not None:
+            converted = target.from_storage(converted)
+        converted["kind"], converted["apiVersion"] = target.kind, target.api_version
+        return converted
+
+    async def replace(self, target: Resource, patched: Object) -> bool:
         """Take over a changed view of the new object; False if nothing is different.
 
         Raises InternalError if it is no object of its kind any more.
@@ -87,7 +93,7 @@ class Versions:
         attributes = self._attributes
         current = attributes.object
         assert current is not None
-        before, _ = self.of(target)
+        before, _ = await self.of(target)
         after = self._decoded(target, patched)
         self._views.clear()
         if attributes.subresource == "scale":
@@ -95,7 +101,7 @@ class Versions:
         elif attributes.subresource in _OWN_KINDS:
             new = after
         else:
-            new = convert(after, target, attributes.resource)
+            new = await self._convert(after, target, attributes.resource)
         is_changed = after != before
         # In place, because the write that is under way holds on to this object.
         kept = dict(new)
@@ -122,12 +128,27 @@ class Versions:
         return obj
 
 
-def _scale_paths(resource: Resource) -> Mapping[str, Any]:
+async def _by_webhook(obj: Object, target: Resource, client: WebhookClient) -> Object:
+    from rdd.apiserver.conversion import Converter
+
+    spec, _ = _custom(target).definition
+    # A converter knows one direction, towards what is stored; here that is the wanted version.
+    towards = {**spec, "versions": [{"name": target.version, "storage": True}]}
+    converted, _ = await Converter(towards, client).to_storage(obj)
+    return converted
+
+
+def _custom(resource: Resource) -> "CustomStrategy":
     from rdd.apiserver.custom import CustomStrategy
 
-    strategy = resource.strategy
-    assert isinstance(strategy, CustomStrategy) and strategy.scale is not None
-    return strategy.scale
+    assert isinstance(resource.strategy, CustomStrategy)
+    return resource.strategy
+
+
+def _scale_paths(resource: Resource) -> Mapping[str, Any]:
+    paths = _custom(resource).scale
+    assert paths is not None
+    return paths
 
 
 def _scaled(obj: Object, resource: Resource, scale: Object) -> Object:

@@ -35,6 +35,8 @@ ARGS_FILE = "args.json"  # saved arguments of `svc serve`; its existence means "
 CONFIG_FILE = "config.yaml"  # kubeconfig of the running control plane
 K3S_CONFIG_FILE = "k3s.yaml"  # copy of the guest's k3s kubeconfig
 PID_FILE = "rdd.pid"  # decimal process id of the daemon
+LOCK_FILE = "rdd.lock"  # locked by the daemon for as long as it runs
+RECORD_FILE = "daemon.json"  # what the daemon says about itself: identity, state, version
 DATABASE_DIR = "db"
 DATABASE_FILE = "state.db"  # SQLite, with -wal and -shm beside it
 TLS_DIR = "tls"  # certificates and private keys
@@ -214,6 +216,16 @@ class Instance:
     def pid_file(self) -> Path:
         """Process id of the daemon, mode 0600."""
         return self.dir / PID_FILE
+
+    @property
+    def lock_file(self) -> Path:
+        """Locked by the daemon for as long as it runs."""
+        return self.dir / LOCK_FILE
+
+    @property
+    def record_file(self) -> Path:
+        """What the daemon says about itself, mode 0600."""
+        return self.dir / RECORD_FILE
 
     @property
     def database(self) -> Path:

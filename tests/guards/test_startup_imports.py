@@ -27,6 +27,7 @@ _OURS = {
     "rdd.cli.gotext",
     "rdd.cli.logline",
     "rdd.cli.program",
+    "rdd.cli.service_table",
     "rdd.cli.table",
     "rdd.cli.types",
     "rdd.host",

@@ -84,6 +84,21 @@ class Environment(NamedTuple):
         return f"=== {title} ===" if title else ""
 
     @property
+    def use_symlinks(self) -> bool:
+        """Whether published tools may be symbolic links."""
+        return not self.variables.get("RDD_NO_SYMLINKS")
+
+    @property
+    def notify_socket(self) -> str:
+        """Where a supervisor wants to be told that the daemon is ready; empty for nowhere."""
+        return self.variables.get("NOTIFY_SOCKET", "")
+
+    @property
+    def pause_at(self) -> str:
+        """Step of its start or end at which the daemon waits for ever: for crash tests."""
+        return self.variables.get("RDD_TEST_PAUSE", "")
+
+    @property
     def search_path(self) -> tuple[str, ...]:
         """The absolute directories of PATH; a relative one would run files of the cwd."""
         entries = self.variables.get("PATH", "").split(os.pathsep)

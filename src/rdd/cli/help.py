@@ -44,6 +44,11 @@ def help_text(path: Sequence[str], target: Command | Group, *, developer: bool) 
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
+def flag_table(flags: Sequence[Flag], *, developer: bool) -> str:
+    """Return one line per flag, sorted by name."""
+    return _columns([_flag_row(flag) for flag in visible(flags, developer=developer)]) + "\n"
+
+
 def _usage(path: Sequence[str], target: Command | Group) -> str:
     if isinstance(target, Group):
         start = command_path(path)

@@ -28,6 +28,8 @@ class LogHandler(logging.Handler):
 
 def forward_logging(log: Log) -> None:
     """Send everything that is logged in this process to the command's log."""
-    logging.basicConfig(handlers=[LogHandler(log)], level=logging.DEBUG, force=True)
+    logging.basicConfig(
+        handlers=[LogHandler(log)], level=logging.DEBUG, format="%(message)s", force=True
+    )
     for noisy in ("asyncio", "aiohttp"):
         logging.getLogger(noisy).setLevel(logging.WARNING)

@@ -84,6 +84,11 @@ class Log:
         self.level = level
         self._format = format
 
+    def at_least(self, level: Level) -> "Log":
+        """Return a log for the same stream that shows messages of this level in any case."""
+        shown = max(self.level, level, key=LEVELS.index)
+        return Log(self._stream, level=shown, format=self._format)
+
     def debug(self, message: str) -> None:
         """Say what helps to find a fault."""
         self.write("debug", message)

@@ -7,6 +7,7 @@ write its module with `run(call: Call) -> int` and add an entry here
 entry: `rdd` says that it does not know it.
 """
 
+from rdd.cli.service_table import SERVICE
 from rdd.cli.types import Command, Flag, Group
 
 HELP = Flag("help", "show this text", kind="bool", short="h")
@@ -21,50 +22,6 @@ GLOBAL = (
         values=("fatal", "error", "warn", "info", "debug", "trace"),
     ),
     Flag("log-format", "form of messages: text or json", default="text", values=("text", "json")),
-)
-
-_SERVICE = Group(
-    "service",
-    "Manage the control plane of an instance",
-    aliases=("svc",),
-    members=(
-        Command(
-            "paths",
-            "rdd.cli.svc_paths",
-            "Print the directories and files of an instance",
-            "With KEY print only that one. The instance need not exist.",
-            usage="[KEY]",
-            max_args=1,
-            flags=(
-                Flag(
-                    "output",
-                    "output format: table, json or shell",
-                    short="o",
-                    default="table",
-                    values=("table", "json", "shell"),
-                ),
-            ),
-        ),
-        Command(
-            "serve",
-            "rdd.cli.svc_serve",
-            "Run the control plane in the foreground",
-            "Serves the Kubernetes API on 127.0.0.1 until interrupted (SIGINT or SIGTERM).",
-            flags=(
-                Flag(
-                    "secure-port",
-                    "port of the API; another free one is taken if it is in use (0: any)",
-                    kind="int",
-                    default="6443",
-                ),
-                Flag(
-                    "builtin-controllers",
-                    "controllers to run: names, -name to leave one out, * for all, empty for none",
-                    default="*",
-                ),
-            ),
-        ),
-    ),
 )
 
 ROOT = Group(
@@ -106,7 +63,16 @@ ROOT = Group(
             usage="[ARGS…]",
             raw=True,
         ),
-        _SERVICE,
+        SERVICE,
+        Command(
+            "support-bundle",
+            "rdd.cli.support_bundle",
+            "Collect logs and state for a bug report",
+            "Writes a .tar.gz without secrets, tokens and keys. Works when the control plane is "
+            "down.",
+            usage="[FILE]",
+            max_args=1,
+        ),
         Command("version", "rdd.cli.version", "Print the version"),
         Command(
             "yq",

@@ -1,43 +1,60 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The control plane of one instance: store, API server, built-in controllers, kubeconfig.
+"""The control plane of one instance: store, API server, controllers, kubeconfig.
 
 Start and stop have a fixed order, because each step is what the next one, or a
 client that sees its result, relies on:
 
-    store (its lock makes this the only daemon) → certificates → API server
-    → controllers → socket → kubeconfig → ready
-    stop: not ready → socket drains → controllers → API server → store
+    store (locked) → certificates → API server → socket → kubeconfig
+    → discovery ConfigMap → controllers → what readiness waits for → ready
+    stop: not ready → controllers drain, with the API still up → deregister
+    → kubeconfig gone → API drains → store
 
-The kubeconfig is written after the socket answers and removed when it no
-longer does, so whoever finds the file can connect.
+The kubeconfig is written after the socket answers and removed before it no longer
+does, so whoever finds the file can connect. The discovery ConfigMap of the run
+before is gone before the socket answers, so nobody takes it for ours.
 """
 
 import asyncio
-import base64
 import contextlib
 import importlib
-import os
-import signal
-import socket
+import logging
 import ssl
 import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 
-import yaml
-
+from rdd.api.errors import ApiError
 from rdd.apiserver import certificates
 from rdd.apiserver.assemble import Server, ServerOptions, open_server
 from rdd.apiserver.http import HttpServer
-from rdd.apiserver.request import User
+from rdd.apiserver.request import Request, User
+from rdd.client import Client, LocalTransport, kubeconfig
+from rdd.controllers.builtin.manager import BuiltinControllers, UnknownControllers, select
+from rdd.daemon import readiness, renewal
+from rdd.daemon.discovery import Directory
+from rdd.daemon.errors import ServiceError
+from rdd.daemon.idle import IdleTracker
+from rdd.daemon.record import State
 from rdd.host.directories import make_private_dir
-from rdd.host.errors import HostError
+from rdd.host.files import remove
+from rdd.host.sockets import listen_on_loopback
 from rdd.instance import Instance
 from rdd.store.sqlite import SqliteStore
+from rdd.store.types import Damaged, InUse, StoreError
 
-ADMIN = User("system-admin", ("system:masters",))
-READER = User("user")
+log = logging.getLogger("rdd.daemon")
+
+ADMIN = User(kubeconfig.ADMIN_USER, ("system:masters",))
+READER = User(kubeconfig.READER_USER)
+MANAGER = User("system:kube-controller-manager", ("system:masters", "system:authenticated"))
+
+DRAIN_S = 45.0
+"""What all controllers together may take to stop; a virtual machine needs up to 30 s."""
+_HTTP_DRAIN_S = 2.0
+
+Report = Callable[[State, str], Awaitable[None]]
+"""Told before each step: how far the control plane is, and what comes now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,142 +63,218 @@ class ServeOptions:
 
     secure_port: int = 6443
     """Port on 127.0.0.1; another free one is taken if it is in use. 0: any."""
+    controllers: str = "*"
+    """Which of the project's own controllers run."""
     builtin_controllers: str = "*"
     """Which of the built-in controllers run."""
     version: str = ""
     """Version of rdd, shown behind the Kubernetes version."""
+    idle_timeout_s: float = 0
+    """End after this time without a call; 0: never."""
 
 
-@dataclass(frozen=True, slots=True)
 class Running:
     """A control plane that answers."""
 
-    server: Server
-    address: str
-    tokens: dict[str, str]
-    """Context name → bearer token."""
+    def __init__(self, server: Server, address: str, tokens: dict[str, str]) -> None:
+        self.server = server
+        self.address = address
+        self.tokens = tokens
+        """Context name → bearer token."""
+        self.failure: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
+        """Set when a part ends that must not."""
+        self.idle: IdleTracker | None = None
+        self.is_stopping = False
+
+    def fail(self, error: BaseException) -> None:
+        """A part has ended; the control plane cannot go on."""
+        if not self.failure.done() and not self.is_stopping:
+            self.failure.set_result(error)
 
 
-def bind(port: int) -> socket.socket:
-    """A listening socket on loopback: the port asked for, or any if that one is taken."""
-    for candidate in (port, 0):
-        sock = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            sock.bind(("127.0.0.1", candidate))
-            sock.listen(512)
-            return sock
-        except OSError as error:
-            sock.close()
-            if candidate == 0:
-                raise HostError.from_os("listen on 127.0.0.1", error) from error
-    raise AssertionError("unreachable")
+async def _unreported(state: State, step: str) -> None:
+    return None
 
 
 @contextlib.asynccontextmanager
-async def control_plane(instance: Instance, options: ServeOptions) -> AsyncIterator[Running]:
-    """Run the control plane of an instance while the block runs."""
-    make_private_dir(instance.dir)
-    make_private_dir(instance.database.parent)
-    make_private_dir(instance.tls_dir)
+async def control_plane(
+    instance: Instance, options: ServeOptions, *, report: Report = _unreported
+) -> AsyncIterator[Running]:
+    """Run the control plane of an instance while the block runs; ready when it is entered."""
+    builtin = _selected(options)
+    for directory in (instance.dir, instance.database.parent, instance.tls_dir):
+        make_private_dir(directory)
     async with contextlib.AsyncExitStack() as stack:
-        store = await SqliteStore.open(instance.database)
+        await report(State.STARTING, "store")
+        store = await _open_store(instance)
         stack.push_async_callback(store.close)
+        stack.push_async_callback(report, State.STOPPING, "store")
         # What is left of a daemon that crashed would lead clients to a port nobody serves.
-        instance.config.unlink(missing_ok=True)
+        remove(instance.config)
+        await report(State.STARTING, "certificates")
         serving = certificates.ensure_serving(instance.tls_dir)
-        sock = bind(options.secure_port)
+        signing_key = certificates.ensure_signing_key(instance.tls_dir)
+        sock = listen_on_loopback(options.secure_port)
         stack.callback(sock.close)
         address = f"127.0.0.1:{sock.getsockname()[1]}"
-        tokens = {"root": str(uuid.uuid4()), "user": str(uuid.uuid4())}
+        tokens = {
+            kubeconfig.ADMIN_CONTEXT: str(uuid.uuid4()),
+            kubeconfig.READER_CONTEXT: str(uuid.uuid4()),
+        }
+        await report(State.STARTING, "server")
         server = await open_server(
             store,
             ServerOptions(
-                tokens={tokens["root"]: ADMIN, tokens["user"]: READER},
-                signing_key=certificates.ensure_signing_key(instance.tls_dir),
+                tokens={
+                    tokens[kubeconfig.ADMIN_CONTEXT]: ADMIN,
+                    tokens[kubeconfig.READER_CONTEXT]: READER,
+                },
+                signing_key=signing_key,
                 address=address,
                 version_suffix=f"rdd-{options.version}" if options.version else "",
             ),
         )
         stack.push_async_callback(server.close)
-        authority = serving.certificate_path.read_text()
-        await _start_controllers(stack, server, options, authority)
-        http = HttpServer(server.api)
-        await http.listen(sock, _tls(serving.certificate_path, serving.key_path))
-        stack.push_async_callback(http.close)
-        write_kubeconfig(instance.config, address, authority, tokens)
-        stack.callback(instance.config.unlink, missing_ok=True)
-        preloading = asyncio.create_task(asyncio.to_thread(_preload), name="rdd-preload")
-        stack.push_async_callback(asyncio.wait, [preloading])
-        yield Running(server, address, tokens)
+        running = Running(server, address, tokens)
+        not_ready = {"reason": "the controllers are starting"}
+        server.readyz.add("rdd-controllers", lambda: not_ready["reason"])
+        client = Client(LocalTransport(server.handle, partial(Request, user=MANAGER)))
+        directory_map = Directory(client)
+        await directory_map.clear()
+
+        await report(State.STARTING, "listen")
+        tls = _tls(serving)
+        if options.idle_timeout_s:
+            running.idle = IdleTracker(server.api, options.idle_timeout_s, instance.lima_home)
+        http = HttpServer(running.idle or server.api)
+        await http.listen(sock, tls)
+        stack.push_async_callback(_close_http, http, server)
+        stack.push_async_callback(report, State.STOPPING, "api")
+        write_kubeconfig(instance, address, serving.pair, tokens)
+        stack.callback(remove, instance.config)
+        stack.push_async_callback(_ended, asyncio.create_task(_preload(), name="rdd-preload"))
+
+        await report(State.SERVING, "register")
+        await directory_map.create()
+        stack.push_async_callback(_attempted, directory_map.clear)
+        stack.push_async_callback(report, State.STOPPING, "deregister")
+        controllers = BuiltinControllers(
+            client,
+            builtin,
+            root_ca=serving.pair.certificate.decode(),
+            on_failure=running.fail,
+        )
+        await report(State.SERVING, "controllers")
+        stack.push_async_callback(controllers.stop, timeout_s=DRAIN_S)
+        await controllers.start()
+
+        await report(State.REGISTERED, "requirements")
+        await readiness.wait(client, readiness.Requirements())
+        renewing = asyncio.create_task(
+            renewal.keep_renewed(
+                serving,
+                partial(certificates.ensure_serving, instance.tls_dir),
+                lambda issued: _renewed(instance, running, tls, issued),
+            ),
+            name="rdd-certificates",
+        )
+        stack.push_async_callback(_ended, renewing)
+        not_ready["reason"] = ""
+        await directory_map.set_ready(ready=True)
+        await report(State.READY, "")
+        try:
+            yield running
+        finally:
+            running.is_stopping = True
+            not_ready["reason"] = "process is shutting down"
+            await report(State.STOPPING, "drain")
+            await _attempted(partial(directory_map.set_ready, ready=False))
 
 
-async def _start_controllers(
-    stack: contextlib.AsyncExitStack, server: Server, options: ServeOptions, authority: str
-) -> None:
-    if not options.builtin_controllers:
-        return
+def _selected(options: ServeOptions) -> Sequence[str]:
+    """The built-in controllers to run. Raises ServiceError for names that do not exist."""
+    from rdd.daemon.selection import select_controllers
+
+    try:
+        select_controllers(options.controllers)
+        return select(options.builtin_controllers)
+    except UnknownControllers as error:
+        raise ServiceError(str(error)) from error
 
 
-def _preload() -> None:
-    """Load what only the first CRD needs, so that it does not wait 40 ms for imports."""
-    for module in ("rdd.schema.rule_checks", "rdd.schema.rules", "rdd.api.apply"):
-        importlib.import_module(module)
+async def _open_store(instance: Instance) -> SqliteStore:
+    try:
+        return await SqliteStore.open(instance.database)
+    except Damaged as error:
+        raise ServiceError(
+            f"{error} `rdd svc reset` keeps it as a backup and starts with an empty store."
+        ) from error
+    except InUse as error:
+        raise ServiceError(str(error)) from error
+    except (StoreError, OSError) as error:
+        raise ServiceError(f'cannot use the store "{instance.database}": {error}') from error
 
 
-def _tls(certificate: Path, key: Path) -> ssl.SSLContext:
+def _tls(serving: certificates.Issued) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
-    context.load_cert_chain(certificate, key)
+    context.load_cert_chain(serving.certificate_path, serving.key_path)
     context.set_alpn_protocols(["http/1.1"])
     return context
 
 
-def write_kubeconfig(path: Path, address: str, authority: str, tokens: dict[str, str]) -> None:
-    """Write the kubeconfig of a running control plane: context `root` (admin) and `user`."""
-    users = {"root": ADMIN.name, "user": READER.name}
-    value = {
-        "apiVersion": "v1",
-        "kind": "Config",
-        "clusters": [
-            {
-                "name": "root",
-                "cluster": {
-                    "server": f"https://{address}",
-                    "certificate-authority-data": base64.b64encode(authority.encode()).decode(),
-                },
-            }
-        ],
-        "users": [
-            {"name": users[context], "user": {"token": token}} for context, token in tokens.items()
-        ],
-        "contexts": [
-            {"name": context, "context": {"cluster": "root", "user": users[context]}}
-            for context in tokens
-        ],
-        "current-context": "root",
-    }
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as out:
-        yaml.safe_dump(value, out, sort_keys=False)
-    temporary.replace(path)
-
-
-async def run_until_signalled(
-    instance: Instance, options: ServeOptions, *, on_ready: Callable[[Running], None]
+def _renewed(
+    instance: Instance, running: Running, tls: ssl.SSLContext, serving: certificates.Issued
 ) -> None:
-    """Serve until SIGINT or SIGTERM; a second signal ends the process at once."""
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
+    """Use a new certificate for new connections, and tell clients whom to trust now."""
+    tls.load_cert_chain(serving.certificate_path, serving.key_path)
+    write_kubeconfig(instance, running.address, serving.pair, running.tokens)
 
-    def signalled() -> None:
-        if stop.is_set():
-            os._exit(1)
-        stop.set()
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, signalled)
-    async with control_plane(instance, options) as running:
-        on_ready(running)
-        await stop.wait()
+def write_kubeconfig(
+    instance: Instance, address: str, pair: certificates.KeyPair, tokens: dict[str, str]
+) -> None:
+    """Write the kubeconfig of a running control plane: context `root` (admin) and `user`."""
+    from rdd.host.files import write_atomically
+
+    text = kubeconfig.render(
+        f"https://{address}",
+        authority=pair.certificate.decode(),
+        admin_token=tokens[kubeconfig.ADMIN_CONTEXT],
+        reader_token=tokens[kubeconfig.READER_CONTEXT],
+    )
+    write_atomically(instance.config, text, durable=False)
+
+
+async def _preload() -> None:
+    """Load what only the first CRD needs, so that it does not wait 40 ms for imports."""
+    await asyncio.to_thread(_import)
+
+
+def _import() -> None:
+    for module in ("rdd.schema.rule_checks", "rdd.schema.rules", "rdd.api.apply"):
+        importlib.import_module(module)
+
+
+async def _attempted(step: Callable[[], Awaitable[None]]) -> None:
+    """A write on the way out; when the disk is full, the rest must still be closed in order."""
+    try:
+        await step()
+    except ApiError as error:
+        log.warning("discovery was left as it is: %s", error)
+
+
+async def _ended(task: "asyncio.Task[None]") -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def _close_http(http: HttpServer, server: Server) -> None:
+    """Stop accepting, end the watches (they would never end by themselves), finish the rest."""
+    closing = asyncio.create_task(http.close(timeout_s=_HTTP_DRAIN_S), name="rdd-http-close")
+    await asyncio.sleep(0)
+    hubs = list(server.core.watchers.values())
+    server.core.watchers.clear()
+    for hub in hubs:
+        hub.close()
+    await closing

@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ConfigMap in which controller managers are listed, and whose annotation says "ready".
+
+It is a directory for people and programs, never a lock. The daemon removes the one
+of the run before at start, before anybody can see it, and makes a new one: its
+creation is the start of the control plane. External programs know its name, labels
+and annotation.
+"""
+
+import asyncio
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:  # the commands want the names below without a client
+    from rdd.client import Client
+
+NAMESPACE = "rdd-system"
+CONFIG_MAP = "rdd-controller-manager"
+CONFIG_MAP_PATH = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{CONFIG_MAP}"
+READY_ANNOTATION = "rdd.rancherdesktop.io/ready"
+
+_NAME_LABEL = {"app.kubernetes.io/name": "rancher-desktop-daemon"}
+_LABELS = {**_NAME_LABEL, "app.kubernetes.io/component": "controller-manager"}
+_RETRY_S = 0.1
+
+
+class Directory:
+    """The discovery ConfigMap of one run."""
+
+    def __init__(self, client: "Client") -> None:
+        self._client = client
+
+    async def clear(self) -> None:
+        """Remove the one of the run before."""
+        from rdd.api.errors import NotFound
+        from rdd.client.resources import CONFIG_MAPS
+
+        try:
+            await self._client.delete(CONFIG_MAPS, CONFIG_MAP, namespace=NAMESPACE)
+        except NotFound:
+            pass
+
+    async def create(self) -> None:
+        """Make the namespace and an empty ConfigMap that is not ready.
+
+        A namespace that is being deleted is waited for.
+        """
+        from rdd.api.errors import AlreadyExists, Forbidden, NotFound
+        from rdd.client.resources import CONFIG_MAPS, NAMESPACES
+
+        namespace = {"metadata": {"name": NAMESPACE, "labels": _NAME_LABEL}}
+        config_map: dict[str, Any] = {
+            "metadata": {"name": CONFIG_MAP, "namespace": NAMESPACE, "labels": _LABELS}
+        }
+        while True:
+            try:
+                await self._client.create(NAMESPACES, namespace)
+            except AlreadyExists:
+                pass
+            try:
+                await self._client.create(CONFIG_MAPS, config_map)
+                return
+            except AlreadyExists:
+                return
+            except (Forbidden, NotFound):  # the namespace is on its way out
+                await asyncio.sleep(_RETRY_S)
+
+    async def set_ready(self, *, ready: bool) -> None:
+        """Say that the control plane is ready, or no longer."""
+        from rdd.api.errors import NotFound
+        from rdd.client.resources import CONFIG_MAPS
+
+        annotation = {READY_ANNOTATION: "true" if ready else None}
+        try:
+            await self._client.patch(
+                CONFIG_MAPS,
+                CONFIG_MAP,
+                {"metadata": {"annotations": annotation}},
+                namespace=NAMESPACE,
+            )
+        except NotFound:
+            if ready:  # somebody deleted it since: it must be there to say so
+                await self.create()
+                await self.set_ready(ready=True)
+
+    async def remove(self) -> None:
+        """Take the entry out at the end of the run."""
+        await self.clear()

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why the control plane could not be started, stopped or removed: one line for a person."""
+
+
+class ServiceError(Exception):
+    """An operation on the control plane failed."""
+
+
+class DeadlineExceeded(ServiceError):
+    """A wait ended at its deadline."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(f"{what}: context deadline exceeded")
+
+
+class VersionMismatch(ServiceError):
+    """The daemon that runs is of another version than this program."""
+
+    def __init__(self, name: str, *, running: str, ours: str) -> None:
+        super().__init__(
+            f'"{name}" control plane runs version {running}, this is version {ours}; '
+            "run `rdd svc stop` and start it again"
+        )

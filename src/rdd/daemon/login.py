@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Starting the control plane at login, without root: a systemd user unit or a launchd agent.
+
+Both run `rdd service serve --saved-arguments` in the foreground, where the supervisor
+can watch it: systemd is told when it is ready, and both restart it when it crashes
+but not when it was stopped or refused to start. systemd's `enable` is a symbolic
+link, which is made here, so that installing needs no running systemd.
+"""
+
+import contextlib
+import plistlib
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rdd.host.errors import HostError
+from rdd.host.files import remove, write_atomically
+from rdd.instance import Instance
+
+_AGENT = "io.rancherdesktop.rdd"
+_KEPT_VARIABLES = ("PATH", "RDD_LOG_DIR", "DOCKER_CONFIG", "KUBECONFIG")
+_STOP_TIMEOUT_S = 120  # longer than virtual machines need to shut down
+
+
+@dataclass(frozen=True, slots=True)
+class LoginService:
+    """The entry of one instance in the login supervisor of this system."""
+
+    instance: Instance
+    command: Sequence[str]
+    """What starts this program."""
+    variables: Mapping[str, str]
+
+    @property
+    def path(self) -> Path:
+        """The file that declares it."""
+        home = self.instance.home
+        if self.instance.system == "darwin":
+            return home / "Library" / "LaunchAgents" / f"{_AGENT}.{self.instance.suffix}.plist"
+        config = Path(self.variables.get("XDG_CONFIG_HOME") or home / ".config")
+        return config / "systemd" / "user" / f"{self.instance.name}.service"
+
+    @property
+    def _wanted(self) -> Path:
+        return self.path.parent / "default.target.wants" / self.path.name
+
+    def install(self) -> None:
+        """Write the file and have it used at every login. Raises HostError."""
+        self._make_parents()
+        if self.instance.system == "darwin":
+            write_atomically(self.path, self.agent(), mode=0o644)
+            return
+        write_atomically(self.path, self.unit(), mode=0o644)
+        with contextlib.suppress(FileExistsError):
+            self._wanted.symlink_to(f"../{self.path.name}")
+        self._reload()
+
+    def uninstall(self) -> bool:
+        """Remove it; whether it was there. Raises HostError."""
+        found = self.path.exists()
+        if self.instance.system != "darwin":
+            remove(self._wanted)
+        remove(self.path)
+        if found:
+            self._reload()
+        return found
+
+    def unit(self) -> str:
+        """The systemd unit."""
+        words = [*self.command, "--instance", self.instance.suffix]
+        words += ["service", "serve", "--saved-arguments"]
+        environment = "".join(
+            f"Environment={_systemd_quote(f'{name}={value}')}\n"
+            for name, value in self._environment().items()
+        )
+        return (
+            "[Unit]\n"
+            f"Description=rdd control plane {self.instance.name}\n"
+            "\n"
+            "[Service]\n"
+            "Type=notify\n"
+            f"ExecStart={' '.join(map(_systemd_quote, words))}\n"
+            f"{environment}"
+            "Restart=on-abnormal\n"
+            "KillMode=process\n"
+            f"TimeoutStopSec={_STOP_TIMEOUT_S}\n"
+            "\n"
+            "[Install]\n"
+            "WantedBy=default.target\n"
+        )
+
+    def agent(self) -> bytes:
+        """The launchd property list."""
+        words = [*self.command, "--instance", self.instance.suffix]
+        return plistlib.dumps(
+            {
+                "Label": f"{_AGENT}.{self.instance.suffix}",
+                "ProgramArguments": [*words, "service", "serve", "--saved-arguments"],
+                "EnvironmentVariables": self._environment(),
+                "RunAtLoad": True,
+                "KeepAlive": {"Crashed": True},
+                "ExitTimeOut": _STOP_TIMEOUT_S,
+                "AbandonProcessGroup": True,
+                "ProcessType": "Interactive",
+            }
+        )
+
+    def _environment(self) -> dict[str, str]:
+        """What a login session does not have but the daemon needs to find programs and files."""
+        return {name: self.variables[name] for name in _KEPT_VARIABLES if self.variables.get(name)}
+
+    def _make_parents(self) -> None:
+        parent = self.path.parent if self.instance.system == "darwin" else self._wanted.parent
+        try:
+            parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise HostError.from_os(f'create directory "{parent}"', error) from error
+
+    def _reload(self) -> None:
+        """Have a running systemd notice; without one the next login does."""
+        program = shutil.which("systemctl", path=self.variables.get("PATH"))
+        if self.instance.system == "darwin" or program is None:
+            return
+        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
+            subprocess.run(
+                [program, "--user", "daemon-reload"],
+                env=dict(self.variables),
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                timeout=10,
+                check=False,
+            )
+
+
+def _systemd_quote(word: str) -> str:
+    """A word of ExecStart= or Environment=: `%` and `$` are not expanded."""
+    escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
+    return f'"{escaped.replace("$", "$$")}"'

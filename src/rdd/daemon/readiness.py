@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What must be true before the control plane calls itself ready.
+
+The first write of a client must not fail because something is still on its way: the
+CRDs of every controller are established, their admission answers, their caches hold
+what exists. Waiting is done with watches; nothing is polled.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
+
+from rdd.client import ApiResource, Client
+from rdd.client.resources import CUSTOM_RESOURCE_DEFINITIONS
+
+_ADMISSION = "admissionregistration.k8s.io"
+MUTATING_WEBHOOKS = ApiResource(
+    _ADMISSION,
+    "v1",
+    "mutatingwebhookconfigurations",
+    "MutatingWebhookConfiguration",
+    namespaced=False,
+)
+VALIDATING_WEBHOOKS = ApiResource(
+    _ADMISSION,
+    "v1",
+    "validatingwebhookconfigurations",
+    "ValidatingWebhookConfiguration",
+    namespaced=False,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Requirements:
+    """What the controllers of this run need to be there."""
+
+    definitions: Collection[str] = ()
+    """Names of CRDs that must be established."""
+    mutating_webhooks: Collection[str] = ()
+    """Names of webhook configurations that must exist."""
+    validating_webhooks: Collection[str] = ()
+    answering: Sequence[Callable[[], Awaitable[None]]] = ()
+    """Return when a part answers: admission endpoints, caches."""
+
+
+async def wait(client: Client, required: Requirements) -> None:
+    """Return when everything is there."""
+    async with asyncio.TaskGroup() as group:
+        for resource, names, test in (
+            (CUSTOM_RESOURCE_DEFINITIONS, required.definitions, is_established),
+            (MUTATING_WEBHOOKS, required.mutating_webhooks, _exists),
+            (VALIDATING_WEBHOOKS, required.validating_webhooks, _exists),
+        ):
+            if names:
+                group.create_task(until(client, resource, names, test))
+        for answers in required.answering:
+            group.create_task(_awaited(answers))
+
+
+async def until(
+    client: Client,
+    resource: ApiResource,
+    names: Collection[str],
+    test: Callable[[dict[str, Any]], bool],
+) -> None:
+    """Return when every object of these names exists and passes a test."""
+    missing = set(names)
+    async with aclosing(client.list_and_watch(resource)) as events:
+        async for event in events:
+            if event.type in ("ADDED", "MODIFIED") and test(event.object):
+                missing.discard(event.object["metadata"]["name"])
+            if not missing:
+                return
+
+
+def is_established(definition: dict[str, Any]) -> bool:
+    """Whether a CustomResourceDefinition is served."""
+    conditions = (definition.get("status") or {}).get("conditions") or []
+    return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
+
+
+def _exists(_: dict[str, Any]) -> bool:
+    return True
+
+
+async def _awaited(answers: Callable[[], Awaitable[None]]) -> None:
+    await answers()

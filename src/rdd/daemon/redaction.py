@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Taking secrets out of text and objects before they leave the machine.
+
+What is known to be secret (the tokens of the kubeconfig) is replaced wherever it
+occurs. What looks like one is replaced too: bearer tokens, JSON Web Tokens, private
+keys, passwords in URLs, values beside words such as `password` or `token`. Secrets
+keep the names of their entries, which help to find a fault, and lose the values.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+REDACTED = "REDACTED"
+
+_SECRET_NAME = re.compile(
+    r"TOKEN|SECRET|PASSW|CREDENTIAL|PRIVATE|COOKIE|SESSION|AUTH|(?:^|_)KEY|(?:API|ACCESS)_?KEY",
+    re.IGNORECASE,
+)
+_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_PATTERNS = (
+    (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----", re.S),
+     REDACTED),
+    # Quoted in a log line, a key has its line breaks escaped and may be cut off.
+    (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----[^\s\"]*"), REDACTED),
+    (re.compile(r"eyJ[\w-]{5,}\.[\w-]+\.[\w-]*"), REDACTED),
+    (re.compile(r"(\bBearer\s+)[^\s\"',]+", re.I), r"\1" + REDACTED),
+    (re.compile(r"(\bBasic\s+)[A-Za-z0-9+/=]{8,}"), r"\1" + REDACTED),
+    (re.compile(r"(\w://[^\s/:@\"]*):[^\s/@\"]+@"), r"\1:" + REDACTED + "@"),
+    (re.compile(
+        r"((?:token|secret|passw(?:or)?d|api_?key|access_?key|client-key-data|private_?key)"
+        r"[\w.-]*\\?[\"']?\s*[:=]\s*\\?[\"']?)(?!REDACTED)[^\s\"',\\}]+", re.I),
+     r"\1" + REDACTED),
+)  # fmt: skip
+
+
+class Redactor:
+    """Replaces secrets; `known` are texts that must not appear anywhere."""
+
+    def __init__(self, known: Iterable[str] = ()) -> None:
+        # The longest first: one may be a part of another.
+        self._known = sorted({text for text in known if len(text) >= 8}, key=len, reverse=True)
+
+    def text(self, text: str) -> str:
+        """A text without secrets."""
+        for secret in self._known:
+            text = text.replace(secret, REDACTED)
+        for pattern, replacement in _PATTERNS:
+            text = pattern.sub(replacement, text)
+        return text
+
+    def environment(self, variables: Mapping[str, str]) -> dict[str, str]:
+        """Variables whose names do not sound secret, their values redacted; others without."""
+        return {
+            name: REDACTED if _SECRET_NAME.search(name) else self.text(value)
+            for name, value in sorted(variables.items())
+        }
+
+    def object(self, obj: Mapping[str, Any]) -> dict[str, Any]:
+        """An API object without secrets."""
+        found: dict[str, Any] = self._value(dict(obj))
+        metadata = found.get("metadata")
+        if isinstance(metadata, dict):
+            annotations = metadata.get("annotations")
+            if isinstance(annotations, dict) and _LAST_APPLIED in annotations:
+                annotations[_LAST_APPLIED] = REDACTED
+        if obj.get("kind") == "Secret":
+            for member in ("data", "stringData"):
+                if isinstance(found.get(member), dict):
+                    found[member] = dict.fromkeys(found[member], REDACTED)
+        return found
+
+    def _value(self, value: Any) -> Any:
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, list):
+            return [self._value(item) for item in value]
+        if isinstance(value, dict):
+            return {
+                key: REDACTED
+                if isinstance(item, str) and item and _is_secret_member(key)
+                else self._value(item)
+                for key, item in value.items()
+            }
+        return value
+
+
+def _is_secret_member(key: str) -> bool:
+    """Whether a member of this name holds a secret; `tokenExpiration…` and the like do not."""
+    return bool(re.search(r"(token|password|secret|privateKey|apiKey|accessKey)$", key, re.I))

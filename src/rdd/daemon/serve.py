@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The daemon itself: one process that serves an instance until it is told to stop.
+
+SIGINT, SIGTERM and SIGHUP end it in order; a second signal ends it at once, with
+exit code 1. The lock of the instance is held until the process is gone. When
+something goes wrong, the reason is the last line of the log, where `svc start`
+looks for it.
+"""
+
+import asyncio
+import logging
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rdd.daemon import arguments, loop, record
+from rdd.daemon.control_plane import Running, ServeOptions, control_plane
+from rdd.daemon.errors import ServiceError
+from rdd.daemon.record import Record, State
+from rdd.host.directories import make_private_dir
+from rdd.host.errors import HostError
+from rdd.host.locks import FileLock
+from rdd.host.processes import own_identity
+from rdd.host.supervisor import notify
+from rdd.instance import Instance
+
+log = logging.getLogger("rdd.daemon")
+
+SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_LOCK_ATTEMPTS, _LOCK_PAUSE_S = 50, 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the process was given besides its options."""
+
+    variables: Mapping[str, str] = field(default_factory=dict)
+    lock_descriptor: int = -1
+    """The lock of the instance, inherited from who started us; -1: take it."""
+    notify_socket: str = ""
+    """Of a supervisor that wants to know when we are ready."""
+    pause_at: str = ""
+    """A step to stop at, for tests that end the process there."""
+    publish: Callable[[], None] = lambda: None
+    """Puts the tools for the user's PATH in place."""
+    open_logs: Callable[[], None] = lambda: None
+    """Called once the instance is locked: only its daemon may rotate its logs."""
+
+
+def serve(instance: Instance, options: ServeOptions, surroundings: Surroundings) -> None:
+    """Be the daemon of an instance until it ends. Raises ServiceError or HostError."""
+    make_private_dir(instance.dir)
+    with _lock(instance, surroundings.lock_descriptor):
+        surroundings.open_logs()
+        arguments.create(instance)
+        os.chdir(instance.dir)
+        supervised = surroundings.lock_descriptor < 0
+        daemon = Record(
+            own_identity(),
+            version=options.version,
+            start_time=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            supervised=supervised,
+            environment=record.environment(surroundings.variables),
+        )
+        try:
+            record.write_pid(instance, daemon.process.pid)
+            record.write(instance, daemon)
+            _run(_Daemon(instance, options, surroundings, daemon))
+        finally:
+            try:
+                record.forget(instance)
+            except HostError as error:
+                log.warning("%s", error)
+
+
+def _run(daemon: "_Daemon") -> None:
+    """Run to the end; whatever goes wrong ends as one line for who started us."""
+    try:
+        with loop.runner() as runner:
+            runner.run(daemon.run())
+    except (ServiceError, HostError):
+        raise
+    except OSError as error:
+        place = f'"{error.filename}": ' if error.filename else ""
+        raise ServiceError(f"{place}{error.strerror or error}") from error
+    except Exception as error:
+        log.exception("the control plane failed")
+        raise ServiceError(f"{type(error).__name__}: {error}") from error
+
+
+def _lock(instance: Instance, descriptor: int) -> FileLock:
+    if descriptor >= 0:
+        return FileLock.adopt(instance.lock_file, descriptor)
+    # Commands that tidy up hold the lock for a moment.
+    for _ in range(_LOCK_ATTEMPTS):
+        lock = FileLock.take(instance.lock_file)
+        if lock is not None:
+            return lock
+        running = record.read(instance)
+        if running is not None and running.state != State.STOPPING:
+            raise ServiceError(
+                f'"{instance.name}" control plane is already running (pid {running.process.pid})'
+            )
+        time.sleep(_LOCK_PAUSE_S)
+    raise ServiceError(f'"{instance.name}" control plane is being changed by another process')
+
+
+class _Daemon:
+    """The asynchronous part: signals, states, the life of the control plane."""
+
+    def __init__(
+        self, instance: Instance, options: ServeOptions, surroundings: Surroundings, daemon: Record
+    ) -> None:
+        self._instance = instance
+        self._options = options
+        self._surroundings = surroundings
+        self._record = daemon
+        self._stop = asyncio.Event()
+        self._signals = 0
+        self._starting: asyncio.Task[object] | None = None
+
+    async def run(self) -> None:
+        running_loop = asyncio.get_running_loop()
+        for number in SIGNALS:
+            running_loop.add_signal_handler(number, self._signalled, number)
+        self._starting = asyncio.current_task()
+        try:
+            await self._serve()
+        except asyncio.CancelledError:
+            if not self._stop.is_set():
+                raise
+            log.info("stopped before the control plane was ready")
+        log.info('"%s" control plane has stopped', self._instance.name)
+
+    async def _serve(self) -> None:
+        started = time.monotonic()
+        publishing = asyncio.create_task(
+            asyncio.to_thread(self._surroundings.publish), name="rdd-publish"
+        )
+        async with control_plane(self._instance, self._options, report=self._report) as running:
+            self._starting = None
+            log.info(
+                '"%s" control plane is ready on https://%s after %.3f s',
+                self._instance.name,
+                running.address,
+                time.monotonic() - started,
+            )
+            notify(self._surroundings.notify_socket, f"READY=1\nMAINPID={os.getpid()}")
+            await self._until_stopped(running)
+            notify(self._surroundings.notify_socket, "STOPPING=1")
+        await publishing
+        if running.failure.done():
+            raise ServiceError(f"a part of the control plane failed: {running.failure.result()}")
+
+    async def _until_stopped(self, running: Running) -> None:
+        waits: set[asyncio.Future[Any]] = {
+            asyncio.create_task(self._stop.wait(), name="rdd-stop"),
+            asyncio.ensure_future(asyncio.shield(running.failure)),
+        }
+        if running.idle is not None:
+            waits.add(asyncio.create_task(running.idle.expired(), name="rdd-idle"))
+        _, pending = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        for task in pending:
+            task.cancel()
+        if not self._stop.is_set() and not running.failure.done():
+            log.info("nobody has called for %g s", self._options.idle_timeout_s)
+        self._stop.set()
+
+    def _signalled(self, number: signal.Signals) -> None:
+        self._signals += 1
+        if self._signals > 1:
+            log.warning("second signal (%s): ending at once", number.name)
+            os._exit(1)
+        log.info("%s: stopping", number.name)
+        self._stop.set()
+        if self._starting is not None:
+            self._starting.cancel()
+
+    async def _report(self, state: State, step: str) -> None:
+        self._record = self._record.at(state, step)
+        log.debug("%s: %s", state.name.lower(), step or "-")
+        try:
+            record.write(self._instance, self._record)
+        except HostError as error:
+            if state < State.READY:
+                raise
+            log.warning("%s", error)  # stopping goes on without an audience
+        if step and step == self._surroundings.pause_at:
+            log.warning("paused at %s", step)
+            await asyncio.Event().wait()

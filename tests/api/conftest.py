@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator
 import pytest
 from tests.api.client import Api
 
-from rdd.testing import Server
+from rdd.testing import Options, Server
 
 
 @pytest.fixture
 async def api(caplog: pytest.LogCaptureFixture) -> AsyncIterator[Api]:
-    """Requests to a fresh server; fails the test if the server logged an error."""
-    async with Server() as server:
+    """Requests to a fresh server without controllers; it must not log errors."""
+    async with Server(Options(builtin_controllers="")) as server:
         yield Api(server)
     broken = [r for r in caplog.get_records("call") if r.levelno >= logging.ERROR]
     assert not broken, "the server logged errors"

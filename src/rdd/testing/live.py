@@ -115,8 +115,12 @@ class LiveServer:
         tls.load_cert_chain(issued.certificate_path, issued.key_path)
         with socket.create_server(("127.0.0.1", 0), backlog=128) as listener:
             self.port = listener.getsockname()[1]
-            address = f"127.0.0.1:{self.port}"
-            async with Server(self._options, crds=self._crds, address=address) as server:
+            async with Server(
+                self._options,
+                crds=self._crds,
+                address=f"127.0.0.1:{self.port}",
+                root_ca=issued.pair.certificate.decode(),
+            ) as server:
                 self._server = server
                 http = HttpServer(server)
                 await http.listen(listener, tls)

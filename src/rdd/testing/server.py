@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The API server inside a test's event loop, without a socket.
 
-It is the daemon's own server on a store in memory. After the start its state
+It is the daemon's own server, with the built-in controllers (namespace deletion,
+garbage collection, default accounts, …), on a store in memory. After the start its state
 is remembered; `reset` brings exactly that state back by one commit: what was
 added is deleted, what was changed or removed is written again. Revisions keep
 growing and all watches end, so a client that outlives its test sees a server
@@ -12,15 +13,17 @@ import asyncio
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from rdd.apiserver import assemble, certificates
+from rdd.api import errors
+from rdd.apiserver import assemble, certificates, watchers
+from rdd.apiserver.bootstrap import NAMESPACES
 from rdd.apiserver.limits import InFlight
 from rdd.apiserver.metrics import Metrics
-from rdd.apiserver.request import SYSTEM, Answer, Request, Stream, User
+from rdd.apiserver.request import SYSTEM, Answer, Request, Stream, User, Writer
 from rdd.store.memory import MemoryStore
 from rdd.store.options import StoreOptions
 from rdd.store.types import Delete, Op, Put
@@ -29,6 +32,11 @@ from rdd.testing.clock import Clock
 from rdd.testing.faults import Faults
 from rdd.testing.manifests import Object, Source
 
+if TYPE_CHECKING:
+    from rdd.controllers.builtin.manager import BuiltinControllers
+
+_MANAGER = User("system:kube-controller-manager", ("system:masters",))
+_RESET = "The server was reset; list again and watch from there."
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _MAX_OPS = 1024  # of one commit; a store takes a little more
 
@@ -43,6 +51,9 @@ class Options:
     """Other objects, created after the CRDs."""
     users: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Further users and their groups; they may do what RBAC objects allow them."""
+    builtin_controllers: str = "*"
+    """Which of the built-in controllers run: names separated by commas, `*` for all,
+    `-name` to leave one out; empty: none, and namespaces never finish being deleted."""
     clock: Clock | None = None
     """The time of the server; default: a running clock."""
     limits: InFlight = field(default_factory=InFlight)
@@ -62,11 +73,16 @@ class Server:
         *,
         crds: Sequence[Source] = (),
         address: str = "127.0.0.1:6443",
+        root_ca: str = "",
     ) -> None:
         self.options = options or Options()
         self.clock = self.options.clock or Clock()
         self._crds = [*self.options.crds, *crds]
         self._address = address
+        self._root_ca = root_ca
+        self._controllers: BuiltinControllers | None = None
+        # The tasks of open watches, and whether they have been told to end.
+        self._watches: dict[asyncio.Task[Any], bool] = {}
         self._running: assemble.Server | None = None
         self._store: MemoryStore | None = None
         self._bootstrap: dict[str, tuple[bytes, int]] = {}
@@ -93,6 +109,7 @@ class Server:
             ),
         )
         try:
+            await self._start_controllers()
             await self.install(*self._crds)
             for obj in manifests.load(self.options.objects):
                 await self.create(obj)
@@ -105,6 +122,10 @@ class Server:
     async def close(self) -> None:
         """End all watches and stop."""
         self.faults.clear()
+        await self._end_watches()
+        if self._controllers is not None:
+            await self._controllers.stop()
+            self._controllers = None
         if self._running is not None and self._store is not None:
             await self._running.close()
             await self._store.close()
@@ -144,8 +165,37 @@ class Server:
     # -- requests
 
     async def handle(self, request: Request) -> Answer:
-        """Answer a request; faults apply."""
-        return await self.faults.handle(request)
+        """Answer a request; faults apply, and a watch ends at the next reset."""
+        answer = await self.faults.handle(request)
+        if isinstance(answer, Stream) and request.info.verb == "watch":
+            return self._until_reset(answer)
+        return answer
+
+    def _until_reset(self, stream: Stream) -> Stream:
+        async def produce(writer: Writer) -> None:
+            task = asyncio.current_task()
+            assert task is not None
+            self._watches[task] = False
+            try:
+                await stream.produce(writer)
+            except asyncio.CancelledError:
+                if not self._watches[task]:
+                    raise
+                task.uncancel()
+                writer.push(watchers.error_line(errors.Expired(_RESET)))
+            finally:
+                del self._watches[task]
+
+        return Stream(
+            produce, status=stream.status, content_type=stream.content_type, headers=stream.headers
+        )
+
+    async def _end_watches(self) -> None:
+        for task in self._watches:
+            self._watches[task] = True
+            task.cancel()
+        while self._watches:  # noqa: ASYNC110  (they end within a turn or two of the loop)
+            await asyncio.sleep(0)
 
     async def _answer(self, request: Request) -> Answer:
         return await self.running.handle(request)
@@ -235,9 +285,7 @@ class Server:
         """Bring back the state after the start; ends all watches, removes all faults."""
         self.faults.clear()
         self.clock.reset()
-        core = self.running.core
-        for hub in list(core.watchers.values()):
-            core.end_watches(hub.resource)
+        await self._end_watches()
         changes = await self._changes()
         for start in range(0, len(changes), _MAX_OPS):
             await self.store.commit(changes[start : start + _MAX_OPS])
@@ -262,6 +310,33 @@ class Server:
     async def _remember(self) -> None:
         page = await self.store.scan("")
         self._bootstrap = {r.key: (r.value, r.revision) for r in page.records}
+
+    # -- controllers
+
+    async def _start_controllers(self) -> None:
+        from rdd.client import Client
+        from rdd.client.local import LocalTransport
+        from rdd.controllers.builtin.manager import BuiltinControllers, select
+
+        names = select(self.options.builtin_controllers)
+        if not names:
+            return
+        transport = LocalTransport(self.running.handle, partial(Request, user=_MANAGER))
+        self._controllers = BuiltinControllers(
+            Client(transport), names, root_ca=self._root_ca, clock=self.clock
+        )
+        await self._controllers.start()
+        per_namespace = {"serviceaccount": ("serviceaccounts", "default")}
+        if self._root_ca:
+            per_namespace["root-ca"] = ("configmaps", "kube-root-ca.crt")
+        for resource, name in (per_namespace[n] for n in names if n in per_namespace):
+            for namespace in NAMESPACES:
+                await self._appears(resource, namespace, name)
+
+    async def _appears(self, resource: str, namespace: str, name: str) -> None:
+        """Return when an object exists that a controller makes without waiting for anything."""
+        while self.running.lister.get(resource, namespace, name) is None:  # noqa: ASYNC110
+            await asyncio.sleep(0)
 
     async def _settle(self) -> None:
         """Return when the server has followed all changes of CRDs."""

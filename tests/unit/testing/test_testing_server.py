@@ -167,9 +167,35 @@ async def test_reset_removes_more_objects_than_one_commit_takes() -> None:
         assert await names(server, CONFIG_MAPS) == []
 
 
+async def test_the_built_in_controllers_clean_up_and_survive_a_reset() -> None:
+    async with Server() as server:
+        for _ in range(2):
+            await server.create(
+                {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "t"}}
+            )
+            path = "/api/v1/namespaces/t"
+            async with await server.watch(f"{path}/serviceaccounts") as stream:
+                event = await stream.next()
+                assert event["object"]["metadata"]["name"] == "default"
+            await server.request("POST", f"{path}/configmaps", config_map("a"))
+            query = {"fieldSelector": "metadata.name=t"}
+            async with await server.watch("/api/v1/namespaces", query=query) as stream:
+                await server.request("DELETE", path)
+                while (await stream.next())["type"] != "DELETED":
+                    pass
+            await server.reset()
+            accounts = await names(server, "/api/v1/serviceaccounts")
+            assert accounts == ["default"] * 3
+
+
+async def test_controllers_can_be_left_out() -> None:
+    async with Server(Options(builtin_controllers="*,-serviceaccount")) as server:
+        assert await names(server, "/api/v1/serviceaccounts") == []
+
+
 async def test_a_frozen_clock_gives_its_time_to_objects_and_expires_events() -> None:
     clock = Clock(1_000_000_000, frozen=True)
-    async with Server(Options(clock=clock)) as server:
+    async with Server(Options(clock=clock, builtin_controllers="")) as server:
         made = await server.create(config_map("a"))
         assert made["metadata"]["creationTimestamp"] == "2001-09-09T01:46:40Z"
         event = {

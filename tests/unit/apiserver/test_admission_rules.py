@@ -156,3 +156,12 @@ def test_rules_with_names_are_alternatives(registry: Registry) -> None:
         ]
     }
     assert shown(registry, Criteria.of_resources(found)) == ["v3", "v1", "v2"]
+
+
+def test_a_selector_that_cannot_be_read_fails_the_writes_it_is_about(registry: Registry) -> None:
+    selector = {"matchExpressions": [{"key": "k", "operator": "Near", "values": ["x"]}]}
+    criteria = Criteria.of_webhook({"rules": [rule()], "objectSelector": selector})
+    narrowed = criteria.narrow(registry, "CREATE", PODS, "")
+    assert narrowed is not None
+    assert narrowed.problem == '"Near" is not a valid label selector operator'
+    assert criteria.narrow(registry, "CREATE", PODS, "status") is None

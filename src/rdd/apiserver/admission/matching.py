@@ -37,8 +37,11 @@ class Matcher:
         """The version in which a selected write is shown, None if it is not selected.
 
         `obj` is the present state of the new object. Raises NotFound if the
-        namespace whose labels matter does not exist.
+        namespace whose labels matter does not exist, InternalError if a selector
+        cannot be read.
         """
+        if narrowed.problem:
+            raise errors.InternalError.because(narrowed.problem)
         selector = narrowed.namespaces
         if not selector.is_empty and not self._selects_namespace(selector, attributes, obj):
             return None

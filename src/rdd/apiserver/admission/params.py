@@ -30,7 +30,7 @@ def find_kind(registry: Registry, kind: Mapping[str, Any]) -> Resource:
     return found
 
 
-def collect(
+async def collect(
     resource: Resource | None, ref: Mapping[str, Any] | None, namespace: str
 ) -> list[Object | None]:
     """The parameters a binding gives to a write in a namespace.
@@ -44,14 +44,11 @@ def collect(
     name = ref.get("name")
     if name:
         entry = resource.cache.get(where, name)
-        found: list[Object | None] = [resource.object(entry)] if entry is not None else []
+        entries = [entry] if entry is not None else []
     else:
         selector = from_label_selector_object(ref.get("selector") or {})
-        found = [
-            resource.object(entry)
-            for entry in resource.cache.entries(where)
-            if selector.matches(entry.labels)
-        ]
+        entries = [e for e in resource.cache.entries(where) if selector.matches(e.labels)]
+    found: list[Object | None] = [resource.object(e) for e in await resource.localise(entries)]
     if not found and ref.get("parameterNotFoundAction") == "Deny":
         raise ConfigurationError(
             "no params found for policy binding with `Deny` parameterNotFoundAction"

@@ -191,7 +191,9 @@ class ValidatingPolicies:
             if self._around.matcher.target(narrowed, attributes, attributes.object) is None:
                 continue
             try:
-                found = params.collect(resource, binding.param_ref, review.namespace_of(attributes))
+                found = await params.collect(
+                    resource, binding.param_ref, review.namespace_of(attributes)
+                )
             except ConfigurationError as error:
                 if not policy.is_lenient:
                     message = f"failed to configure binding: {error}"

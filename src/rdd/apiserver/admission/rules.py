@@ -87,6 +87,8 @@ class Criteria:
     is_equivalent: bool = True
     namespaces: LabelSelector = EVERYTHING
     objects: LabelSelector = EVERYTHING
+    problem: str = ""
+    """Why a selector cannot be read; such an object cannot be created any more."""
 
     @classmethod
     def of_webhook(cls, hook: Mapping[str, Any]) -> "Criteria":
@@ -101,12 +103,20 @@ class Criteria:
 
     @classmethod
     def _of(cls, found: Mapping[str, Any], rules: tuple[Rule, ...]) -> "Criteria":
+        problem = ""
+        namespaces = objects = EVERYTHING
+        try:
+            namespaces = from_label_selector_object(found.get("namespaceSelector") or {})
+            objects = from_label_selector_object(found.get("objectSelector") or {})
+        except ValueError as error:
+            problem = str(error)
         return cls(
             rules,
             tuple(map(Rule.of, found.get("excludeResourceRules") or ())),
             found.get("matchPolicy", "Equivalent") == "Equivalent",
-            from_label_selector_object(found.get("namespaceSelector") or {}),
-            from_label_selector_object(found.get("objectSelector") or {}),
+            namespaces,
+            objects,
+            problem,
         )
 
     def narrow(
@@ -121,7 +131,7 @@ class Criteria:
         if not targets:
             return None
         names = frozenset(name for target in excluded for name in target.names)
-        return Narrowed(targets, names, self.namespaces, self.objects)
+        return Narrowed(targets, names, self.namespaces, self.objects, self.problem)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +143,7 @@ class Narrowed:
     excluded_names: frozenset[str]
     namespaces: LabelSelector
     objects: LabelSelector
+    problem: str = ""
 
 
 def equivalents(registry: Registry, resource: Resource, subresource: str) -> Sequence[Resource]:

@@ -144,6 +144,20 @@ async def test_scale_is_shown_and_changed_as_a_scale(world: World) -> None:
     assert stored.body["spec"] == {"x": 1, "replicas": 7}
 
 
+async def test_a_scale_has_no_labels_to_select_by(world: World) -> None:
+    path = await world.crd("v1")
+    obj = _widget(spec={"replicas": 2})
+    obj["metadata"]["labels"] = {"a": "b"}
+    await world.make(path, obj)
+    rule = {"group": "example.com", "resources": ["widgets/*"]}
+    selector = {"objectSelector": {"matchLabels": {"a": "b"}}}
+    await world.validating("v", webhook("h", world.hook("h"), **rule, **selector))
+    media = "application/merge-patch+json"
+    for below in ("/scale", "/status"):
+        await world.call("PATCH", f"{path}/a{below}", {"spec": {"replicas": 3}}, media=media)
+    assert [s["subResource"] for s in world.seen("h")] == ["status"]
+
+
 def _widget(**members: Any) -> Object:
     return {
         "apiVersion": "example.com/v1",

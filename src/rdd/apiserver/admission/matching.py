@@ -46,11 +46,7 @@ class Matcher:
         if not selector.is_empty and not self._selects_namespace(selector, attributes, obj):
             return None
         selector = narrowed.objects
-        if not (
-            selector.is_empty
-            or _selects(selector, obj)
-            or _selects(selector, attributes.old_object)
-        ):
+        if not selector.is_empty and not _selects_object(selector, attributes, obj):
             return None
         name = attributes.name
         if name in narrowed.excluded_names:
@@ -80,6 +76,12 @@ class Matcher:
 def is_namespace(resource: Resource) -> bool:
     """Whether a resource is that of namespaces, which count as being in themselves."""
     return resource.plural == "namespaces" and not resource.group
+
+
+def _selects_object(selector: LabelSelector, attributes: Attributes, obj: Object | None) -> bool:
+    if attributes.subresource == "scale":
+        return selector.matches(_NO_LABELS)  # a Scale does not show the labels of what it scales
+    return _selects(selector, obj) or _selects(selector, attributes.old_object)
 
 
 def _selects(selector: LabelSelector, obj: Object | None) -> bool:

@@ -217,7 +217,7 @@ async def test_a_conversion_webhook_makes_the_version_a_webhook_asks_for(world: 
     created = await world.make(path.replace("/v1/", "/v2/"), obj)
     (seen,) = world.seen("m")
     assert (seen["object"]["apiVersion"], seen["object"]["spec"]) == ("example.com/v3", {"x": 2})
-    # Each conversion counts: back to v2 for the pipeline, to v1 for the store, to v2 for the answer.
+    # Each conversion counts: to v2 for the pipeline, v1 for the store, v2 for the answer.
     assert (created["apiVersion"], created["spec"]) == ("example.com/v2", {"x": 13})
 
 

@@ -6,6 +6,7 @@ at once, so that one group commit makes the whole of it durable.
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -21,6 +22,8 @@ NAMESPACES = ("default", "kube-system", "kube-public")
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"
 _API_SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
 _MANAGED_LABEL = "kube-aggregator.kubernetes.io/automanaged"
+
+log = logging.getLogger("rdd.apiserver.bootstrap")
 
 Handle = Callable[[Request], Awaitable[Answer]]
 
@@ -47,7 +50,11 @@ async def call(handle: Handle, method: str, path: str, obj: Object | None = None
 
 
 async def bootstrap(handle: Handle, lister: Lister, registry: Registry) -> None:
-    """Write what is missing."""
+    """Write what is missing.
+
+    What is refused (by a webhook of the user's that is down, say) is logged and tried again at
+    the next start: the server must come up for the user to mend it.
+    """
     writes: list[Awaitable[Any]] = [
         call(handle, "POST", "/api/v1/namespaces", _namespace(name))
         for name in NAMESPACES
@@ -56,8 +63,11 @@ async def bootstrap(handle: Handle, lister: Lister, registry: Registry) -> None:
     for change in bootstrap_rbac.reconcile(lister):
         writes.append(_apply(handle, change))
     writes += _api_service_writes(handle, lister, registry)
-    if writes:
-        await asyncio.gather(*writes)
+    for outcome in await asyncio.gather(*writes, return_exceptions=True):
+        if isinstance(outcome, BootstrapFailed):
+            log.error("a default object could not be written: %s", outcome)
+        elif isinstance(outcome, BaseException):
+            raise outcome
 
 
 def _namespace(name: str) -> Object:

@@ -85,10 +85,14 @@ class Converter:
 
     async def to_storage(self, obj: Object) -> tuple[Object, str]:
         """An object in the version it is to be stored in, and that version."""
-        if obj["apiVersion"] == self._storage:
-            return obj, self._storage
-        (converted,) = await self._convert([obj], self._storage)
-        return converted, self._storage
+        return await self.convert(obj, self._storage), self._storage
+
+    async def convert(self, obj: Object, api_version: str) -> Object:
+        """An object in another version (or itself, if it is in that one)."""
+        if obj["apiVersion"] == api_version:
+            return obj
+        (converted,) = await self._convert([obj], api_version)
+        return converted
 
     async def _convert(self, objects: list[Object], api_version: str) -> list[Object]:
         uid = str(uuid.uuid4())

@@ -16,6 +16,7 @@ from typing import Protocol
 from rdd.api import errors, fieldselectors
 from rdd.api.names import path_segment_name_errors
 from rdd.apiserver import authn, impersonation, rbac, respond
+from rdd.apiserver.admission import warnings
 from rdd.apiserver.authorizer import Attributes, Authorizer
 from rdd.apiserver.core import Core
 from rdd.apiserver.create import create
@@ -215,14 +216,11 @@ def page_not_found() -> Response:
 
 
 def warning_headers(texts: list[str]) -> list[tuple[str, str]]:
-    """Warning headers: each text once, quoted, cut so that all of them stay below 4 KiB."""
+    """Warning headers: each text once, quoted, within the limits all warnings share."""
+    shown: list[str] = []
+    warnings.add(shown, texts)
     found: list[tuple[str, str]] = []
-    total = 0
-    for text in dict.fromkeys(texts):
-        text = "".join(c for c in text if c.isprintable())
-        total += len(text)
-        if total > 4096:
-            break
+    for text in shown:
         quoted = text.replace("\\", "\\\\").replace('"', '\\"')
         found.append(("Warning", f'299 - "{quoted}"'))
     return found

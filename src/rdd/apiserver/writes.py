@@ -155,7 +155,8 @@ async def insert(write: Write, obj: Object) -> Written:
     if errs:
         raise invalid(resource, obj, errs)
     write.request.warnings += strategy.warnings(obj, None)
-    attributes.object, attributes.name = obj, meta["name"]
+    attributes.object = obj
+    attributes.name = attributes.name or meta["name"]
     await core.admission.validate(attributes)
     if version and version.isdigit() and version != "0" and not write.is_apply:
         raise errors.ApiError(

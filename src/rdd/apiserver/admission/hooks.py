@@ -119,7 +119,7 @@ class Webhooks:
 
     def versions(self, attributes: Attributes) -> Versions:
         """The objects of a write in the versions webhooks ask for."""
-        return Versions(attributes, self._around.client)
+        return Versions(attributes)
 
     def are_concerned(self, attributes: Attributes) -> bool:
         """Whether any webhook has to look at a write (conditions aside). Never awaits."""

@@ -124,7 +124,7 @@ class ValidatingPolicies:
     async def validate(self, attributes: Attributes) -> None:
         """Evaluate the policies; raises the first denial."""
         outcome = _Outcome()
-        versions = Versions(attributes, self._around.client)
+        versions = Versions(attributes)
         for policy, narrowed in self._candidates(attributes):
             target = self._around.matcher.target(narrowed, attributes, attributes.object)
             if target is not None:

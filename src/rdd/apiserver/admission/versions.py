@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from rdd.api import errors, jsonpath
-from rdd.apiserver.admission.client import WebhookClient
 from rdd.apiserver.admission.types import Attributes
 from rdd.apiserver.resources import Resource
 from rdd.apiserver.strategy import Object
@@ -44,9 +43,8 @@ class Versions:
     All views are read-only; a mutating webhook hands its result to `replace`.
     """
 
-    def __init__(self, attributes: Attributes, client: WebhookClient) -> None:
+    def __init__(self, attributes: Attributes) -> None:
         self._attributes = attributes
-        self._client = client
         self._views: dict[Resource, tuple[Object | None, Object | None]] = {}
 
     async def of(self, target: Resource) -> tuple[Object | None, Object | None]:
@@ -77,7 +75,7 @@ class Versions:
             return obj
         converted: Object = orjson.loads(orjson.dumps(obj))
         if target.converter is not None:
-            return await _by_webhook(converted, target, self._client)
+            return await target.converter.convert(converted, target.api_version)
         if source.to_storage is not None:
             converted = source.to_storage(converted)
         if target.from_storage is not None:
@@ -126,16 +124,6 @@ class Versions:
                 str(getattr(error, "cause", error.message))
             ) from None
         return obj
-
-
-async def _by_webhook(obj: Object, target: Resource, client: WebhookClient) -> Object:
-    from rdd.apiserver.conversion import Converter
-
-    spec, _ = _custom(target).definition
-    # A converter knows one direction, towards what is stored; here that is the wanted version.
-    towards = {**spec, "versions": [{"name": target.version, "storage": True}]}
-    converted, _ = await Converter(towards, client).to_storage(obj)
-    return converted
 
 
 def _custom(resource: Resource) -> "CustomStrategy":

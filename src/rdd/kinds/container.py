@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Container: a container of the engine; ContainerCreateRequest: the wish for one."""
+
+from collections.abc import Mapping, Sequence
+from typing import Final, Literal, get_args
+
+from rdd.kinds import constraints
+from rdd.kinds.conditions import BY_TYPE, Condition
+from rdd.kinds.kind import Column, Kind
+from rdd.kinds.ports import BY_NAME, Port
+from rdd.kinds.struct import UNSET, Struct, field
+
+GROUP = "containers.rancherdesktop.io"
+
+ACTION: Final = "containers.rancherdesktop.io/action"
+"""The annotation that asks for an action."""
+
+ContainerState = Literal[
+    "created", "running", "pausing", "paused", "restarting", "removing", "exited", "dead",
+    "unknown",
+]  # fmt: skip
+Action = Literal["start", "stop", "pause", "unpause", "restart"]
+
+
+class ContainerSpec(Struct):
+    """Nothing: a container is changed by actions."""
+
+
+class LastAction(Struct):
+    """The last action that was asked for and how it ended."""
+
+    action: Action = field("What was asked for.")
+    state: Literal["Succeeded", "Failed"] = field("How it ended.")
+    error: str = field("Why it failed.", default=UNSET)
+    observed_at: str = field(
+        "When the request was seen.", default=UNSET, schema=constraints.DATE_TIME
+    )
+    completed_at: str = field("When it ended.", default=UNSET, schema=constraints.DATE_TIME)
+
+
+class ContainerStatus(Struct):
+    """The container as the engine describes it."""
+
+    name: str = field("Name of the container.")
+    namespace: str = field("Namespace of the container in the engine.")
+    path: str = field("The program that runs as its first process.")
+    args: Sequence[str] = field("Arguments of that program.", default=UNSET)
+    image: str = field("The image it was created from.")
+    labels: Mapping[str, str] = field("Labels in the engine.", default=UNSET)
+    ports: Sequence[Port] = field(
+        "Ports that are exposed or published.", default=UNSET, schema=BY_NAME
+    )
+    status: ContainerState = field(
+        "The state in the engine's own words.", default="unknown", required=True
+    )
+    pid: int = field(
+        "Process ID of the first process. Absent unless it runs.",
+        default=UNSET,
+        schema=constraints.INT32,
+    )
+    exit_code: int | None = field(
+        "Exit code of the first process.", default=None, schema=constraints.INT32
+    )
+    error: str = field("Why it could not be started.", default=UNSET)
+    created_at: str = field("When it was created.", default=UNSET, schema=constraints.DATE_TIME)
+    started_at: str = field("When it last started.", default=UNSET, schema=constraints.DATE_TIME)
+    finished_at: str = field("When it last ended.", default=UNSET, schema=constraints.DATE_TIME)
+    last_action: LastAction | None = field(
+        "The last action that was asked for and how it ended.", default=None
+    )
+    conditions: Sequence[Condition] = field(
+        "The state as conditions: Running, Paused, Restarting, OOMKilled, Dead.",
+        default=UNSET,
+        schema=BY_TYPE,
+    )
+
+
+class Container(
+    Kind,
+    group=GROUP,
+    categories=("all",),
+    columns=(Column("Running", "boolean", '.status.conditions[?(@.type=="Running")].status'),),
+    selectable=(".status.namespace",),
+):
+    """A container of the engine, named by its ID. Deleting it removes the container."""
+
+    spec: ContainerSpec = field("Nothing: a container is changed by actions.", default=UNSET)
+    status: ContainerStatus = field("The container as the engine describes it.", default=UNSET)
+
+
+class ContainerCreateSpec(Struct):
+    """The container to create."""
+
+    image: str = field("The image to create it from.")
+    state: Literal["created", "running"] = field(
+        "The state to bring it to.",
+        default="running",
+        required=True,
+        schema=constraints.all_of(get_args(ContainerState), ("created", "running")),
+    )
+    name: str = field("Name of the container. Without it, the engine chooses one.", default=UNSET)
+    namespace: str = field("Namespace in the engine.", default=UNSET)
+    path: str = field("Program to run instead of the image's own.", default=UNSET)
+    args: Sequence[str] = field("Arguments of the program.", default=UNSET)
+    labels: Mapping[str, str] = field("Labels in the engine.", default=UNSET)
+    ports: Sequence[Port] = field("Ports to expose or publish.", default=UNSET, schema=BY_NAME)
+
+
+class ContainerCreateStatus(Struct):
+    """What became of the request."""
+
+    name: str = field("ID of the container, once it is created.", default=UNSET)
+    conditions: Sequence[Condition] = field(
+        "The end of the request: Complete or Failed.", default=UNSET, schema=BY_TYPE
+    )
+
+
+class ContainerCreateRequest(
+    Kind,
+    group=GROUP,
+    selectable=(".spec.namespace",),
+    annotations={"rdd.rancherdesktop.io/controller": "container"},
+):
+    """A request to create a container."""
+
+    spec: ContainerCreateSpec = field("The container to create.")
+    status: ContainerCreateStatus = field("What became of the request.", default=UNSET)

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Demo: a message that is processed a number of times."""
+
+from collections.abc import Sequence
+
+from rdd.kinds import constraints
+from rdd.kinds.app import GROUP
+from rdd.kinds.conditions import BY_TYPE, Condition
+from rdd.kinds.kind import Kind
+from rdd.kinds.struct import UNSET, Struct, field
+
+
+class DemoSpec(Struct):
+    """What is to be processed."""
+
+    message: str = field("The message to process.", default=UNSET)
+    count: int = field("How often to process it.", default=UNSET, schema=constraints.INT32)
+    namespace: str = field("Without effect.", default="default")
+
+
+class DemoStatus(Struct):
+    """What has been processed."""
+
+    processed_count: int = field(
+        "How often the message was processed.", default=UNSET, schema=constraints.INT32
+    )
+    last_processed: str = field("When it was last processed, in RFC 3339 form.", default=UNSET)
+    conditions: Sequence[Condition] = field(
+        "The progress: Ready, Processing, Completed.", default=UNSET, schema=BY_TYPE
+    )
+
+
+class Demo(
+    Kind,
+    group=GROUP,
+    namespaced=False,
+    schema=constraints.rule("self.metadata.name == 'demo'", "Demo resource must be named 'demo'"),
+):
+    """A message that is processed a number of times. There is one, named demo."""
+
+    spec: DemoSpec = field("What is to be processed.", default=UNSET)
+    status: DemoStatus = field("What has been processed.", default=UNSET)

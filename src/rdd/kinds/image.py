@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Image: an image of the engine; and the wishes to pull, push and scan one."""
+
+from collections.abc import Mapping, Sequence
+
+from rdd.kinds import constraints
+from rdd.kinds.conditions import BY_TYPE, Condition
+from rdd.kinds.container import GROUP
+from rdd.kinds.kind import Column, Kind
+from rdd.kinds.struct import UNSET, Struct, field
+
+_OF_CONTROLLER = {"rdd.rancherdesktop.io/controller": "image"}
+_OUTCOME = "The end of the request: Complete or Failed."
+_WHAT_BECAME = "What became of the request."
+
+
+class ImageStatus(Struct):
+    """The image as the engine describes it."""
+
+    namespace: str = field("Namespace of the image in the engine.")
+    id: str = field("ID of the image.")
+    repo_tag: str = field("Repository and tag. Absent for an image without a tag.", default=UNSET)
+    repo_digests: Sequence[str] = field("Repositories with digests.", default=UNSET)
+    architecture: str = field("The processor it is built for.")
+    os: str = field("The operating system it is built for.")
+    size: int = field("Size in bytes.", schema=constraints.INT64)
+    created_at: str = field("When it was built.", default=UNSET, schema=constraints.DATE_TIME)
+    labels: Mapping[str, str] = field("Labels of the image.", default=UNSET)
+    conditions: Sequence[Condition] = field(
+        "The state of the image; no types are defined yet.", default=UNSET, schema=BY_TYPE
+    )
+
+
+class Image(
+    Kind,
+    group=GROUP,
+    categories=("all",),
+    columns=(
+        Column("Tag", "string", ".status.repoTag"),
+        Column("Created", "date", ".status.createdAt"),
+        Column("Size", "integer", ".status.size", "byte"),
+    ),
+    selectable=(".status.namespace", ".status.id", ".status.repoTag"),
+):
+    """A tag of an image of the engine. Deleting it removes the tag."""
+
+    status: ImageStatus = field("The image as the engine describes it.", default=UNSET)
+
+
+class RequestStatus(Struct):
+    """What became of a request."""
+
+    conditions: Sequence[Condition] = field(_OUTCOME, default=UNSET, schema=BY_TYPE)
+
+
+class ImagePullSpec(Struct):
+    """The image to pull."""
+
+    repo_tag: str = field("Repository and tag to pull.")
+    namespace: str = field("Namespace in the engine to pull into.", default=UNSET)
+
+
+class ImagePullRequest(
+    Kind, group=GROUP, selectable=(".spec.namespace",), annotations=_OF_CONTROLLER
+):
+    """A request to pull an image from its registry."""
+
+    spec: ImagePullSpec = field("The image to pull.")
+    status: RequestStatus = field(_WHAT_BECAME, default=UNSET)
+
+
+class ImagePushSpec(Struct):
+    """The image to push."""
+
+    image_ref: str = field("Name of an Image in the same namespace.")
+
+
+class ImagePushRequest(Kind, group=GROUP, annotations=_OF_CONTROLLER):
+    """A request to push an image to its registry."""
+
+    spec: ImagePushSpec = field("The image to push.")
+    status: RequestStatus = field(_WHAT_BECAME, default=UNSET)
+
+
+class ImageScanSpec(Struct):
+    """The image to scan."""
+
+    image_ref: str = field("Name of an Image in the same namespace.")
+
+
+class ImageScanStatus(RequestStatus):
+    """What became of the request."""
+
+    result: str = field("What the scanner reported, as JSON.", default=UNSET)
+
+
+class ImageScanRequest(Kind, group=GROUP, annotations=_OF_CONTROLLER):
+    """A request to scan an image for known vulnerabilities."""
+
+    spec: ImageScanSpec = field("The image to scan.")
+    status: ImageScanStatus = field(_WHAT_BECAME, default=UNSET)

@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A kind: a Struct with names, metadata and whatever else its definition says.
+
+    class LimaVM(Kind, group="lima.rancherdesktop.io", categories=("all",)):
+        spec: LimaVMSpec = field("The virtual machine that is wanted.")
+        status: LimaVMStatus = field("The virtual machine there is.", default=UNSET)
+
+    vm = LimaVM.of(obj)                                    # typed reading
+    LimaVM(metadata=ObjectMeta(name="rd"), spec=…).raw     # an object to create
+
+A kind with a field `status` has the status subresource.
+"""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
+
+from rdd.kinds.metadata import ObjectMeta
+from rdd.kinds.struct import UNSET, Struct, field
+
+
+class Column(NamedTuple):
+    """A column of `kubectl get`."""
+
+    name: str
+    type: str
+    json_path: str
+    format: str = ""
+
+
+class Presentation(NamedTuple):
+    """What a definition says beside names and schema."""
+
+    short_names: tuple[str, ...]
+    categories: tuple[str, ...]
+    columns: tuple[Column, ...]
+    selectable: tuple[str, ...]
+    """JSON paths that field selectors can use."""
+    annotations: Mapping[str, str]
+    """Of the definition itself."""
+    schema: Mapping[str, Any]
+    """Further members of the schema of the whole object (see rdd.kinds.constraints)."""
+
+
+class Kind(Struct):
+    """An object of a custom resource."""
+
+    group: ClassVar[str]
+    version: ClassVar[str] = "v1alpha1"
+    kind: ClassVar[str]
+    plural: ClassVar[str]
+    namespaced: ClassVar[bool]
+    api_version: ClassVar[str]
+    crd_name: ClassVar[str]
+    """The name of its CustomResourceDefinition."""
+    presentation: ClassVar[Presentation]
+
+    metadata: ObjectMeta = field("Standard metadata of an object.", default=UNSET)
+
+    def __init_subclass__(
+        cls,
+        *,
+        group: str,
+        plural: str = "",
+        namespaced: bool = True,
+        short_names: tuple[str, ...] = (),
+        categories: tuple[str, ...] = (),
+        columns: tuple[Column, ...] = (),
+        selectable: tuple[str, ...] = (),
+        annotations: Mapping[str, str] | None = None,
+        schema: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init_subclass__()
+        cls.group = group
+        cls.kind = cls.__name__
+        cls.plural = plural or f"{cls.kind.lower()}s"
+        cls.namespaced = namespaced
+        cls.api_version = f"{group}/{cls.version}"
+        cls.crd_name = f"{cls.plural}.{group}"
+        cls.presentation = Presentation(
+            short_names, categories, columns, selectable, annotations or {}, schema or {}
+        )
+        cls._preset = {"apiVersion": cls.api_version, "kind": cls.kind}

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Volume: a volume of the engine; VolumeCreateRequest: the wish for one."""
+
+from collections.abc import Mapping, Sequence
+
+from rdd.kinds import constraints
+from rdd.kinds.conditions import BY_TYPE, Condition
+from rdd.kinds.container import GROUP
+from rdd.kinds.kind import Column, Kind
+from rdd.kinds.struct import UNSET, Struct, field
+
+
+class VolumeStatus(Struct):
+    """The volume as the engine describes it."""
+
+    name: str = field("Name of the volume in the engine.")
+    namespace: str = field("Namespace of the volume in the engine.")
+    driver: str = field("The volume driver that keeps the data.")
+    mountpoint: str = field("Where the data is, as the engine sees it.")
+    scope: str = field("Where the volume can be used: local or global.")
+    created_at: str = field("When it was created.", schema=constraints.DATE_TIME)
+    labels: Mapping[str, str] = field("Labels in the engine.", default=UNSET)
+    options: Mapping[str, str] = field("Options of the driver.", default=UNSET)
+
+
+class Volume(
+    Kind,
+    group=GROUP,
+    categories=("all",),
+    columns=(Column("Driver", "string", ".status.driver"),),
+    selectable=(".status.namespace", ".status.name"),
+):
+    """A volume of the engine. Deleting it removes the volume."""
+
+    status: VolumeStatus = field("The volume as the engine describes it.", default=UNSET)
+
+
+class VolumeCreateSpec(Struct):
+    """The volume to create."""
+
+    driver: str = field("The volume driver that keeps the data.")
+    name: str = field("Name of the volume. Without it, the engine chooses one.", default=UNSET)
+    namespace: str = field("Namespace in the engine.", default=UNSET)
+
+
+class VolumeCreateStatus(Struct):
+    """What became of the request."""
+
+    conditions: Sequence[Condition] = field(
+        "The end of the request: Complete or Failed.", default=UNSET, schema=BY_TYPE
+    )
+
+
+class VolumeCreateRequest(
+    Kind, group=GROUP, annotations={"rdd.rancherdesktop.io/controller": "volume"}
+):
+    """A request to create a volume."""
+
+    spec: VolumeCreateSpec = field("The volume to create.")
+    status: VolumeCreateStatus = field("What became of the request.", default=UNSET)

@@ -12,6 +12,7 @@ server is measured instead of ours, so that a comparison can be repeated.
 import argparse
 import asyncio
 import math
+import ssl
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -33,6 +34,7 @@ SOME = 1_000
 PAGE = 500
 CRS = 1_500
 APPLIED = 400
+BURSTS = 3
 QUICK = 0.25
 
 
@@ -169,10 +171,12 @@ class Run:
             self._client, self._server, namespace, writes=writes, per_second=100
         )
         self._note("watch latency", result)
-        result = await watching.fan_out(
-            self._client, self._server, namespace, watchers=100, writes=200
-        )
-        self._note("watch fan-out", result)
+        bursts = [
+            await watching.fan_out(self._client, self._server, namespace, watchers=100, writes=200)
+            for _ in range(BURSTS)
+        ]
+        # One burst takes a fifth of a second, in which a neighbour's hiccup is everything.
+        self._note("watch fan-out", sorted(bursts, key=lambda r: r.per_second)[BURSTS // 2])
 
     async def _crd(self) -> None:
         """POST a CRD and ask for its objects until they can be listed."""
@@ -253,8 +257,6 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 async def _measure_other(given: argparse.Namespace, *, pace: float, says: str) -> dict[str, Any]:
-    import ssl
-
     access = Access(given.url.rstrip("/"), given.token, ssl.create_default_context(cafile=given.ca))
     return await measure(access, Process(given.pid), pace=pace, says=says)
 

@@ -4,15 +4,18 @@
     python -m bench.hotpaths create|put|patch|get|get-rv0|list|apply|delete [--seconds S]
 
 Runs the server in this process and a client in another one. A timer of CPU time
-interrupts the server every millisecond and notes the Python functions on the stack.
-Time in C (TLS, JSON, SQLite) counts for the Python function that called it. Two
-tables are printed: functions by their own samples, and by samples on the stack.
+interrupts the server and notes the Python functions on the stack. Python delivers the
+signal at the next step of the interpreter: time in C (TLS, JSON) counts for the Python
+function that called it or the one that runs next, so trust the larger figures. Two
+tables are printed: lines by their own samples, and functions by samples on the stack.
 What other threads burn is not sampled; its share of the CPU time is printed.
 """
 
 import argparse
 import asyncio
+import os
 import signal
+import ssl
 import subprocess
 import sys
 import time
@@ -122,14 +125,13 @@ async def profile(home: Path, what: str, seconds: float) -> None:
     from rdd.daemon.control_plane import ServeOptions, control_plane
     from rdd.instance import Instance
 
-    options = ServeOptions(secure_port=0)
-    async with control_plane(Instance("2", home, "linux"), options) as running:
-        config = home / "authority.pem"
-        config.write_bytes((Instance("2", home, "linux").tls_dir / "apiserver.crt").read_bytes())
+    instance = Instance("2", home, "linux")
+    async with control_plane(instance, ServeOptions(secure_port=0)) as running:
+        authority = instance.tls_dir / "apiserver.crt"
         command = [
             *(sys.executable, "-m", "bench.hotpaths", what, "--seconds", str(seconds)),
             *("--url", f"https://{running.address}", "--token", running.tokens["root"]),
-            *("--ca", str(config)),
+            *("--ca", str(authority)),
         ]
         client = await asyncio.create_subprocess_exec(*command, stdout=subprocess.PIPE)
         assert client.stdout is not None
@@ -148,10 +150,11 @@ async def profile(home: Path, what: str, seconds: float) -> None:
 async def drive(access: Access, what: str, seconds: float) -> None:
     """The client's side: prepare, say so, send."""
     async with Client(access) as client:
-        me = Process(__import__("os").getpid())
-        made = lambda i: Call(  # noqa: E731
-            "POST", CONFIGMAPS, objects.configmap(f"cm-{i:05}", i), statuses=(201,)
-        )
+        me = Process(os.getpid())
+
+        def made(i: int) -> Call:
+            return Call("POST", CONFIGMAPS, objects.configmap(f"cm-{i:05}", i), statuses=(201,))
+
         count = COUNT * 20 if what == "delete" else COUNT
         await run(client, me, Phase("fill", 8, made, count, 60))
         await client.send(Call("POST", objects.CRDS, objects.crd(GROUP), statuses=(201,)))
@@ -163,8 +166,6 @@ async def drive(access: Access, what: str, seconds: float) -> None:
 
 
 def main() -> int:
-    import ssl
-
     from rdd.daemon import loop
 
     parser = argparse.ArgumentParser(prog="bench.hotpaths", description="a sampling profile")

@@ -41,19 +41,13 @@ class Report:
 
     def figure(self, path: tuple[str, ...]) -> float | None:
         """The median of a figure, or None if it was not measured."""
-        sources = self.runs if path[0] == "apiserver" else [self.start]
-        found: list[float] = []
-        for source in sources:
-            value: Any = source
-            for key in path[1:]:
-                value = value.get(key, {}) if isinstance(value, dict) else {}
-            if isinstance(value, int | float):
-                found.append(float(value))
-        return statistics.median(found) if found else None
+        return _median(self.runs if path[0] == "apiserver" else [self.start], path[1:])
 
     def row(self, name: str, figure: str) -> float | None:
-        """A figure of a row."""
-        return self.figure(("apiserver", "rows", name, figure))
+        """A figure of a row, from the runs in which nothing else used the machine, if any."""
+        rows = [run["rows"][name] for run in self.runs if name in run["rows"]]
+        quiet = [row for row in rows if row.get("foreign_load", 0) <= NOISY]
+        return _median(quiet or rows, (figure,))
 
     def text(self) -> str:
         """The report in Markdown."""
@@ -75,7 +69,8 @@ class Report:
         yield (
             f"Median of {len(self.runs)} run{'s' * (len(self.runs) > 1)}, {os.cpu_count()} cores, "
             f"{platform.system()}, Python {platform.python_version()}; in brackets the factor over "
-            f"{reference.SOURCE}."
+            f"{reference.SOURCE}. Runs of a row in which something else used more than {NOISY:g} "
+            "cores are left out."
         )
         yield ""
         yield "| request | per second | p50 ms | p99 ms | server CPU µs | promise | kept |"
@@ -156,9 +151,20 @@ class Report:
         if noisy:
             yield ""
             yield (
-                f"Something else used more than {NOISY:g} cores of the machine during: "
-                f"{'; '.join(noisy)}. Do not trust rates and latencies of these rows."
+                f"Something else used the machine during every run of: {'; '.join(noisy)}. "
+                "Do not trust rates and latencies of these rows."
             )
+
+
+def _median(sources: list[dict[str, Any]], path: tuple[str, ...]) -> float | None:
+    found: list[float] = []
+    for source in sources:
+        value: Any = source
+        for key in path:
+            value = value.get(key, {}) if isinstance(value, dict) else {}
+        if isinstance(value, int | float):
+            found.append(float(value))
+    return statistics.median(found) if found else None
 
 
 def shown(value: float) -> str:

@@ -9,7 +9,7 @@ of installed CRDs cost little until someone asks for their objects.
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rdd.api import fielderrors, jsonpath, metadata
 from rdd.api.fielderrors import FieldError
@@ -19,12 +19,14 @@ from rdd.apiserver.cache import ResourceCache
 from rdd.apiserver.resources import Convert, Resource
 from rdd.apiserver.strategy import Column, Kind, Object, Strategy
 from rdd.schema.columns import Columns
-from rdd.schema.crd import deprecation_warning
+from rdd.schema.crd_versions import deprecation_warning
 from rdd.schema.defaults import apply_defaults
 from rdd.schema.node import Node, compile_node
 from rdd.schema.prune import integral_floats, prune
 from rdd.schema.typed import DecodeError
-from rdd.schema.validate import Validator, compile_validator, rules_blocked
+
+if TYPE_CHECKING:
+    from rdd.schema.validate import Validator
 
 _EMPTY = compile_node({"type": "object"})
 
@@ -61,8 +63,10 @@ class CustomStrategy(Strategy):
         return compile_node(self.schema)
 
     @cached_property
-    def validator(self) -> Validator:
+    def validator(self) -> "Validator":
         """The compiled value validations."""
+        from rdd.schema.validate import compile_validator
+
         return compile_validator(self.node)
 
     @cached_property
@@ -125,6 +129,8 @@ class CustomStrategy(Strategy):
         if self.scale is not None:
             errs += _scale_errors(self.scale, obj)
         if self.rules is not None:
+            from rdd.schema.validate import rules_blocked
+
             blocked = rules_blocked(errs)
             if blocked is not None:
                 errs.append(blocked)

@@ -18,7 +18,7 @@ from rdd.apiserver import respond
 from rdd.apiserver.core import Core
 from rdd.apiserver.request import Answer, Request, Response
 from rdd.apiserver.resources import Registry, Resource
-from rdd.schema.crd import version_priority
+from rdd.schema.crd_versions import version_priority
 
 _CUSTOM_VERBS = (
     "delete", "deletecollection", "get", "list", "patch", "create", "update", "watch",

@@ -47,9 +47,13 @@ class Documents:
             self._generation = self._registry.generation
             self._built.clear()
         parts = request.path.strip("/").split("/")
+        media = negotiate.JSON
         if parts[1] == "v2" and len(parts) == 2:
-            _check_v2_accept(request)
-            body = await self._get("v2")
+            if _wants_protobuf(request):
+                name, media = "v2.pb", _V2_TYPES[2]
+            else:
+                name, media = "v2", _V2_TYPES[0]
+            body = await self._get(name)
         elif parts[1] != "v3":
             return _not_found()
         elif len(parts) == 2:
@@ -63,7 +67,7 @@ class Documents:
         headers = [("ETag", etag), ("Vary", "Accept")]
         if request.headers.get("If-None-Match", "") == etag:
             return Response(304, b"", headers=headers)
-        return Response(200, body, headers=headers)
+        return Response(200, body, content_type=media, headers=headers)
 
     async def _get(self, name: str) -> bytes:
         found = self._built.get(name)
@@ -86,6 +90,10 @@ class Documents:
     def _build(self, name: str, resources: list[Resource]) -> bytes:
         if name == "v2":
             return orjson.dumps(_v2(resources))
+        if name == "v2.pb":
+            from rdd.schema import openapi_protobuf
+
+            return openapi_protobuf.encode(_v2(resources))
         if name == "v3":
             return orjson.dumps(self._index(resources))
         if name == "version":
@@ -113,10 +121,14 @@ def _not_found() -> Response:
     return Response(404, b"404 page not found\n", content_type="text/plain; charset=utf-8")
 
 
-def _check_v2_accept(request: Request) -> None:
-    accept = request.headers.get("Accept", "")
-    if not accept or any(t in accept for t in (*_V2_TYPES, "*/*", "application/*")):
-        return
+def _wants_protobuf(request: Request) -> bool:
+    """Whether protobuf is the first acceptable form of version 2; raises if neither is."""
+    for clause in (request.headers.get("Accept", "") or "*/*").split(","):
+        media = clause.partition(";")[0].strip()
+        if media in (_V2_TYPES[0], "*/*", "application/*"):
+            return False
+        if media in _V2_TYPES:
+            return True
     raise errors.NotAcceptable(
         "only the following media types are accepted: " + ", ".join(_V2_TYPES)
     )

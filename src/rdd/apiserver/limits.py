@@ -8,9 +8,6 @@ here (they have a limit of their own), nor are requests made from within
 admission, which would otherwise wait for the request that made them.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from rdd.api import errors
 
 MAX_READING = 400
@@ -26,25 +23,24 @@ class InFlight:
         self.reading = self.writing = 0
         self.refused = 0
 
-    @contextmanager
-    def slot(self, method: str) -> Iterator[None]:
-        """Hold a place while the block runs; TooManyRequests if there is none."""
+    def enter(self, method: str) -> bool:
+        """Take a place; TooManyRequests if there is none. Give what it returns to `leave`."""
         if method in ("GET", "HEAD"):
             if self.reading >= self.max_reading:
                 raise self._full()
             self.reading += 1
-            try:
-                yield
-            finally:
-                self.reading -= 1
+            return True
+        if self.writing >= self.max_writing:
+            raise self._full()
+        self.writing += 1
+        return False
+
+    def leave(self, is_reading: bool) -> None:
+        """Give the place back."""
+        if is_reading:
+            self.reading -= 1
         else:
-            if self.writing >= self.max_writing:
-                raise self._full()
-            self.writing += 1
-            try:
-                yield
-            finally:
-                self.writing -= 1
+            self.writing -= 1
 
     def _full(self) -> errors.TooManyRequests:
         self.refused += 1

@@ -19,10 +19,10 @@ import orjson
 from rdd.api import decode, errors, fieldselectors, selectors
 from rdd.apiserver.cache import Entry
 from rdd.apiserver.core import Core
-from rdd.apiserver.get import check_not_future
 from rdd.apiserver.options import ListOptions
 from rdd.apiserver.request import Request
 from rdd.apiserver.resources import Resource
+from rdd.apiserver.revisions import check_not_future
 from rdd.apiserver.watchers import Selection
 from rdd.store.types import Compacted
 

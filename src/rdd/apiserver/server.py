@@ -110,8 +110,11 @@ class ApiServer:
             return await self._dispatch(request)
         if request.info.verb == "watch":
             return await self._dispatch(request)
-        with self.limits.slot(request.method):
+        place = self.limits.enter(request.method)
+        try:
             return await self._dispatch(request)
+        finally:
+            self.limits.leave(place)
 
     @staticmethod
     def _attributes(request: Request) -> Attributes:

@@ -18,11 +18,11 @@ from rdd.api import errors
 from rdd.apiserver import codec, listing, negotiate, options, respond, tables, watchers
 from rdd.apiserver.cache import ADDED, Change, Entry
 from rdd.apiserver.core import Core
-from rdd.apiserver.get import parse_version
 from rdd.apiserver.negotiate import Format
 from rdd.apiserver.options import ListOptions
 from rdd.apiserver.request import Answer, Request, Stream, Writer
 from rdd.apiserver.resources import Resource
+from rdd.apiserver.revisions import parse_version
 from rdd.apiserver.watchers import Render, Selection, View, Watcher
 from rdd.store.types import Compacted, Event, EventType, FutureRevision, Overrun
 

@@ -14,7 +14,7 @@ built again on the new state, unless the client had asked for a certain
 version, which is a Conflict.
 """
 
-import uuid
+import os
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
@@ -76,6 +76,15 @@ class Write:
         )
 
 
+def new_uid() -> str:
+    """A random uid (RFC 4122 version 4), at a third of the cost of uuid.uuid4."""
+    raw = bytearray(os.urandom(16))
+    raw[6] = raw[6] & 0x0F | 0x40
+    raw[8] = raw[8] & 0x3F | 0x80
+    text = raw.hex()
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
+
+
 def check_namespace(resource: Resource, namespace: str, meta: dict[str, Any]) -> None:
     """Fill in the namespace of the path, or refuse another one in the object."""
     if not resource.namespaced:
@@ -135,7 +144,7 @@ async def insert(write: Write, obj: Object) -> Written:
     meta.pop("deletionTimestamp", None)
     meta.pop("deletionGracePeriodSeconds", None)
     meta.pop("selfLink", None)
-    meta["uid"] = str(uuid.uuid4())
+    meta["uid"] = new_uid()
     meta["creationTimestamp"] = core.now_text()
     generated = not meta.get("name") and bool(meta.get("generateName"))
     if generated:

@@ -125,7 +125,7 @@ def connect_writer(path: Path) -> sqlite3.Connection:
         "synchronous = FULL",
         "fullfsync = ON",  # macOS: a plain fsync leaves data in the cache of the drive
         "checkpoint_fullfsync = ON",
-        "cache_size = -4096",
+        "cache_size = -1024",
         # Some builds overwrite everything that is deleted, which doubles what compaction
         # writes; FAST does so where the page is written anyway.
         "secure_delete = FAST",

@@ -8,6 +8,7 @@ import pytest
 
 from rdd.api.fielderrors import FieldError
 from rdd.schema import crd as crds
+from rdd.schema import crd_versions
 from rdd.schema.crd_columns import scale_errors, selectable_value
 
 PLAIN = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
@@ -523,17 +524,17 @@ def test_unknown_string_formats_are_warned_about_once() -> None:
 def test_deprecated_versions_point_to_a_newer_one(names: list[str], wanted: str) -> None:
     versions = [version(n, storage=i == 0, deprecated=i == 0) for i, n in enumerate(names)]
     spec = definition(versions=versions)["spec"]
-    assert crds.deprecation_warning(spec, names[0]) == wanted
-    assert crds.deprecation_warning(spec, "v9") == ""
+    assert crd_versions.deprecation_warning(spec, names[0]) == wanted
+    assert crd_versions.deprecation_warning(spec, "v9") == ""
 
 
 def test_a_deprecated_version_can_have_its_own_warning() -> None:
     spec = definition(versions=[version(deprecated=True, deprecationWarning="go")])["spec"]
-    assert crds.deprecation_warning(spec, "v1") == "go"
+    assert crd_versions.deprecation_warning(spec, "v1") == "go"
 
 
 def test_versions_are_ordered_by_maturity() -> None:
     names = ["foo10", "v1", "v11alpha2", "foo1", "v3beta1", "v12alpha1", "v2", "v11beta2", "v10"]
-    assert sorted(names, key=crds.version_priority, reverse=True) == [
+    assert sorted(names, key=crd_versions.version_priority, reverse=True) == [
         "v10", "v2", "v1", "v11beta2", "v3beta1", "v12alpha1", "v11alpha2", "foo1", "foo10",
     ]  # fmt: skip

@@ -13,6 +13,7 @@ from rdd.cli.version import details
 
 def run(call: Call) -> int:
     """Write the bundle and print its path."""
+    from rdd.daemon import record
     from rdd.daemon.bundle import Bundle
 
     instance = call.instance
@@ -22,7 +23,7 @@ def run(call: Call) -> int:
     bundle = Bundle(
         instance,
         version=details(),
-        status=status(call),
+        status=status(call, record.read(instance)),  # looks, and tidies nothing
         variables=call.environment.variables,
     )
     try:

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """`rdd service status`: whether the control plane exists and runs."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rdd.cli.errors import CommandError
 from rdd.cli.gotext import quote
 from rdd.cli.service import service_for
 from rdd.cli.types import Call
+
+if TYPE_CHECKING:
+    from rdd.daemon.record import Record
 
 
 def run(call: Call) -> int:
@@ -14,7 +17,7 @@ def run(call: Call) -> int:
     form = call.flags.text("output")
     if form not in ("text", "json"):
         raise CommandError(f"unknown output format {quote(form)}; valid formats: text or json")
-    found = status(call)
+    found = status(call, service_for(call).running())
     if form == "json":
         import json
 
@@ -30,15 +33,13 @@ def run(call: Call) -> int:
     return 0
 
 
-def status(call: Call) -> dict[str, Any]:
+def status(call: Call, daemon: "Record | None") -> dict[str, Any]:
     """What is known about the control plane without asking it."""
     from rdd.daemon import arguments
 
-    service = service_for(call)
-    daemon = service.running()
     return {
-        "name": service.instance.name,
-        "created": arguments.exists(service.instance),
+        "name": call.instance.name,
+        "created": arguments.exists(call.instance),
         "started": daemon is not None,
         "ready": daemon is not None and daemon.state.name == "READY",
         "state": daemon.state.name.lower() if daemon else "stopped",

@@ -78,7 +78,8 @@ class Bundle:
             self._add(tar, f"logs/{path.name}", partial(_tail, path))
         self._add_objects(tar)
         if self._problems:
-            self._put(tar, "problems.txt", "\n".join(self._problems) + "\n")
+            problems = "\n".join(self._problems) + "\n"
+            self._put(tar, "problems.txt", self._redactor.text(problems))
 
     def _versions(self) -> dict[str, Any]:
         return {
@@ -132,18 +133,24 @@ class Bundle:
             self._put(tar, f"objects/{name}.json", json.dumps(redacted, indent=1))
 
     def _add_json(self, tar: tarfile.TarFile, name: str, collect: Callable[[], Any]) -> None:
-        self._add(tar, name, lambda: json.dumps(collect(), indent=2))
-
-    def _add(self, tar: tarfile.TarFile, name: str, collect: Callable[[], str]) -> None:
         try:
-            text = collect()
+            text = json.dumps(self._redactor.value(collect()), indent=2)
         except Exception as error:  # whatever is broken here is why there is a bundle
             self._problems.append(f"{name}: {type(error).__name__}: {error}")
             return
         self._put(tar, name, text)
 
+    def _add(self, tar: tarfile.TarFile, name: str, collect: Callable[[], str]) -> None:
+        try:
+            text = self._redactor.text(collect())
+        except Exception as error:
+            self._problems.append(f"{name}: {type(error).__name__}: {error}")
+            return
+        self._put(tar, name, text)
+
     def _put(self, tar: tarfile.TarFile, name: str, text: str) -> None:
-        data = self._redactor.text(text).encode("utf-8", "replace")
+        """Add a text that is redacted already; guessing at it again would break JSON."""
+        data = self._redactor.known(text).encode("utf-8", "replace")
         entry = tarfile.TarInfo(f"{self._top}/{name}")
         entry.size = len(data)
         entry.mode = 0o600
@@ -213,6 +220,7 @@ def _group_paths(probe: Probe) -> Iterator[str]:
 
 def _stored(database: Path) -> Iterator[tuple[str, list[dict[str, Any]]]]:
     """All objects, by resource, from the file; keys are /registry/<resource or group>/…"""
+    from rdd.apiserver import codec
     from rdd.store import schema
 
     if not database.exists():
@@ -224,9 +232,11 @@ def _stored(database: Path) -> Iterator[tuple[str, list[dict[str, Any]]]]:
         for _, key, _, value in connection.execute(schema.SCAN_ALL, everything):
             name = key.removeprefix("/registry/").partition("/")[0]
             try:
-                found.setdefault(name, []).append(json.loads(value))
+                # What is stored does not say its kind, and Secrets must be recognised.
+                obj = {"kind": "Secret" if name == "secrets" else name, **codec.decode(value)}
             except ValueError:
-                found.setdefault(name, []).append({"undecodable": key})
+                obj = {"undecodable": key}
+            found.setdefault(name, []).append(obj)
     finally:
         connection.close()
     yield from sorted(found.items())

@@ -14,7 +14,7 @@ from typing import Any
 REDACTED = "REDACTED"
 
 _SECRET_NAME = re.compile(
-    r"TOKEN|SECRET|PASSW|CREDENTIAL|PRIVATE|COOKIE|SESSION|AUTH|(?:^|_)KEY|(?:API|ACCESS)_?KEY",
+    r"TOKEN|SECRET|PASSW|CREDENTIAL|PRIVATE|COOKIE|SESSION|AUTH|(?:^|_)KEYS?(?:$|_)|(?:API|ACCESS)_?KEY",
     re.IGNORECASE,
 )
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
@@ -41,10 +41,15 @@ class Redactor:
         # The longest first: one may be a part of another.
         self._known = sorted({text for text in known if len(text) >= 8}, key=len, reverse=True)
 
-    def text(self, text: str) -> str:
-        """A text without secrets."""
+    def known(self, text: str) -> str:
+        """A text without the secrets that are known."""
         for secret in self._known:
             text = text.replace(secret, REDACTED)
+        return text
+
+    def text(self, text: str) -> str:
+        """A text without secrets, known or likely."""
+        text = self.known(text)
         for pattern, replacement in _PATTERNS:
             text = pattern.sub(replacement, text)
         return text
@@ -58,7 +63,7 @@ class Redactor:
 
     def object(self, obj: Mapping[str, Any]) -> dict[str, Any]:
         """An API object without secrets."""
-        found: dict[str, Any] = self._value(dict(obj))
+        found: dict[str, Any] = self.value(dict(obj))
         metadata = found.get("metadata")
         if isinstance(metadata, dict):
             annotations = metadata.get("annotations")
@@ -70,16 +75,17 @@ class Redactor:
                     found[member] = dict.fromkeys(found[member], REDACTED)
         return found
 
-    def _value(self, value: Any) -> Any:
+    def value(self, value: Any) -> Any:
+        """A JSON value without secrets; its structure stays."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, list):
-            return [self._value(item) for item in value]
+            return [self.value(item) for item in value]
         if isinstance(value, dict):
             return {
                 key: REDACTED
                 if isinstance(item, str) and item and _is_secret_member(key)
-                else self._value(item)
+                else self.value(item)
                 for key, item in value.items()
             }
         return value

@@ -75,6 +75,8 @@ def wait_ready(
     for _ in deadline.ticks(f'"{instance.name}" control plane is not ready'):
         found = record.read(instance)
         if found is None or found.process != daemon.process or found.state == State.STOPPING:
+            # Its last words are its reason, and they come last.
+            wait_ended(daemon, deadline=deadline, what=f'"{instance.name}" control plane is ending')
             raise ServiceError(end_of(instance, daemon))
         check_version(instance, found, version)
         if found.state < State.READY:

@@ -103,8 +103,11 @@ def _node_name(node: Any) -> str:
 
 
 def _emptied(text: str, key: Any, value: Any) -> tuple[int, int, str]:
-    end = value.end_mark.index if value.flow_style else _line_end(text, _last(value))
-    return key.end_mark.index, end, ": []" if value.flow_style else ": []\n"
+    if value.flow_style:
+        return key.end_mark.index, value.end_mark.index, ": []"
+    end = _line_end(text, _last(value))
+    line_break = "\r\n" if text[:end].endswith("\r\n") else "\n"
+    return key.end_mark.index, end, ": []" + line_break
 
 
 def _flow_item(items: list[Any], node: Any) -> tuple[int, int, str]:

@@ -36,7 +36,7 @@ def _listen(port: int) -> socket.socket:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.bind(("127.0.0.1", port))
         sock.listen(BACKLOG)
-    except OSError:
+    except BaseException:
         sock.close()
         raise
     return sock

@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fixtures of the tests that run real programs."""
+
+import os
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.e2e.service_world import World
+from tests.e2e.service_world import world as make_world
+
+
+@pytest.fixture
+def world(rdd_script: Path, tmp_path: Path, kubectl: Path) -> Iterator[World]:
+    """A home of its own; no daemon in it outlives the test."""
+    yield from make_world(rdd_script, tmp_path / "h", kubectl)
+
+
+@pytest.fixture
+def mounted(tmp_path: Path) -> Iterator[Callable[..., Path]]:
+    """Mounts small file systems in memory; needs root, which `make test` usually has."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can mount a file system")
+    points: list[Path] = []
+
+    def mount(point: Path, *, options: str = "size=1m") -> Path:
+        point.mkdir(parents=True, exist_ok=True)
+        command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(point)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+        if done.returncode != 0:
+            pytest.skip(f"this machine does not let root mount: {done.stderr.strip()}")
+        points.append(point)
+        return point
+
+    yield mount
+    for point in reversed(points):
+        subprocess.run(["umount", "--lazy", str(point)], check=True, timeout=30)

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Nothing secret leaves, and what is not secret stays readable."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rdd.daemon.redaction import REDACTED, Redactor
+
+JWT = "eyJhbGciOiJFUzI1NiJ9.eyJzdWIiOiJ4In0.c2lnbmF0dXJl"
+KEY = "-----BEGIN EC PRIVATE KEY-----\nMHcCAQEE\nabc=\n-----END EC PRIVATE KEY-----"
+
+
+@pytest.mark.parametrize(
+    ("text", "secret"),
+    [
+        pytest.param("Authorization: Bearer abc.def", "abc.def", id="bearer"),
+        pytest.param("authorization: bearer abcdef", "abcdef", id="lower case"),
+        pytest.param(f"got {JWT} from", JWT, id="JSON Web Token"),
+        pytest.param(f"x\n{KEY}\ny", "MHcCAQEE", id="private key"),
+        pytest.param(KEY.replace("\n", "\\n"), "MHcCAQEE", id="private key in a log line"),
+        pytest.param("proxy http://me:pa55@proxy:3128/", "pa55", id="password in a URL"),
+        pytest.param("password=hunter22 next", "hunter22", id="password"),
+        pytest.param('{"token": "abc-def"}', "abc-def", id="JSON member"),
+        pytest.param('msg="{\\"token\\":\\"abc-def\\"}"', "abc-def", id="quoted JSON"),
+        pytest.param("client-key-data: LS0tLS1=", "LS0tLS1", id="kubeconfig"),
+        pytest.param("Basic dXNlcjpwYXNz", "dXNlcjpwYXNz", id="basic"),
+    ],
+)
+def test_what_looks_secret_is_replaced(text: str, secret: str) -> None:
+    found = Redactor().text(text)
+    assert secret not in found
+    assert REDACTED in found
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'level=info msg="serviceaccounts \\"default\\" created"',
+        "GET https://127.0.0.1:6445/api/v1/secrets?limit=500",
+        "the token has expired",
+        "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----",
+    ],
+)
+def test_what_is_not_secret_stays(text: str) -> None:
+    assert Redactor().text(text) == text
+
+
+@given(st.text("abcdef0123456789-", min_size=8, max_size=40), st.text(), st.text())
+def test_known_secrets_never_survive(secret: str, before: str, after: str) -> None:
+    redactor = Redactor([secret])
+    assert secret not in redactor.text(before + secret + after).replace(REDACTED, "\0")
+
+
+def test_secrets_keep_their_keys_and_lose_their_values() -> None:
+    found = Redactor().object(
+        {
+            "kind": "Secret",
+            "metadata": {
+                "name": "s",
+                "annotations": {"kubectl.kubernetes.io/last-applied-configuration": "{...}"},
+            },
+            "data": {"a": "c2VjcmV0"},
+            "stringData": {"b": "x"},
+            "type": "Opaque",
+        }
+    )
+    assert found["data"] == {"a": REDACTED}
+    assert found["stringData"] == {"b": REDACTED}
+    assert list(found["metadata"]["annotations"].values()) == [REDACTED]
+    assert found["type"] == "Opaque"
+
+
+def test_members_with_secret_names_are_replaced_at_any_depth() -> None:
+    found = Redactor().object(
+        {"kind": "X", "spec": [{"password": "p", "apiToken": "t", "tokens": 3, "note": JWT}]}
+    )
+    assert found["spec"] == [
+        {"password": REDACTED, "apiToken": REDACTED, "tokens": 3, "note": REDACTED}
+    ]
+
+
+def test_variables_with_secret_names_are_replaced() -> None:
+    variables = {
+        "GITHUB_TOKEN": "x",
+        "AWS_ACCESS_KEY_ID": "y",
+        "HTTP_PROXY": "http://u:pw@h",
+        "PATH": "/bin",
+        "KEYBOARD": "de",
+    }
+    assert Redactor().environment(variables) == {
+        "AWS_ACCESS_KEY_ID": REDACTED,
+        "GITHUB_TOKEN": REDACTED,
+        "HTTP_PROXY": f"http://u:{REDACTED}@h",
+        "KEYBOARD": "de",
+        "PATH": "/bin",
+    }

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Locks are exclusive, inherited, and not fooled by a file that was removed."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from rdd.host.errors import HostError
+from rdd.host.locks import FileLock
+
+
+def test_only_one_holds_a_lock(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    first = FileLock.take(path)
+    assert first is not None
+    assert FileLock.take(path) is None
+    first.release()
+    first.release()
+    second = FileLock.take(path)
+    assert second is not None
+    with second:
+        assert FileLock.take(path) is None
+
+
+def test_a_child_keeps_the_lock_after_its_parent_has_let_go(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    lock = FileLock.take(path)
+    assert lock is not None
+    child = subprocess.Popen(
+        [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, pass_fds=[lock.descriptor]
+    )
+    lock.release()
+    assert FileLock.take(path) is None
+    child.communicate(b"\n")
+    again = FileLock.take(path)
+    assert again is not None
+    again.release()
+
+
+def test_a_lock_is_adopted_and_not_inherited_further(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    lock = FileLock.take(path)
+    assert lock is not None
+    os.set_inheritable(lock.descriptor, True)
+    adopted = FileLock.adopt(path, lock.descriptor)
+    assert not os.get_inheritable(adopted.descriptor)
+    adopted.release()
+
+
+def test_a_descriptor_that_is_not_the_lock_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    path.touch()
+    other = (tmp_path / "other").open("w")
+    with other, pytest.raises(HostError, match="is not the lock file"):
+        FileLock.adopt(path, other.fileno())
+    with pytest.raises(HostError, match="Bad file descriptor"):
+        FileLock.adopt(path, 999)
+
+
+def test_the_lock_of_a_removed_file_does_not_count(tmp_path: Path) -> None:
+    path = tmp_path / "lock"
+    old = FileLock.take(path)
+    assert old is not None
+    path.unlink()
+    new = FileLock.take(path)
+    assert new is not None
+    assert FileLock.take(path) is None
+    old.release()
+    new.release()
+
+
+def test_a_directory_that_is_missing_is_named(tmp_path: Path) -> None:
+    with pytest.raises(HostError, match="failed to open lock file"):
+        FileLock.take(tmp_path / "no" / "lock")

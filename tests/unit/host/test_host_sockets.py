@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ports are bound once and kept."""
+
+import socket
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from rdd.host.sockets import listen_on_loopback
+
+
+def port(sock: socket.socket) -> int:
+    found: int = sock.getsockname()[1]
+    return found
+
+
+def test_the_port_asked_for_is_taken_if_it_is_free() -> None:
+    with listen_on_loopback(0) as free:
+        wanted = port(free)
+    with listen_on_loopback(wanted) as sock:
+        assert sock.getsockname() == ("127.0.0.1", wanted)
+
+
+def test_a_busy_port_leads_to_another_one() -> None:
+    with listen_on_loopback(0) as first, listen_on_loopback(port(first)) as second:
+        assert port(second) not in (0, port(first))
+
+
+def test_many_at_once_never_collide() -> None:
+    with listen_on_loopback(0) as wish, ThreadPoolExecutor(8) as pool:
+        sockets = list(pool.map(lambda _: listen_on_loopback(port(wish)), range(100)))
+        assert len({port(sock) for sock in sockets}) == 100
+        for sock in sockets:
+            sock.close()
+
+
+def test_an_impossible_port_is_an_error() -> None:
+    with pytest.raises(OverflowError):
+        listen_on_loopback(70000)

@@ -288,6 +288,13 @@ def test_explain_recursively_names_every_field(k: Kubectl) -> None:
         assert re.search(rf"^\s+{field}\s+<", out, re.M), field
 
 
+def test_explain_reads_the_old_schema_too(k: Kubectl) -> None:
+    out = k("explain", "crontab.spec", "--output=plaintext-openapiv2").out
+    assert re.search(r"VERSION:\s+stable.example.com/v1", out)
+    assert re.search(r"cronSpec\s+<string> -required-\n\s+When it runs, in five fields", out)
+    assert "binaryData" in k("explain", "cm", "--output=plaintext-openapiv2").out
+
+
 def test_explain_of_an_unknown_field_fails(k: Kubectl) -> None:
     assert 'field "colour" does not exist' in k.attempt("explain", "cm.colour").err
 

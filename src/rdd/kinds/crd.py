@@ -69,7 +69,7 @@ def schema_of(struct: type[Struct]) -> Object:
         properties["metadata"] = {"type": "object"}
     if properties:
         schema["properties"] = properties
-    if required := [f.wire_name for f in struct.fields.values() if f.required]:
+    if required := sorted(f.wire_name for f in struct.fields.values() if f.required):
         schema["required"] = required
     return schema
 

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One valid object of each kind, with every required field and some others."""
+
+from rdd.kinds.app import App, AppSpec, AppStatus
+from rdd.kinds.conditions import Condition
+from rdd.kinds.configmapreplicaset import (
+    ConfigMapReplicaSet,
+    ConfigMapReplicaSetSpec,
+    ConfigMapReplicaSetStatus,
+)
+from rdd.kinds.container import (
+    Container,
+    ContainerCreateRequest,
+    ContainerCreateSpec,
+    ContainerCreateStatus,
+    ContainerSpec,
+    ContainerStatus,
+    LastAction,
+)
+from rdd.kinds.containernamespace import ContainerNamespace
+from rdd.kinds.demo import Demo, DemoSpec, DemoStatus
+from rdd.kinds.hostinfo import HostInfo, HostInfoSpec, HostInfoStatus
+from rdd.kinds.image import (
+    Image,
+    ImagePullRequest,
+    ImagePullSpec,
+    ImagePushRequest,
+    ImagePushSpec,
+    ImageScanRequest,
+    ImageScanSpec,
+    ImageScanStatus,
+    ImageStatus,
+    RequestStatus,
+)
+from rdd.kinds.kind import Kind
+from rdd.kinds.limavm import LimaVM, LimaVMSpec, LimaVMStatus, TemplateReference
+from rdd.kinds.metadata import ObjectMeta
+from rdd.kinds.notary import Notary, NotarySpec, NotaryStatus
+from rdd.kinds.ports import Port, PortBinding
+from rdd.kinds.volume import (
+    Volume,
+    VolumeCreateRequest,
+    VolumeCreateSpec,
+    VolumeCreateStatus,
+    VolumeStatus,
+)
+
+NOW = "2026-01-02T03:04:05Z"
+
+
+def condition(type_: str = "Running") -> Condition:
+    return Condition(
+        type=type_,
+        status="True",
+        reason="Started",
+        message="It is up.",
+        last_transition_time=NOW,
+        observed_generation=1,
+    )
+
+
+_META = ObjectMeta(name="one", namespace="default")
+_CONDITIONS = [condition()]
+_PORTS = [
+    Port(name="80/tcp", bindings=[PortBinding(host_ip="0.0.0.0", host_port="8080")]),
+    Port(name="53/udp"),
+]
+
+_ALL: tuple[Kind, ...] = (
+    App(
+        metadata=ObjectMeta(name="app"),
+        spec=AppSpec(running=True),
+        status=AppStatus(kubernetes_port=7441, conditions=_CONDITIONS),
+    ),
+    Demo(
+        metadata=ObjectMeta(name="demo"),
+        spec=DemoSpec(message="hello", count=2),
+        status=DemoStatus(processed_count=1, last_processed=NOW, conditions=_CONDITIONS),
+    ),
+    LimaVM(
+        metadata=_META,
+        spec=LimaVMSpec(template_ref=TemplateReference(name="rd")),
+        status=LimaVMStatus(
+            conditions=_CONDITIONS,
+            template_config_map="one-template",
+            observed_template_resource_version="12",
+            restart_needed=True,
+            restart_count=1,
+        ),
+    ),
+    Container(
+        metadata=_META,
+        spec=ContainerSpec(),
+        status=ContainerStatus(
+            name="web",
+            namespace="moby",
+            path="/bin/httpd",
+            args=["-f"],
+            image="busybox",
+            labels={"a": "b"},
+            ports=_PORTS,
+            status="running",
+            pid=17,
+            exit_code=0,
+            error="none",
+            created_at=NOW,
+            started_at=NOW,
+            finished_at=NOW,
+            last_action=LastAction(
+                action="start",
+                state="Failed",
+                error="no such image",
+                observed_at=NOW,
+                completed_at=NOW,
+            ),
+            conditions=_CONDITIONS,
+        ),
+    ),
+    ContainerCreateRequest(
+        metadata=_META,
+        spec=ContainerCreateSpec(
+            image="busybox",
+            name="web",
+            namespace="moby",
+            path="/bin/sh",
+            args=["-c", "true"],
+            labels={"a": "b"},
+            ports=_PORTS,
+        ),
+        status=ContainerCreateStatus(name="0123abcd", conditions=_CONDITIONS),
+    ),
+    ContainerNamespace(metadata=_META),
+    Image(
+        metadata=_META,
+        status=ImageStatus(
+            namespace="moby",
+            id="sha256:1234",
+            repo_tag="busybox:latest",
+            repo_digests=["busybox@sha256:1234"],
+            architecture="amd64",
+            os="linux",
+            size=2_000_000_000,
+            created_at=NOW,
+            labels={"a": "b"},
+            conditions=_CONDITIONS,
+        ),
+    ),
+    ImagePullRequest(
+        metadata=_META,
+        spec=ImagePullSpec(repo_tag="busybox:latest", namespace="moby"),
+        status=RequestStatus(conditions=_CONDITIONS),
+    ),
+    ImagePushRequest(
+        metadata=_META,
+        spec=ImagePushSpec(image_ref="busybox"),
+        status=RequestStatus(conditions=_CONDITIONS),
+    ),
+    ImageScanRequest(
+        metadata=_META,
+        spec=ImageScanSpec(image_ref="busybox"),
+        status=ImageScanStatus(conditions=_CONDITIONS, result="{}"),
+    ),
+    Volume(
+        metadata=_META,
+        status=VolumeStatus(
+            name="data",
+            namespace="moby",
+            driver="local",
+            mountpoint="/var/lib/docker/volumes/data/_data",
+            scope="local",
+            created_at=NOW,
+            labels={"a": "b"},
+            options={"type": "tmpfs"},
+        ),
+    ),
+    VolumeCreateRequest(
+        metadata=_META,
+        spec=VolumeCreateSpec(driver="local", name="data", namespace="moby"),
+        status=VolumeCreateStatus(conditions=_CONDITIONS),
+    ),
+    Notary(
+        metadata=_META,
+        spec=NotarySpec(value="v", config_map_name="record"),
+        status=NotaryStatus(last_recorded_value="v", config_map_status="Updated", change_count=1),
+    ),
+    ConfigMapReplicaSet(
+        metadata=_META,
+        spec=ConfigMapReplicaSetSpec(replicas=0, data={"a": "b"}),
+        status=ConfigMapReplicaSetStatus(ready_replicas=0, conditions=_CONDITIONS),
+    ),
+    HostInfo(
+        metadata=ObjectMeta(name="system"),
+        spec=HostInfoSpec(),
+        status=HostInfoStatus(cpus=8, memory="16Gi"),
+    ),
+)
+
+SAMPLES: dict[type[Kind], Kind] = {type(sample): sample for sample in _ALL}

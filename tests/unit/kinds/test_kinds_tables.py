@@ -1,0 +1,417 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The definitions, compared with the published interface row by row.
+
+Each table below lists every field of a kind in a short form:
+
+    string integer/int32 boolean quantity object    type and format
+    []T {}T                                         list or map of T
+    !                                               required
+    ="x"                                            default, as JSON
+    <a b>                                           enum
+    by=key                                          list type map
+    everything else                                 as the schema names it
+"""
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from rdd.kinds.app import App
+from rdd.kinds.catalog import ALL
+from rdd.kinds.configmapreplicaset import ConfigMapReplicaSet
+from rdd.kinds.container import Container, ContainerCreateRequest
+from rdd.kinds.containernamespace import ContainerNamespace
+from rdd.kinds.crd import definition_of, schema_of
+from rdd.kinds.demo import Demo
+from rdd.kinds.hostinfo import HostInfo
+from rdd.kinds.image import Image, ImagePullRequest, ImagePushRequest, ImageScanRequest
+from rdd.kinds.kind import Kind
+from rdd.kinds.limavm import LimaVM
+from rdd.kinds.notary import Notary
+from rdd.kinds.volume import Volume, VolumeCreateRequest
+
+Object = dict[str, Any]
+Table = dict[str, str]
+
+QUANTITY = (
+    r"^(\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))(([KMGTPE]i)|[numkMGTPE]"
+    r"|([eE](\+|-)?(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))))?$"
+)
+REASON = "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$"
+TYPE = (
+    r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?"
+    r"(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$"
+)
+STATES = "<created running pausing paused restarting removing exited dead unknown>"
+
+
+def conditions(form: str = "[]object by=type") -> Table:
+    at = "status.conditions[]"
+    return {
+        "status.conditions": form,
+        f"{at}.type": f"string! maxLength=316 pattern={TYPE}",
+        f"{at}.status": "string! <True False Unknown>",
+        f"{at}.reason": f"string! maxLength=1024 minLength=1 pattern={REASON}",
+        f"{at}.message": "string! maxLength=32768",
+        f"{at}.lastTransitionTime": "string/date-time!",
+        f"{at}.observedGeneration": "integer/int64 minimum=0",
+    }
+
+
+def ports(at: str) -> Table:
+    return {
+        at: "[]object by=name",
+        f"{at}[].name": "string!",
+        f"{at}[].bindings": "[]object",
+        f"{at}[].bindings[].hostIP": "string!",
+        f"{at}[].bindings[].hostPort": "string!",
+    }
+
+
+TABLES: dict[type[Kind], Table] = {
+    App: {
+        "": "object rule[self.metadata.name == 'app' → App resource must be named 'app']",
+        "spec": "object",
+        "spec.running": "boolean!",
+        "spec.namespace": 'string ="default" rule[self == oldSelf → spec.namespace is immutable]',
+        "spec.containerEngine": 'object ={"name": "moby"}',
+        "spec.containerEngine.name": 'string! ="moby" <moby containerd>',
+        "spec.kubernetes": "object",
+        "spec.kubernetes.enabled": "boolean!",
+        "spec.kubernetes.version": "string",
+        "spec.virtualMachine": "object",
+        "spec.virtualMachine.cpus": "integer",
+        "spec.virtualMachine.memory": "quantity",
+        "spec.virtualMachine.type": "string <auto lima qemu host>",
+        "spec.application": 'object ={"updates": {"enabled": true}}',
+        "spec.application.updates": 'object ={"enabled": true}',
+        "spec.application.updates.enabled": "boolean =true",
+        "status": "object",
+        "status.kubernetesPort": "integer",
+        **conditions(),
+    },
+    Demo: {
+        "": "object rule[self.metadata.name == 'demo' → Demo resource must be named 'demo']",
+        "spec": "object",
+        "spec.message": "string",
+        "spec.count": "integer/int32",
+        "spec.namespace": 'string ="default"',
+        "status": "object",
+        "status.processedCount": "integer/int32",
+        "status.lastProcessed": "string",
+        **conditions(),
+    },
+    LimaVM: {
+        "": "object",
+        "spec": "object!",
+        "spec.running": "boolean! =false",
+        "spec.templateRef": "object! rule[self == oldSelf → templateRef is immutable]",
+        "spec.templateRef.name": "string!",
+        "spec.templateRef.namespace": "string",
+        "status": "object",
+        "status.templateConfigMap": "string",
+        "status.observedTemplateResourceVersion": "string",
+        "status.restartNeeded": "boolean",
+        "status.restartCount": "integer/int32",
+        **conditions(),
+    },
+    Container: {
+        "": "object",
+        "spec": "object",
+        "status": "object",
+        "status.name": "string!",
+        "status.namespace": "string!",
+        "status.path": "string!",
+        "status.image": "string!",
+        "status.status": f'string! ="unknown" {STATES}',
+        "status.args": "[]string",
+        "status.labels": "{}string",
+        **ports("status.ports"),
+        "status.pid": "integer/int32",
+        "status.exitCode": "integer/int32",
+        "status.error": "string",
+        "status.createdAt": "string/date-time",
+        "status.startedAt": "string/date-time",
+        "status.finishedAt": "string/date-time",
+        "status.lastAction": "object",
+        "status.lastAction.action": "string! <start stop pause unpause restart>",
+        "status.lastAction.state": "string! <Succeeded Failed>",
+        "status.lastAction.error": "string",
+        "status.lastAction.observedAt": "string/date-time",
+        "status.lastAction.completedAt": "string/date-time",
+        **conditions(),
+    },
+    ContainerCreateRequest: {
+        "": "object",
+        "spec": "object!",
+        "spec.image": "string!",
+        "spec.state": f'string! ="running" all{STATES} all<created running>',
+        "spec.name": "string",
+        "spec.namespace": "string",
+        "spec.path": "string",
+        "spec.args": "[]string",
+        "spec.labels": "{}string",
+        **ports("spec.ports"),
+        "status": "object",
+        "status.name": "string",
+        **conditions(),
+    },
+    ContainerNamespace: {"": "object"},
+    Image: {
+        "": "object",
+        "status": "object",
+        "status.namespace": "string!",
+        "status.id": "string!",
+        "status.architecture": "string!",
+        "status.os": "string!",
+        "status.size": "integer/int64!",
+        "status.repoTag": "string",
+        "status.repoDigests": "[]string",
+        "status.createdAt": "string/date-time",
+        "status.labels": "{}string",
+        **conditions(),
+    },
+    ImagePullRequest: {
+        "": "object",
+        "spec": "object!",
+        "spec.repoTag": "string!",
+        "spec.namespace": "string",
+        "status": "object",
+        **conditions(),
+    },
+    ImagePushRequest: {
+        "": "object",
+        "spec": "object!",
+        "spec.imageRef": "string!",
+        "status": "object",
+        **conditions(),
+    },
+    ImageScanRequest: {
+        "": "object",
+        "spec": "object!",
+        "spec.imageRef": "string!",
+        "status": "object",
+        "status.result": "string",
+        **conditions(),
+    },
+    Volume: {
+        "": "object",
+        "status": "object",
+        "status.name": "string!",
+        "status.namespace": "string!",
+        "status.driver": "string!",
+        "status.mountpoint": "string!",
+        "status.scope": "string!",
+        "status.createdAt": "string/date-time!",
+        "status.labels": "{}string",
+        "status.options": "{}string",
+    },
+    VolumeCreateRequest: {
+        "": "object",
+        "spec": "object!",
+        "spec.driver": "string!",
+        "spec.name": "string",
+        "spec.namespace": "string",
+        "status": "object",
+        **conditions(),
+    },
+    Notary: {
+        "": "object",
+        "spec": "object",
+        "spec.value": "string!",
+        "spec.configMapName": "string!",
+        "status": "object",
+        "status.lastRecordedValue": "string",
+        "status.configMapStatus": "string",
+        "status.changeCount": "integer",
+    },
+    ConfigMapReplicaSet: {
+        "": "object",
+        "spec": "object",
+        "spec.replicas": "integer/int32",
+        "spec.data": "{}string",
+        "status": "object",
+        "status.readyReplicas": "integer/int32!",
+        **conditions("[]object"),
+    },
+    HostInfo: {
+        "": "object",
+        "spec": "object",
+        "status": "object",
+        "status.cpus": "integer",
+        "status.memory": "quantity",
+    },
+}
+
+_SHOWN = {"type", "format", "properties", "items", "additionalProperties", "required"}
+_SHOWN |= {"default", "enum", "allOf", "description", "x-kubernetes-list-type"}
+_SHOWN |= {"x-kubernetes-list-map-keys", "x-kubernetes-validations"}
+
+
+def form(schema: Object) -> str:
+    """The type of a schema, in the notation of the tables."""
+    if "x-kubernetes-int-or-string" in schema:
+        types = [{"type": "integer"}, {"type": "string"}]
+        assert (schema["pattern"], schema["anyOf"]) == (QUANTITY, types)
+        assert schema["x-kubernetes-int-or-string"] is True
+        assert schema.keys() - {"description"} == {
+            "pattern",
+            "anyOf",
+            "x-kubernetes-int-or-string",
+        }
+        return "quantity"
+    if schema["type"] == "array":
+        return f"[]{form(schema['items'])}"
+    if "additionalProperties" in schema:
+        return "{}" + form(schema["additionalProperties"])
+    return "/".join(filter(None, (schema["type"], schema.get("format"))))
+
+
+def row(schema: Object, required: bool) -> str:
+    """A schema without its members, in the notation of the tables."""
+    parts = [form(schema) + ("!" if required else "")]
+    if parts[0].startswith("quantity"):
+        return parts[0]
+    if "default" in schema:
+        parts.append("=" + json.dumps(schema["default"]))
+    if "enum" in schema:
+        parts.append(f"<{' '.join(schema['enum'])}>")
+    parts += [f"all<{' '.join(part['enum'])}>" for part in schema.get("allOf", ())]
+    if schema.get("x-kubernetes-list-type") == "map":
+        parts.append("by=" + ",".join(schema["x-kubernetes-list-map-keys"]))
+    parts += [f"{key}={schema[key]}" for key in sorted(schema.keys() - _SHOWN)]
+    for rule in schema.get("x-kubernetes-validations", ()):
+        assert rule.keys() == {"rule", "message"}
+        parts.append(f"rule[{rule['rule']} → {rule['message']}]")
+    return " ".join(parts)
+
+
+def table(schema: Object, path: str = "", required: bool = False) -> Table:
+    """All fields of a schema, in the notation of the tables."""
+    found = {path: row(schema, required)}
+    inner, at = (schema["items"], f"{path}[]") if "items" in schema else (schema, path)
+    for name, sub in inner.get("properties", {}).items():
+        if path or name not in ("apiVersion", "kind", "metadata"):
+            below = f"{at}.{name}" if at else name
+            found |= table(sub, below, name in inner.get("required", ()))
+    return found
+
+
+@pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.kind)
+def test_schema_is_the_published_one(kind: type[Kind]) -> None:
+    schema = schema_of(kind)
+    assert table(schema) == TABLES[kind]
+    assert schema["properties"]["apiVersion"]["type"] == "string"
+    assert schema["properties"]["kind"]["type"] == "string"
+    assert schema["properties"]["metadata"] == {"type": "object"}
+
+
+def columns(*rows: tuple[str, ...]) -> list[Object]:
+    names = ("name", "type", "jsonPath", "format")
+    return [dict(zip(names, row, strict=False)) for row in rows]
+
+
+APP, LIMA = "app.rancherdesktop.io", "lima.rancherdesktop.io"
+CONTAINERS, RDD = "containers.rancherdesktop.io", "rdd.rancherdesktop.io"
+RUNNING = '.status.conditions[?(@.type=="Running")].status'
+
+# group, plural, scope, short names, categories, columns, selectable fields, controller annotation
+OVERVIEW: dict[type[Kind], tuple[Any, ...]] = {
+    App: (APP, "apps", "Cluster", [], ["all"], [], [], None),
+    Demo: (APP, "demos", "Cluster", [], [], [], [], None),
+    LimaVM: (
+        *(LIMA, "limavms", "Namespaced", [], ["all"]),
+        *(columns(("Running", "boolean", ".spec.running")), [], None),
+    ),
+    Container: (
+        *(CONTAINERS, "containers", "Namespaced", [], ["all"]),
+        *(columns(("Running", "boolean", RUNNING)), [".status.namespace"], None),
+    ),
+    ContainerCreateRequest: (
+        *(CONTAINERS, "containercreaterequests", "Namespaced", [], [], []),
+        *([".spec.namespace"], "container"),
+    ),
+    ContainerNamespace: (
+        *(CONTAINERS, "containernamespaces", "Namespaced", ["cns"], ["all"], [], [], None),
+    ),
+    Image: (
+        *(CONTAINERS, "images", "Namespaced", [], ["all"]),
+        columns(
+            ("Tag", "string", ".status.repoTag"),
+            ("Created", "date", ".status.createdAt"),
+            ("Size", "integer", ".status.size", "byte"),
+        ),
+        *([".status.namespace", ".status.id", ".status.repoTag"], None),
+    ),
+    ImagePullRequest: (
+        *(CONTAINERS, "imagepullrequests", "Namespaced", [], [], []),
+        *([".spec.namespace"], "image"),
+    ),
+    ImagePushRequest: (CONTAINERS, "imagepushrequests", "Namespaced", [], [], [], [], "image"),
+    ImageScanRequest: (CONTAINERS, "imagescanrequests", "Namespaced", [], [], [], [], "image"),
+    Volume: (
+        *(CONTAINERS, "volumes", "Namespaced", [], ["all"]),
+        *(columns(("Driver", "string", ".status.driver")),),
+        *([".status.namespace", ".status.name"], None),
+    ),
+    VolumeCreateRequest: (
+        *(CONTAINERS, "volumecreaterequests", "Namespaced", [], [], [], [], "volume"),
+    ),
+    Notary: (RDD, "notaries", "Namespaced", [], [], [], [], None),
+    ConfigMapReplicaSet: (RDD, "configmapreplicasets", "Namespaced", ["cmrs"], [], [], [], None),
+    HostInfo: (
+        *(RDD, "hostinfos", "Cluster", [], ["all"]),
+        columns(("CPUs", "integer", ".status.cpus"), ("Memory", "string", ".status.memory")),
+        *([], None),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.kind)
+def test_definition_is_the_published_one(kind: type[Kind]) -> None:
+    crd = definition_of(kind)
+    group, plural, scope, short_names, categories, columns, selectable, owner = OVERVIEW[kind]
+    spec = crd["spec"]
+    (version,) = spec["versions"]
+    name = kind.__name__
+    assert (crd["apiVersion"], crd["kind"]) == (
+        "apiextensions.k8s.io/v1",
+        "CustomResourceDefinition",
+    )
+    assert crd["metadata"]["name"] == f"{plural}.{group}"
+    annotations = {"controller-gen.kubebuilder.io/version": "v0.19.0"}
+    if owner:
+        annotations["rdd.rancherdesktop.io/controller"] = owner
+    assert crd["metadata"]["annotations"] == annotations
+    assert (spec["group"], spec["scope"]) == (group, scope)
+    names = {"kind": name, "listKind": f"{name}List", "plural": plural, "singular": name.lower()}
+    names |= {"shortNames": short_names} if short_names else {}
+    names |= {"categories": categories} if categories else {}
+    assert spec["names"] == names
+    assert spec["conversion"] == {"strategy": "None"}
+    assert (version["name"], version["served"], version["storage"]) == ("v1alpha1", True, True)
+    assert version.get("additionalPrinterColumns", []) == columns
+    assert [field["jsonPath"] for field in version.get("selectableFields", [])] == selectable
+    has_status = kind is not ContainerNamespace
+    assert version.get("subresources") == ({"status": {}} if has_status else None)
+
+
+def descriptions(schema: Object, path: str) -> dict[str, str]:
+    found = {path: schema["description"]}
+    for name, sub in (schema.get("items") or schema).get("properties", {}).items():
+        if name != "metadata":
+            found |= descriptions(sub, f"{path}.{name}")
+    return found
+
+
+@pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.kind)
+def test_every_field_is_described_and_its_first_sentence_stands_alone(kind: type[Kind]) -> None:
+    for path, text in descriptions(schema_of(kind), kind.kind).items():
+        first = re.split(r"(?<=\.)\s", text)[0]
+        assert text.endswith("."), path
+        assert text[0].isupper(), path
+        assert not re.search(r"\b(e\.g|i\.e)\.", text), f"{path}: ends a sentence too early"
+        # The property table of `rdd set --help` wraps what is longer over many lines.
+        assert 5 <= len(first) <= 125, path

@@ -22,7 +22,7 @@ class Condition(Struct):
     )
     status: Literal["True", "False", "Unknown"] = field("Whether it holds.")
     reason: str = field(
-        "The cause of the last change of status, for programs.",
+        "The cause of the last change of status, for programs. One word, usually in CamelCase.",
         schema={
             "maxLength": 1024,
             "minLength": 1,

@@ -16,9 +16,10 @@ MARKER = "<!-- Below this line: python -m rdd.kinds reference docs/kinds.md -->"
 
 _LIMITS = {
     "minimum": "at least {}",
-    "minLength": "at least {} characters",
+    "minLength": "at least {} character",
     "maxLength": "at most {} characters",
-    "pattern": "matches `{}`",
+    # The expressions are unreadable in a table; the descriptions say what they allow.
+    "pattern": "checked by a pattern",
 }
 _CONDITION = "see [Condition](#condition)"
 

@@ -104,7 +104,7 @@ def test_view_of_something_else_than_an_object_is_refused() -> None:
         _ = AppStatus.of({"conditions": [1]}).conditions
 
 
-@pytest.mark.parametrize("name", ["running", "raning"])
+@pytest.mark.parametrize("name", ["running", "started"])
 def test_views_cannot_be_written(name: str) -> None:
     spec = AppSpec.of({"running": False})
     with pytest.raises(AttributeError):
@@ -209,7 +209,7 @@ def test_type_checker_knows_the_fields() -> None:
     with pytest.raises(AttributeError):
         spec.running = False  # type: ignore[misc]
     with pytest.raises(AttributeError):
-        _ = spec.runing  # type: ignore[attr-defined]
+        _ = spec.started  # type: ignore[attr-defined]
     engine: Literal["moby", "containerd"] = spec.container_engine.name
     conditions: Sequence[Condition] = App.of({}).status.conditions
     labels: Mapping[str, str] = App.of({}).metadata.labels

@@ -1,0 +1,7 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The sub-commands of the built-in client, one module each.
+
+A module has `VERB` (its usage and flags) and `run(session) -> None`. One with
+sub-commands of its own has `VERBS` instead, and `run(session, name)`. Failures
+are raised; whatever returns was a success.
+"""

@@ -1,5 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Undoes what up.sh did. The environment in .venv stays.
+# Stops what up.sh has started. Nothing is deleted: not the data, not the environment in .venv.
 set -eu
-echo "nothing is running"
+cd "$(dirname "$0")/.."
+rdd=$PWD/.venv/bin/rdd
+if [ ! -x "$rdd" ]; then
+    echo "nothing is running: there is no .venv"
+    exit 0
+fi
+exec "$rdd" --log-level=info service stop

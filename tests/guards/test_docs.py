@@ -57,7 +57,7 @@ def test_sections_are_not_older_than_the_commands() -> None:
     page = (DOCS / "cli.md").read_text()
     headings = re.findall(r"^#+ `(rdd[^`]*)`$", page, re.M)
     known = {name for name, _ in commands(ROOT)}
-    usages = {" ".join(re.findall(r"^[a-z_ ]+", heading)[0].split()) for heading in headings}
+    usages = {" ".join(re.findall(r"^[a-z_ -]+", heading)[0].split()) for heading in headings}
     assert usages <= known
 
 

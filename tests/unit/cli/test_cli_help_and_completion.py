@@ -26,7 +26,7 @@ def test_help_of_a_group_lists_its_commands(rdd: Rdd, words: list[str]) -> None:
     outcome = rdd(*words)
     assert outcome.code == 0
     assert "Aliases:\n  service, svc\n" in outcome.out
-    assert "\n  paths  Print the directories and files of an instance\n" in outcome.out
+    assert "\n  paths      Print the directories and files of an instance\n" in outcome.out
 
 
 @pytest.mark.parametrize("words", [["svc", "paths", "-h"], ["help", "svc", "paths"]])
@@ -59,13 +59,16 @@ def test_hidden_command_is_never_shown(rdd: Rdd, mode: str) -> None:
     assert "__complete" not in rdd(RDD_DEVELOPER_MODE=mode).out
 
 
+COMMANDS = ["completion", "help", "kubectl", "service", "support-bundle", "version"]
+
+
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        pytest.param([""], ["completion", "help", "kubectl", "service", "version"], id="commands"),
-        pytest.param([], ["completion", "help", "kubectl", "service", "version"], id="no words"),
+        pytest.param([""], COMMANDS, id="commands"),
+        pytest.param([], COMMANDS, id="no words"),
         pytest.param(["v"], ["version"], id="prefix"),
-        pytest.param(["service", ""], ["paths"], id="group"),
+        pytest.param(["service", "st"], ["start", "status", "stop"], id="group"),
         pytest.param(["svc", "p"], ["paths"], id="alias"),
         pytest.param(["svc", "paths", "d"], ["dir", "docker_socket"], id="arguments of a command"),
         pytest.param(["completion", ""], ["bash", "fish", "zsh"], id="shells"),

@@ -149,7 +149,13 @@ class HttpServer:
         for writer in self._streams:
             writer.end()
         self._server.pre_shutdown()
+        transports = [connection.transport for connection in self._server.connections]
         await self._server.shutdown(timeout_s)
+        # A TLS connection waits for the farewell of its client, and some clients never say it.
+        for transport in transports:
+            if transport is not None:
+                transport.abort()
+        await asyncio.sleep(0)
 
     async def _handle(self, http: web.BaseRequest) -> web.StreamResponse:
         started = time.perf_counter()

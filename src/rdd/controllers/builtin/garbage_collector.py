@@ -104,7 +104,7 @@ class GarbageCollector:
         else:
             metadata = event.object["metadata"]
             if event.type == "DELETED":
-                self._removed(metadata["uid"])
+                self._removed(metadata["uid"], metadata.get("namespace") or "")
                 return
             if key in self._unlisted:
                 self._unlisted[key].discard(metadata["uid"])
@@ -112,7 +112,8 @@ class GarbageCollector:
 
     def _listed(self, resource: ApiResource, missing: set[str]) -> None:
         for uid in missing:
-            self._removed(uid)
+            if uid in self.ownership.nodes:
+                self._removed_node(self.ownership.nodes[uid])
         key = (resource.group, resource.plural)
         if key not in self._known:
             self._known.add(key)
@@ -123,9 +124,12 @@ class GarbageCollector:
                 self._present.pop(reference.uid, None)
             self.queue.add(uid)
 
-    def _removed(self, uid: str) -> None:
+    def _removed(self, uid: str, namespace: str) -> None:
         self._present.pop(uid, None)
-        self._attend(self.ownership.remove(uid))
+        self._attend(self.ownership.remove(uid, namespace))
+
+    def _removed_node(self, node: Node) -> None:
+        self._removed(node.uid, node.namespace)
 
     def _attend(self, uids: list[str]) -> None:
         for uid in uids:
@@ -148,7 +152,7 @@ class GarbageCollector:
             return
         metadata = await self._metadata(node.resource, node.namespace, node.name)
         if metadata is None or metadata["uid"] != uid:
-            self._removed(uid)
+            self._removed_node(node)
             return
         # The watch may be a little behind.
         self._attend(self.ownership.observe(node.resource, metadata))
@@ -228,7 +232,8 @@ class GarbageCollector:
 
     async def _owner(self, reference: Reference, node: Node) -> Metadata | None:
         """The metadata of an owner, None if it does not exist."""
-        if reference.uid in self.ownership.gone:
+        was_in = self.ownership.gone.get(reference.uid)
+        if was_in is not None and (node.namespace or not was_in):
             return None
         resource = await self._monitors.resolve(reference.api_version, reference.kind)
         if resource is None:
@@ -283,7 +288,7 @@ class GarbageCollector:
                 resource_version=metadata["resourceVersion"],
             )
         except errors.NotFound:
-            self._removed(node.uid)
+            self._removed_node(node)
 
     # -- owners of dependents
 
@@ -316,7 +321,7 @@ class GarbageCollector:
         for _ in range(_PATCH_ATTEMPTS):
             metadata = await self._metadata(dependent.resource, dependent.namespace, dependent.name)
             if metadata is None or metadata["uid"] != dependent.uid:
-                self._removed(dependent.uid)
+                self._removed_node(dependent)
                 return
             references = metadata.get("ownerReferences") or []
             kept = [r for r in references if r["uid"] != owner_uid]
@@ -355,7 +360,7 @@ class GarbageCollector:
                 field_manager=FIELD_MANAGER,
             )
         except errors.NotFound:
-            self._removed(node.uid)
+            self._removed_node(node)
             return metadata
         changed: Metadata = answer["metadata"]
         self._attend(self.ownership.observe(node.resource, changed))

@@ -66,8 +66,8 @@ class Ownership:
 
     def __init__(self) -> None:
         self.nodes: dict[str, Node] = {}
-        self.gone: set[str] = set()
-        """Uids of deleted objects that still have dependents."""
+        self.gone: dict[str, str] = {}
+        """Uid → namespace of deleted objects that still have dependents."""
         self.in_foreground: set[str] = set()
         """Uids of objects whose dependents are being deleted first."""
         self._dependents: dict[str, dict[str, Node]] = {}
@@ -125,11 +125,11 @@ class Ownership:
         (self.in_foreground.add if foreground else self.in_foreground.discard)(uid)
         return look
 
-    def remove(self, uid: str) -> list[str]:
+    def remove(self, uid: str, namespace: str) -> list[str]:
         """Take over that an object does not exist any more."""
         look = list(self._dependents.get(uid, ()))
         if look:
-            self.gone.add(uid)
+            self.gone[uid] = namespace
         node = self.nodes.get(uid)
         return look + self._drop(node) if node is not None else look
 
@@ -165,7 +165,7 @@ class Ownership:
             found.pop(node.uid, None)
             if not found:
                 del self._dependents[uid]
-                self.gone.discard(uid)
+                self.gone.pop(uid, None)
         for uid in kept - known:
             self._dependents.setdefault(uid, {})[node.uid] = node
         return [*waiting, node.uid] if kept - known else waiting

@@ -47,6 +47,11 @@ class WorkQueue(Generic[K]):
         self._idle = asyncio.Event()
         self._idle.set()
 
+    @property
+    def is_idle(self) -> bool:
+        """Nothing is being handled and nothing waits; keys may still be in a pause."""
+        return not self._ready and not self._active
+
     def add(self, key: K) -> None:
         """Have the key handled soon; a pause it was in is over."""
         if self._is_closed:

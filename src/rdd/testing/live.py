@@ -14,6 +14,7 @@ import ssl
 import tempfile
 import threading
 from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -195,10 +196,17 @@ class LiveServer:
         """Faults to inject; they may be added from any thread."""
         return self.server.faults
 
+    def submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
+        """Start a coroutine in the server's thread.
+
+        `asyncio.wrap_future` makes of the result something that can be awaited.
+        """
+        assert self._loop is not None
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine in the server's thread and return its result."""
-        assert self._loop is not None
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(_START_S)
+        return self.submit(coroutine).result(_START_S)
 
     def reset(self) -> None:
         """Bring back the state after the start; ends all watches, removes all faults."""
@@ -211,6 +219,12 @@ class LiveServer:
     def create(self, obj: Object) -> Object:
         """Create an object by its kind."""
         return self.run(self.server.create(obj))
+
+    def until(
+        self, path: str, condition: Callable[[Object | None], bool], *, timeout_s: float = 20.0
+    ) -> Object | None:
+        """Wait until the object of a path fulfils a condition, as `Server.until`."""
+        return self.run(self.server.until(path, condition, timeout_s=timeout_s))
 
     def advance(self, seconds: float) -> None:
         """Let time pass: the clock moves, what expires meanwhile goes."""

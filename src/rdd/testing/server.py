@@ -11,7 +11,7 @@ on which everything was deleted, never one that went back in time.
 
 import asyncio
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, partial
 from pathlib import Path
@@ -36,6 +36,12 @@ if TYPE_CHECKING:
     from rdd.controllers.builtin.manager import BuiltinControllers
 
 _MANAGER = User("system:kube-controller-manager", ("system:masters",))
+_INITIAL_END = "k8s.io/initial-events-end"
+_WITH_INITIAL_EVENTS = {
+    "sendInitialEvents": True,
+    "resourceVersionMatch": "NotOlderThan",
+    "allowWatchBookmarks": True,
+}
 _RESET = "The server was reset; list again and watch from there."
 _CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
 _MAX_OPS = 1024  # of one commit; a store takes a little more
@@ -245,6 +251,35 @@ class Server:
             await asyncio.sleep(0)  # it is registered now: no later change escapes it
             return stream
         raise ConnectionRefusedError(answer.status, answer.body.decode())
+
+    async def until(
+        self, path: str, condition: Callable[[Object | None], bool], *, timeout_s: float = 20.0
+    ) -> Object | None:
+        """Wait until the object of a path fulfils a condition; returns it.
+
+        The condition is asked about the object as it is and after every change,
+        about None while there is none. Raises TimeoutError with the last state.
+        """
+        collection, _, name = path.rpartition("/")
+        obj: Object | None = None
+        query = {"fieldSelector": f"metadata.name={name}", **_WITH_INITIAL_EVENTS}
+        try:
+            async with (
+                asyncio.timeout(timeout_s),
+                await self.watch(collection, query=query) as events,
+            ):
+                async for event in events:
+                    if event["type"] == "ERROR":
+                        raise ConnectionResetError(event["object"].get("message"))
+                    if event["type"] != "BOOKMARK":
+                        obj = None if event["type"] == "DELETED" else event["object"]
+                    elif _INITIAL_END not in event["object"]["metadata"].get("annotations", {}):
+                        continue
+                    if condition(obj):
+                        return obj
+        except TimeoutError:
+            raise TimeoutError(f"{path} did not become what was expected: {obj}") from None
+        raise ConnectionResetError("the watch has ended")
 
     async def create(self, obj: Object) -> Object:
         """Create an object by its kind, as the server itself; raises ManifestError."""

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The test server: what it loads, what a reset brings back, what time does."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -258,6 +259,27 @@ async def test_objects_of_unknown_kinds_cannot_be_created() -> None:
     async with Server() as server:
         with pytest.raises(ManifestError, match=r"example\.com/v1 Lamp: the server does not serve"):
             await server.create({"apiVersion": "example.com/v1", "kind": "Lamp"})
+
+
+async def test_until_waits_for_an_object_to_come_change_and_go() -> None:
+    async with Server() as server:
+        path = f"{CONFIG_MAPS}/a"
+        assert await server.until(path, lambda obj: obj is None) is None
+        waiting = asyncio.ensure_future(server.until(path, lambda obj: obj is not None))
+        await server.create(config_map("b"))
+        await server.create(config_map("a", n="1"))
+        found = await waiting
+        assert found is not None and found["data"] == {"n": "1"}
+        changed = asyncio.ensure_future(
+            server.until(path, lambda obj: obj is not None and obj["data"] == {"n": "2"})
+        )
+        gone = asyncio.ensure_future(server.until(path, lambda obj: obj is None))
+        await server.request("PUT", path, config_map("a", n="2"))
+        await changed
+        await server.request("DELETE", path)
+        assert await gone is None
+        with pytest.raises(TimeoutError, match="did not become what was expected: None"):
+            await server.until(path, lambda obj: obj is not None, timeout_s=0.05)
 
 
 # -- the live server

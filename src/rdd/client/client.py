@@ -8,7 +8,7 @@ all Kubernetes clients do.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from types import TracebackType
@@ -95,7 +95,8 @@ class Client:
 
     `user_agent` names the program; the part before the slash becomes the field
     manager of writes that do not name one. `on_warning` is called with each
-    Warning header the server sends.
+    Warning header the server sends, `sleep` to let time pass before a call is
+    repeated.
     """
 
     def __init__(
@@ -104,8 +105,10 @@ class Client:
         *,
         user_agent: str = "rdd",
         on_warning: Callable[[str], None] | None = None,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.transport = transport
+        self.sleep = sleep
         self._headers = {"User-Agent": user_agent}
         self._on_warning = on_warning
 
@@ -145,7 +148,7 @@ class Client:
             wait_s = error.retry_after_s
             if reply.status != 429 or not wait_s or attempt + 1 == _ATTEMPTS_WHEN_BUSY:
                 raise error
-            await asyncio.sleep(wait_s)
+            await self.sleep(wait_s)
         if self._on_warning is not None:
             for name, value in reply.headers:
                 if name.lower() == "warning":

@@ -21,7 +21,7 @@ cures. Between RELIST and SYNCED the caller knows that it does not know.
 import asyncio
 import logging
 import random
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
@@ -41,18 +41,18 @@ LONGEST_PAUSE_S = 30.0
 class Backoff:
     """Growing pauses between attempts, reset by success."""
 
-    def __init__(self, first_s: float = FIRST_PAUSE_S, longest_s: float = LONGEST_PAUSE_S) -> None:
-        self._first_s, self._longest_s = first_s, longest_s
-        self._next_s = first_s
+    def __init__(self, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
+        self._sleep = sleep
+        self._next_s = FIRST_PAUSE_S
 
     def reset(self) -> None:
         """The last attempt was good."""
-        self._next_s = self._first_s
+        self._next_s = FIRST_PAUSE_S
 
     async def pause(self) -> None:
         """Wait; half of it is chance, so that many clients do not return at once."""
-        pause_s, self._next_s = self._next_s, min(self._next_s * 2, self._longest_s)
-        await asyncio.sleep(pause_s * (0.5 + random.random() / 2))
+        pause_s, self._next_s = self._next_s, min(self._next_s * 2, LONGEST_PAUSE_S)
+        await self._sleep(pause_s * (0.5 + random.random() / 2))
 
 
 async def list_and_watch(
@@ -68,7 +68,7 @@ async def list_and_watch(
     """The stream described above. `keep` applies to changes, not to what is listed."""
     from rdd.client.client import Event
 
-    backoff = Backoff()
+    backoff = Backoff(client.sleep)
     version = ""
     reported = ""
     while True:

@@ -70,7 +70,7 @@ class Monitors:
         """Follow everything until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follow_definitions(), name="rdd-gc-definitions")
-            backoff = Backoff()
+            backoff = Backoff(self._client.sleep)
             while True:
                 await self._stale.wait()
                 try:
@@ -146,7 +146,7 @@ class Monitors:
                         self._tell_if_complete()
         except errors.NotFound:
             # Its CRD is going, or the version is; discovery will say which.
-            await asyncio.sleep(_SETTLE_S)
+            await self._client.sleep(_SETTLE_S)
             self._ended.add(key)
             self._stale.set()
 

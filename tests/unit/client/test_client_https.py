@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The HTTPS transport against a real server on a socket."""
+
+import asyncio
+import socket
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from rdd.api import errors
+from rdd.apiserver import certificates
+from rdd.apiserver.assemble import ServerOptions, open_server
+from rdd.apiserver.http import HttpServer
+from rdd.apiserver.request import User
+from rdd.client import Client, Unreachable, kubeconfig
+from rdd.client.https import HttpsTransport
+from rdd.client.resources import CONFIG_MAPS, NAMESPACES
+from rdd.store.memory import MemoryStore
+
+ADMIN = User("system-admin", ("system:masters",))
+
+
+class Daemon:
+    """An instance: one store, started and stopped, with another token and port each time."""
+
+    def __init__(self, directory: Path) -> None:
+        self.config = directory / "config.yaml"
+        self._serving = certificates.ensure_serving(directory)
+        self._store = MemoryStore()
+        self._starts = 0
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        self._starts += 1
+        token = f"token-{self._starts}"
+        server = await open_server(self._store, ServerOptions(tokens={token: ADMIN}))
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(self._serving.certificate_path, self._serving.key_path)
+        sock = socket.create_server(("127.0.0.1", 0))
+        http = HttpServer(server.api)
+        await http.listen(sock, context)
+        url = f"https://127.0.0.1:{sock.getsockname()[1]}"
+        authority = self._serving.certificate_path.read_text()
+        text = kubeconfig.render(url, authority=authority, admin_token=token)
+        kubeconfig.write(self.config, text)
+        try:
+            yield
+        finally:
+            await server.close()
+            await http.close(timeout_s=0.1)
+
+
+@pytest.fixture
+async def daemon(tmp_path: Path) -> Daemon:
+    return Daemon(tmp_path)
+
+
+def config(name: str) -> dict[str, object]:
+    return {"metadata": {"name": name, "namespace": "default"}, "data": {"a": "b" * 1000}}
+
+
+async def test_verbs_lists_and_errors_over_the_wire(daemon: Daemon) -> None:
+    async with daemon.running(), Client(HttpsTransport.from_file(daemon.config)) as client:
+        for n in range(5):
+            await client.create(CONFIG_MAPS, config(f"a{n}"))
+        found = await client.list(CONFIG_MAPS, namespace="default", metadata_only=True)
+        assert [o["metadata"]["name"] for o in found.items] == [f"a{n}" for n in range(5)]
+        assert found.items[0]["kind"] == "PartialObjectMetadata"
+        await client.patch(CONFIG_MAPS, "a0", {"data": {"a": None}}, namespace="default")
+        await client.delete(CONFIG_MAPS, "a1", namespace="default")
+        with pytest.raises(errors.NotFound):
+            await client.get(CONFIG_MAPS, "a1", namespace="default")
+        assert (await client.discover()).find("cm") is not None
+
+
+async def test_watch_over_the_wire_splits_lines_and_sieves_them(daemon: Daemon) -> None:
+    async with daemon.running(), Client(HttpsTransport.from_file(daemon.config)) as client:
+        changes = client.watch(
+            CONFIG_MAPS, namespace="default", keep=lambda line: b'"name":"b' not in line
+        )
+        async with aclosing(changes):
+            await client.create(CONFIG_MAPS, config("a"))
+            assert (await anext(changes)).object["metadata"]["name"] == "a"
+            for name in ("b1", "b2", "c"):
+                await client.create(CONFIG_MAPS, config(name))
+            assert (await anext(changes)).object["metadata"]["name"] == "c"
+
+
+async def test_refused_watch_is_an_error(daemon: Daemon) -> None:
+    async with daemon.running(), Client(HttpsTransport.from_file(daemon.config)) as client:
+        with pytest.raises(errors.BadRequest):
+            await anext(client.watch(CONFIG_MAPS, label_selector="=="))
+
+
+async def test_client_follows_a_restarted_daemon_to_its_new_port_and_token(
+    daemon: Daemon,
+) -> None:
+    async with daemon.running():
+        client = Client(HttpsTransport.from_file(daemon.config))
+        await client.create(CONFIG_MAPS, config("a"))
+    with pytest.raises(Unreachable):
+        await client.get(CONFIG_MAPS, "a", namespace="default")
+    async with daemon.running():
+        found = await asyncio.gather(
+            *(client.get(CONFIG_MAPS, "a", namespace="default") for _ in range(5))
+        )
+        assert len(found) == 5
+    await client.close()
+
+
+async def test_new_token_on_the_same_port_is_picked_up_by_all_who_wait(daemon: Daemon) -> None:
+    async with daemon.running():
+        good = daemon.config.read_text()
+        kubeconfig.write(daemon.config, good.replace("token-1", "outdated"))
+        async with Client(HttpsTransport.from_file(daemon.config)) as client:
+            with pytest.raises(errors.Unauthorized):
+                await client.list(NAMESPACES)
+            kubeconfig.write(daemon.config, good)
+            lists = await asyncio.gather(*(client.list(NAMESPACES) for _ in range(5)))
+            assert all(found.items for found in lists)
+
+
+async def test_list_and_watch_goes_on_across_a_restart(daemon: Daemon) -> None:
+    async with daemon.running():
+        client = Client(HttpsTransport.from_file(daemon.config))
+        changes = client.list_and_watch(CONFIG_MAPS, namespace="default")
+        await anext(changes)
+        assert (await anext(changes)).type == "SYNCED"
+        await client.create(CONFIG_MAPS, config("a"))
+        assert (await anext(changes)).object["metadata"]["name"] == "a"
+    waiting = asyncio.ensure_future(anext(changes))
+    async with daemon.running():
+        writer = Client(HttpsTransport.from_file(daemon.config))
+        await writer.create(CONFIG_MAPS, config("b"))
+        event = await waiting
+        while event.type in ("RELIST", "SYNCED") or event.object["metadata"]["name"] == "a":
+            event = await anext(changes)
+        assert event.object["metadata"]["name"] == "b"
+        await changes.aclose()
+        await writer.close()
+        await client.close()
+
+
+async def test_foreign_certificate_is_refused(daemon: Daemon, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    foreign = certificates.ensure_serving(other).certificate_path.read_text()
+    async with daemon.running():
+        known = kubeconfig.load(daemon.config)
+        connection = kubeconfig.Connection(known.server, authority=foreign, token=known.token)
+        async with Client(HttpsTransport(connection)) as client:
+            with pytest.raises(Unreachable, match="certificate"):
+                await client.list(NAMESPACES)
+        insecure = kubeconfig.Connection(known.server, token=known.token, is_insecure=True)
+        async with Client(HttpsTransport(insecure)) as client:
+            assert (await client.list(NAMESPACES)).items

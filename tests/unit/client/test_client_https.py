@@ -18,6 +18,7 @@ from rdd.apiserver.request import User
 from rdd.client import Client, Unreachable, kubeconfig
 from rdd.client.https import HttpsTransport
 from rdd.client.resources import CONFIG_MAPS, NAMESPACES
+from rdd.controllers.builtin.manager import BuiltinControllers
 from rdd.store.memory import MemoryStore
 
 ADMIN = User("system-admin", ("system:masters",))
@@ -29,8 +30,13 @@ class Daemon:
     def __init__(self, directory: Path) -> None:
         self.config = directory / "config.yaml"
         self._serving = certificates.ensure_serving(directory)
+        self._clients = certificates.create_authority("clients")
         self._store = MemoryStore()
         self._starts = 0
+
+    def certificate(self, user: str, *groups: str) -> certificates.KeyPair:
+        """A client certificate the server accepts."""
+        return certificates.issue_client(self._clients, user, groups=groups)
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
@@ -39,6 +45,8 @@ class Daemon:
         server = await open_server(self._store, ServerOptions(tokens={token: ADMIN}))
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(self._serving.certificate_path, self._serving.key_path)
+        context.verify_mode = ssl.CERT_OPTIONAL
+        context.load_verify_locations(cadata=self._clients.certificate.decode())
         sock = socket.create_server(("127.0.0.1", 0))
         http = HttpServer(server.api)
         await http.listen(sock, context)
@@ -157,3 +165,46 @@ async def test_foreign_certificate_is_refused(daemon: Daemon, tmp_path: Path) ->
         insecure = kubeconfig.Connection(known.server, token=known.token, is_insecure=True)
         async with Client(HttpsTransport(insecure)) as client:
             assert (await client.list(NAMESPACES)).items
+
+
+async def test_client_certificate_says_who_one_is(daemon: Daemon) -> None:
+    async with daemon.running():
+        known = kubeconfig.load(daemon.config)
+        pair = daemon.certificate("ann", "devs")
+        connection = kubeconfig.Connection(
+            known.server,
+            authority=known.authority,
+            client_certificate=pair.certificate.decode(),
+            client_key=pair.key.decode(),
+        )
+        async with Client(HttpsTransport(connection)) as client:
+            with pytest.raises(errors.Forbidden, match='User "ann" cannot list'):
+                await client.list(CONFIG_MAPS)
+
+
+async def test_builtin_controllers_work_over_the_wire(daemon: Daemon) -> None:
+    """They speak to a Client and cannot tell the difference."""
+    async with daemon.running(), Client(HttpsTransport.from_file(daemon.config)) as client:
+        controllers = BuiltinControllers(client, root_ca="PEM")
+        await controllers.start()
+        await client.create(NAMESPACES, {"metadata": {"name": "ns"}})
+        owner = await client.create(CONFIG_MAPS, config("owner"))
+        metadata = owner["metadata"]
+        ref = {"apiVersion": "v1", "kind": "ConfigMap", "blockOwnerDeletion": True}
+        ref |= {"name": metadata["name"], "uid": metadata["uid"]}
+        child = config("child")
+        child["metadata"]["ownerReferences"] = [ref]  # type: ignore[index]
+        await client.create(CONFIG_MAPS, child)
+        await client.delete(
+            CONFIG_MAPS, "owner", namespace="default", propagation_policy="Foreground"
+        )
+        await client.delete(NAMESPACES, "ns")
+        for resource, name in ((CONFIG_MAPS, "owner"), (NAMESPACES, "ns")):
+            changes = client.list_and_watch(resource, field_selector=f"metadata.name={name}")
+            present = False
+            async with aclosing(changes):
+                async for event in changes:
+                    present = event.type == "ADDED" or (present and event.type != "DELETED")
+                    if not present and event.type in ("SYNCED", "DELETED"):
+                        break
+        await controllers.stop()

@@ -29,7 +29,7 @@ from rdd.store.options import StoreOptions
 from rdd.store.types import Delete, Op, Put
 from rdd.testing import manifests, wire
 from rdd.testing.clock import Clock
-from rdd.testing.faults import Faults
+from rdd.testing.faults import Faults, Handle
 from rdd.testing.manifests import Object, Source
 
 if TYPE_CHECKING:
@@ -245,7 +245,10 @@ class Server:
         request = wire.make_request(
             "GET", path, query={"watch": True, **(query or {})}, headers=headers, user=user
         )
-        answer = await self.handle(request)
+        return await self._open(request, self.handle)
+
+    async def _open(self, request: Request, handle: Handle) -> wire.WatchStream:
+        answer = await handle(request)
         if isinstance(answer, Stream):
             stream = wire.WatchStream(answer)
             await asyncio.sleep(0)  # it is registered now: no later change escapes it
@@ -258,15 +261,17 @@ class Server:
         """Wait until the object of a path fulfils a condition; returns it.
 
         The condition is asked about the object as it is and after every change,
-        about None while there is none. Raises TimeoutError with the last state.
+        about None while there is none. Faults do not apply. Raises TimeoutError
+        with the last state.
         """
         collection, _, name = path.rpartition("/")
         obj: Object | None = None
-        query = {"fieldSelector": f"metadata.name={name}", **_WITH_INITIAL_EVENTS}
+        query = {"watch": True, "fieldSelector": f"metadata.name={name}", **_WITH_INITIAL_EVENTS}
+        request = wire.make_request("GET", collection, query=query)
         try:
             async with (
                 asyncio.timeout(timeout_s),
-                await self.watch(collection, query=query) as events,
+                await self._open(request, self._answer) as events,
             ):
                 async for event in events:
                     if event["type"] == "ERROR":

@@ -21,6 +21,7 @@ from typing import Any, Protocol
 from aiohttp import web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.base_protocol import BaseProtocol
+from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.web_protocol import RequestHandler
 
 from rdd.api import errors
@@ -95,6 +96,14 @@ class _Connection(RequestHandler):
         super().connection_lost(exc)
         if self.on_lost is not None:
             self.on_lost()
+
+    def log_exception(self, *args: Any, **kwargs: Any) -> None:
+        """Log what is our fault; what clients send or when they leave is theirs."""
+        error = kwargs.get("exc_info")
+        if isinstance(error, ConnectionError | HttpProcessingError):
+            log.debug(*args, **kwargs)
+        else:
+            super().log_exception(*args, **kwargs)
 
 
 class _Connections(web.Server):

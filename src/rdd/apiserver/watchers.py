@@ -109,7 +109,7 @@ class Watcher:
         """Lines held back until the initial events have been written; None: live."""
         self.backlog_bytes = 0
         self.is_lost = False
-        """It fell behind while its initial events were still being written."""
+        """It fell behind: what is delivered from now on is dropped."""
         self.on_end = on_end
 
     def deliver(self, data: bytes, revision: int) -> None:
@@ -125,6 +125,7 @@ class Watcher:
                 self.backlog.clear()
                 self.on_end()
         elif not self.writer.push(data):
+            self.is_lost = True  # its session has yet to notice; nothing more until then
             self.on_end()
 
 

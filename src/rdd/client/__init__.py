@@ -17,9 +17,10 @@ calls a server in the same process as a given user, `HttpsTransport` (in
 `rdd.client.https`, because it imports aiohttp) connects to an address.
 """
 
-from rdd.client.client import Client, Event, ObjectList
+from rdd.client.client import Client
 from rdd.client.discovery import ServerResources
 from rdd.client.local import LocalTransport
+from rdd.client.objects import Event, ObjectList
 from rdd.client.resources import ApiResource
 from rdd.client.transport import Call, Reply, Transport, Unreachable
 

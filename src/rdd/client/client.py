@@ -10,19 +10,18 @@ all Kubernetes clients do.
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
-from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 import orjson
 
 from rdd.api import errors
 from rdd.client import discovery, listwatch
 from rdd.client.discovery import ServerResources
+from rdd.client.objects import Event, Object, ObjectList, partial
 from rdd.client.resources import ApiResource
 from rdd.client.transport import NO_HEADERS, Call, Keep, Query, Refused, Reply, Transport
 
-Object = dict[str, Any]
 PatchType = Literal["json", "merge", "strategic"]
 Propagation = Literal["Background", "Foreground", "Orphan"]
 
@@ -38,56 +37,6 @@ _PATCHES = {
     "strategic": {"Content-Type": "application/strategic-merge-patch+json"},
     "apply": {"Content-Type": "application/apply-patch+yaml"},
 }
-
-
-@dataclass(frozen=True, slots=True)
-class ObjectList:
-    """A list, or one page of it. Items carry kind and apiVersion, unlike the server's."""
-
-    items: list[Object]
-    resource_version: str
-    continue_: str = ""
-
-
-class Event:
-    """One line of a watch; decoded when its object is first asked for.
-
-    `type` is ADDED, MODIFIED, DELETED or BOOKMARK. `list_and_watch` adds RELIST
-    and SYNCED, whose object is empty.
-    """
-
-    __slots__ = ("_metadata_only", "_object", "raw", "type")
-
-    def __init__(
-        self, type_: str, raw: bytes, *, metadata_only: bool = False, object_: Object | None = None
-    ) -> None:
-        self.type = type_
-        self.raw = raw
-        """The line as the server wrote it; empty for what was listed."""
-        self._metadata_only = metadata_only
-        self._object = object_
-
-    @property
-    def object(self) -> Object:
-        """The object (of a DELETED event: its last state)."""
-        if self._object is None:
-            self._object = orjson.loads(self.raw)["object"]
-            if self._metadata_only:
-                self._object = partial(self._object)
-        return self._object
-
-    def __repr__(self) -> str:
-        meta = self.object.get("metadata") or {}
-        return f"Event({self.type} {meta.get('namespace', '')}/{meta.get('name', '')})"
-
-
-def partial(obj: Object) -> Object:
-    """An object reduced to what a PartialObjectMetadata has."""
-    return {
-        "kind": "PartialObjectMetadata",
-        "apiVersion": "meta.k8s.io/v1",
-        "metadata": obj["metadata"],
-    }
 
 
 class Client:

@@ -26,11 +26,12 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from rdd.api import errors
+from rdd.client.objects import Event
 from rdd.client.resources import ApiResource
 from rdd.client.transport import Keep, Unreachable
 
 if TYPE_CHECKING:
-    from rdd.client.client import Client, Event
+    from rdd.client.client import Client
 
 log = logging.getLogger("rdd.client")
 
@@ -64,10 +65,8 @@ async def list_and_watch(
     field_selector: str = "",
     metadata_only: bool = False,
     keep: Keep | None = None,
-) -> "AsyncGenerator[Event, None]":
+) -> AsyncGenerator[Event, None]:
     """The stream described above. `keep` applies to changes, not to what is listed."""
-    from rdd.client.client import Event
-
     backoff = Backoff(client.sleep)
     version = ""
     reported = ""

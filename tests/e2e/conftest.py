@@ -18,7 +18,7 @@ def world(rdd_script: Path, tmp_path: Path, kubectl: Path) -> Iterator[World]:
 
 
 @pytest.fixture
-def mounted(tmp_path: Path) -> Iterator[Callable[..., Path]]:
+def mounted(world: World) -> Iterator[Callable[..., Path]]:
     """Mounts small file systems in memory; needs root, which `make test` usually has."""
     if os.geteuid() != 0:
         pytest.skip("only root can mount a file system")
@@ -34,6 +34,7 @@ def mounted(tmp_path: Path) -> Iterator[Callable[..., Path]]:
         return point
 
     yield mount
+    world.close()  # finds its daemons only while their homes are there
     for point in reversed(points):
         if os.path.ismount(point):
             subprocess.run(["umount", "--lazy", str(point)], check=True, timeout=30)

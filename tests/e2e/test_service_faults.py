@@ -3,6 +3,7 @@
 
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -99,6 +100,20 @@ def test_two_instances_with_the_same_index_run_at_once(world: World) -> None:
     one.rdd("svc", "delete")
     two.write_first()
     two.rdd("svc", "stop")
+
+
+def test_any_commands_at_once_leave_a_control_plane_that_works(world: World) -> None:
+    chooser = random.Random(5)
+    commands = (["start"], ["start", "--wait=false"], ["stop"], ["delete"], ["status"], ["create"])
+    processes = [world.begin("svc", *chooser.choice(commands)) for _ in range(24)]
+    for done in [world.end(process) for process in processes]:
+        assert "Traceback" not in done.err
+        # A start that somebody stops is the only failure there can be.
+        assert done.code == 0 or "before it was ready" in done.last[1], done
+    world.rdd("svc", "start")
+    world.write_first()
+    world.rdd("svc", "delete")
+    assert not world.instance.dir.exists()
 
 
 # -- crashes

@@ -21,7 +21,7 @@ def run(call: Call) -> int:
     if form == "json":
         import json
 
-        call.out.write(json.dumps(found) + "\n")
+        call.out.write(json.dumps({**found, "server": server(call)}) + "\n")
         return 0
     log = call.log.at_least("info")
     title = f'"{found["name"]}" control plane'
@@ -46,13 +46,13 @@ def status(call: Call, daemon: "Record | None") -> dict[str, Any]:
         "pid": daemon.process.pid if daemon else 0,
         "version": daemon.version if daemon else "",
         "startTime": daemon.start_time if daemon else "",
-        "server": _server(call) if daemon else "",
         "environment": dict(daemon.environment) if daemon else {},
         "developerMode": call.environment.developer_mode,
     }
 
 
-def _server(call: Call) -> str:
+def server(call: Call) -> str:
+    """The URL of the API; empty if it does not run."""
     from rdd.client.kubeconfig import KubeconfigError, load
 
     try:

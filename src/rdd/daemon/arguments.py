@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from rdd.daemon.errors import ServiceError
 from rdd.host.directories import make_private_dir
+from rdd.host.errors import HostError
 from rdd.host.files import read_text, write_new
 from rdd.instance import Instance
 
@@ -21,9 +22,15 @@ def exists(instance: Instance) -> bool:
 
 def create(instance: Instance, extra: Sequence[str] = ()) -> bool:
     """Save the default port and further arguments; False if the instance exists already."""
-    make_private_dir(instance.dir)
     arguments = ["--secure-port", str(instance.ports.api), *extra]
-    return write_new(instance.args_file, json.dumps(arguments, indent=2) + "\n")
+    text = json.dumps(arguments, indent=2) + "\n"
+    while True:
+        make_private_dir(instance.dir)
+        try:
+            return write_new(instance.args_file, text)
+        except HostError as error:
+            if not isinstance(error.__cause__, FileNotFoundError):
+                raise  # otherwise the directory was deleted by somebody else: once more
 
 
 def load(instance: Instance) -> list[str]:

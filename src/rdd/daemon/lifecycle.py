@@ -28,6 +28,7 @@ from rdd.instance import STDERR_LOG, STDOUT_LOG, Instance
 
 START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 300.0
+_SPAWNED = "spawn"
 _ROOM_BYTES = 64 * 1024  # what a start writes at least before it can log a failure
 
 
@@ -62,7 +63,8 @@ class Service:
         """The daemon, if one is alive; what a dead one has left is removed."""
         found = record.read(self.instance)
         if found is None and self.instance.pid_file.exists():
-            self._forget_dead()
+            with contextlib.suppress(HostError):  # looking must work on a read-only disk, too
+                self._forget_dead()
         return found
 
     def create(self, extra: Sequence[str] = ()) -> bool:
@@ -143,9 +145,8 @@ class Service:
         A daemon that somebody starts meanwhile is stopped as well.
         """
         deadline = Deadline(timeout_s)
-        make_private_dir(self.instance.dir)
         for _ in deadline.ticks(f"{self.title} is in use"):
-            lock = FileLock.take(self.instance.lock_file)
+            lock = self._take()
             if lock is not None:
                 break
             daemon = record.read(self.instance)
@@ -156,13 +157,23 @@ class Service:
         with lock:
             yield lock
 
+    def _take(self, *, create: bool = True) -> FileLock | None:
+        """The lock, if it is free; `create` makes the directory for it."""
+        if create:
+            make_private_dir(self.instance.dir)
+        try:
+            return FileLock.take(self.instance.lock_file)
+        except HostError as error:
+            if isinstance(error.__cause__, FileNotFoundError):
+                return None  # just deleted by somebody else
+            raise
+
     def _daemon(
         self, extra: Sequence[str], deadline: Deadline, *, overrides: bool = False
     ) -> tuple[Record, bool]:
         """The daemon and whether it was started here."""
-        make_private_dir(self.instance.dir)
         for _ in deadline.ticks(f"{self.title} is not running"):
-            lock = FileLock.take(self.instance.lock_file)
+            lock = self._take()
             if lock is not None:
                 with lock:
                     return self._spawn(lock, extra, overrides=overrides), True
@@ -207,7 +218,7 @@ class Service:
         daemon = Record(
             process,
             version=caller.version,
-            step="spawn",
+            step=_SPAWNED,
             start_time=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             environment=record.environment(caller.variables),
         )
@@ -231,13 +242,15 @@ class Service:
         try:
             wait_ended(daemon, deadline=deadline, what=f"{self.title} has not stopped")
         except DeadlineExceeded:
-            send_signal(daemon.process, signal.SIGTERM)  # the second signal ends it at once
+            # The second signal ends it at once, unless it hangs where it does not listen yet.
+            is_deaf = daemon.step == _SPAWNED
+            send_signal(daemon.process, signal.SIGKILL if is_deaf else signal.SIGTERM)
             raise
         self._forget_dead()
 
     def _forget_dead(self) -> None:
         """Remove what a daemon has left, unless the next one is there already."""
-        lock = FileLock.take(self.instance.lock_file)
+        lock = self._take(create=False)
         if lock is not None:
             with lock:
                 record.forget(self.instance)

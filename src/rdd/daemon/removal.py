@@ -8,6 +8,7 @@ so that a deletion that was interrupted can be repeated. The user's files (Docke
 contexts, kubeconfig) lose our entries and nothing else.
 """
 
+import errno
 import os
 import shutil
 import time
@@ -165,5 +166,7 @@ def _remove_instance_dir(instance: Instance, *, keep: bool) -> list[str]:
     try:
         instance.dir.rmdir()
     except OSError as error:
-        failures.append(f'"{instance.dir}" is left: {error.strerror}')
+        # Not empty: the lock file is back, because somebody creates the instance anew.
+        if error.errno != errno.ENOTEMPTY:
+            failures.append(f'"{instance.dir}" is left: {error.strerror}')
     return failures

@@ -24,12 +24,12 @@ from rdd.host.directories import make_private_dir
 from rdd.host.errors import HostError
 from rdd.host.locks import FileLock
 from rdd.host.processes import own_identity
+from rdd.host.spawn import STOP_SIGNALS, heed_signals
 from rdd.host.supervisor import notify
 from rdd.instance import Instance
 
 log = logging.getLogger("rdd.daemon")
 
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _LOCK_ATTEMPTS, _LOCK_PAUSE_S = 50, 0.01
 
 
@@ -124,9 +124,10 @@ class _Daemon:
 
     async def run(self) -> None:
         running_loop = asyncio.get_running_loop()
-        for number in SIGNALS:
+        for number in STOP_SIGNALS:
             running_loop.add_signal_handler(number, self._signalled, number)
         self._starting = asyncio.current_task()
+        heed_signals()
         try:
             await self._serve()
         except asyncio.CancelledError:

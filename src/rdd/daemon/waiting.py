@@ -132,7 +132,9 @@ def last_error(log: Path) -> str:
     if errors:
         return _unquote(errors[-1][1])
     lines = [line for line in text.splitlines() if line.strip()]
-    return lines[-1] if lines and "Traceback" in text else ""
+    if "Traceback" not in text or lines[-1] == "KeyboardInterrupt":  # stopped while loading
+        return ""
+    return lines[-1]
 
 
 def _unquote(text: str) -> str:

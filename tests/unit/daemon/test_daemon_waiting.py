@@ -21,6 +21,7 @@ from rdd.instance import Instance
         pytest.param('level=fatal msg="no \\"way\\"\\nat all"\n', 'no "way"\nat all', id="quoted"),
         pytest.param('level=error msg="a"\nlevel=fatal msg="b"\n', "b", id="the last one"),
         pytest.param("Traceback (most recent…)\nImportError: x\n\n", "ImportError: x", id="Python"),
+        pytest.param("Traceback (most recent…)\nKeyboardInterrupt\n", "", id="interrupted"),
         pytest.param("", "", id="empty"),
         pytest.param("half a li", "", id="cut off"),
     ],

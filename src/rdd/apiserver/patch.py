@@ -117,7 +117,8 @@ def _decode_patched(write: writes.Write, new: Object, patch: Any) -> Object:
     kind, version = str(new.get("kind")), str(new.get("apiVersion"))
     if not resource.is_custom and (kind, version) != (resource.kind, resource.api_version):
         raise _undecodable(new, bodies.other_kind(new, kind, version, resource.kind))
-    sent = (new.get("metadata") or {}).get("managedFields")
+    meta = new.get("metadata")
+    sent = meta.get("managedFields") if isinstance(meta, dict) else None
     unknown: list[str] = []
     try:
         obj = resource.decode(new, unknown)

@@ -30,6 +30,7 @@ from rdd.apiserver.core import CachedLister, Core
 from rdd.apiserver.crds import CustomResources
 from rdd.apiserver.discovery import Discovery
 from rdd.apiserver.documents import Documents
+from rdd.apiserver.fencing import Fencing
 from rdd.apiserver.health import Health
 from rdd.apiserver.kinds import expressions
 from rdd.apiserver.kinds.builtin import BuiltinStrategy
@@ -128,7 +129,8 @@ async def open_server(store: Store, options: ServerOptions | None = None) -> Ser
     lister = CachedLister(registry)
     authorizer = RbacAuthorizer(lister)
     webhooks = WebhookClient(options.endpoints)
-    chain = _admission(registry, lister, authorizer, webhooks, options.plugins)
+    further = (*options.plugins, Fencing(lister, options.clock))
+    chain = _admission(registry, lister, authorizer, webhooks, further)
     core = Core(store, cache, registry, admission=chain, clock=options.clock)
     issuer = TokenIssuer(options.signing_key, now=options.clock) if options.signing_key else None
     authenticator = Authenticator(options.tokens, issuer=issuer, lister=lister, now=options.clock)

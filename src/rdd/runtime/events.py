@@ -1,0 +1,205 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Events: what a controller tells people about an object (events.k8s.io/v1).
+
+`event` never waits and never fails. What repeats is one event with a series:
+the first repetition is written at once, further ones are counted and written
+every REFRESH_S, so a reconciler that fails in a loop costs a patch now and
+then. Repetitions more than SERIES_S apart are separate events.
+
+Everything is bounded: events that wait to be written, and series remembered.
+An event that does not fit, or that the server refuses, is dropped and counted;
+events explain, they never carry state.
+"""
+
+import asyncio
+import logging
+import time
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from typing import Literal
+
+from rdd.api import errors, timestamps
+from rdd.client import ApiResource, Client, Unreachable
+from rdd.runtime.metrics import Metrics
+from rdd.runtime.types import Object
+
+log = logging.getLogger("rdd.runtime")
+
+EVENTS = ApiResource("events.k8s.io", "v1", "events", "Event")
+
+MAX_WAITING = 1000
+MAX_SERIES = 1024
+SERIES_S = 360.0
+REFRESH_S = 30.0
+MAX_NOTE_BYTES = 1024
+
+_Identity = tuple[str, str, str, str, str]
+
+
+class _Series:
+    """An event that was recorded, and how often it was since."""
+
+    __slots__ = ("count", "event", "is_created", "last_s", "written")
+
+    def __init__(self, event: Object, now: float) -> None:
+        self.event = event
+        self.count = 1
+        self.written = 0
+        self.last_s = now
+        self.is_created = False
+
+
+class EventRecorder:
+    """Records events of one controller; `run` writes them."""
+
+    def __init__(
+        self,
+        client: Client,
+        controller: str,
+        *,
+        instance: str = "",
+        clock: Callable[[], float] = time.time,
+        metrics: Metrics | None = None,
+    ) -> None:
+        self._client = client
+        self._controller = f"rdd.rancherdesktop.io/{controller}"
+        self._instance = (instance or controller)[:128]
+        self._clock = clock
+        self._metrics = metrics or Metrics()
+        self._series: OrderedDict[_Identity, _Series] = OrderedDict()
+        self._waiting: deque[_Series] = deque()
+        self._wake = asyncio.Event()
+        self._is_empty = asyncio.Event()
+        self._is_empty.set()
+
+    def event(
+        self,
+        obj: Object,
+        type_: Literal["Normal", "Warning"],
+        reason: str,
+        note: str,
+        *,
+        action: str = "Reconcile",
+        related: Object | None = None,
+    ) -> None:
+        """Tell about an object: a reason in CamelCase for programs, a note for people."""
+        note = _shortened(note)
+        now = self._clock()
+        identity = (obj["metadata"].get("uid", ""), type_, reason, action, note)
+        series = self._series.get(identity)
+        if series is not None and now - series.last_s <= SERIES_S:
+            series.count += 1
+            series.last_s = now
+            self._series.move_to_end(identity)
+            if series.count == 2:
+                self._enqueue(series)
+            return
+        event = self._make(obj, type_, reason, note, action, now)
+        if related is not None:
+            event["related"] = _reference(related)
+        series = self._series[identity] = _Series(event, now)
+        self._series.move_to_end(identity)
+        if len(self._series) > MAX_SERIES:
+            self._series.popitem(last=False)
+        self._enqueue(series)
+
+    async def run(self) -> None:
+        """Write what is recorded until cancelled."""
+        while True:
+            try:
+                async with asyncio.timeout(REFRESH_S if self._counted() else None):
+                    await self._wake.wait()
+            except TimeoutError:
+                for series in self._counted():
+                    self._enqueue(series)
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Write what waits."""
+        self._wake.clear()
+        while self._waiting:
+            series = self._waiting.popleft()
+            try:
+                await self._write(series)
+            except (errors.ApiError, Unreachable) as error:
+                self._metrics.count("rdd_events_dropped_total", controller=self._controller)
+                log.debug("event %s not recorded: %s", series.event["reason"], error)
+        self._is_empty.set()
+
+    async def drained(self) -> None:
+        """Return when everything recorded so far is written."""
+        await self._is_empty.wait()
+
+    def _counted(self) -> list[_Series]:
+        """Series with repetitions that are not written, beyond those that already wait."""
+        return [s for s in self._series.values() if s.is_created and s.written < s.count]
+
+    def _enqueue(self, series: _Series) -> None:
+        if len(self._waiting) >= MAX_WAITING:
+            self._metrics.count("rdd_events_dropped_total", controller=self._controller)
+            return
+        self._waiting.append(series)
+        self._is_empty.clear()
+        self._wake.set()
+
+    async def _write(self, series: _Series) -> None:
+        count = series.count
+        if series.written >= count:
+            return
+        event = series.event
+        metadata = event["metadata"]
+        # A refused event is not tried again: the next one may be fine.
+        first, series.written = not series.is_created, count
+        if count > 1:
+            second = int(series.last_s)
+            observed = timestamps.micro_text(second, int((series.last_s - second) * 1_000_000))
+            event = {**event, "series": {"count": count, "lastObservedTime": observed}}
+        if not first:
+            try:
+                patch = {"series": event["series"]}
+                name, namespace = metadata["name"], metadata["namespace"]
+                await self._client.patch(EVENTS, name, patch, namespace=namespace)
+                return
+            except errors.NotFound:
+                pass  # events live for an hour; the series goes on in a new one
+        series.is_created = True
+        await self._client.create(EVENTS, event)
+
+    def _make(
+        self, obj: Object, type_: str, reason: str, note: str, action: str, now: float
+    ) -> Object:
+        metadata = obj["metadata"]
+        second = int(now)
+        micro = int((now - second) * 1_000_000)
+        # The name of Kubernetes' recorder: the object and the time in nanoseconds.
+        stamp = f"{second * 1_000_000_000 + micro * 1000:x}"
+        return {
+            "metadata": {
+                "name": f"{metadata['name'][:230]}.{stamp}",
+                "namespace": metadata.get("namespace") or "default",
+            },
+            "eventTime": timestamps.micro_text(second, micro),
+            "reportingController": self._controller,
+            "reportingInstance": self._instance,
+            "action": action,
+            "reason": reason,
+            "regarding": _reference(obj),
+            "note": note,
+            "type": type_,
+        }
+
+
+def _reference(obj: Object) -> Object:
+    metadata = obj["metadata"]
+    found = {"apiVersion": obj.get("apiVersion"), "kind": obj.get("kind"), "name": metadata["name"]}
+    for member in ("namespace", "uid", "resourceVersion"):
+        found[member] = metadata.get(member)
+    return {member: value for member, value in found.items() if value}
+
+
+def _shortened(note: str) -> str:
+    """At most MAX_NOTE_BYTES of UTF-8, cut between two characters."""
+    data = note.encode()
+    if len(data) <= MAX_NOTE_BYTES:
+        return note
+    return data[: MAX_NOTE_BYTES - len("…".encode())].decode("utf-8", "ignore") + "…"

@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The present objects of one resource, kept up to date by one list and one watch.
+
+An informer is shared: whoever wants to read the objects or hear of changes asks
+the `Cache` for it, and there is one per resource and selection. It holds the
+JSON of the objects and decodes one when it is asked for; the decoded objects
+that were used last are kept. So ten thousand objects nobody looks at cost
+their bytes, and a reconciler that reads its object decodes nothing twice.
+
+What is read is shared between all readers and MUST NOT be changed; copy it, or
+use the `replace` of typed kinds.
+
+After a lost watch everything is listed again, and the difference to what was
+known is told to the handlers as if it had been watched. There is no periodic
+resync: handlers hear of every difference there is.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import aclosing
+from typing import Any
+
+import orjson
+
+from rdd.api import errors, selectors
+from rdd.client import ApiResource, Client, Event
+from rdd.client.listwatch import Backoff
+from rdd.runtime.metrics import Metrics
+from rdd.runtime.types import Object, ObjectKey
+
+log = logging.getLogger("rdd.runtime")
+
+IndexFunction = Callable[[Object], Iterable[str]]
+"""The values an object is found under in an index."""
+
+# Decoded objects kept per informer: more than a busy reconciler looks at in a
+# row, and not more than about 10 MiB.
+DECODED = 1024
+
+
+class Cached:
+    """One object at one resource version, decoded when it is first asked for."""
+
+    __slots__ = ("_is_line", "_object", "_owner", "_raw", "index_values", "resource_version")
+
+    def __init__(self, owner: "Informer", raw: bytes, obj: Object, *, is_line: bool) -> None:
+        self._owner = owner
+        self._raw = raw
+        self._is_line = is_line
+        self._object: Object | None = None
+        self.resource_version: str = obj["metadata"].get("resourceVersion", "")
+        self.index_values: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    @property
+    def object(self) -> Object:
+        """The object; it is shared and MUST NOT be changed."""
+        found = self._object
+        if found is None:
+            decoded = orjson.loads(self._raw)
+            found = decoded["object"] if self._is_line else decoded
+            self.keep(found)
+        return found
+
+    def keep(self, obj: Object) -> None:
+        """Hold on to the decoded form for as long as it is among the last ones used."""
+        self._object = obj
+        self._owner.note_decoded(self)
+
+    def drop(self) -> None:
+        """Give up the decoded form."""
+        self._object = None
+
+
+class Change:
+    """One difference: `old` is None for what is new, `new` is None for what is gone."""
+
+    __slots__ = ("_new", "_old", "key")
+
+    def __init__(self, key: ObjectKey, old: Cached | None, new: Cached | None) -> None:
+        self.key = key
+        self._old = old
+        self._new = new
+
+    @property
+    def old(self) -> Object | None:
+        """The object before."""
+        return self._old.object if self._old is not None else None
+
+    @property
+    def new(self) -> Object | None:
+        """The object now."""
+        return self._new.object if self._new is not None else None
+
+    @property
+    def object(self) -> Object:
+        """The object now, or as it was last."""
+        found = self._new or self._old
+        assert found is not None
+        return found.object
+
+
+Handler = Callable[[Change], None]
+
+
+class Informer:
+    """The objects of one resource; made by `Cache.informer`."""
+
+    def __init__(
+        self,
+        client: Client,
+        resource: ApiResource,
+        *,
+        namespace: str = "",
+        label_selector: str = "",
+        field_selector: str = "",
+        metadata_only: bool = False,
+        metrics: Metrics | None = None,
+    ) -> None:
+        self.resource = resource
+        self.metadata_only = metadata_only
+        self._client = client
+        self._selection: dict[str, Any] = {
+            "namespace": namespace,
+            "label_selector": label_selector,
+            "field_selector": field_selector,
+            "metadata_only": metadata_only,
+        }
+        self._metrics = metrics or Metrics()
+        self._objects: dict[ObjectKey, Cached] = {}
+        self._indexers: dict[str, IndexFunction] = {}
+        self._indexes: dict[str, dict[str, dict[ObjectKey, None]]] = {}
+        self._handlers: list[Handler] = []
+        self._decoded: deque[Cached] = deque()
+        self._seen: set[ObjectKey] | None = None
+        self.synced = asyncio.Event()
+        """Set when everything that exists has been seen once; it stays set."""
+
+    # -- reading
+
+    def __len__(self) -> int:
+        return len(self._objects)
+
+    @property
+    def has_synced(self) -> bool:
+        """Whether everything that exists has been seen."""
+        return self.synced.is_set()
+
+    def get(self, key: ObjectKey) -> Object | None:
+        """The object of a key; it MUST NOT be changed."""
+        found = self._objects.get(key)
+        return found.object if found is not None else None
+
+    def keys(self) -> list[ObjectKey]:
+        """The keys of all objects."""
+        return list(self._objects)
+
+    def list(self, *, namespace: str = "", label_selector: str = "") -> Iterator[Object]:
+        """Objects one after the other, so that not all have to be decoded at once."""
+        matches = selectors.parse_label_selector(label_selector).matches if label_selector else None
+        for key, cached in list(self._objects.items()):
+            if namespace and key.namespace != namespace:
+                continue
+            obj = cached.object
+            if matches is None or matches(obj["metadata"].get("labels") or {}):
+                yield obj
+
+    def by_index(self, index: str, value: str) -> Sequence[Object]:
+        """The objects an index has under a value. KeyError if there is no such index."""
+        self._indexers[index]
+        keys = self._indexes[index].get(value, ())
+        return [self._objects[key].object for key in keys]
+
+    # -- listening
+
+    def add_index(self, name: str, function: IndexFunction) -> None:
+        """Index the objects, those present included; the same function again is no error."""
+        if self._indexers.get(name) is function:
+            return
+        if name in self._indexers:
+            raise ValueError(f"{self.resource.qualified} already has an index {name}")
+        self._indexers[name] = function
+        self._indexes[name] = {}
+        for key, cached in self._objects.items():
+            self._unindex(key, cached)
+            self._index(key, cached, cached.object)
+
+    def add_handler(self, handler: Handler) -> Callable[[], None]:
+        """Be told of every difference, the present objects first; call the result to stop."""
+        for key, cached in list(self._objects.items()):
+            self._tell(handler, Change(key, None, cached))
+        self._handlers.append(handler)
+        return lambda: self._handlers.remove(handler)
+
+    # -- following
+
+    async def run(self) -> None:
+        """Follow the resource until cancelled.
+
+        A resource that does not exist (yet, or any more) is tried again, with
+        growing pauses: its CRD may come.
+        """
+        backoff = Backoff()
+        while True:
+            try:
+                events = self._client.list_and_watch(self.resource, **self._selection)
+                async with aclosing(events):
+                    async for event in events:
+                        self._take(event)
+                        if event.type == "SYNCED":
+                            backoff.reset()
+            except errors.NotFound:
+                log.debug("%s is not served", self.resource.qualified)
+            await backoff.pause()
+
+    def note_decoded(self, cached: Cached) -> None:
+        """Remember that an object was decoded, and let go of the one decoded longest ago."""
+        self._decoded.append(cached)
+        if len(self._decoded) > DECODED:
+            self._decoded.popleft().drop()
+
+    def _take(self, event: Event) -> None:
+        if event.type == "RELIST":
+            self._seen = set()
+            self._metrics.count("rdd_informer_relists_total", resource=self.resource.qualified)
+            return
+        if event.type == "SYNCED":
+            seen, self._seen = self._seen or set(), None
+            for key in [key for key in self._objects if key not in seen]:
+                self._remove(key)
+            self.synced.set()
+            return
+        obj = event.object
+        key = ObjectKey.of(obj)
+        if event.type == "DELETED":
+            self._remove(key, self._cached(event, obj))
+        else:
+            if self._seen is not None:
+                self._seen.add(key)
+            self._put(key, event, obj)
+
+    def _cached(self, event: Event, obj: Object) -> Cached:
+        # Reduced to metadata, the line of a watch has more than what is wanted.
+        if event.raw and not self.metadata_only:
+            return Cached(self, event.raw, obj, is_line=True)
+        # The encoder's own bytes keep a buffer of several KiB each; a copy is exact.
+        raw = bytes(memoryview(orjson.dumps(obj)))
+        return Cached(self, raw, obj, is_line=False)
+
+    def _put(self, key: ObjectKey, event: Event, obj: Object) -> None:
+        old = self._objects.get(key)
+        if old is not None and old.resource_version == obj["metadata"].get("resourceVersion"):
+            return
+        new = self._cached(event, obj)
+        if event.raw:  # a change is looked at soon; what was listed may be never
+            new.keep(obj)
+        self._objects[key] = new
+        if old is not None:
+            self._unindex(key, old)
+        self._index(key, new, obj)
+        self._tell_all(Change(key, old, new))
+
+    def _remove(self, key: ObjectKey, last: Cached | None = None) -> None:
+        old = self._objects.pop(key, None)
+        if old is None:
+            return
+        self._unindex(key, old)
+        self._tell_all(Change(key, last or old, None))
+
+    def _index(self, key: ObjectKey, cached: Cached, obj: Object) -> None:
+        if not self._indexers:
+            return
+        found: list[tuple[str, tuple[str, ...]]] = []
+        for name, function in self._indexers.items():
+            try:
+                values = tuple(function(obj))
+            except Exception:
+                log.exception("index %s of %s %s", name, self.resource.qualified, key)
+                continue
+            for value in values:
+                self._indexes[name].setdefault(value, {})[key] = None
+            found.append((name, values))
+        cached.index_values = tuple(found)
+
+    def _unindex(self, key: ObjectKey, cached: Cached) -> None:
+        for name, values in cached.index_values:
+            index = self._indexes[name]
+            for value in values:
+                keys = index.get(value)
+                if keys is not None:
+                    keys.pop(key, None)
+                    if not keys:
+                        del index[value]
+
+    def _tell_all(self, change: Change) -> None:
+        for handler in list(self._handlers):
+            self._tell(handler, change)
+
+    def _tell(self, handler: Handler, change: Change) -> None:
+        try:
+            handler(change)
+        except Exception:  # one broken object or handler must not stop the others
+            log.exception("a handler of %s failed at %s", self.resource.qualified, change.key)

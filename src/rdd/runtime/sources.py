@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a controller watches, and which keys a change stands for.
+
+    watch(Demo)                                the kind itself: the key of the object
+    owns(CONFIG_MAPS, Demo)                    children: the key of their controller
+    maps(SECRETS, lambda secret: [...])        anything else: keys of your choice
+
+Each takes predicates, all of which must hold.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from rdd.runtime.informer import Change
+from rdd.runtime.owners import controller_of
+from rdd.runtime.predicates import Predicate
+from rdd.runtime.types import AnyResource, Object, ObjectKey, resource_of
+
+Mapper = Callable[[Object], Iterable[ObjectKey]]
+"""The keys to look at when an object has changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One watched resource of a controller."""
+
+    resource: AnyResource
+    to_keys: Mapper
+    predicates: tuple[Predicate, ...] = ()
+    namespace: str = ""
+    label_selector: str = ""
+    metadata_only: bool = False
+
+    def keys(self, change: Change) -> set[ObjectKey]:
+        """The keys a change stands for; what the object stood for before counts, too."""
+        if not all(predicate(change) for predicate in self.predicates):
+            return set()
+        objects = (obj for obj in (change.old, change.new) if obj is not None)
+        return {key for obj in objects for key in self.to_keys(obj)}
+
+
+def watch(
+    kind: AnyResource,
+    *predicates: Predicate,
+    namespace: str = "",
+    label_selector: str = "",
+    metadata_only: bool = False,
+) -> Source:
+    """The kind a controller is about."""
+    return Source(kind, _own_key, predicates, namespace, label_selector, metadata_only)
+
+
+def owns(
+    child: AnyResource,
+    owner: AnyResource,
+    *predicates: Predicate,
+    label_selector: str = "",
+    metadata_only: bool = False,
+) -> Source:
+    """Children: a change of one is a reason to look at the owner that controls it."""
+    kind = resource_of(owner)
+
+    def to_keys(obj: Object) -> Iterable[ObjectKey]:
+        reference = controller_of(obj)
+        if reference is None or reference["kind"] != kind.kind:
+            return
+        if reference["apiVersion"].rpartition("/")[0] == kind.group:
+            namespace = obj["metadata"].get("namespace") or "" if kind.namespaced else ""
+            yield ObjectKey(namespace, reference["name"])
+
+    return Source(child, to_keys, predicates, "", label_selector, metadata_only)
+
+
+def maps(
+    resource: AnyResource,
+    to_keys: Mapper,
+    *predicates: Predicate,
+    namespace: str = "",
+    label_selector: str = "",
+    metadata_only: bool = False,
+) -> Source:
+    """Any other resource; `to_keys` says what to look at, and may be asked about old states."""
+    return Source(resource, to_keys, predicates, namespace, label_selector, metadata_only)
+
+
+def _own_key(obj: Object) -> Iterable[ObjectKey]:
+    return (ObjectKey.of(obj),)

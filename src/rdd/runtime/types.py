@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The vocabulary of reconciling: keys, results, errors, and what a kind is.
+
+A reconciler is level-based. It is called with the key of an object, never with
+an event: what happened does not matter, only what is. It reads, compares, does
+one step, reports, and returns
+
+    Result.done()               nothing to do until something changes
+    Result.requeue(after_s)     look again after that time
+    an exception                look again after a pause that doubles each time
+    TerminalError               do not look again before something changes
+
+and it MUST be idempotent: it is called again after restarts, after a lost
+watch, and whenever anything that it watches changes.
+"""
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
+
+from rdd.client import ApiResource
+
+Object = dict[str, Any]
+
+
+class ObjectKey(NamedTuple):
+    """Which object; the namespace of cluster-scoped objects is empty."""
+
+    namespace: str
+    name: str
+
+    @classmethod
+    def of(cls, obj: Object) -> "ObjectKey":
+        """The key of an object."""
+        metadata = obj["metadata"]
+        return cls(metadata.get("namespace") or "", metadata["name"])
+
+    def __str__(self) -> str:
+        """`namespace/name`, or the name alone."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What is to happen next to a key that was reconciled without an error."""
+
+    requeue_after_s: float | None = None
+    """Look again after this time, whatever happens; None: when something changes."""
+
+    @classmethod
+    def done(cls) -> "Result":
+        """Nothing is left to do."""
+        return _DONE
+
+    @classmethod
+    def requeue(cls, after_s: float) -> "Result":
+        """Look again after a while; failures of before are forgotten."""
+        return cls(after_s)
+
+
+_DONE = Result()
+
+
+class TerminalError(Exception):
+    """A failure that trying again cannot cure; the key waits until something changes."""
+
+
+class Reconciler(Protocol):
+    """Brings the world closer to what one object asks for."""
+
+    async def reconcile(self, key: ObjectKey) -> Result:
+        """Do the next step for an object, which may no longer exist."""
+        ...
+
+
+class TypedKind(Protocol):
+    """A class that names a custom resource and makes typed views of its objects."""
+
+    group: ClassVar[str]
+    version: ClassVar[str]
+    kind: ClassVar[str]
+    plural: ClassVar[str]
+    namespaced: ClassVar[bool]
+    raw: Object
+
+    @classmethod
+    def of(cls, raw: Object) -> Self:
+        """The view over a dict, which is not copied."""
+        ...
+
+
+K = TypeVar("K", bound=TypedKind)
+
+AnyResource = ApiResource | type[TypedKind]
+"""A resource, or the class of its objects."""
+
+
+def resource_of(kind: AnyResource) -> ApiResource:
+    """The resource of a typed kind; a resource is its own."""
+    if isinstance(kind, ApiResource):
+        return kind
+    return ApiResource(kind.group, kind.version, kind.plural, kind.kind, namespaced=kind.namespaced)

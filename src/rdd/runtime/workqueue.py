@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The queue between events and workers.
+
+A key is in the queue once however often it is added, and one worker at a time
+has it; added meanwhile, it comes again when that worker is done. That is what
+collapses a storm: five thousand changes of a hundred objects are a hundred
+keys. Keys that failed come back after a pause of their own, which doubles with
+each failure in a row (5 ms up to 1,000 s, as in Kubernetes) and does not hold
+up others.
+
+The queue holds at most `capacity` keys. A key that does not fit is dropped,
+and when the queue has run empty `refill` is called to add everything that
+exists; nothing is lost, because reconciling is about what is, not about what
+happened.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+from rdd.runtime.metrics import Metrics
+
+Q = TypeVar("Q", bound=Hashable)
+
+FIRST_RETRY_S = 0.005
+LONGEST_RETRY_S = 1000.0
+CAPACITY = 100_000
+
+
+class Drained(Exception):
+    """The queue gives out no more keys."""
+
+
+class WorkQueue(Generic[Q]):
+    """Keys to work on; `get` and `done` frame the work on one."""
+
+    def __init__(
+        self,
+        name: str,
+        *,
+        capacity: int = CAPACITY,
+        first_retry_s: float = FIRST_RETRY_S,
+        longest_retry_s: float = LONGEST_RETRY_S,
+        refill: Callable[[], None] | None = None,
+        metrics: Metrics | None = None,
+    ) -> None:
+        self._name = name
+        self._capacity = capacity
+        self._first_retry_s = first_retry_s
+        self._longest_retry_s = longest_retry_s
+        self._refill = refill
+        self._metrics = metrics or Metrics()
+        self._ready: dict[Q, float] = {}
+        self._active: set[Q] = set()
+        self._again: set[Q] = set()
+        self._timers: dict[Q, asyncio.TimerHandle] = {}
+        self._failures: dict[Q, int] = {}
+        self._waiting: deque[asyncio.Future[None]] = deque()
+        self._idle: asyncio.Future[None] | None = None
+        self._is_draining = False
+        self._has_overflowed = False
+        self._metrics.gauge(
+            "workqueue_depth", "Keys that wait for a worker.", self.__len__, name=name
+        )
+        self._metrics.gauge(
+            "workqueue_unfinished", "Keys workers have.", lambda: len(self._active), name=name
+        )
+
+    def __len__(self) -> int:
+        """How many keys could be worked on now."""
+        return len(self._ready)
+
+    @property
+    def is_idle(self) -> bool:
+        """Nobody has a key and none is ready; some may be in a pause."""
+        return not self._ready and not self._active
+
+    # -- adding
+
+    def add(self, key: Q) -> None:
+        """Have the key worked on soon; a pause it was in is over."""
+        if self._is_draining:
+            return
+        self._metrics.count("workqueue_adds_total", name=self._name)
+        self._end_pause(key)
+        if key in self._active:
+            self._again.add(key)
+        else:
+            self._make_ready(key)
+
+    def add_after(self, key: Q, delay_s: float) -> None:
+        """Have the key worked on after a while, or sooner if it is added before."""
+        if delay_s <= 0:
+            self.add(key)
+            return
+        if self._is_draining or key in self._ready:
+            return
+        loop = asyncio.get_running_loop()
+        timer = self._timers.get(key)
+        if timer is not None:
+            if timer.when() <= loop.time() + delay_s:
+                return
+            timer.cancel()
+        elif self._is_full():
+            self._has_overflowed = True
+            return
+        self._timers[key] = loop.call_later(delay_s, self._due, key)
+
+    def add_rate_limited(self, key: Q) -> None:
+        """Have a key that failed worked on again, after a pause that doubles each time."""
+        failures = self._failures.get(key, 0)
+        self._failures[key] = failures + 1
+        self._metrics.count("workqueue_retries_total", name=self._name)
+        # 2.0 ** 60 is far beyond any pause, and no float overflows on the way there.
+        pause_s = min(self._first_retry_s * 2.0 ** min(failures, 60), self._longest_retry_s)
+        self.add_after(key, pause_s)
+
+    def forget(self, key: Q) -> None:
+        """The key is fine: its next failure is a first one."""
+        self._failures.pop(key, None)
+
+    def failures(self, key: Q) -> int:
+        """How often the key has failed in a row."""
+        return self._failures.get(key, 0)
+
+    # -- working
+
+    async def get(self) -> Q:
+        """The key that has waited longest; `done` MUST be called for it. Raises Drained."""
+        while not self._ready:
+            if self._is_draining:
+                raise Drained(self._name)
+            if self._has_overflowed and self._refill is not None:
+                self._has_overflowed = False
+                self._refill()
+                continue
+            waiter = asyncio.get_running_loop().create_future()
+            self._waiting.append(waiter)
+            try:
+                await waiter
+            except asyncio.CancelledError:
+                if waiter.done() and self._ready:
+                    self._wake()  # it was this one's turn
+                raise
+        key = next(iter(self._ready))
+        since = self._ready.pop(key)
+        waited_s = asyncio.get_running_loop().time() - since
+        self._metrics.observe("workqueue_queue_duration_seconds", waited_s, name=self._name)
+        self._active.add(key)
+        return key
+
+    def done(self, key: Q) -> None:
+        """The work on a key has ended, well or not."""
+        self._active.discard(key)
+        if key in self._again:
+            self._again.discard(key)
+            if not self._is_draining:
+                self._end_pause(key)
+                self._make_ready(key)
+        if self._idle is not None and not self._active and not self._idle.done():
+            self._idle.set_result(None)
+
+    def shut(self) -> None:
+        """Take and give out no more keys; workers that wait for one get Drained."""
+        self._is_draining = True
+        self._ready.clear()
+        self._again.clear()
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        while self._waiting:
+            self._wake()
+
+    async def drain(self) -> None:
+        """Shut, and return when the keys that workers have are done."""
+        self.shut()
+        if self._active:
+            self._idle = asyncio.get_running_loop().create_future()
+            await self._idle
+
+    # -- inside
+
+    def _make_ready(self, key: Q) -> None:
+        if key in self._ready:
+            return
+        if self._is_full():
+            self._has_overflowed = True
+            self._metrics.count("workqueue_overflows_total", name=self._name)
+            return
+        self._ready[key] = asyncio.get_running_loop().time()
+        self._wake()
+
+    def _is_full(self) -> bool:
+        return len(self._ready) + len(self._timers) >= self._capacity
+
+    def _end_pause(self, key: Q) -> None:
+        timer = self._timers.pop(key, None)
+        if timer is not None:
+            timer.cancel()
+
+    def _due(self, key: Q) -> None:
+        del self._timers[key]
+        self.add(key)
+
+    def _wake(self) -> None:
+        while self._waiting:
+            waiter = self._waiting.popleft()
+            if not waiter.done():
+                waiter.set_result(None)
+                return

@@ -48,10 +48,10 @@ from tests.api.client import (
     secret,
     widget,
 )
-from tests.conftest import SOAK
 
 from rdd.testing import Options, Server, WatchStream
 
+SOAK = settings.get_current_profile_name() == "soak"  # loaded for RDD_SOAK=1
 EXAMPLES = 3_000 if SOAK else 150
 BUDGET = settings(
     max_examples=EXAMPLES,

@@ -13,7 +13,8 @@ Nothing of the server is imported before a test asks for it: the plugin is
 loaded into every test run of every project that has rdd installed.
 """
 
-from collections.abc import AsyncIterator, Iterator
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,20 +44,35 @@ def apiserver_options(pytestconfig: pytest.Config) -> "Options":
 
 
 @pytest.fixture(scope="session")
-def _apiserver_of_session(
-    apiserver_options: "Options", tmp_path_factory: pytest.TempPathFactory
-) -> Iterator["LiveServer"]:
-    from rdd.testing import LiveServer
+def _apiservers(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Callable[["Options"], "LiveServer"]]:
+    """The servers of the session: one for each Options that a module or directory chose."""
+    with contextlib.ExitStack() as stack:
+        running: list[tuple[Options, LiveServer]] = []
 
-    with LiveServer(apiserver_options, directory=tmp_path_factory.mktemp("apiserver")) as live:
-        yield live
+        def get(options: "Options") -> "LiveServer":
+            from rdd.testing import LiveServer
+
+            for known, live in running:
+                if known is options:
+                    return live
+            directory = tmp_path_factory.mktemp("apiserver")
+            live = stack.enter_context(LiveServer(options, directory=directory))
+            running.append((options, live))
+            return live
+
+        yield get
 
 
 @pytest.fixture
-def apiserver(_apiserver_of_session: "LiveServer") -> "LiveServer":
+def apiserver(
+    apiserver_options: "Options", _apiservers: Callable[["Options"], "LiveServer"]
+) -> "LiveServer":
     """A real API server on a port, as it was after its start."""
-    _apiserver_of_session.reset()
-    return _apiserver_of_session
+    live = _apiservers(apiserver_options)
+    live.reset()
+    return live
 
 
 @pytest.fixture

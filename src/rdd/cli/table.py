@@ -49,6 +49,17 @@ ROOT = Group(
             max_args=1,
         ),
         Command(
+            "ctl",
+            "rdd.cli.ctl.entry",
+            "Run kubectl for the control plane of the instance",
+            "Starts the control plane if it does not run. All arguments are kubectl's, but for "
+            "`wait-condition`\nTYPE[.GROUP]/NAME CONDITION[=STATUS], which waits for a condition "
+            "of an object.",
+            usage="[ARGS…]",
+            raw=True,
+            visibility="developer",
+        ),
+        Command(
             "help",
             "rdd.cli.help",
             "Show how a command is used",
@@ -58,8 +69,9 @@ ROOT = Group(
         Command(
             "kubectl",
             "rdd.cli.kubectl",
-            "Run the kubectl found on PATH",
-            "All arguments are kubectl's. Links to rdd named kubectl are never taken for it.",
+            "Run kubectl, the one found on PATH or the built-in",
+            "All arguments are kubectl's. Links to rdd named kubectl are never taken for it; "
+            "without a real\none the built-in client does the work.",
             usage="[ARGS…]",
             raw=True,
         ),

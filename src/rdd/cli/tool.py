@@ -7,7 +7,7 @@ rdd, by whatever link, copy or installation, is passed over.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -44,8 +44,13 @@ def replace_process(call: Call, name: str, *, advice: str) -> NoReturn:
     path = find(name, call.environment.search_path)
     if path is None:
         raise CommandError(f"no {name} found on PATH (links to rdd do not count); {advice}")
+    become(call, path, name, call.environment.variables)
+
+
+def become(call: Call, path: Path, name: str, variables: Mapping[str, str]) -> NoReturn:
+    """Become the program at a path, called by a name. Raises CommandError."""
     call.out.flush()
     try:
-        os.execve(path, [name, *call.args], dict(call.environment.variables))
+        os.execve(path, [name, *call.args], dict(variables))
     except OSError as error:
         raise CommandError(f"failed to run {quote(str(path))}: {error.strerror}") from error

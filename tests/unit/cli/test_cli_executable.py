@@ -108,14 +108,11 @@ def test_tool_on_path_gets_all_arguments(
     assert done.returncode == 7
 
 
-@pytest.mark.parametrize("tool", ["kubectl", "yq"])
-def test_missing_tool_is_told(
-    rdd_script: Path, tmp_path: Path, clean_environment: Environ, tool: str
-) -> None:
-    (tmp_path / tool).symlink_to(rdd_script)
-    done = call(rdd_script, tool, env={**clean_environment, "PATH": f"{tmp_path}:relative:"})
+def test_missing_tool_is_told(rdd_script: Path, tmp_path: Path, clean_environment: Environ) -> None:
+    (tmp_path / "yq").symlink_to(rdd_script)
+    done = call(rdd_script, "yq", env={**clean_environment, "PATH": f"{tmp_path}:relative:"})
     assert (done.returncode, done.stdout) == (1, "")
-    assert f'level=fatal msg="no {tool} found on PATH (links to rdd do not count)' in done.stderr
+    assert 'level=fatal msg="no yq found on PATH (links to rdd do not count)' in done.stderr
     assert done.stderr.count("\n") == 1
 
 

@@ -37,6 +37,9 @@ class Deletion:
         }
         if grace_period >= 0:
             self._options["gracePeriodSeconds"] = grace_period
+        if dry_run == "server":
+            # With a body the server takes its options from there, not from the query.
+            self._options["dryRun"] = ["All"]
         self._waiting: list[tuple[Ref, str]] = []
 
     def delete_one(self, ref: Ref) -> bool:
@@ -52,10 +55,7 @@ class Deletion:
     def _delete(self, ref: Ref) -> None:
         if self._dry_run == "client":
             return
-        query = {"dryRun": "All"} if self._dry_run == "server" else {}
-        answer: Object = self._session.api.request(
-            "DELETE", ref.path, query=query, body=self._options
-        )
+        answer: Object = self._session.api.request("DELETE", ref.path, body=self._options)
         # The answer is the object, or a Status that has its UID.
         uid = (answer.get("metadata") or {}).get("uid") or (answer.get("details") or {}).get("uid")
         self._waiting.append((ref, str(uid or "")))

@@ -11,11 +11,17 @@ ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
 
 def annotated(obj: Object) -> Object:
     """The object with the annotation that describes it."""
+    plain = without_annotation(obj)
+    metadata = plain["metadata"]
+    annotations = {**metadata["annotations"], ANNOTATION: compact(plain) + "\n"}
+    return {**plain, "metadata": {**metadata, "annotations": annotations}}
+
+
+def without_annotation(obj: Object) -> Object:
+    """The object as the annotation describes it: with annotations, but not this one."""
     metadata: dict[str, Any] = dict(obj.get("metadata") or {})
     annotations: dict[str, Any] = dict(metadata.get("annotations") or {})
     annotations.pop(ANNOTATION, None)
-    plain = {**obj, "metadata": {**metadata, "annotations": annotations}}
-    annotations = {**annotations, ANNOTATION: compact(plain) + "\n"}
     return {**obj, "metadata": {**metadata, "annotations": annotations}}
 
 

@@ -98,9 +98,12 @@ def _parse(pairs: list[str], kind: Kind) -> _Changes:
         if kind is LABELS and (problems := names.label_value_errors(value)):
             raise CtlError(f'invalid label value: "{pair}": {"; ".join(problems)}')
         changes.set[key] = value
-    if set(changes.removed) & set(changes.set):
-        article = "an" if kind is ANNOTATIONS else "a"
-        raise CtlError(f"can not both modify and remove {article} {kind.noun} in the same command")
+    if both := sorted(set(changes.removed) & set(changes.set)):
+        what = "a label"
+        if kind is ANNOTATIONS:
+            what = "the following annotation(s)"
+        suffix = f": {', '.join(both)}" if kind is ANNOTATIONS else ""
+        raise CtlError(f"can not both modify and remove {what} in the same command{suffix}")
     return changes
 
 

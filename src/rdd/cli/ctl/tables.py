@@ -40,8 +40,7 @@ class TablePrinter:
 
     def show(self, table: Object, *, event: str = "") -> str:
         """The text of a table, or of an object the server has no table for."""
-        if table.get("kind") != "Table":
-            table = _table_of(table)
+        table = as_table(table)
         # Only the first table of a watch names its columns.
         self._columns = table.get("columnDefinitions") or self._columns
         shown = [
@@ -102,8 +101,10 @@ def _cell(value: Any) -> str:
     return text.replace("\x1b", "^[")  # a terminal must not be steered by what objects contain
 
 
-def _table_of(obj: Object) -> Object:
-    """Name and age of an object, or of a list, that came without a table."""
+def as_table(obj: Object) -> Object:
+    """A table as it is; of anything else, which came without one, name and age."""
+    if obj.get("kind") == "Table":
+        return obj
     items = obj["items"] if isinstance(obj.get("items"), list) else [obj]
     return {
         "kind": "Table",

@@ -130,8 +130,10 @@ class _ClientSide(_Applier):
                 " kubectl apply. The missing annotation will be patched automatically."
             )
         patched = self._patch(ref, modified, current)
-        before, after = (o["metadata"].get("resourceVersion") for o in (current, patched))
-        self.report(ref, patched, "unchanged" if before == after else "configured")
+        if patched is None:
+            self.report(ref, current, "unchanged")
+        else:
+            self.report(ref, patched, "configured")
 
     def _create(self, ref: Ref, obj: Object) -> Object:
         if self.writer.is_client_side:
@@ -143,12 +145,13 @@ class _ClientSide(_Applier):
             raise from_source(error, "creating", ref) from None
         return created
 
-    def _patch(self, ref: Ref, modified: Object, current: Object) -> Object:
+    def _patch(self, ref: Ref, modified: Object, current: Object) -> Object | None:
+        """The patched object; None if there was nothing to change."""
         for attempt in range(_TRIES):
             original = last_applied(current) or {}
             content_type, patch = three_way(self.session, ref.resource, original, modified, current)
             if not patch:
-                return current
+                return None
             try:
                 patched: Object = self.session.api.request(
                     "PATCH", ref.path, query=self.query, body=patch, content_type=content_type

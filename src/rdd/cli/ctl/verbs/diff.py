@@ -14,7 +14,7 @@ from rdd.cli.ctl import manifests, output
 from rdd.cli.ctl.connection import APPLY_PATCH
 from rdd.cli.ctl.failures import CtlError, ExitCode, Refused, ServerError
 from rdd.cli.ctl.flags import Flag, Verb
-from rdd.cli.ctl.lastapplied import annotated, last_applied
+from rdd.cli.ctl.lastapplied import last_applied, without_annotation
 from rdd.cli.ctl.patching import three_way
 from rdd.cli.ctl.selection import Ref, fetch, manifest_references, raise_all
 from rdd.cli.ctl.session import Object, Session
@@ -94,11 +94,11 @@ def _result(session: Session, ref: Ref, current: Object | None) -> Object:
             "PATCH", ref.path, query=query, body=obj, content_type=APPLY_PATCH
         )
         return applied
-    modified = annotated(obj)
     if current is None:
         path = ref.resource.path(ref.namespace)
-        created: Object = request("POST", path, query=query, body=modified)
+        created: Object = request("POST", path, query=query, body=obj)
         return created
+    modified = without_annotation(obj)
     original = last_applied(current) or {}
     content_type, patch = three_way(session, ref.resource, original, modified, current)
     if not patch:

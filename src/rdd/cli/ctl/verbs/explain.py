@@ -133,8 +133,8 @@ class _Explained:
             self._lines.append(f"{indent}{name}\t<{self._type(schema)}>{required}")
             self._enum(schema, indent)
             if not self._is_recursive:
-                text = str(schema.get("description") or "") or self._target_description(schema)
-                self._lines += _wrapped(text or "<no description>", f"{indent}  ")
+                text = str(schema.get("description") or "<no description>")
+                self._lines += _wrapped(text, f"{indent}  ")
                 self._lines.append("")
                 continue
             reference = _inner_reference(schema)

@@ -3,6 +3,7 @@
 
 from rdd.cli.ctl import manifests, output
 from rdd.cli.ctl.connection import JSON
+from rdd.cli.ctl.discovery import Resource
 from rdd.cli.ctl.failures import CtlError, Refused, ServerError
 from rdd.cli.ctl.flags import Flag, Verb
 from rdd.cli.ctl.selection import (
@@ -15,7 +16,7 @@ from rdd.cli.ctl.selection import (
     references,
 )
 from rdd.cli.ctl.session import Object, Session
-from rdd.cli.ctl.tables import ACCEPT, TableOptions, TablePrinter
+from rdd.cli.ctl.tables import ACCEPT, TableOptions, TablePrinter, as_table
 
 VERB = Verb(
     "get",
@@ -59,8 +60,8 @@ def run(session: Session) -> None:
             'Use "kubectl explain <resource>" for a detailed description of that resource'
             " (e.g. kubectl explain pods).\nSee 'kubectl get -h' for help and examples"
         )
-    as_table = flags.text("output") in ("", "wide")
-    show = None if as_table else output.printer(flags, also="wide")
+    shows_table = flags.text("output") in ("", "wide")
+    show = None if shows_table else output.printer(flags, also="wide")
     refs = references(session)
     if flags.truth("watch") or flags.truth("watch-only"):
         from rdd.cli.ctl.watching import watch
@@ -101,26 +102,33 @@ def _show_tables(session: Session, refs: list[Ref]) -> None:
             _keep(session, error, errors)
     shows_kind = session.flags.truth("show-kind") or len({r.resource for r, _ in tables}) > 1
     text = ""
-    separator = ""
     has_namespace = False
-    last: Ref | None = None
-    for ref, table in tables:
-        if last is None or last.resource != ref.resource:
-            kind = ref.resource.printed_kind if shows_kind else ""
-            options = table_options(session, kind=kind)
-            # Cluster-scoped objects have no namespace to show, unless they follow some that have.
-            has_namespace = has_namespace or ref.resource.is_namespaced
-            options = options._replace(with_namespace=options.with_namespace and has_namespace)
-            printer = TablePrinter(options)
-            last = ref
-            separator = "" if not text or session.flags.truth("no-headers") else "\n"
-        part = printer.show(_sorted_table(session, table))
-        text += separator + part if part else ""
-        separator = "" if part else separator
+    for resource, table in _joined(tables):
+        options = table_options(session, kind=resource.printed_kind if shows_kind else "")
+        # Cluster-scoped objects have no namespace to show, unless they follow some that have.
+        has_namespace = has_namespace or resource.is_namespaced
+        options = options._replace(with_namespace=options.with_namespace and has_namespace)
+        part = TablePrinter(options).show(_sorted_table(session, table))
+        text += "\n" if text and part and not options.no_headers else ""
+        text += part
     session.out.write(text)
     if not text and not errors:
         _say_nothing_found(session, refs)
     raise_all(errors)
+
+
+def _joined(tables: list[tuple[Ref, Object]]) -> list[tuple[Resource, Object]]:
+    """One table for what follows each other and is of the same type."""
+    joined: list[tuple[Resource, Object]] = []
+    for ref, table in tables:
+        table = as_table(table)
+        if joined and joined[-1][0] == ref.resource:
+            whole = joined[-1][1]
+            rows = [*(whole.get("rows") or ()), *(table.get("rows") or ())]
+            joined[-1] = (ref.resource, {**whole, "rows": rows})
+        else:
+            joined.append((ref.resource, table))
+    return joined
 
 
 def _table(session: Session, ref: Ref) -> Object:

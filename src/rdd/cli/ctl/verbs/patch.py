@@ -7,7 +7,7 @@ from typing import Any
 
 from rdd.cli.ctl import manifests, output
 from rdd.cli.ctl.connection import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
-from rdd.cli.ctl.failures import CtlError, unsupported
+from rdd.cli.ctl.failures import CtlError, ServerError, unsupported
 from rdd.cli.ctl.flags import Flag, Verb
 from rdd.cli.ctl.selection import Ref, for_each, references, require_arguments
 from rdd.cli.ctl.session import Object, Session
@@ -80,9 +80,15 @@ def _apply(session: Session, ref: Ref, writer: Writer, kind: str, patch: bytes) 
     if writer.is_client_side:
         after = _locally(kind, patch, before)
     else:
-        after = session.api.request(
-            "PATCH", path, query=writer.query, body=patch, content_type=_TYPES[kind]
-        )
+        try:
+            after = session.api.request(
+                "PATCH", path, query=writer.query, body=patch, content_type=_TYPES[kind]
+            )
+        except ServerError as error:
+            if error.reason != "UnsupportedMediaType":
+                raise
+            what = f"{ref.resource.api_version}, Kind={ref.resource.kind}"
+            raise CtlError(f"{_TYPES[kind]} is not supported by {what}: {error}") from None
     # A dry run shows no sign of itself here, as in kubectl.
     if writer.shows_objects:
         writer.report(ref, after, "")

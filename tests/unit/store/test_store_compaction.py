@@ -134,7 +134,7 @@ async def test_a_clock_set_back_does_not_stop_compaction(harness: Harness) -> No
 async def test_the_file_stops_growing_under_constant_updates(disk: Harness) -> None:
     store = await disk.open(StoreOptions(keep_revisions=100, keep_s=0, compact_every=50))
     sizes: list[int] = []
-    for _ in range(6):
+    for _ in range(10):
         for _ in range(5):
             await asyncio.gather(
                 *(store.commit([Put(f"/{n % 10}", b"v" * 2_000)]) for n in range(100))
@@ -142,7 +142,9 @@ async def test_the_file_stops_growing_under_constant_updates(disk: Harness) -> N
         await stored(store)
         sizes.append(disk.path.stat().st_size)
     assert await stored(store) < 500
-    assert sizes[-1] == sizes[-2] == sizes[-3]
+    # 10 MB were written. How much of it waits for the next slice of compaction when the file
+    # is looked at differs from run to run; that the file is reused does not.
+    assert max(sizes) < 3_000_000
 
 
 async def test_a_large_file_gives_up_history_by_age(

@@ -222,6 +222,9 @@ class Ownership:
 
     async def _take(self, controller: str) -> Claim:
         name = _lease_name(controller)
+        # A claim is worth nothing without a heartbeat; one that was sent late has an old time.
+        while not self._is_embedded and self._clock() - self._renewed_s > self._renew_s:
+            await self._renew()
         while True:
             try:
                 lease = await self._client.get(LEASES, name, namespace=NAMESPACE)

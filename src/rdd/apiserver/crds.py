@@ -90,6 +90,8 @@ class CustomResources:
                 del self._dirty[name]
                 try:
                     await self._sync(name)
+                except errors.Conflict:
+                    self._dirty[name] = None  # it changed meanwhile: look again
                 except errors.ApiError as error:
                     log.warning("CustomResourceDefinition %s: %s", name, error.message)
                     asyncio.get_running_loop().call_later(_RETRY_S, self._again, name)

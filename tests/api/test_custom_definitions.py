@@ -287,8 +287,8 @@ async def test_selectable_fields_are_checked(paths: list[str], problem: str, api
         pytest.param(
             {"strategy": "Webhook"},
             [
-                "spec.conversion.webhookClientConfig: Required value: required when strategy is set "
-                "to Webhook",
+                "spec.conversion.webhookClientConfig: Required value: required when strategy is "
+                "set to Webhook",
                 "spec.conversion.conversionReviewVersions: Required value",
             ],
             id="no webhook",
@@ -296,8 +296,8 @@ async def test_selectable_fields_are_checked(paths: list[str], problem: str, api
         pytest.param(
             {"strategy": "None", "webhook": {"conversionReviewVersions": ["v1"]}},
             [
-                "spec.conversion.conversionReviewVersions: Forbidden: should not be set when strategy "
-                "is not set to Webhook"
+                "spec.conversion.conversionReviewVersions: Forbidden: should not be set when "
+                "strategy is not set to Webhook"
             ],
             id="webhook without need",
         ),
@@ -310,8 +310,8 @@ async def test_selectable_fields_are_checked(paths: list[str], problem: str, api
                 },
             },
             [
-                "spec.conversion.webhookClientConfig.url: Invalid value: \"http\": 'https' is the only "
-                "allowed URL scheme; desired format: https://host[/path]"
+                "spec.conversion.webhookClientConfig.url: Invalid value: \"http\": 'https' is the "
+                "only allowed URL scheme; desired format: https://host[/path]"
             ],
             id="http",
         ),

@@ -69,8 +69,8 @@ class EventRecorder:
         self._series: OrderedDict[_Identity, _Series] = OrderedDict()
         self._waiting: deque[_Series] = deque()
         self._wake = asyncio.Event()
-        self._is_empty = asyncio.Event()
-        self._is_empty.set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._last_stamp = 0
 
     def event(
         self,
@@ -93,6 +93,9 @@ class EventRecorder:
             self._series.move_to_end(identity)
             if series.count == 2:
                 self._enqueue(series)
+            elif self._timer is None:
+                loop = asyncio.get_running_loop()
+                self._timer = loop.call_later(REFRESH_S, self._enqueue_counted)
             return
         event = self._make(obj, type_, reason, note, action, now)
         if related is not None:
@@ -105,14 +108,14 @@ class EventRecorder:
 
     async def run(self) -> None:
         """Write what is recorded until cancelled."""
-        while True:
-            try:
-                async with asyncio.timeout(REFRESH_S if self._counted() else None):
-                    await self._wake.wait()
-            except TimeoutError:
-                for series in self._counted():
-                    self._enqueue(series)
-            await self.flush()
+        try:
+            while True:
+                await self._wake.wait()
+                await self.flush()
+        finally:
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
 
     async def flush(self) -> None:
         """Write what waits."""
@@ -124,22 +127,19 @@ class EventRecorder:
             except (errors.ApiError, Unreachable) as error:
                 self._metrics.count("rdd_events_dropped_total", controller=self._controller)
                 log.debug("event %s not recorded: %s", series.event["reason"], error)
-        self._is_empty.set()
 
-    async def drained(self) -> None:
-        """Return when everything recorded so far is written."""
-        await self._is_empty.wait()
-
-    def _counted(self) -> list[_Series]:
-        """Series with repetitions that are not written, beyond those that already wait."""
-        return [s for s in self._series.values() if s.is_created and s.written < s.count]
+    def _enqueue_counted(self) -> None:
+        """Have the repetitions written that were only counted so far."""
+        self._timer = None
+        for series in self._series.values():
+            if series.is_created and series.written < series.count:
+                self._enqueue(series)
 
     def _enqueue(self, series: _Series) -> None:
         if len(self._waiting) >= MAX_WAITING:
             self._metrics.count("rdd_events_dropped_total", controller=self._controller)
             return
         self._waiting.append(series)
-        self._is_empty.clear()
         self._wake.set()
 
     async def _write(self, series: _Series) -> None:
@@ -171,11 +171,11 @@ class EventRecorder:
         metadata = obj["metadata"]
         second = int(now)
         micro = int((now - second) * 1_000_000)
-        # The name of Kubernetes' recorder: the object and the time in nanoseconds.
-        stamp = f"{second * 1_000_000_000 + micro * 1000:x}"
+        # The name of Kubernetes' recorder: the object and the time in nanoseconds, made unique.
+        self._last_stamp = max(self._last_stamp + 1, second * 1_000_000_000 + micro * 1000)
         return {
             "metadata": {
-                "name": f"{metadata['name'][:230]}.{stamp}",
+                "name": f"{metadata['name'][:230]}.{self._last_stamp:x}",
                 "namespace": metadata.get("namespace") or "default",
             },
             "eventTime": timestamps.micro_text(second, micro),

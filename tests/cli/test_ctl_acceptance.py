@@ -791,8 +791,9 @@ def test_global_flags_of_rdd_stand_before_ctl(anywhere: Ctl) -> None:
 
 def test_watch_shows_changes_as_they_happen(ctl: Ctl) -> None:
     ctl.text("create", "cm", "a")
+    watched = ["get", "cm", "a", "-w", "-o", "jsonpath={.data.x};"]
     watching = subprocess.Popen(
-        [str(ctl.script), *"ctl get cm a -w -o jsonpath={.data.x};".split(), "-n", ctl.namespace],
+        [str(ctl.script), "ctl", "-n", ctl.namespace, *watched],
         env=dict(ctl.env),
         stdout=subprocess.PIPE,
         text=True,

@@ -101,6 +101,8 @@ def run(call: Call) -> int:
         wait(session, resource, goal, deadline)
     except CtlError as error:
         raise CommandError(str(error)) from error
+    finally:
+        session.close()
     call.log.info(f"condition {goal.text} is met")
     return 0
 

@@ -83,7 +83,10 @@ def _run(words: list[str], variables: Mapping[str, str], streams: Streams) -> No
         return
     session = Session(flags, args, streams, variables)
     session.dash = parser.dash
-    module.run(session, *arguments)
+    try:
+        module.run(session, *arguments)
+    finally:
+        session.close()
     if flags.truth("warnings-as-errors") and "api" in vars(session) and session.api.warnings:
         count = len(session.api.warnings)
         raise CtlError(f"{count} warning{'s' if count > 1 else ''} received")

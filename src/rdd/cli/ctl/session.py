@@ -99,6 +99,11 @@ class Session:
         """The end of a wait of so many seconds on the monotonic clock; None for 0."""
         return time.monotonic() + seconds if seconds else None
 
+    def close(self) -> None:
+        """Give up the connection, if there is one."""
+        if "api" in vars(self):
+            self.api.close()
+
     def print(self, *lines: str) -> None:
         """Write lines to stdout."""
         for line in lines:

@@ -172,7 +172,7 @@ def _diff_lists(
         is_same_order = [o.get(merge_key) for o in old] == [n.get(merge_key) for n in new]
         if items:
             patch[key] = items
-        if items or (mode.changes and not is_same_order):
+        if new and (items or (mode.changes and not is_same_order)):
             patch[f"{_ORDER}/{key}"] = [{merge_key: n.get(merge_key)} for n in new]
         return
     added = [v for v in new if v not in old] if mode.changes else []
@@ -181,7 +181,7 @@ def _diff_lists(
         patch[key] = added
     if removed:
         patch[f"{_DELETE_LIST}/{key}"] = removed
-    if added or removed:
+    if new and (added or removed):
         patch[f"{_ORDER}/{key}"] = new
 
 
@@ -215,13 +215,14 @@ def _combined(first: Object, second: Object, node: Node) -> Object:
         if isinstance(before, dict) and isinstance(value, dict):
             result[key] = _combined(before, value, node.member(key))
         elif isinstance(before, list) and isinstance(value, list) and not key.startswith("$"):
-            result[key] = _combined_lists(before, value, node.member(key))
+            order = second.get(f"{_ORDER}/{key}") or first.get(f"{_ORDER}/{key}") or []
+            result[key] = _combined_lists(before, value, node.member(key), order)
         else:
             result[key] = value
     return result
 
 
-def _combined_lists(first: list[Any], second: list[Any], node: Node) -> list[Any]:
+def _combined_lists(first: list[Any], second: list[Any], node: Node, order: list[Any]) -> list[Any]:
     merge_key = node.merge_key
     if "merge" not in node.strategies or not merge_key:
         return second
@@ -230,4 +231,6 @@ def _combined_lists(first: list[Any], second: list[Any], node: Node) -> list[Any
         identity = compact(item.get(merge_key))
         before = items.get(identity)
         items[identity] = _combined(before, item, node.item) if before is not None else item
-    return list(items.values())
+    # The server wants the items in the order it is given; those to delete come last.
+    places = {compact(item.get(merge_key)): place for place, item in enumerate(order)}
+    return [items[key] for key in sorted(items, key=lambda key: places.get(key, len(places)))]

@@ -50,16 +50,17 @@ def run(session: Session) -> None:
     writer = Writer(session)
     originals = [_shown(session, fetch(session, ref)) for ref in refs]
     text = _HEADER + _document(originals)
+    problems: list[CtlError] = []
     while True:
         edited = _edit(session, text)
         if not _content(edited):
             raise Refused("Edit cancelled, saved file was empty.")
         if _content(edited) == _content(text):
+            if problems:
+                path = _keep(edited)
+                raise CtlError(f"Edit cancelled, no valid changes were saved; a copy is in {path}")
             session.warn("Edit cancelled, no changes made.")
-            if text.startswith(_HEADER):
-                return
-            path = _keep(edited)
-            raise Refused(f"error: Edit cancelled, no valid changes were saved; copy in {path}")
+            return
         problems = _save(session, writer, refs, originals, edited)
         if not problems:
             return

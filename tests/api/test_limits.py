@@ -263,8 +263,9 @@ async def wire(api: Api) -> AsyncIterator[Wire]:
     raw = Wire(api, http, listener.getsockname()[1])
     yield raw
     for writer in raw.writers:
-        writer.close()
+        writer.transport.abort()
     await http.close(timeout_s=1)
+    await asyncio.gather(*(w.wait_closed() for w in raw.writers), return_exceptions=True)
     listener.close()
 
 

@@ -2,6 +2,7 @@
 """kubernetes_asyncio, kr8s and lightkube: the clients that Python operators use."""
 
 import asyncio
+import socket
 import ssl
 from collections.abc import AsyncIterator
 from typing import Any
@@ -234,7 +235,10 @@ async def test_lightkube_applies_and_watches(
     await client.close()
 
 
-async def test_a_certificate_of_somebody_else_is_not_trusted(server: LiveServer) -> None:
+def test_a_certificate_of_somebody_else_is_not_trusted(server: LiveServer) -> None:
     context = ssl.create_default_context()
-    with pytest.raises(ssl.SSLCertVerificationError):
-        await asyncio.open_connection("127.0.0.1", server.port, ssl=context)
+    with (
+        socket.create_connection(("127.0.0.1", server.port)) as connection,
+        pytest.raises(ssl.SSLCertVerificationError),
+    ):
+        context.wrap_socket(connection, server_hostname="127.0.0.1")

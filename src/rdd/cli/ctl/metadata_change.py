@@ -128,12 +128,12 @@ def _change(
     done = _done(session, kind, current, changed)
     patch = create_merge_patch(current, changed)
     if writer.is_client_side or not patch:
-        writer.report(ref, changed, done)
+        writer.report(changed, done)
         return
     patched = session.api.request(
         "PATCH", ref.path, query=writer.query, body=patch, content_type=MERGE_PATCH
     )
-    writer.report(ref, patched, done)
+    writer.report(patched, done)
 
 
 def _check_overwrite(

@@ -66,13 +66,12 @@ class Writer:
             raise from_source(error, "creating", ref) from None
         return created
 
-    def report(self, ref: Ref, obj: Object, done: str) -> None:
+    def report(self, obj: Object, done: str) -> None:
         """Print the object as `-o` wants it, or a line that says what was done."""
         if self._show is not None:
             self.session.out.write(self._show(obj))
-            return
-        name = (obj.get("metadata") or {}).get("name") or ref.name
-        self.session.print(f"{ref.resource.printed_kind}/{name} {done}{self.suffix}")
+        else:
+            self.session.print(f"{output.printed_name(obj)} {done}{self.suffix}")
 
     @property
     def suffix(self) -> str:

@@ -90,7 +90,7 @@ class _Applier:
         if self.writer.shows_objects:
             self._shown.append(obj)
         else:
-            self.writer.report(ref, obj, done)
+            self.writer.report(obj, done)
 
     def finish(self) -> None:
         """Whole objects are shown together: several of them as one List."""

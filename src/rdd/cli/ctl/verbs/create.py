@@ -79,7 +79,7 @@ def _from_files(session: Session) -> None:
         obj = ref.object or {}
         if session.flags.truth("save-config"):
             obj = annotated(obj)
-        writer.report(ref, writer.create(ref, obj), "created")
+        writer.report(writer.create(ref, obj), "created")
 
     for_each(refs, create)
     raise_all(errors)
@@ -90,16 +90,16 @@ def _from_arguments(session: Session, generator: generators.Generator) -> None:
     if session.flags.truth("save-config"):
         obj = annotated(obj)
     writer = Writer(session)
+    if writer.is_client_side:
+        writer.report(obj, "created")
+        return
     if session.resources.by_kind(obj["apiVersion"], obj["kind"]) is None:
         raise CtlError(f"{generator.failure}the server could not find the requested resource")
     ref = from_manifest(session, manifests.Manifest(obj, ""))
-    if writer.is_client_side:
-        writer.report(ref, obj, "created")
-        return
     try:
         created = writer.create(ref, ref.object or {})
     except ServerError as error:
         if generator.failure:
             raise CtlError(f"{generator.failure}{error.message}") from None
         raise
-    writer.report(ref, created, "created")
+    writer.report(created, "created")

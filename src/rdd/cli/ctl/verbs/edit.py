@@ -141,7 +141,7 @@ def _save(
                 content_type=content_type,
             )
             originals[index] = _shown(session, patched)
-            writer.report(ref, patched, "edited")
+            writer.report(patched, "edited")
         except ServerError as error:
             problems.append(error)
     return problems

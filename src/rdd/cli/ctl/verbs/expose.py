@@ -46,7 +46,7 @@ def run(session: Session) -> None:
     for ref in refs:
         service = _service(session, fetch(session, ref))
         target = Ref(services, ref.namespace, service["metadata"]["name"])
-        writer.report(target, writer.create(target, service), "exposed")
+        writer.report(writer.create(target, service), "exposed")
 
 
 def _service(session: Session, workload: Object) -> Object:

@@ -91,7 +91,7 @@ def _apply(session: Session, ref: Ref, writer: Writer, kind: str, patch: bytes) 
             raise CtlError(f"{_TYPES[kind]} is not supported by {what}: {error}") from None
     # A dry run shows no sign of itself here, as in kubectl.
     if writer.shows_objects:
-        writer.report(ref, after, "")
+        writer.report(after, "")
     else:
         session.print(f"{ref.printed} patched{'' if before != after else ' (no change)'}")
 

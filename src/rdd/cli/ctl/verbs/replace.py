@@ -48,7 +48,7 @@ def _replace(session: Session, ref: Ref, writer: Writer) -> None:
     if not ref.name:
         raise CtlError("resource name may not be empty")
     if writer.is_client_side:
-        writer.report(ref, obj, "replaced")
+        writer.report(obj, "replaced")
         return
     try:
         replaced = session.api.request(
@@ -59,7 +59,7 @@ def _replace(session: Session, ref: Ref, writer: Writer) -> None:
         )
     except ServerError as error:
         raise from_source(error, "replacing", ref) from None
-    writer.report(ref, replaced, "replaced")
+    writer.report(replaced, "replaced")
 
 
 def _prepared(session: Session, ref: Ref, obj: Object) -> Object:
@@ -82,4 +82,4 @@ def _recreate(session: Session, refs: list[Ref], writer: Writer) -> None:
         deletion.delete_one(ref)
     deletion.wait(session.flags.seconds("timeout"))
     for ref in refs:
-        writer.report(ref, writer.create(ref, ref.object or {}), "replaced")
+        writer.report(writer.create(ref, ref.object or {}), "replaced")

@@ -64,4 +64,4 @@ def _scale(session: Session, ref: Ref, writer: Writer) -> None:
         if version:
             patch["metadata"] = {"resourceVersion": version}
         session.api.request("PATCH", path, query=writer.query, body=patch, content_type=MERGE_PATCH)
-    writer.report(ref, session.api.get(ref.path) if writer.shows_objects else {}, "scaled")
+    writer.report(session.api.get(ref.path), "scaled")

@@ -20,6 +20,7 @@ from tests.controllers.runtime_world import (
 )
 
 from rdd.api import errors
+from rdd.apiserver import respond
 from rdd.apiserver.request import Answer, Request
 from rdd.client import ApiResource
 from rdd.client.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS
@@ -36,6 +37,7 @@ from rdd.runtime import (
     ManagerOptions,
     NotEstablished,
     ObjectKey,
+    Ownership,
     Result,
     Stopped,
     Webhook,
@@ -45,6 +47,7 @@ from rdd.runtime import (
     watch,
 )
 from rdd.runtime.definitions import install_definition
+from rdd.runtime.events import EVENTS
 
 NOTARIES = resource_of(Notary)
 VALIDATING = ApiResource(
@@ -82,7 +85,7 @@ async def complete(request: AdmissionRequest[Notary]) -> Notary:
     return request.object.replace(spec=spec.replace(config_map_name="default-name"))
 
 
-def notary_controller(recorder: Recorder, *, value: str = "") -> Controller:
+def notary_controller(recorder: Recorder) -> Controller:
     return recorded(
         "notary",
         recorder,
@@ -321,10 +324,65 @@ async def test_the_events_of_the_last_work_are_written_before_the_end(world: Wor
     await world.create("a")
     await until(lambda: recorder.names)
     await manager.stop()
-    from rdd.runtime.events import EVENTS
-
     (event,) = (await world.client.list(EVENTS, namespace="default")).items
     assert (event["reason"], event["reportingController"]) == ("Seen", "rdd.rancherdesktop.io/c")
+
+
+class Machines(Recorder):
+    """A reconciler that ends what it started."""
+
+    async def drain(self) -> None:
+        assert self.context is not None
+        await asyncio.sleep(5)
+        data = {"data": {"state": "stopped"}}
+        await self.context.client.patch(CONFIG_MAPS, "vm", data, namespace="default")
+
+
+@fake_time
+async def test_what_a_controller_runs_is_ended_while_it_can_still_write(world: World) -> None:
+    machines = Machines()
+    await world.create("vm")
+    ownership = Ownership(world.client, "m", clock=loop_clock)
+    manager = Manager("m", world.client, [recorded("c", machines)], ownership=ownership)
+    await manager.start()
+    await until(lambda: machines.names == ["vm"])
+    await manager.stop()
+    assert (await world.get("vm"))["data"] == {"state": "stopped"}
+    assert [status for _, _, status in world.writes] == [200]
+
+
+@fake_time
+async def test_a_controller_whose_turn_comes_at_a_bad_time_tries_again(world: World) -> None:
+    holder = Ownership(world.client, "holder", clock=loop_clock)
+    await holder.start()
+    claim = await holder.acquire("notary")
+    recorder = Recorder()
+    ownership = Ownership(world.client, "m", clock=loop_clock)
+    manager = Manager(
+        "m",
+        world.client,
+        [notary_controller(recorder)],
+        ownership=ownership,
+        host=InProcessHost(world.server.endpoints),
+        options=ManagerOptions(clock=loop_clock),
+    )
+    await manager.start()
+    assert manager.running == ()
+    inner, failures = world.server.handle, 3
+
+    async def handle(request: Request) -> Answer:
+        nonlocal failures
+        if failures and request.info.resource == "customresourcedefinitions":
+            failures -= 1
+            return respond.error(request, errors.InternalError.because("the disk is full"))
+        return await inner(request)
+
+    world.server.handle = handle  # type: ignore[method-assign]
+    await holder.release(claim)
+    await until(lambda: manager.running == ("notary",))
+    assert failures == 0
+    await manager.stop()
+    await holder.stop()
 
 
 def test_controllers_and_hosts_are_checked_before_anything_starts() -> None:

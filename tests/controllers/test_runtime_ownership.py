@@ -10,6 +10,7 @@ from tests.controllers.runtime_world import (
     Process,
     Recorder,
     World,
+    config_map,
     loop_clock,
     open_world,
     recorded,
@@ -20,14 +21,19 @@ from rdd.api import errors
 from rdd.client import Call, Client, Unreachable
 from rdd.client.resources import CONFIG_MAPS, LEASES
 from rdd.runtime import (
+    AdmissionRequest,
     HeldByOther,
+    InProcessHost,
     Manager,
     ManagerOptions,
     ObjectKey,
     Ownership,
     OwnershipUnavailable,
     Result,
+    validating,
 )
+from rdd.runtime.admission import Reviewer
+from rdd.runtime.webhooks import apply_configuration
 
 pytestmark = pytest.mark.looptime
 
@@ -340,3 +346,38 @@ def _write(owner: str) -> Call:
     headers = {"Content-Type": "application/json", "X-Rdd-Owner": owner}
     body = b'{"metadata":{"name":"x"}}'
     return Call("POST", "/api/v1/namespaces/default/configmaps", {}, headers, body)
+
+
+async def test_a_write_that_a_webhook_held_up_is_judged_by_the_owner_at_its_end(
+    world: World,
+) -> None:
+    asked, answer = asyncio.Event(), asyncio.Event()
+
+    async def slow(request: AdmissionRequest[Any]) -> None:
+        asked.set()
+        await answer.wait()
+
+    webhook = validating("slow", CONFIG_MAPS, slow, webhook_name="slow.test.example.com")
+    reviewer, host = Reviewer(), InProcessHost(world.server.endpoints)
+    reviewer.add(webhook)
+    await host.start(reviewer)
+    host.add(webhook)
+    await apply_configuration(
+        world.client, webhook, url_prefix=host.url_prefix, ca_bundle=host.ca_bundle
+    )
+    first, second = (
+        Ownership(world.client, name, clock=loop_clock, is_embedded=True) for name in ("a", "b")
+    )
+    await first.start()
+    claim = await first.acquire("c")
+    write = asyncio.ensure_future(first.client_for(claim).create(CONFIG_MAPS, config_map("late")))
+    await asked.wait()
+    await second.start()
+    await second.acquire("c")
+    answer.set()
+    with pytest.raises(errors.Conflict, match='controller "c" is owned by "b-'):
+        await write
+    with pytest.raises(errors.NotFound):
+        await world.get("late")
+    await first.stop()
+    await second.stop()

@@ -83,6 +83,7 @@ from rdd.runtime.predicates import (
 from rdd.runtime.sources import Source, maps, owns, watch
 from rdd.runtime.status import apply_status, patch_status, update_status
 from rdd.runtime.types import (
+    Drains,
     ObjectKey,
     Reconciler,
     Result,
@@ -105,6 +106,7 @@ __all__ = [
     "Context",
     "Controller",
     "Denied",
+    "Drains",
     "EventRecorder",
     "HeldByOther",
     "HttpsHost",

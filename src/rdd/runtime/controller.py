@@ -26,7 +26,7 @@ from rdd.runtime.finalizers import is_stale_owner
 from rdd.runtime.informer import Change, Informer
 from rdd.runtime.metrics import Metrics
 from rdd.runtime.sources import Source
-from rdd.runtime.types import Object, ObjectKey, Reconciler, Result, TerminalError
+from rdd.runtime.types import Drains, Object, ObjectKey, Reconciler, Result, TerminalError
 from rdd.runtime.workqueue import Drained, WorkQueue
 
 log = logging.getLogger("rdd.runtime")
@@ -114,6 +114,8 @@ class Workers:
                 ]
                 started()
                 await asyncio.gather(*workers)
+                if isinstance(reconciler, Drains):
+                    await reconciler.drain()
                 await self.events.flush()
                 events.cancel()
         finally:

@@ -27,7 +27,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from rdd.client import Client
+from rdd.api import errors
+from rdd.client import Client, Unreachable
+from rdd.client.listwatch import Backoff
 from rdd.runtime.admission import Reviewer
 from rdd.runtime.cache import Cache
 from rdd.runtime.controller import Controller, Workers
@@ -226,13 +228,22 @@ class Manager:
     ) -> None:
         """Run a controller whenever it is ours."""
         name = controller.name
+        is_first = claim is not None or self.ownership is None
+        backoff = Backoff()
         try:
             while not self._is_stopping:
-                if claim is None and self.ownership is not None:
-                    self._states[name] = "waiting for its turn"
-                    claim = await self.ownership.wait_for(name)
-                    await install_definitions(self._client_of(claim), controller.definitions)
-                await self._run_owned(controller, claim, started)
+                try:
+                    if claim is None and self.ownership is not None:
+                        self._states[name] = "waiting for its turn"
+                        claim = await self.ownership.wait_for(name)
+                        await install_definitions(self._client_of(claim), controller.definitions)
+                    await self._run_owned(controller, claim, started)
+                except Exception as error:
+                    if claim is None or (is_first and not started.done()) or not _may_pass(error):
+                        raise
+                    log.warning("controller %s could not start: %s", name, error)
+                    await self._give_back(claim)
+                    await backoff.pause()
                 if claim is None or not claim.lost.is_set():
                     return
                 claim = None
@@ -246,6 +257,10 @@ class Manager:
         finally:
             if not started.done():
                 started.set_exception(Stopped(f"controller {name} was stopped while it started"))
+
+    async def _give_back(self, claim: Claim) -> None:
+        assert self.ownership is not None
+        await self.ownership.release(claim)
 
     async def _run_owned(
         self, controller: Controller, claim: Claim | None, started: "asyncio.Future[None]"
@@ -311,6 +326,13 @@ class Manager:
         if claim is None or self.ownership is None:
             return self._client
         return self.ownership.client_for(claim)
+
+
+def _may_pass(error: BaseException) -> bool:
+    """Whether an error is the server's, and may be gone the next time."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(map(_may_pass, error.exceptions))
+    return isinstance(error, errors.ApiError | Unreachable)
 
 
 def _task_name(controller: str) -> str:

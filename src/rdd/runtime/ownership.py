@@ -44,6 +44,9 @@ RENEW_S = 5.0
 START_S = 30.0
 """How long to go on asking who owns a controller before giving up."""
 
+STOP_S = 5.0
+"""How long giving back may take; what is not given back ends by itself."""
+
 _LABEL = "rdd.rancherdesktop.io/lease"
 _EMBEDDED = "embedded"
 
@@ -136,10 +139,15 @@ class Ownership:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks.clear()
-        for claim in list(self._claims.values()):
-            await self.release(claim)
-        if not self._is_embedded:
-            await self._attempt_delete({"metadata": _metadata(_heartbeat_name(self.identity))})
+        try:
+            async with asyncio.timeout(STOP_S):
+                for claim in list(self._claims.values()):
+                    await self.release(claim)
+                if not self._is_embedded:
+                    heartbeat = {"metadata": _metadata(_heartbeat_name(self.identity))}
+                    await self._attempt_delete(heartbeat)
+        except TimeoutError:
+            log.warning("leases of %s not released within %g s", self.identity, STOP_S)
 
     # -- claims
 
@@ -211,7 +219,11 @@ class Ownership:
                     try:
                         return await step()
                     except (errors.Unauthorized, errors.Forbidden) as error:
-                        raise OwnershipUnavailable(f"cannot use leases: {error.message}") from error
+                        if not _is_terminating(error):
+                            raise OwnershipUnavailable(
+                                f"cannot use leases: {error.message}"
+                            ) from error
+                        problem = error.message
                     except (errors.ApiError, Unreachable) as error:
                         problem = str(error)
                     await backoff.pause()
@@ -428,6 +440,12 @@ class Ownership:
 
     def _now(self) -> str:
         return timestamps.now_micro_text(self._clock)
+
+
+def _is_terminating(error: errors.ApiError) -> bool:
+    """Whether the namespace is on its way out, and will be made anew."""
+    causes = (error.details or {}).get("causes") or ()
+    return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
 
 
 def _lease_name(controller: str) -> str:

@@ -15,7 +15,7 @@ watch, and whenever anything that it watches changes.
 """
 
 from dataclasses import dataclass
-from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
 
 from rdd.client import ApiResource
 
@@ -69,6 +69,20 @@ class Reconciler(Protocol):
 
     async def reconcile(self, key: ObjectKey) -> Result:
         """Do the next step for an object, which may no longer exist."""
+        ...
+
+
+@runtime_checkable
+class Drains(Protocol):
+    """A reconciler that has something to end before its process does (virtual machines)."""
+
+    async def drain(self) -> None:
+        """End it, within the budget of the manager.
+
+        Called at a graceful stop, when no key is worked on any more; the
+        controller is still owned and can write. Not called when ownership is
+        lost: what runs then belongs to the new owner.
+        """
         ...
 
 

@@ -160,6 +160,7 @@ class HttpsHost:
         runner, self._runner = self._runner, None
         if runner is not None:
             await runner.cleanup()
+        self._socket.close()
 
 
 async def apply_configuration(

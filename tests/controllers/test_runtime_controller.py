@@ -19,19 +19,25 @@ from tests.controllers.runtime_world import (
 
 from rdd.api import errors
 from rdd.client.resources import CONFIG_MAPS, NAMESPACES, SECRETS
+from rdd.kinds.catalog import crds_of
+from rdd.kinds.notary import Notary
 from rdd.runtime import (
+    Cache,
     Manager,
     ManagerOptions,
     ObjectKey,
     Result,
     TerminalError,
     has_labels,
+    install_definitions,
     maps,
     owns,
+    resource_of,
     update_status,
     watch,
     with_controller,
 )
+from rdd.runtime.controller import Workers
 
 pytestmark = pytest.mark.looptime
 
@@ -246,3 +252,45 @@ async def test_endless_conflicts_end_in_the_conflict(world: World) -> None:
     with pytest.raises(errors.Conflict):
         await update_status(world.client, NAMESPACES, ObjectKey("", "busy"), change)
     assert count == 20
+
+
+async def test_what_did_not_fit_into_the_queue_is_found_by_listing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def slow(key: ObjectKey) -> Result:
+        await asyncio.sleep(1)
+        return Result.done()
+
+    recorder = Recorder()
+    recorder.do = slow
+    for i in range(8):
+        await world.create(f"c{i}")
+    controller = recorded("c", recorder)
+    workers = Workers(controller, world.client, cache := Cache(world.client))
+    monkeypatch.setattr(workers.queue, "_capacity", 5)
+    async with cache:
+        await workers.wait_for_sync()
+        running = asyncio.ensure_future(workers.run())
+        await until(lambda: len(recorder.keys) >= 5)
+        monkeypatch.setattr(workers.queue, "_capacity", 100)
+        await until(lambda: len(set(recorder.names)) == 8)
+        await workers.drain()
+        await running
+
+
+async def test_typed_reading_from_the_cache(world: World) -> None:
+    (definition,) = crds_of("notary")
+    await install_definitions(world.client, [definition])
+    made = {**config_map("a"), "spec": {"value": "v", "configMapName": "c"}}
+    await world.client.create(resource_of(Notary), made)
+    async with Cache(world.client) as cache:
+        notaries = cache.of(Notary)
+        notaries.informer.add_index("value", lambda obj: [obj["spec"]["value"]])
+        await cache.wait_for_sync()
+        found = notaries.get(ObjectKey("default", "a"))
+        assert found is not None
+        assert found.spec.config_map_name == "c"
+        assert notaries.get(ObjectKey("default", "b")) is None
+        assert [n.metadata.name for n in notaries.by_index("value", "v")] == ["a"]
+        assert [n.metadata.name for n in notaries.list(namespace="other")] == []
+        assert len(list(cache.list(Notary, namespace="default"))) == 1

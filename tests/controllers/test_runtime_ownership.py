@@ -3,6 +3,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -18,8 +19,9 @@ from tests.controllers.runtime_world import (
 )
 
 from rdd.api import errors
-from rdd.client import Call, Client, Unreachable
-from rdd.client.resources import CONFIG_MAPS, LEASES
+from rdd.apiserver.request import Answer, Request, User
+from rdd.client import Call, Client, LocalTransport, Unreachable
+from rdd.client.resources import CONFIG_MAPS, LEASES, NAMESPACES
 from rdd.runtime import (
     AdmissionRequest,
     HeldByOther,
@@ -33,6 +35,7 @@ from rdd.runtime import (
     validating,
 )
 from rdd.runtime.admission import Reviewer
+from rdd.runtime.ownership import Claim
 from rdd.runtime.webhooks import apply_configuration
 
 pytestmark = pytest.mark.looptime
@@ -88,6 +91,64 @@ async def test_of_two_processes_exactly_one_reconciles(world: World) -> None:
     assert [p.manager.problem() for p in programs] == ["", ""]
     for program in programs:
         await program.manager.stop()
+
+
+def slow_down(world: World) -> None:
+    """Let the requests of all processes overlap."""
+    inner = world.server.handle
+
+    async def handle(request: Request) -> Answer:
+        await asyncio.sleep(0.01)
+        return await inner(request)
+
+    world.server.handle = handle  # type: ignore[method-assign]
+
+
+async def test_of_many_that_take_a_lease_at_the_same_time_one_gets_it(world: World) -> None:
+    slow_down(world)
+    many = [Ownership(world.client, "m", clock=loop_clock) for _ in range(10)]
+    await asyncio.gather(*(one.start() for one in many))
+    for epoch in range(3):  # first a new lease, then one that was given back
+        outcomes = await asyncio.gather(*(o.acquire("c") for o in many), return_exceptions=True)
+        claims = [outcome for outcome in outcomes if isinstance(outcome, Claim)]
+        assert len(claims) == 1
+        assert [type(o) for o in outcomes].count(HeldByOther) == 9
+        assert claims[0].epoch == epoch
+        await many[outcomes.index(claims[0])].release(claims[0])
+    for one in many:
+        await one.stop()
+
+
+async def test_stopping_without_an_answer_of_the_server_ends_in_time(world: World) -> None:
+    program = Program(world)
+    await program.manager.start()
+    program.process.freeze()
+    begun = asyncio.get_running_loop().time()
+    await program.manager.stop()
+    assert asyncio.get_running_loop().time() - begun <= 6
+
+
+async def test_whoever_may_not_use_leases_is_told_at_once(world: World) -> None:
+    transport = LocalTransport(world.handle, partial(Request, user=User("nobody", ())))
+    ownership = Ownership(Client(transport), "m", clock=loop_clock)
+    with pytest.raises(OwnershipUnavailable, match=r"cannot use leases: .*nobody.* cannot"):
+        await ownership.start()
+    assert asyncio.get_running_loop().time() < 1
+
+
+async def test_a_namespace_on_its_way_out_is_waited_for(world: World) -> None:
+    metadata = {"name": "rdd-system"}
+    await world.client.create(NAMESPACES, {"metadata": metadata})
+    await world.client.delete(NAMESPACES, "rdd-system")
+    ownership = Ownership(world.client, "m", clock=loop_clock)
+    starting = asyncio.ensure_future(ownership.start())
+    await asyncio.sleep(3)
+    assert not starting.done()
+    ending = await world.client.get(NAMESPACES, "rdd-system")
+    ending["spec"]["finalizers"] = []
+    await world.client.update(NAMESPACES, ending, subresource="finalize")
+    await starting
+    await ownership.stop()
 
 
 async def test_the_lease_tells_holder_and_epoch(world: World) -> None:

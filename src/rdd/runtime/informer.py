@@ -93,13 +93,6 @@ class Change:
         """The object now."""
         return self._new.object if self._new is not None else None
 
-    @property
-    def object(self) -> Object:
-        """The object now, or as it was last."""
-        found = self._new or self._old
-        assert found is not None
-        return found.object
-
 
 Handler = Callable[[Change], None]
 

@@ -24,15 +24,15 @@ import logging
 import secrets
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import aclosing
 from typing import TypeVar
 
 from rdd.api import errors, timestamps
-from rdd.client import Client, Event, Unreachable
+from rdd.client import Client, Unreachable
 from rdd.client.listwatch import Backoff
 from rdd.client.resources import LEASES, NAMESPACES
 from rdd.runtime.fencing import FencedTransport
-from rdd.runtime.types import Object
+from rdd.runtime.informer import Change, Informer
+from rdd.runtime.types import Object, ObjectKey
 
 log = logging.getLogger("rdd.runtime")
 
@@ -116,7 +116,8 @@ class Ownership:
         self._start_s = start_s
         self._clock = clock
         self._claims: dict[str, Claim] = {}
-        self._leases: dict[str, Object] = {}
+        self._informer = Informer(client, LEASES, namespace=NAMESPACE)
+        self._informer.add_handler(self._see)
         self._waiting: dict[str, asyncio.Event] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._renewed_s = 0.0
@@ -129,7 +130,7 @@ class Ownership:
         """Begin the heartbeat. Raises OwnershipUnavailable if the server does not answer."""
         await self._insist(self._begin)
         loop = asyncio.get_running_loop()
-        self._tasks.append(loop.create_task(self._follow(), name="rdd-leases"))
+        self._tasks.append(loop.create_task(self._informer.run(), name="rdd-leases"))
         if not self._is_embedded:
             self._tasks.append(loop.create_task(self._beat(), name="rdd-heartbeat"))
 
@@ -173,8 +174,9 @@ class Ownership:
     async def _until_free(self, holder: str, changed: asyncio.Event) -> None:
         """Return when a lease has changed, or its holder has not been heard of in time."""
         while not changed.is_set():
-            heartbeat = self._leases.get(_heartbeat_name(holder))
-            # Without a heartbeat the holder is the daemon's manager: a change will tell.
+            heartbeat = self._heartbeat(holder)
+            # Without a heartbeat the holder is the daemon's manager, or its heartbeat was not
+            # seen yet: either way a change will tell.
             pause_s = self._remaining_s(heartbeat) if heartbeat is not None else None
             if pause_s is not None and pause_s <= 0:
                 return
@@ -272,7 +274,6 @@ class Ownership:
             heartbeat = await self._client.get(LEASES, name, namespace=NAMESPACE)
         except errors.NotFound:
             return None
-        self._leases.setdefault(name, heartbeat)
         if self._remaining_s(heartbeat) > 0:
             raise HeldByOther(controller, holder)
         log.info("controller %s: its owner %s has not been heard of", controller, holder)
@@ -382,43 +383,26 @@ class Ownership:
 
     # -- following
 
-    async def _follow(self) -> None:
-        backoff = Backoff()
-        while True:
-            try:
-                events = self._client.list_and_watch(LEASES, namespace=NAMESPACE)
-                async with aclosing(events):
-                    async for event in events:
-                        self._see(event)
-            except errors.NotFound as error:
-                log.debug("leases: %s", error)
-            await backoff.pause()
+    def _heartbeat(self, holder: str) -> Object | None:
+        return self._informer.get(ObjectKey(NAMESPACE, _heartbeat_name(holder)))
 
-    def _see(self, event: Event) -> None:
-        if event.type in ("RELIST", "SYNCED"):
-            return
-        lease = event.object
-        name = lease["metadata"]["name"]
-        if event.type == "DELETED":
-            self._leases.pop(name, None)
-            lease = {**lease, "spec": {}}
-            # Whoever waits for the end of a heartbeat; which controllers it kept is not known.
-            for changed in self._waiting.values():
-                changed.set()
-        else:
-            self._leases[name] = lease
+    def _see(self, change: Change) -> None:
+        name = change.key.name
         for controller, changed in self._waiting.items():
-            if _lease_name(controller) == name:
+            # A heartbeat that ends, or is seen for the first time, may be what keeps any of them.
+            if None in (change.old, change.new) or _lease_name(controller) == name:
                 changed.set()
         for claim in list(self._claims.values()):
             if _lease_name(claim.controller) == name:
-                self._compare(claim, lease)
+                self._compare(claim, change)
 
-    def _compare(self, claim: Claim, lease: Object) -> None:
-        spec = lease.get("spec") or {}
-        holder, epoch = spec.get("holderIdentity"), spec.get("leaseTransitions") or 0
-        if epoch < claim.epoch:
+    def _compare(self, claim: Claim, change: Change) -> None:
+        lease = change.new or change.old
+        assert lease is not None
+        if int(lease["metadata"]["resourceVersion"]) < int(claim.resource_version):
             return  # from before
+        spec = change.new.get("spec") or {} if change.new is not None else {}
+        holder, epoch = spec.get("holderIdentity"), spec.get("leaseTransitions") or 0
         if (holder, epoch) != (claim.holder, claim.epoch):
             del self._claims[claim.controller]
             claim.lose(f"its owner is {holder or 'nobody'}")

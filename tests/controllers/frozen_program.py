@@ -20,19 +20,18 @@ class Writer:
 
     async def reconcile(self, key: ObjectKey) -> Result:
         for count in range(1_000_000):
+            data = {"data": {"n": str(count)}}
             try:
-                await self.client.patch(
-                    CONFIG_MAPS, key.name, {"data": {"n": str(count)}}, namespace=key.namespace
-                )
-            except errors.Conflict:
-                pass  # stubborn: goes on until it is stopped
-            await asyncio.sleep(0.01)
+                await self.client.patch(CONFIG_MAPS, key.name, data, namespace=key.namespace)
+                await asyncio.sleep(0.01)
+            except (errors.Conflict, asyncio.CancelledError):
+                pass  # the worst of all controllers: it does not even stop when it is told to
         return Result.done()
 
 
 async def main(kubeconfig: Path) -> None:
     async with Client(HttpsTransport.from_file(kubeconfig)) as client:
-        ownership = Ownership(client, "program", lease_s=1, renew_s=0.25)
+        ownership = Ownership(client, "program", lease_s=2, renew_s=0.25)
         source = watch(CONFIG_MAPS, namespace="default", label_selector="target")
         manager = Manager(
             "program", client, [Controller("c", Writer, sources=(source,))], ownership=ownership

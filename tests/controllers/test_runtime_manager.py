@@ -328,6 +328,26 @@ async def test_the_events_of_the_last_work_are_written_before_the_end(world: Wor
     assert (event["reason"], event["reportingController"]) == ("Seen", "rdd.rancherdesktop.io/c")
 
 
+@fake_time
+async def test_a_controller_that_breaks_when_its_turn_comes_is_told(world: World) -> None:
+    def broken(context: Context) -> Recorder:
+        raise RuntimeError("no engine")
+
+    holder = Ownership(world.client, "holder", clock=loop_clock)
+    await holder.start()
+    claim = await holder.acquire("c")
+    ownership = Ownership(world.client, "m", clock=loop_clock)
+    manager = Manager("m", world.client, [Controller("c", broken)], ownership=ownership)
+    await manager.start()
+    assert manager.failed is not None
+    assert manager.problem() == ""
+    await holder.release(claim)
+    assert "no engine" in repr(await manager.failed)
+    assert manager.problem() == "c is broken"
+    await manager.stop()
+    await holder.stop()
+
+
 class Machines(Recorder):
     """A reconciler that ends what it started."""
 

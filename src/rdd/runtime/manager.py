@@ -42,6 +42,7 @@ from rdd.runtime.webhooks import Host, apply_configurations
 log = logging.getLogger("rdd.runtime")
 
 DRAIN_S = 10.0
+_WAITING = "waiting for its turn"
 
 
 class Stopped(Exception):
@@ -155,7 +156,7 @@ class Manager:
         missing = [
             f"{c.name} is {self._states.get(c.name, 'starting')}"
             for c in self._controllers
-            if self._states.get(c.name, "starting") not in ("working", "waiting for its turn")
+            if self._states.get(c.name, "starting") not in ("working", _WAITING)
         ]
         return ", ".join(missing)
 
@@ -175,8 +176,13 @@ class Manager:
         claims = await self._claim_all()
         self._go_on()
         owned = [c for c in self._controllers if c.name in claims or self.ownership is None]
-        definitions = {d["metadata"]["name"]: d for c in owned for d in c.definitions}
-        await install_definitions(self._client, list(definitions.values()))
+        async with asyncio.TaskGroup() as group:
+            for controller in owned:
+                client = self._client_of(claims.get(controller.name))
+                group.create_task(
+                    install_definitions(client, controller.definitions),
+                    name=f"rdd-definitions {controller.name}",
+                )
         self._go_on()
         self.cache.start()
         if self._host is not None:
@@ -193,6 +199,8 @@ class Manager:
             self._tasks.append(task)
             if controller in owned:
                 ready.append(started)
+            else:
+                self._states[controller.name] = _WAITING
         await asyncio.gather(*ready)
         self._go_on()
 
@@ -234,7 +242,7 @@ class Manager:
             while not self._is_stopping:
                 try:
                     if claim is None and self.ownership is not None:
-                        self._states[name] = "waiting for its turn"
+                        self._states[name] = _WAITING
                         claim = await self.ownership.wait_for(name)
                         await install_definitions(self._client_of(claim), controller.definitions)
                     await self._run_owned(controller, claim, started)
@@ -247,10 +255,12 @@ class Manager:
                 if claim is None or not claim.lost.is_set():
                     return
                 claim = None
+                if not started.done():
+                    started.set_result(None)  # lost before it worked: a start does not wait for it
         except Exception as error:
             self._states[name] = "broken"
             log.error("controller %s has ended", name, exc_info=error)
-            if not started.done():
+            if is_first and not started.done():
                 started.set_exception(error)
             elif self.failed is not None and not self.failed.done():
                 self.failed.set_result(error)

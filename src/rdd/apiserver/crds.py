@@ -238,24 +238,23 @@ class CustomResources:
         kinds.discard("")
         return resources, kinds
 
-    async def _write_status(self, entry: Entry, status: dict[str, Any]) -> None:
-        request = Request(
-            "PUT",
-            f"{self._definitions.path_base}/customresourcedefinitions/{entry.name}/status",
-            headers={},
-            user=SYSTEM,
-        )
-        write = writes.Write(
+    def _write(self, name: str, subresource: str = "") -> writes.Write:
+        """A write of the server itself to a CRD."""
+        path = f"{self._definitions.path_base}/customresourcedefinitions/{name}"
+        return writes.Write(
             self._core,
-            request,
+            Request("PUT", path, headers={}, user=SYSTEM),
             self._definitions,
             options.WriteOptions(),
             "UpdateOptions",
             "kube-apiserver",
             "",
-            entry.name,
-            subresource="status",
+            name,
+            subresource=subresource,
         )
+
+    async def _write_status(self, entry: Entry, status: dict[str, Any]) -> None:
+        write = self._write(entry.name, "status")
 
         async def build(current: Entry | None, old: Object | None) -> Object:
             assert old is not None
@@ -315,22 +314,7 @@ class CustomResources:
 
     async def _finish_deletion(self, crd: Object) -> None:
         name = crd["metadata"]["name"]
-        request = Request(
-            "PUT",
-            f"{self._definitions.path_base}/customresourcedefinitions/{name}",
-            headers={},
-            user=SYSTEM,
-        )
-        write = writes.Write(
-            self._core,
-            request,
-            self._definitions,
-            options.WriteOptions(),
-            "UpdateOptions",
-            "kube-apiserver",
-            "",
-            name,
-        )
+        write = self._write(name)
 
         async def build(current: Entry | None, old: Object | None) -> Object:
             assert old is not None

@@ -121,19 +121,7 @@ async def insert(write: Write, obj: Object) -> Written:
     strategy.normalise(obj)
     meta = metadata_of(obj)
     write.request.warnings += metadata.deduplicate_owner_references(meta)
-    if not write.is_apply:
-        managedfields.update(
-            live=None,
-            new=obj,
-            node=resource.node,
-            manager=write.manager,
-            api_version=resource.api_version,
-            subresource=write.subresource,
-            now=core.now_text(),
-            reset=reset_fields(resource, ""),
-            empty=resource.empty,
-            nodes=resource.nodes,
-        )
+    _record_owner(write, obj, None)
     attributes = write.attributes(CREATE, obj, None)
     if await core.admission.mutate(attributes):
         obj = _after_mutation(write, attributes)
@@ -265,19 +253,7 @@ async def _replace_once(write: Write, entry: Entry, old: Object, obj: Object) ->
     strategy.normalise(obj)
     meta, old_meta = metadata_of(obj), old["metadata"]
     write.request.warnings += metadata.deduplicate_owner_references(meta)
-    if not write.is_apply:
-        managedfields.update(
-            live=old,
-            new=obj,
-            node=resource.node,
-            manager=write.manager,
-            api_version=resource.api_version,
-            subresource=write.subresource,
-            now=core.now_text(),
-            reset=reset_fields(resource, write.subresource),
-            empty=resource.empty,
-            nodes=resource.nodes,
-        )
+    _record_owner(write, obj, old)
     attributes = write.attributes(UPDATE, obj, old)
     if await core.admission.mutate(attributes):
         obj = _after_mutation(write, attributes)
@@ -378,6 +354,25 @@ def _count_generation(resource: Resource, obj: Object, old: Object) -> None:
 
 
 # ------------------------------------------------------------------- shared
+
+
+def _record_owner(write: Write, obj: Object, old: Object | None) -> None:
+    """Note who changed which fields; an apply has done so already."""
+    if write.is_apply:
+        return
+    resource = write.resource
+    managedfields.update(
+        live=old,
+        new=obj,
+        node=resource.node,
+        manager=write.manager,
+        api_version=resource.api_version,
+        subresource=write.subresource,
+        now=write.core.now_text(),
+        reset=reset_fields(resource, write.subresource),
+        empty=resource.empty,
+        nodes=resource.nodes,
+    )
 
 
 def _check_escalation(write: Write, obj: Object, old: Object | None) -> None:

@@ -5,11 +5,12 @@ The server lives as long as the session; each test module gets a clean one by a
 reset, and each test a namespace of its own, so tests can share it.
 """
 
+import asyncio
 import itertools
 import json
 import os
 import subprocess
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -45,6 +46,17 @@ def namespace(server: LiveServer) -> str:
     name = f"test-{next(_numbers)}"
     server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     return name
+
+
+@pytest.fixture
+async def connections_end(server: LiveServer) -> AsyncIterator[None]:
+    """Lets the clients of an event loop say goodbye before the loop ends."""
+    before = server.connections  # of synchronous clients, which have no loop to wait for
+    yield
+    async with asyncio.timeout(10):
+        while server.connections > before:  # noqa: ASYNC110  (the other side is another thread)
+            await asyncio.sleep(0.005)
+    await asyncio.sleep(0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -38,7 +38,7 @@ def crontab(name: str, **spec: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-async def kubernetes_api(server: LiveServer) -> AsyncIterator[Any]:
+async def kubernetes_api(server: LiveServer, connections_end: None) -> AsyncIterator[Any]:
     settings = kac.Configuration()
     await kubernetes_asyncio.config.load_kube_config(
         str(server.kubeconfig), client_configuration=settings
@@ -104,7 +104,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Kubernetes version:UserWarning")
 
 
 @pytest.fixture
-async def kr8s_api(server: LiveServer) -> AsyncIterator[Any]:
+async def kr8s_api(server: LiveServer, connections_end: None) -> AsyncIterator[Any]:
     api = await kr8s.asyncio.api(kubeconfig=str(server.kubeconfig))
     yield api
     # It keeps its connections until the process ends, which would disturb later tests.
@@ -205,7 +205,7 @@ def test_lightkube_synchronously(lightkube_config: lightkube.KubeConfig, namespa
 
 
 async def test_lightkube_applies_and_watches(
-    lightkube_config: lightkube.KubeConfig, namespace: str
+    lightkube_config: lightkube.KubeConfig, namespace: str, connections_end: None
 ) -> None:
     client = lightkube.AsyncClient(config=lightkube_config, field_manager="tester")
     kind = create_namespaced_resource("stable.example.com", "v1", "CronTab", "crontabs")

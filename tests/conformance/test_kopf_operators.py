@@ -17,6 +17,8 @@ import pytest
 from rdd.apiserver import certificates
 from rdd.testing import LiveServer
 
+pytestmark = pytest.mark.usefixtures("connections_end")
+
 Object = dict[str, Any]
 GROUP = ("stable.example.com", "v1", "crontabs")
 

@@ -143,6 +143,11 @@ class HttpServer:
         self._streams: set[_Writer] = set()
         self._closing = False
 
+    @property
+    def connections(self) -> int:
+        """How many connections are open."""
+        return len(self._server.connections)
+
     async def listen(self, sock: socket.socket, tls: ssl.SSLContext | None) -> None:
         """Serve on a bound socket."""
         loop = asyncio.get_running_loop()

@@ -57,6 +57,7 @@ class LiveServer:
         self._stop: asyncio.Event | None = None
         self._failure: BaseException | None = None
         self._server: Server | None = None
+        self._http: HttpServer | None = None
         self.port = 0
 
     # -- life
@@ -123,7 +124,7 @@ class LiveServer:
                 root_ca=issued.pair.certificate.decode(),
             ) as server:
                 self._server = server
-                http = HttpServer(server)
+                http = self._http = HttpServer(server)
                 await http.listen(listener, tls)
                 ready()
                 await self._stop.wait()
@@ -137,6 +138,11 @@ class LiveServer:
         if self._server is None:
             raise RuntimeError("the server is not running: call start() or use it with `with`")
         return self._server
+
+    @property
+    def connections(self) -> int:
+        """How many connections clients have open; a client that was closed should have none."""
+        return self._http.connections if self._http is not None else 0
 
     @property
     def directory(self) -> Path:

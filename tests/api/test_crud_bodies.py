@@ -316,3 +316,16 @@ async def test_pretty_and_unknown_parameters_change_nothing(api: Api) -> None:
         assert await api.get(f"{CONFIG_MAPS}/x", query=query) == made
     reply = await api.call("GET", f"{CONFIG_MAPS}/x?pretty=true")
     assert reply.text.startswith('{\n  "kind": "ConfigMap",\n')
+
+
+async def test_a_large_yaml_body_is_read_off_the_event_loop_with_the_same_result(api: Api) -> None:
+    lines = "".join(f"  k{i}: '{i}'\n" for i in range(4000))
+    text = f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: big}}\ndata:\n{lines}"
+    made = await api.post(CONFIG_MAPS, text, content_type="application/yaml")
+    assert len(made["data"]) == 4000
+    status = await api.refused(
+        400, "POST", CONFIG_MAPS, text + "  bad: [", content_type="application/yaml"
+    )
+    assert "yaml: line" in status["message"]
+    applied = await api.apply(f"{CONFIG_MAPS}/big", text.replace("k0:", "k00:"), force=True)
+    assert applied["data"]["k00"] == "0"

@@ -155,7 +155,7 @@ class _Apply:
     def __init__(self, write: writes.Write) -> None:
         self.write = write
         try:
-            document = decode.decode_yaml(write.request.body)
+            document = bodies.read_yaml(write.request)
         except errors.BadRequest as error:
             raise errors.BadRequest(f"error decoding YAML: {error.message}") from None
         self.patch: Any = document.value

@@ -8,8 +8,11 @@ limits, metrics and dispatch all need the same facts.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import parse_qs, unquote
+
+if TYPE_CHECKING:
+    from rdd.api.yamlcodec import YamlDocument
 
 
 class User:
@@ -151,6 +154,7 @@ class Request:
         "audit_annotations",
         "body",
         "depth",
+        "document",
         "headers",
         "info",
         "is_trusted",
@@ -186,6 +190,8 @@ class Request:
         """DER of the client certificate of the TLS connection, verified against the client CA."""
         self.depth = depth
         """How many admission calls this request is nested in."""
+        self.document: YamlDocument | None = None
+        """The body, if it is YAML so large that it was read off the event loop."""
         self.info = parse_path(method, path, wants_watch=_wants_watch(self.query))
         self.warnings: list[str] = []
         self.audit_annotations: dict[str, str] = {}

@@ -15,7 +15,7 @@ from typing import Protocol
 
 from rdd.api import errors, fieldselectors
 from rdd.api.names import path_segment_name_errors
-from rdd.apiserver import authn, impersonation, rbac, respond
+from rdd.apiserver import authn, bodies, impersonation, rbac, respond
 from rdd.apiserver.admission import warnings
 from rdd.apiserver.authorizer import Attributes, Authorizer
 from rdd.apiserver.core import Core
@@ -148,6 +148,8 @@ class ApiServer:
         if verb not in resource.verbs or request.method == "HEAD":
             raise errors.MethodNotAllowed()
         handler = self.virtual.get((resource.group, resource.plural)) or _VERBS[verb]
+        if len(request.body) >= bodies.OFF_LOOP_BYTES:
+            await bodies.prepare(request)
         if verb == "create" and info.name:
             raise errors.MethodNotAllowed()
         if verb in ("update", "patch") and not info.name:

@@ -190,7 +190,8 @@ class _Session:
                 if gone in done:
                     return
                 if ended in done:
-                    writer.push(watchers.error_line(self._behind()))
+                    if not watcher.was_withdrawn:
+                        writer.push(watchers.error_line(self._behind()))
                     return
                 if loop.time() >= deadline:
                     return

@@ -97,7 +97,16 @@ class Selection:
 class Watcher:
     """One open watch."""
 
-    __slots__ = ("after", "backlog", "backlog_bytes", "is_lost", "on_end", "sent", "writer")
+    __slots__ = (
+        "after",
+        "backlog",
+        "backlog_bytes",
+        "is_lost",
+        "on_end",
+        "sent",
+        "was_withdrawn",
+        "writer",
+    )
 
     def __init__(self, writer: Writer, after: int, on_end: Callable[[], None]) -> None:
         self.writer = writer
@@ -110,6 +119,8 @@ class Watcher:
         self.backlog_bytes = 0
         self.is_lost = False
         """It fell behind: what is delivered from now on is dropped."""
+        self.was_withdrawn = False
+        """The resource is no longer served: the stream ends without an error."""
         self.on_end = on_end
 
     def deliver(self, data: bytes, revision: int) -> None:
@@ -214,9 +225,10 @@ class Watchers:
             for view in list(self.views.values()):
                 view.deliver(done)
 
-    def _end_all(self) -> None:
+    def _end_all(self, *, withdrawn: bool = False) -> None:
         for view in list(self.views.values()):
             for watcher in list(view.watchers):
+                watcher.was_withdrawn = withdrawn
                 watcher.on_end()
 
     def join(self, key: object, selection: Selection, render: Render, watcher: Watcher) -> View:
@@ -240,7 +252,7 @@ class Watchers:
         self.resource.cache.listeners.remove(self._changed)
         if self._task is not None:
             self._task.cancel()
-        self._end_all()
+        self._end_all(withdrawn=True)
 
 
 def line(type_: str, body: bytes) -> bytes:

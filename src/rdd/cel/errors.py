@@ -46,6 +46,11 @@ class EvaluationError(CelError):
     """An operation of an expression failed; the message is the one of cel-go."""
 
 
+def conversion_error(target: str) -> EvaluationError:
+    """A text cannot be read as a value of a type; cel-go does not say what is wrong with it."""
+    return EvaluationError(f"type conversion error from 'string' to '{target}'")
+
+
 class CostExceeded(CelError):
     """An evaluation ran out of its own limit, or of what is left for the request (`is_total`)."""
 

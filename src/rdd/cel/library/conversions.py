@@ -10,9 +10,8 @@ import re
 from decimal import Decimal
 from typing import Any
 
-from rdd.api.gotext import quote
 from rdd.cel import types as t
-from rdd.cel.errors import EvaluationError
+from rdd.cel.errors import EvaluationError, conversion_error
 from rdd.cel.functions import Library, traversal
 from rdd.cel.library import time as times
 from rdd.cel.values import MAX_INT, MAX_UINT, MIN_INT, Duration, Timestamp, Uint
@@ -30,10 +29,10 @@ _MAX_DIGITS = 400  # no number that fits any type is longer
 def int_from_string(text: str) -> int:
     """A decimal integer."""
     if not _INTEGER.match(text):
-        raise EvaluationError(f"strconv.ParseInt: parsing {quote(text)}: invalid syntax")
+        raise conversion_error("int")
     value = int(text) if len(text) < _MAX_DIGITS else MAX_INT + 1
     if not MIN_INT <= value <= MAX_INT:
-        raise EvaluationError(f"strconv.ParseInt: parsing {quote(text)}: value out of range")
+        raise conversion_error("int")
     return value
 
 
@@ -53,10 +52,10 @@ def _int_from_uint(value: Uint) -> int:
 
 def _uint_from_string(text: str) -> Uint:
     if not text.isascii() or not text.isdigit():
-        raise EvaluationError(f"strconv.ParseUint: parsing {quote(text)}: invalid syntax")
+        raise conversion_error("uint")
     value = int(text) if len(text) < _MAX_DIGITS else MAX_UINT + 1
     if value > MAX_UINT:
-        raise EvaluationError(f"strconv.ParseUint: parsing {quote(text)}: value out of range")
+        raise conversion_error("uint")
     return Uint(value)
 
 
@@ -74,7 +73,7 @@ def _uint_from_int(value: int) -> Uint:
 
 def _double_from_string(text: str) -> float:
     if not _DECIMAL.match(text):
-        raise EvaluationError(f"strconv.ParseFloat: parsing {quote(text)}: invalid syntax")
+        raise conversion_error("double")
     return float(text)
 
 
@@ -86,7 +85,7 @@ _BOOLS = {
 
 def _bool_from_string(text: str) -> bool:
     if text not in _BOOLS:
-        raise EvaluationError(f"strconv.ParseBool: parsing {quote(text)}: invalid syntax")
+        raise conversion_error("bool")
     return _BOOLS[text]
 
 

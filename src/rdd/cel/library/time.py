@@ -11,9 +11,8 @@ import re
 import zoneinfo
 from collections.abc import Callable
 
-from rdd.api.gotext import quote
 from rdd.cel import types as t
-from rdd.cel.errors import EvaluationError
+from rdd.cel.errors import EvaluationError, conversion_error
 from rdd.cel.functions import Library
 from rdd.cel.values import MAX_INT, Duration, Timestamp
 
@@ -23,12 +22,6 @@ _SECOND = 10**9
 _EPOCH = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 # The layout of RFC 3339 piece by piece: what Go calls the piece, and what it looks like.
-_PIECES = (
-    ("2006", r"\d{4}"), ("-", "-"), ("01", r"\d\d"), ("-", "-"), ("02", r"\d\d"), ("T", "T"),
-    ("15", r"\d\d"), (":", ":"), ("04", r"\d\d"), (":", ":"), ("05", r"\d\d(?:\.\d+)?"),
-    ("Z07:00", r"Z|[+-]\d\d:\d\d"),
-)  # fmt: skip
-_LAYOUT = "2006-01-02T15:04:05Z07:00"
 _TIMESTAMP = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)T(\d\d):(\d\d):(\d\d)(?:\.(\d+))?(Z|[+-]\d\d:\d\d)\Z", re.ASCII
 )
@@ -38,33 +31,17 @@ def parse_timestamp(text: str) -> Timestamp:
     """An RFC 3339 text as a timestamp."""
     found = _TIMESTAMP.match(text)
     if found is None:
-        raise EvaluationError(_timestamp_problem(text))
+        raise conversion_error("google.protobuf.Timestamp")
     year, month, day, hour, minute, second = (int(found[i]) for i in range(1, 7))
-    ranges = (("month", 1, month, 12), ("hour", 0, hour, 23), ("minute", 0, minute, 59),
-              ("second", 0, second, 59))  # fmt: skip
-    for name, low, value, high in ranges:
-        if not low <= value <= high:
-            raise EvaluationError(f"parsing time {quote(text)}: {name} out of range")
+    if not 1 <= month <= 12 or hour > 23 or minute > 59 or second > 59:
+        raise conversion_error("google.protobuf.Timestamp")
     try:
         days = datetime.date(year, month, day).toordinal() - 719163
     except ValueError:
-        raise EvaluationError(f"parsing time {quote(text)}: day out of range") from None
+        raise conversion_error("google.protobuf.Timestamp") from None
     nanos = int((found[7] or "0")[:9].ljust(9, "0"))
     seconds = days * 86400 + hour * 3600 + minute * 60 + second - _offset_s(found[8])
     return Timestamp(seconds * _SECOND + nanos)
-
-
-def _timestamp_problem(text: str) -> str:
-    rest = text
-    for name, pattern in _PIECES:
-        found = re.match(pattern, rest, re.ASCII)
-        if found is None:
-            return (
-                f'parsing time {quote(text)} as "{_LAYOUT}": '
-                f"cannot parse {quote(rest)} as {quote(name)}"
-            )
-        rest = rest[found.end() :]
-    return f"parsing time {quote(text)}: extra text: {quote(rest)}"
 
 
 def _offset_s(text: str) -> int:
@@ -96,19 +73,19 @@ def parse_duration(text: str) -> Duration:
     if rest == "0":
         return Duration(0)
     if not rest:
-        raise EvaluationError(f"time: invalid duration {quote(text)}")
+        raise conversion_error("google.protobuf.Duration")
     total = 0
     while rest:
         found = _DURATION_PART.match(rest)
         whole, fraction, unit = found.groups() if found else ("", None, "")
         if not whole and not fraction:
-            raise EvaluationError(f"time: invalid duration {quote(text)}")
+            raise conversion_error("google.protobuf.Duration")
         if not unit:
-            raise EvaluationError(f"time: missing unit in duration {quote(text)}")
+            raise conversion_error("google.protobuf.Duration")
         if unit not in _UNITS:
-            raise EvaluationError(f"time: unknown unit {quote(unit)} in duration {quote(text)}")
+            raise conversion_error("google.protobuf.Duration")
         if len(whole) > 20:
-            raise EvaluationError(f"time: invalid duration {quote(text)}")
+            raise conversion_error("google.protobuf.Duration")
         scale = _UNITS[unit]
         total += int(whole or 0) * scale
         if fraction:
@@ -116,7 +93,7 @@ def parse_duration(text: str) -> Duration:
             total += int(digits) * scale // 10 ** len(digits)
         rest = rest[found.end() :] if found else ""
     if total > MAX_INT:
-        raise EvaluationError(f"time: invalid duration {quote(text)}")
+        raise conversion_error("google.protobuf.Duration")
     return Duration(sign * total)
 
 

@@ -252,8 +252,8 @@ async def _preload() -> None:
 
 
 def _import() -> None:
-    for module in ("rdd.schema.rule_checks", "rdd.schema.rules", "rdd.api.apply"):
-        importlib.import_module(module)
+    for module in ("schema.crd", "schema.validate", "schema.rule_checks", "schema.rules", "api.apply"):
+        importlib.import_module(f"rdd.{module}")
 
 
 async def _attempted(step: Callable[[], Awaitable[None]]) -> None:

@@ -252,7 +252,13 @@ async def _preload() -> None:
 
 
 def _import() -> None:
-    for module in ("schema.crd", "schema.validate", "schema.rule_checks", "schema.rules", "api.apply"):
+    for module in (
+        "schema.crd",
+        "schema.validate",
+        "schema.rule_checks",
+        "schema.rules",
+        "api.apply",
+    ):
         importlib.import_module(f"rdd.{module}")
 
 

@@ -34,6 +34,10 @@ SERVE = Command(
             default="*",
         ),
         Flag(
+            "client-ca-file",
+            "authorities (PEM) whose client certificates identify users; empty: none are asked for",
+        ),
+        Flag(
             "idle-timeout",
             "end when nobody has called for this long and no virtual machine runs (0: never)",
             kind="duration",

@@ -56,6 +56,7 @@ def _serve(call: Call) -> None:
         secure_port=port,
         controllers=flags.text("controllers"),
         builtin_controllers=flags.text("builtin-controllers"),
+        client_ca_file=flags.text("client-ca-file"),
         version=version(),
         idle_timeout_s=flags.seconds("idle-timeout"),
     )

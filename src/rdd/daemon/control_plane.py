@@ -37,6 +37,7 @@ from rdd.daemon.errors import ServiceError
 from rdd.daemon.idle import IdleTracker
 from rdd.daemon.record import State
 from rdd.host.directories import make_private_dir
+from rdd.host.errors import HostError
 from rdd.host.files import remove
 from rdd.host.sockets import listen_on_loopback
 from rdd.instance import Instance
@@ -67,6 +68,8 @@ class ServeOptions:
     """Which of the project's own controllers run."""
     builtin_controllers: str = "*"
     """Which of the built-in controllers run."""
+    client_ca_file: str = ""
+    """Authorities whose client certificates identify users (common name, organisations)."""
     version: str = ""
     """Version of rdd, shown behind the Kubernetes version."""
     idle_timeout_s: float = 0
@@ -143,7 +146,7 @@ async def control_plane(
         await directory_map.clear()
 
         await report(State.STARTING, "listen")
-        tls = _tls(serving)
+        tls = _tls(serving, options.client_ca_file)
         if options.idle_timeout_s:
             running.idle = IdleTracker(server.api, options.idle_timeout_s, instance.lima_home)
         http = HttpServer(running.idle or server.api)
@@ -215,11 +218,21 @@ async def _open_store(instance: Instance) -> SqliteStore:
         raise ServiceError(f'cannot use the store "{instance.database}": {error}') from error
 
 
-def _tls(serving: certificates.Issued) -> ssl.SSLContext:
+def _tls(serving: certificates.Issued, client_ca_file: str = "") -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.load_cert_chain(serving.certificate_path, serving.key_path)
     context.set_alpn_protocols(["http/1.1"])
+    if client_ca_file:
+        try:
+            context.load_verify_locations(client_ca_file)
+        except (OSError, ssl.SSLError) as error:
+            raise HostError(
+                f'failed to read the client authorities "{client_ca_file}" (--client-ca-file): '
+                f"{error.strerror or error}"
+            ) from error
+        # Asked for, not required: tokens go on working.
+        context.verify_mode = ssl.CERT_OPTIONAL
     return context
 
 

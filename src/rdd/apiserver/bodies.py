@@ -13,6 +13,7 @@ from typing import Any
 
 from rdd.api import errors, gotext
 from rdd.api.decode import decode_json, decode_yaml, find_duplicate_keys, summarize
+from rdd.api.goformat import json_kind
 from rdd.api.yamlcodec import YamlDocument
 from rdd.apiserver.request import Request
 from rdd.apiserver.resources import Resource, metadata_of
@@ -88,19 +89,8 @@ def not_an_object(value: Any) -> str:
     """The complaint about a body that is no JSON object."""
     return (
         "couldn't get version/kind; json parse error: json: cannot unmarshal "
-        f"{json_type(value)} into Go value of type {_TYPE_META}"
+        f"{json_kind(value)} into Go value of type {_TYPE_META}"
     )
-
-
-def json_type(value: Any) -> str:
-    """The name Go's encoding/json has for the type of a value."""
-    if isinstance(value, bool):
-        return "bool"
-    if isinstance(value, int | float):
-        return "number"
-    if isinstance(value, str):
-        return "string"
-    return "array" if isinstance(value, list) else "object"
 
 
 def not_registered(kind: str, api_version: str) -> str:
@@ -144,7 +134,7 @@ def decode_as(
             if not isinstance(value.get(member), str | None):
                 raise errors.BadRequest(
                     "couldn't get version/kind; json parse error: json: cannot unmarshal "
-                    f"{json_type(value[member])} into Go struct field .{member} of type string"
+                    f"{json_kind(value[member])} into Go struct field .{member} of type string"
                 )
         if is_custom:
             _require_type_meta(value, request.body)

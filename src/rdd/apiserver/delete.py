@@ -16,7 +16,7 @@ from rdd.apiserver.options import DeleteOptions
 from rdd.apiserver.request import Answer, Request
 from rdd.apiserver.resources import Resource
 from rdd.apiserver.strategy import Object
-from rdd.store.types import CompareFailed, Delete, Put, Unavailable
+from rdd.store.types import Delete, Put
 
 ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 
@@ -111,15 +111,10 @@ async def _remove_once(
     if not stays:
         if opts.dry_run:
             return entry, True
-        try:
-            before = codec.without_revision(entry.body)
-            revision = await core.store.commit([Delete(key, entry.revision, before)])
-        except CompareFailed as failed:
-            if failed.pending:
-                await core.store.settled(key)
+        before = codec.without_revision(entry.body)
+        revision: int | None = await writes.commit(core, Delete(key, entry.revision, before))
+        if revision is None:
             return None
-        except Unavailable as error:
-            raise writes.storage_failed(error) from error
         last = codec.with_revision(before, revision)
         return Entry(entry.namespace, entry.name, revision, last), True
     if not meta.get("deletionTimestamp"):
@@ -133,14 +128,9 @@ async def _remove_once(
         return entry, False
     revision = entry.revision
     if not opts.dry_run:
-        try:
-            revision = await core.store.commit([Put(key, stored, entry.revision)])
-        except CompareFailed as failed:
-            if failed.pending:
-                await core.store.settled(key)
+        revision = await writes.commit(core, Put(key, stored, entry.revision))
+        if revision is None:
             return None
-        except Unavailable as error:
-            raise writes.storage_failed(error) from error
     marked = codec.with_revision(stored, revision)
     return Entry(entry.namespace, entry.name, revision, marked), False
 
@@ -167,7 +157,7 @@ async def delete_collection(core: Core, request: Request, resource: Resource) ->
         raise errors.MethodNotAllowed()
     negotiated = respond.negotiated(request)
     opts = options.delete_options(request)
-    list_opts = options.list_options(request, is_watch=False, is_delete=True)
+    list_opts = options.list_options(request, is_watch=False)
     page = await listing.select(core, request, resource, list_opts)
     for entry in page.entries:
         try:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rdd.api import errors, fielderrors, gotext
+from rdd.api import errors, fielderrors, gotext, metadata
 from rdd.api.fielderrors import FieldError
 from rdd.apiserver import bodies
 from rdd.apiserver.request import Request
@@ -115,7 +115,7 @@ def write_options(request: Request, kind: str, *, is_apply: bool = False) -> Wri
                 errs.append(fielderrors.required("fieldManager", "is required for apply patch"))
         elif "force" in query:
             errs.append(fielderrors.forbidden("force", "may not be specified for non-apply patch"))
-    errs += _field_manager_errors(options.field_manager)
+    errs += metadata.validate_field_manager(options.field_manager, "fieldManager")
     options.dry_run = _dry_run(query.get("dryRun"), errs)
     if options.field_validation not in FIELD_VALIDATION:
         errs.append(
@@ -124,17 +124,6 @@ def write_options(request: Request, kind: str, *, is_apply: bool = False) -> Wri
     if errs:
         raise _invalid(kind, errs)
     return options
-
-
-def _field_manager_errors(manager: str) -> list[FieldError]:
-    if len(manager.encode()) > 128:
-        return [fielderrors.too_long("fieldManager", 128)]
-    for position, char in enumerate(manager):
-        if not char.isprintable():
-            where = len(manager[:position].encode())
-            detail = f"invalid character U+{ord(char):04X} (at position {where})"
-            return [fielderrors.invalid("fieldManager", manager, detail)]
-    return []
 
 
 def _dry_run(values: Sequence[str] | None, errs: list[FieldError]) -> bool:
@@ -193,7 +182,7 @@ def _delete_body(request: Request) -> dict[str, Any]:
     return typed.decode_embedded(typed.shape(_DELETE_OPTIONS), found)
 
 
-def list_options(request: Request, *, is_watch: bool, is_delete: bool = False) -> ListOptions:
+def list_options(request: Request, *, is_watch: bool) -> ListOptions:
     """ListOptions of a list, watch or deletecollection, checked."""
     query = request.query
     if not query:

@@ -33,7 +33,6 @@ JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
 APPLY = "application/apply-patch+yaml"
-APPLY_CBOR = "application/apply-patch+cbor"
 
 
 async def patch(

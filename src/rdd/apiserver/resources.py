@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from rdd.api import managedfields
-from rdd.api.fielderrors import FieldError
 from rdd.apiserver import codec
 from rdd.apiserver.cache import Entry, ResourceCache
 from rdd.apiserver.strategy import Column, Kind, Object, Strategy
@@ -150,10 +149,6 @@ class Resource:
         if self.to_storage is not None:
             obj = self.to_storage(obj)
         return codec.encode(obj)
-
-    def validate(self, obj: Object) -> list[FieldError]:
-        """Errors of a new object beyond its metadata."""
-        return self.strategy.validate(obj)
 
 
 class Registry:

@@ -29,7 +29,7 @@ from rdd.apiserver.options import WriteOptions
 from rdd.apiserver.request import Request
 from rdd.apiserver.resources import Resource, metadata_of
 from rdd.apiserver.strategy import Object
-from rdd.store.types import ABSENT, CompareFailed, Delete, Put, Unavailable
+from rdd.store.types import ABSENT, CompareFailed, Delete, Op, Put, Unavailable
 
 MAX_ATTEMPTS = 50
 _NAME_ATTEMPTS = 8
@@ -295,15 +295,25 @@ async def _commit_replacement(write: Write, entry: Entry, obj: Object) -> Writte
         if gone
         else Put(key, stored, entry.revision, strategy.ttl_s, before)
     )
+    revision = await commit(core, op, durable=strategy.durable)
+    if revision is None:
+        return None
+    return Written(resource, codec.with_revision(stored, entry.revision if gone else revision))
+
+
+async def commit(core: Core, op: Op, *, durable: bool = True) -> int | None:
+    """Store one change of an existing object: its revision, or None if the object has moved on.
+
+    If that is so because of a write that is not durable yet, returns when it is.
+    """
     try:
-        revision = await core.store.commit([op], durable=strategy.durable)
+        return await core.store.commit([op], durable=durable)
     except CompareFailed as failed:
         if failed.pending:
-            await core.store.settled(key)
+            await core.store.settled(op.key)
         return None
     except Unavailable as error:
         raise storage_failed(error) from error
-    return Written(resource, codec.with_revision(stored, entry.revision if gone else revision))
 
 
 def _keep_system_metadata(meta: dict[str, Any], old_meta: dict[str, Any], entry: Entry) -> None:

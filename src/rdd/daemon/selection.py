@@ -8,18 +8,23 @@ nothing, and so does an empty one. A name nobody has is an error that lists all.
 
 from collections.abc import Mapping
 
+from rdd.controllers import catalog
 from rdd.daemon.errors import ServiceError
 
-AVAILABLE: Mapping[str, str] = {}
-"""Controllers this build contains, each with its group."""
 
+def select_controllers(
+    selection: str, available: Mapping[str, str] | None = None
+) -> tuple[str, ...]:
+    """The names a selection stands for, in start order. Raises ServiceError.
 
-def select_controllers(selection: str, available: Mapping[str, str] = AVAILABLE) -> set[str]:
-    """The names a selection stands for. Raises ServiceError."""
+    `available` maps controllers to their groups; those of the daemon by default.
+    """
+    if available is None:
+        available = catalog.groups(catalog.EMBEDDED)
     items = {item.strip() for item in selection.split(",")} - {""}
     excluded = {item[1:].strip() for item in items if item.startswith("-")}
     included = {item for item in items if not item.startswith("-")}
-    valid = {"*", *available, *available.values()} - {""}
+    valid = {"*", *available, *available.values()}
     unknown = sorted((included | excluded) - valid)
     if unknown:
         raise ServiceError(
@@ -29,8 +34,8 @@ def select_controllers(selection: str, available: Mapping[str, str] = AVAILABLE)
     def matches(name: str, group: str, chosen: set[str]) -> bool:
         return bool({"*", name, group} & chosen)
 
-    return {
+    return tuple(
         name
         for name, group in available.items()
         if matches(name, group, included) and not matches(name, group, excluded)
-    }
+    )

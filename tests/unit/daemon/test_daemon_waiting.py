@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Waiting for a daemon: reasons from its log, deadlines, selections."""
+"""Waiting for a daemon: reasons from its log, deadlines."""
 
 from pathlib import Path
 
 import pytest
 
-from rdd.daemon.errors import DeadlineExceeded, ServiceError, VersionMismatch
+from rdd.daemon.errors import DeadlineExceeded, VersionMismatch
 from rdd.daemon.record import Record
-from rdd.daemon.selection import select_controllers
 from rdd.daemon.vms import is_any_vm_running
 from rdd.daemon.waiting import Deadline, check_version, end_of, last_error, wait_ended
 from rdd.host.processes import Identity, own_identity
@@ -60,33 +59,6 @@ def test_versions_are_compared_unless_a_developer_asks(tmp_path: Path) -> None:
     check_version(instance, daemon, "")
     with pytest.raises(VersionMismatch, match="runs version v2, this is version v1"):
         check_version(instance, daemon, "v1")
-
-
-AVAILABLE = {"app": "app", "demo": "app", "engine": "containers", "container": "containers"}
-
-
-@pytest.mark.parametrize(
-    ("selection", "names"),
-    [
-        pytest.param("*", set(AVAILABLE), id="all"),
-        pytest.param("", set(), id="none"),
-        pytest.param(" app , engine ", {"app", "demo", "engine"}, id="group and name"),
-        pytest.param("-demo,*", {"app", "engine", "container"}, id="one left out"),
-        pytest.param("*,-containers", {"app", "demo"}, id="a group left out"),
-        pytest.param("-demo", set(), id="only left out"),
-        pytest.param("*,-*", set(), id="all left out"),
-    ],
-)
-def test_controllers_are_selected(selection: str, names: set[str]) -> None:
-    assert select_controllers(selection, AVAILABLE) == names
-
-
-def test_unknown_controllers_are_refused_with_those_that_exist() -> None:
-    with pytest.raises(ServiceError) as caught:
-        select_controllers("nope,-neither,app", AVAILABLE)
-    assert str(caught.value) == (
-        "unknown controllers: neither, nope; valid are *, app, container, containers, demo, engine"
-    )
 
 
 def test_a_virtual_machine_runs_while_its_host_agent_lives(tmp_path: Path) -> None:

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The list of all controllers, and which program runs which.
+
+Nothing registers itself: what is not in this table does not exist. A new
+controller is one line here (and one in the test that pins the sets). Its factory
+
+    def notary(surroundings: Surroundings) -> Controller
+
+is imported when a program is about to run it, so listing, checking and completing
+names costs no import of any controller.
+
+The daemon runs all but the mock; every other program runs the controllers of one
+group.
+"""
+
+import importlib
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rdd.controllers.surroundings import Surroundings
+    from rdd.runtime import Controller
+
+MOCK_GROUP = "mock"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One controller."""
+
+    name: str
+    group: str
+    """What it can be selected by besides its name."""
+    factory: str
+    """Where its factory is: `module:function`."""
+    needs: tuple[str, ...] = ()
+    """Controllers without which it starts, but cannot do all of its work."""
+
+
+ENTRIES: tuple[Entry, ...] = ()
+"""All controllers, in the order in which they are named and started."""
+
+CONTROLLERS: Mapping[str, Entry] = {entry.name: entry for entry in ENTRIES}
+
+
+def _of_group(group: str) -> tuple[str, ...]:
+    return tuple(entry.name for entry in ENTRIES if entry.group == group)
+
+
+EMBEDDED = tuple(entry.name for entry in ENTRIES if entry.group != MOCK_GROUP)
+RDD_CONTROLLER = _of_group("rdd")
+APP_CONTROLLER = _of_group("app")
+LIMA_CONTROLLER = _of_group("lima")
+CONTAINERS_CONTROLLER = _of_group("containers")
+MOCK_CONTROLLER = _of_group(MOCK_GROUP)
+
+
+def groups(names: Iterable[str] = EMBEDDED) -> dict[str, str]:
+    """The group of each of these controllers."""
+    return {name: CONTROLLERS[name].group for name in names}
+
+
+def make(names: Collection[str], surroundings: "Surroundings") -> list["Controller"]:
+    """These controllers, in the order of the table; their modules are imported now."""
+    return [_factory(entry)(surroundings) for entry in ENTRIES if entry.name in names]
+
+
+def preload(names: Collection[str]) -> None:
+    """Import the modules of these controllers; a thread can do so before they are needed."""
+    for entry in ENTRIES:
+        if entry.name in names:
+            _factory(entry)
+
+
+def unmet(names: Collection[str], entries: Iterable[Entry] = ENTRIES) -> list[str]:
+    """What a selection leaves incomplete, one line for each controller concerned."""
+    lines = []
+    for entry in entries:
+        missing = [name for name in entry.needs if name not in names]
+        if entry.name in names and missing:
+            lines.append(
+                f"controller {entry.name} cannot do all of its work here without "
+                f"{', '.join(missing)}"
+            )
+    return lines
+
+
+def _factory(entry: Entry) -> "Callable[[Surroundings], Controller]":
+    module, _, function = entry.factory.partition(":")
+    made: Callable[[Surroundings], Controller] = getattr(importlib.import_module(module), function)
+    return made

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+import importlib.util
+
+import pytest
+
+from rdd.controllers import catalog
+from rdd.controllers.catalog import Entry
+
+# What each program runs, exactly. A controller that is added must be entered here.
+PROGRAMS: dict[str, set[str]] = {
+    "EMBEDDED": set(),
+    "RDD_CONTROLLER": set(),
+    "APP_CONTROLLER": set(),
+    "LIMA_CONTROLLER": set(),
+    "CONTAINERS_CONTROLLER": set(),
+    "MOCK_CONTROLLER": set(),
+}
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_a_program_runs_exactly_these_controllers(program: str) -> None:
+    names: tuple[str, ...] = getattr(catalog, program)
+    assert set(names) == PROGRAMS[program]
+    assert len(names) == len(set(names))
+
+
+def test_every_controller_is_run_by_one_program_besides_the_daemon() -> None:
+    external = [
+        name for program, names in PROGRAMS.items() if program != "EMBEDDED" for name in names
+    ]
+    assert sorted(external) == sorted(catalog.CONTROLLERS)
+
+
+@pytest.mark.parametrize("entry", catalog.ENTRIES, ids=lambda entry: entry.name)
+def test_an_entry_leads_to_a_module_and_to_controllers_that_exist(entry: Entry) -> None:
+    module, _, function = entry.factory.partition(":")
+    assert importlib.util.find_spec(module) is not None
+    assert function.isidentifier()
+    assert set(entry.needs) <= set(catalog.CONTROLLERS)
+
+
+def test_the_names_of_groups_and_controllers_do_not_mean_different_things() -> None:
+    groups = {entry.group for entry in catalog.ENTRIES}
+    for entry in catalog.ENTRIES:
+        assert entry.name not in groups or entry.name == entry.group
+
+
+def test_a_selection_that_leaves_out_what_a_controller_needs_is_described() -> None:
+    entries = (
+        Entry("app", "app", "m:app", needs=("limavm", "engine")),
+        Entry("limavm", "lima", "m:limavm"),
+        Entry("engine", "containers", "m:engine"),
+    )
+    assert catalog.unmet({"app", "limavm"}, entries) == [
+        "controller app cannot do all of its work here without engine"
+    ]
+    assert catalog.unmet({"limavm"}, entries) == []
+    assert catalog.unmet({"app", "limavm", "engine"}, entries) == []

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+import pytest
+
+from rdd.controllers import catalog
+from rdd.daemon.errors import ServiceError
+from rdd.daemon.selection import select_controllers
+
+GROUPS = {
+    "notary": "rdd",
+    "hostinfo": "rdd",
+    "app": "app",
+    "demo": "app",
+    "kubernetes": "app",
+    "limavm": "lima",
+    "engine": "containers",
+    "container": "containers",
+}
+ALL = tuple(GROUPS)
+
+
+@pytest.mark.parametrize(
+    ("selection", "selected"),
+    [
+        pytest.param("*", ALL, id="all"),
+        pytest.param("", (), id="empty"),
+        pytest.param(" , ,", (), id="only separators"),
+        pytest.param("rdd", ("notary", "hostinfo"), id="group"),
+        pytest.param("notary", ("notary",), id="name"),
+        pytest.param("kubernetes", ("kubernetes",), id="kubernetes by name"),
+        pytest.param("app", ("app", "demo", "kubernetes"), id="a group with a name of its own"),
+        pytest.param("containers", ("engine", "container"), id="group, not the controller"),
+        pytest.param("container", ("container",), id="controller, not the group"),
+        pytest.param(" rdd , limavm ", ("notary", "hostinfo", "limavm"), id="spaces"),
+        pytest.param("limavm,notary", ("notary", "limavm"), id="start order"),
+        pytest.param("rdd,notary", ("notary", "hostinfo"), id="twice"),
+        pytest.param("*,-app", ("notary", "hostinfo", "limavm", "engine", "container"), id="but"),
+        pytest.param("-notary,*", ALL[1:], id="exclusion first"),
+        pytest.param("rdd,-notary", ("hostinfo",), id="group but one"),
+        pytest.param("notary,-rdd", (), id="an exclusion wins"),
+        pytest.param("-notary", (), id="exclusions only"),
+        pytest.param("*,-*", (), id="nothing at all"),
+        pytest.param("app, - demo", ("app", "kubernetes"), id="space behind the sign"),
+    ],
+)
+def test_a_selection_stands_for_controllers(selection: str, selected: tuple[str, ...]) -> None:
+    assert select_controllers(selection, GROUPS) == selected
+
+
+@pytest.mark.parametrize("selection", ["nonsense", "*,-nonsense", "rdd,nonsense", "nonsense,-*"])
+def test_an_unknown_name_is_refused_with_all_valid_ones(selection: str) -> None:
+    with pytest.raises(ServiceError) as refused:
+        select_controllers(selection, GROUPS)
+    assert str(refused.value) == (
+        "unknown controllers: nonsense; valid are *, app, container, containers, demo, engine, "
+        "hostinfo, kubernetes, lima, limavm, notary, rdd"
+    )
+
+
+def test_several_unknown_names_are_all_named() -> None:
+    with pytest.raises(ServiceError, match=r"^unknown controllers: -a, b; valid are "):
+        select_controllers("--a,b,rdd", GROUPS)
+
+
+def test_the_daemon_selects_from_its_own_controllers_and_the_mock_is_none_of_them() -> None:
+    assert select_controllers("*") == catalog.EMBEDDED
+    with pytest.raises(ServiceError, match="unknown controllers: mock"):
+        select_controllers("mock")

@@ -1,69 +1,166 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Docker contexts on disk, as far as we remove our own.
+"""Our context among the user's Docker contexts.
 
 A context is a directory named by the SHA-256 of its name, below `contexts/meta` (and
 `contexts/tls`) of Docker's configuration directory; `currentContext` in `config.json`
-names the one in use. Of `config.json` only that one member is taken out, the rest
-keeps its bytes.
+names the one in use. We make, change and remove the context of our own name, and
+nothing else: one of that name that somebody else made stays, and of `config.json`
+only that one member changes, the rest keeps its bytes.
+
+Ours is told by its description. Whether our context should become the current one
+is decided by `rdd.host.docker_health`.
 """
 
 import hashlib
 import json
-import re
 import shutil
 from pathlib import Path
+from typing import Any
 
+from rdd.host import json_members
 from rdd.host.errors import HostError
-from rdd.host.files import read_text, write_atomically
+from rdd.host.files import read_text
+from rdd.host.user_files import edit, locked_directory
+
+DEFAULT = "default"
+"""The name of the context that is used when none was chosen; it has no metadata."""
 
 
-def remove_docker_context(directory: Path, name: str) -> bool:
-    """Remove a context and its selection; whether there was anything. Raises HostError.
+def description(name: str) -> str:
+    """What `docker context ls` shows of a context of ours."""
+    return f"Rancher Desktop {name}"
 
-    `directory` is Docker's configuration directory (`~/.docker`).
+
+def publish(directory: Path, name: str, *, host: str) -> bool:
+    """Have a context that leads to an engine; whether anything had to be written.
+
+    `directory` is Docker's configuration directory (`~/.docker`), `host` the URL of the
+    engine (`unix:///…/docker.sock`). Raises HostError, also when there is a context of
+    that name which is not ours.
     """
-    key = hashlib.sha256(name.encode()).hexdigest()
-    found = _deselect(directory / "config.json", name)
-    for kind in ("meta", "tls"):
-        path = directory / "contexts" / kind / key
-        if path.is_dir():
-            try:
-                shutil.rmtree(path)
-            except OSError as error:
-                raise HostError.from_os(f'remove Docker context "{path}"', error) from error
-            found = True
-    return found
+    wanted = {
+        "Name": name,
+        "Metadata": {"Description": description(name)},
+        "Endpoints": {"docker": {"Host": host, "SkipTLSVerify": False}},
+    }
+    with locked_directory(directory):
+        path = metadata_path(directory, name)
+
+        def change(text: str | None) -> str | None:
+            present = _parsed(text)
+            if present is not None and not _is_ours(present, name):
+                raise HostError(
+                    f'there is a Docker context "{name}" which was not made by rdd; '
+                    f"remove it with: docker context rm {name}"
+                )
+            return None if present == wanted else json.dumps(wanted, separators=(",", ":"))
+
+        return edit(path, change, mode=0o644)
+
+
+def remove(directory: Path, name: str) -> bool:
+    """Remove our context and its selection; whether there was anything. Raises HostError.
+
+    Nothing is created. A configuration file that cannot be read is left as it is.
+    """
+    if not directory.is_dir():
+        return False
+    with locked_directory(directory):
+        text = read_text(metadata_path(directory, name))
+        present = _parsed(text)
+        if present is not None and not _is_ours(present, name):
+            return False
+        found = _deselect(directory / "config.json", name)
+        key = _key(name)
+        for kind in ("meta", "tls"):
+            path = directory / "contexts" / kind / key
+            if path.is_dir():
+                try:
+                    shutil.rmtree(path)
+                except OSError as error:
+                    raise HostError.from_os(f'remove Docker context "{path}"', error) from error
+                found = True
+        return found
+
+
+def current(directory: Path) -> str:
+    """The context that is chosen in config.json; empty if none is.
+
+    Raises HostError if the file cannot be read.
+    """
+    path = directory / "config.json"
+    config = _config(path, read_text(path))
+    chosen = config.get("currentContext")
+    return chosen if isinstance(chosen, str) else ""
+
+
+def make_current(directory: Path, name: str, *, instead_of: str) -> bool:
+    """Choose a context, unless another than `instead_of` was chosen meanwhile; whether it was.
+
+    Raises HostError, also when the file cannot be read: it is left as it is.
+    """
+    path = directory / "config.json"
+
+    def change(text: str | None) -> str | None:
+        config = _config(path, text)
+        if (config.get("currentContext") or "") != instead_of:
+            return None
+        return json_members.set_member(text or "{}\n", "currentContext", name)
+
+    with locked_directory(directory):
+        return edit(path, change)
+
+
+def metadata_path(directory: Path, name: str) -> Path:
+    """Where the metadata of a context is."""
+    return directory / "contexts" / "meta" / _key(name) / "meta.json"
+
+
+def tls_directory(directory: Path, name: str) -> Path:
+    """Where the certificates of a context are, if it has any."""
+    return directory / "contexts" / "tls" / _key(name) / "docker"
+
+
+def _key(name: str) -> str:
+    return hashlib.sha256(name.encode()).hexdigest()
+
+
+def _parsed(text: str | None) -> Any:
+    """The metadata; None if there is none or it cannot be read, so that it may be replaced."""
+    try:
+        return json.loads(text) if text else None
+    except ValueError:
+        return None
+
+
+def _is_ours(metadata: Any, name: str) -> bool:
+    if not isinstance(metadata, dict) or "Endpoints" not in metadata:
+        return True  # it leads nowhere: left over from something
+    about = metadata.get("Metadata")
+    described = about.get("Description") if isinstance(about, dict) else None
+    return bool(described == description(name))
+
+
+def _config(path: Path, text: str | None) -> dict[str, Any]:
+    if not (text or "").strip():
+        return {}
+    try:
+        config = json.loads(text or "")
+    except ValueError as error:
+        raise HostError(f'"{path}" is no JSON and was left as it is: {error}') from error
+    if not isinstance(config, dict):
+        raise HostError(f'"{path}" is no JSON object and was left as it is')
+    return config
 
 
 def _deselect(path: Path, name: str) -> bool:
-    text = read_text(path)
-    if text is None:
-        return False
-    try:
-        config = json.loads(text)
-    except ValueError:
-        return False  # not ours to repair, and Docker cannot have selected us with it
-    if not isinstance(config, dict) or config.get("currentContext") != name:
-        return False
-    target = path.resolve()  # the file may be a link into a repository of dotfiles
-    write_atomically(
-        target,
-        _without_member(text, "currentContext", config),
-        mode=target.stat().st_mode & 0o777,
-    )
-    return True
-
-
-def _without_member(text: str, member: str, value: dict[str, object]) -> str:
-    """The text of a JSON object without one member, otherwise unchanged."""
-    quoted = r'"(?:[^"\\]|\\.)*"'
-    pair = rf'"{member}"\s*:\s*{quoted}'
-    wanted = {key: item for key, item in value.items() if key != member}
-    for pattern in (rf"{pair}\s*,\s*", rf"\s*,\s*{pair}", pair):
-        cut = re.sub(pattern, "", text, count=1)
+    def change(text: str | None) -> str | None:
         try:
-            if json.loads(cut) == wanted:
-                return cut
-        except ValueError:
-            continue
-    return json.dumps(wanted, indent="\t") + "\n"  # the name occurs in odd places: content first
+            config = _config(path, text)
+        except HostError:
+            return None  # not ours to repair, and Docker cannot have selected us with it
+        if text is None or config.get("currentContext") != name:
+            return None
+        return json_members.without_member(text, "currentContext")
+
+    return edit(path, change)

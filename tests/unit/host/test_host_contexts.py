@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rdd.host.docker_contexts import remove_docker_context
+from rdd.host import docker_contexts
 from rdd.host.errors import HostError
 from rdd.host.kube_contexts import remove_kube_context
 
@@ -116,7 +116,7 @@ def test_files_without_our_entries_keep_every_byte(tmp_path: Path, text: str) ->
 
 def test_a_missing_file_is_not_created(tmp_path: Path) -> None:
     assert not remove_kube_context(tmp_path / "config", NAME)
-    assert not remove_docker_context(tmp_path / "docker", NAME)
+    assert not docker_contexts.remove(tmp_path / "docker", NAME)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -170,6 +170,6 @@ def test_docker_loses_the_context_and_its_selection(
     for path in (ours, other):
         path.mkdir(parents=True)
         (path / "meta.json").write_text(json.dumps({"Name": path.name}))
-    assert remove_docker_context(tmp_path, NAME)
+    assert docker_contexts.remove(tmp_path, NAME)
     assert (tmp_path / "config.json").read_text() == after
     assert (ours.exists(), other.exists()) == (False, True)

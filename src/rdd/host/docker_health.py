@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether our Docker context should take the place of the one the user has.
+
+Only one that is missing or dead is replaced. Whenever we cannot find out, the user's
+choice is taken for healthy and stays:
+
+    config.json cannot be read                            stays
+    DOCKER_HOST or DOCKER_CONTEXT decides anyway          stays
+    ours already                                          stays
+    the chosen context does not exist                     is replaced
+    nobody answers at its endpoint within 3 s             is replaced
+    the engine there answers 5xx                          is replaced
+    it answers anything else                              stays
+    somebody is there whose TLS we cannot agree with      stays
+    metadata or certificates that cannot be read          stays
+    reached over ssh or something else we do not speak    stays
+"""
+
+import json
+import ssl
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from rdd.host import docker_contexts
+from rdd.host.errors import HostError
+from rdd.host.http_probe import Address, status_of
+
+DEFAULT_ENDPOINT = "unix:///var/run/docker.sock"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether to switch, and why."""
+
+    should_switch: bool
+    reason: str
+    current: str = ""
+    """The context that is chosen now; what `make_current` is told it replaces."""
+
+
+async def should_switch(
+    directory: Path,
+    name: str,
+    *,
+    environment: Mapping[str, str],
+    default_endpoint: str = DEFAULT_ENDPOINT,
+) -> Verdict:
+    """Whether the context `name` should become the current one. Never raises."""
+    for variable in ("DOCKER_HOST", "DOCKER_CONTEXT"):
+        if environment.get(variable):
+            return Verdict(False, f"{variable} is set")
+    try:
+        current = docker_contexts.current(directory)
+    except HostError as error:
+        return Verdict(False, str(error))
+    if current == name:
+        return Verdict(False, "it is the current context", current)
+    if current in ("", docker_contexts.DEFAULT):
+        endpoint: dict[str, Any] = {"Host": default_endpoint}
+        shown = "default"
+    else:
+        path = docker_contexts.metadata_path(directory, current)
+        if not path.exists():
+            return Verdict(True, f'the context "{current}" does not exist', current)
+        shown = current
+        try:
+            endpoint = json.loads(path.read_bytes())["Endpoints"]["docker"]
+            endpoint["Host"].strip()
+        except (OSError, ValueError, LookupError, TypeError, AttributeError):
+            return Verdict(False, f'the metadata of the context "{shown}" is unreadable', current)
+    try:
+        address = _address(endpoint, docker_contexts.tls_directory(directory, current))
+    except (OSError, ValueError) as error:
+        return Verdict(False, f'the context "{shown}" cannot be tried: {error}', current)
+    try:
+        status = await status_of(address, "/_ping")
+    except ssl.SSLError as error:
+        return Verdict(False, f'the engine of the context "{shown}" refuses: {error}', current)
+    except OSError as error:
+        why = str(error) or "no answer in time"
+        return Verdict(True, f'the engine of the context "{shown}" does not answer: {why}', current)
+    if status >= 500:
+        return Verdict(True, f'the engine of the context "{shown}" answers {status}', current)
+    return Verdict(False, f'the engine of the context "{shown}" answers', current)
+
+
+def _address(endpoint: Mapping[str, Any], tls: Path) -> Address:
+    """Where an endpoint is. Raises ValueError if it is of no kind we know, OSError, SSLError."""
+    url = urlsplit(str(endpoint["Host"]))
+    if url.scheme == "unix" and url.path:
+        return Address(path=url.path)
+    if url.scheme not in ("tcp", "http", "https") or not url.hostname:
+        raise ValueError(f"{url.scheme or 'no scheme'} is nothing that can be asked")
+    if not tls.is_dir() and url.scheme != "https":
+        return Address(host=url.hostname, port=url.port or 2375)
+    context = ssl.create_default_context()
+    if (ca := tls / "ca.pem").exists():
+        context.load_verify_locations(ca)
+    if endpoint.get("SkipTLSVerify"):
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    if (tls / "cert.pem").exists():
+        context.load_cert_chain(tls / "cert.pem", tls / "key.pem")
+    return Address(host=url.hostname, port=url.port or 2376, tls=context)

@@ -135,6 +135,9 @@ def _execute(found: Match, call: Call) -> int:
         call.out.write(
             help_text(found.path, found.target, developer=call.environment.developer_mode)
         )
+        if isinstance(found.target, Command) and found.target.has_details:
+            details = importlib.import_module(found.target.module).help_details(call)
+            call.out.write(f"\n{details}\n")
         return 0
     module = importlib.import_module(found.target.module)
     code: int = module.run(call)

@@ -7,6 +7,7 @@ write its module with `run(call: Call) -> int` and add an entry here
 entry: `rdd` says that it does not know it.
 """
 
+from rdd.cli.app_table import APP_COMMANDS
 from rdd.cli.service_table import SERVICE
 from rdd.cli.types import Command, Flag, Group
 
@@ -75,6 +76,7 @@ ROOT = Group(
             usage="[ARGS…]",
             raw=True,
         ),
+        *APP_COMMANDS,
         SERVICE,
         Command(
             "support-bundle",

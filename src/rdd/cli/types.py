@@ -4,7 +4,8 @@
 A `Command` is data, so that parsing, help, completion and the documentation's
 guard test all read the same table. The code of a command is the function
 `run(call: Call) -> int` in its own module, which returns the exit code. Such a
-module may also offer `complete() -> Iterable[str]` for its first argument.
+module may also offer `complete() -> Iterable[str]` for its first argument, and
+`help_details(call: Call) -> str` for what its help text can only say at run time.
 
 Records of the command line are named tuples: a dataclass takes seven times as
 long to define (0.5 ms each, paid by every call) and its module another 6 ms.
@@ -57,6 +58,7 @@ class Command(NamedTuple):
     min_args: int = 0
     max_args: int | None = 0  # None: any number
     raw: bool = False  # every argument belongs to another program; nothing is parsed
+    has_details: bool = False  # its module has `help_details(call) -> str` for the end of the help
     visibility: Visibility = "shown"
 
 

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands for the App: settings, start, stop, and what is going on."""
+
+from rdd.cli.types import Command, Flag
+
+_WAIT = Flag("wait", "wait until it is done", kind="bool", default="true")
+_TIMEOUT = Flag("timeout", "give up waiting after this time (0: never)", "duration", "5m")
+_TIMINGS = Flag("timings", "show how long each phase took", kind="bool")
+_OUTPUT = Flag(
+    "output",
+    "text, or json: print the result on stdout as JSON",
+    default="text",
+    short="o",
+    values=("text", "json"),
+)
+_WAITING = (_WAIT, _TIMEOUT, _TIMINGS, _OUTPUT)
+
+APP_COMMANDS = (
+    Command(
+        "delete",
+        "rdd.cli.app_delete",
+        "Delete the App with its virtual machine, containers, images and volumes",
+        "The control plane stays; `rdd service delete` removes that too.",
+        flags=_WAITING,
+    ),
+    Command(
+        "restart",
+        "rdd.cli.restart",
+        "Restart the virtual machine, or start it if it is stopped",
+        flags=_WAITING,
+    ),
+    Command(
+        "run",
+        "rdd.cli.run",
+        "Run a program with the container engine and the cluster of the instance",
+        "Starts the App if it does not run. The program finds the instance's tools first on PATH,"
+        "\nDOCKER_CONTEXT and KUBECONFIG are set, DOCKER_HOST is not. The exit code is the "
+        "program's.",
+        usage="COMMAND [ARGS…]",
+        raw=True,
+    ),
+    Command(
+        "set",
+        "rdd.cli.set",
+        "Change settings of the App and wait until they hold",
+        "An App that does not exist is made.",
+        usage="PROPERTY=VALUE…",
+        flags=(
+            Flag("dry-run", "have the change checked, but not made", kind="bool"),
+            *_WAITING,
+        ),
+        min_args=1,
+        max_args=None,
+        has_details=True,
+    ),
+    Command(
+        "shell-profile",
+        "rdd.cli.shell_profile",
+        "Print lines for a shell's start-up file that put the instance's tools on PATH",
+        'For example in ~/.bashrc: eval "$(rdd shell-profile)"',
+        flags=(
+            Flag(
+                "contexts",
+                "also set DOCKER_CONTEXT and KUBECONFIG to those of the instance",
+                kind="bool",
+            ),
+            Flag(
+                "shell",
+                "bash, zsh, fish or sh (default: the one in SHELL)",
+                values=("bash", "zsh", "fish", "sh"),
+            ),
+        ),
+    ),
+    Command(
+        "start",
+        "rdd.cli.start",
+        "Start the virtual machine and the container engine: set running=true",
+        flags=_WAITING,
+    ),
+    Command(
+        "stop",
+        "rdd.cli.stop",
+        "Stop the virtual machine and the container engine: set running=false",
+        flags=_WAITING,
+    ),
+)

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Waiting until the App has become what its spec says.
+
+`Settled` must be true at the generation of the write, or a later one: an earlier
+one says nothing about it. On the way every change of a condition of that
+generation is told. A condition that says that nothing will come of it without the
+user ends the wait at once.
+"""
+
+import time
+from typing import TYPE_CHECKING
+
+from rdd.cli.api import Object, conditions_of, follow
+from rdd.cli.app_object import APPS
+from rdd.cli.errors import TIMED_OUT, CommandError
+from rdd.cli.progress import Progress
+from rdd.cli.types import Call
+
+if TYPE_CHECKING:
+    from rdd.cli.ctl.connection import Connection
+
+HOPELESS = ("NoDriver",)
+"""Reasons that last until the user does something."""
+
+_PHASES = {
+    "Created": "virtual machine",
+    "Running": "virtual machine",
+    "ContainerEngineReady": "container engine",
+    "KubernetesReady": "Kubernetes",
+    "Settled": "settling",
+}
+
+
+def wait_until_settled(
+    call: Call,
+    connection: "Connection",
+    written: Object,
+    *,
+    timeout_s: float,
+    progress: Progress,
+) -> Object:
+    """The App once it is settled. Raises CommandError, with exit code 4 at the deadline."""
+    generation = written["metadata"]["generation"]
+    uid = written["metadata"]["uid"]
+    deadline = time.monotonic() + timeout_s if timeout_s > 0 else None
+    call.log.info("Waiting for App to settle")
+    progress.phase("settling")
+    told: dict[str, tuple[str, str, str]] = {}
+    for app in follow(connection, APPS, "app", deadline=deadline):
+        if app is None or app["metadata"]["uid"] != uid:
+            raise CommandError("the App was deleted while waiting for it to settle")
+        current = {
+            kind: condition
+            for kind, condition in conditions_of(app).items()
+            if condition.get("observedGeneration", 0) >= generation
+        }
+        _tell(call, current, told, progress)
+        settled = current.get("Settled")
+        if settled and settled["status"] == "True":
+            return app
+        if settled and settled["reason"] in HOPELESS:
+            raise CommandError(settled["message"])
+    raise CommandError(
+        f"waiting for App to settle: context deadline exceeded{_state(told)}",
+        exit_code=TIMED_OUT,
+    )
+
+
+def _tell(
+    call: Call,
+    current: dict[str, Object],
+    told: dict[str, tuple[str, str, str]],
+    progress: Progress,
+) -> None:
+    for kind, condition in current.items():
+        state = (condition["status"], condition["reason"], condition["message"])
+        if told.get(kind) == state:
+            continue
+        told[kind] = state
+        status, reason, message = state
+        call.log.info(f"{kind}={status}: {message} ({reason})")
+        if kind in _PHASES and status != "True" and kind != "Settled":
+            progress.phase(_PHASES[kind], message)
+
+
+def _state(told: dict[str, tuple[str, str, str]]) -> str:
+    """What was last known, for the message at the deadline."""
+    if "Settled" not in told:
+        return "; no condition of this change was seen: is the app controller running?"
+    status, reason, message = told["Settled"]
+    return f"; Settled={status}: {message} ({reason})"

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""k3s-versions: publishes the Kubernetes versions that can be chosen.
+
+Programs with a list to choose from (the graphical application) read the ConfigMap
+`k3s-versions` in the namespace of the App: `versions` maps each version to its k3s
+release, `channels` each channel to its version, both as JSON. Both keys are put right
+when somebody changes them; other keys are not touched. As long as the App exists the
+ConfigMap cannot be deleted.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from rdd.api import errors
+from rdd.client.resources import CONFIG_MAPS, NAMESPACES
+from rdd.controllers.app.k3s_versions_table import CHANNELS, VERSIONS
+from rdd.controllers.surroundings import Surroundings
+from rdd.kinds.app import App
+from rdd.runtime import (
+    DELETE,
+    AdmissionRequest,
+    Change,
+    Context,
+    Controller,
+    Denied,
+    ObjectKey,
+    Result,
+    controller_of,
+    is_controlled_by,
+    is_deleting,
+    maps,
+    owns,
+    resource_of,
+    validating,
+    watch,
+    with_controller,
+)
+from rdd.runtime.admission import Webhook
+from rdd.runtime.types import Object
+
+CONFIG_MAP = "k3s-versions"
+_APP = ObjectKey("", "app")
+_KIND_LABELS = {
+    "app.kubernetes.io/name": "rdd-k3s-versions",
+    "app.kubernetes.io/component": "k3s-versions",
+    "app.kubernetes.io/managed-by": "rdd-k3s-versions",
+}
+_RETRY_S = 30.0
+
+
+def k3s_versions(surroundings: Surroundings) -> Controller:
+    """The controller of the ConfigMap."""
+    return Controller(
+        "k3s-versions",
+        VersionsReconciler,
+        sources=(
+            watch(App),
+            owns(CONFIG_MAPS, App, _is_about_versions),
+            maps(NAMESPACES, _app),
+        ),
+        webhooks=_webhooks,
+    )
+
+
+def published() -> dict[str, str]:
+    """What the two keys of the ConfigMap hold."""
+    return {"versions": _json(VERSIONS), "channels": _json(CHANNELS)}
+
+
+class VersionsReconciler:
+    """Keeps the ConfigMap of an App as it should be."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._apps = context.cache.of(App)
+        self._config_maps = context.cache.informer(CONFIG_MAPS)
+        self._namespaces = context.cache.informer(NAMESPACES)
+
+    async def reconcile(self, key: ObjectKey) -> Result:
+        """Create the ConfigMap, or put right what differs."""
+        app = self._apps.get(key)
+        if app is None or is_deleting(app.raw) or not app.spec.namespace:
+            return Result.done()
+        namespace = self._namespaces.get(ObjectKey("", app.spec.namespace))
+        if namespace is None or is_deleting(namespace):
+            return Result.done()  # looked at again when it is there
+        client = self._context.client
+        place = ObjectKey(app.spec.namespace, CONFIG_MAP)
+        present = self._config_maps.get(place)
+        if present is None:
+            try:
+                await client.create(CONFIG_MAPS, _wanted(app))
+            except errors.AlreadyExists:
+                return Result.requeue(0.1)  # the cache has not seen it yet
+            return Result.done()
+        owner = controller_of(present)
+        if owner is not None and not is_controlled_by(present, app.raw):
+            self._context.events.event(
+                app.raw,
+                "Warning",
+                "ConfigMapError",
+                f'ConfigMap "{place}" is controlled by {owner["kind"]} {owner["name"]}',
+            )
+            return Result.requeue(_RETRY_S)
+        patch = _difference(present, _wanted(app))
+        if patch:
+            await client.patch(CONFIG_MAPS, place.name, patch, namespace=place.namespace)
+        return Result.done()
+
+
+def _wanted(app: App) -> Object:
+    metadata = {
+        "name": CONFIG_MAP,
+        "namespace": app.spec.namespace,
+        "labels": {**_KIND_LABELS, "app.kubernetes.io/instance": app.metadata.name},
+    }
+    return with_controller({"metadata": metadata, "data": published()}, app.raw)
+
+
+def _difference(present: Object, wanted: Object) -> Object:
+    """The merge patch that puts right what is ours and leaves the rest."""
+    patch: Object = {}
+    metadata: Object = {}
+    have = present["metadata"]
+    if labels := _missing(have.get("labels"), wanted["metadata"]["labels"]):
+        metadata["labels"] = labels
+    if controller_of(present) is None:
+        others = have.get("ownerReferences") or []
+        metadata["ownerReferences"] = [*others, *wanted["metadata"]["ownerReferences"]]
+        metadata["resourceVersion"] = have["resourceVersion"]
+    if metadata:
+        patch["metadata"] = metadata
+    if data := _missing(present.get("data"), wanted["data"]):
+        patch["data"] = data
+    return patch
+
+
+def _missing(present: Mapping[str, str] | None, wanted: Mapping[str, str]) -> dict[str, str]:
+    have = present or {}
+    return {key: value for key, value in wanted.items() if have.get(key) != value}
+
+
+def _webhooks(context: Context) -> tuple[Webhook, ...]:
+    async def refuse(request: AdmissionRequest[Any]) -> None:
+        """Keep the ConfigMap for as long as its App is there to stay."""
+        obj = request.object.raw
+        owner = controller_of(obj)
+        if request.key.name != CONFIG_MAP or owner is None or owner["kind"] != App.kind:
+            return
+        try:
+            app = await context.client.get(resource_of(App), owner["name"])
+        except errors.NotFound:
+            return
+        if is_controlled_by(obj, app) and not is_deleting(app):
+            raise Denied(
+                f'refusing to delete ConfigMap "{request.key.name}": '
+                f'it belongs to App "{owner["name"]}"'
+            )
+
+    return (
+        validating(
+            "k3s-versions-validator",
+            CONFIG_MAPS,
+            refuse,
+            operations=(DELETE,),
+            webhook_name="k3s-versions-validator.app.rancherdesktop.io",
+            label_selector={"matchLabels": _KIND_LABELS},
+        ),
+    )
+
+
+def _is_about_versions(change: Change) -> bool:
+    obj = change.new if change.new is not None else change.old
+    return obj is not None and obj["metadata"]["name"] == CONFIG_MAP
+
+
+def _app(_: Object) -> Iterable[ObjectKey]:
+    return (_APP,)
+
+
+def _json(table: Mapping[str, str]) -> str:
+    return json.dumps(dict(table), sort_keys=True, separators=(",", ":"))

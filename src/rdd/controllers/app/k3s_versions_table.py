@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The k3s releases that can be chosen: the one place where they are listed.
+
+A release is written in full (`v1.32.11+k3s3`), because k3s publishes some Kubernetes
+versions only as a later build. Users name the bare version (`1.32.11`) or a channel
+(`stable`), which is replaced by the bare version it stands for today.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+RELEASES: Final = (
+    "v1.32.0+k3s1", "v1.32.1+k3s1", "v1.32.2+k3s1", "v1.32.3+k3s1", "v1.32.4+k3s1",
+    "v1.32.5+k3s1", "v1.32.6+k3s1", "v1.32.7+k3s1", "v1.32.8+k3s1", "v1.32.9+k3s1",
+    "v1.32.10+k3s1", "v1.32.11+k3s3", "v1.32.12+k3s1", "v1.32.13+k3s1",
+    "v1.33.0+k3s1", "v1.33.1+k3s1", "v1.33.2+k3s1", "v1.33.3+k3s1", "v1.33.4+k3s1",
+    "v1.33.5+k3s1", "v1.33.6+k3s1", "v1.33.7+k3s3", "v1.33.8+k3s1", "v1.33.9+k3s1",
+    "v1.33.10+k3s1",
+    "v1.34.1+k3s1", "v1.34.2+k3s1", "v1.34.3+k3s3", "v1.34.4+k3s1", "v1.34.5+k3s1",
+    "v1.34.6+k3s1",
+    "v1.35.0+k3s3", "v1.35.1+k3s1", "v1.35.2+k3s1", "v1.35.3+k3s1",
+)  # fmt: skip
+"""Every supported release, oldest first."""
+
+
+def bare(release: str) -> str:
+    """`1.32.11` of `v1.32.11+k3s3`."""
+    return release.removeprefix("v").partition("+")[0]
+
+
+VERSIONS: Final[Mapping[str, str]] = MappingProxyType({bare(full): full for full in RELEASES})
+"""The release of each version."""
+
+CHANNELS: Final[Mapping[str, str]] = MappingProxyType({
+    "latest": "1.35.3",
+    "stable": "1.34.6",
+    "1.32": "1.32.13",
+    "1.33": "1.33.10",
+    "1.34": "1.34.6",
+    "1.35": "1.35.3",
+})  # fmt: skip
+"""The version each channel stands for."""
+
+DEFAULT_CHANNEL: Final = "stable"
+
+
+def resolve(wish: str) -> str:
+    """The version a user's wish stands for: that of a channel, otherwise the wish itself."""
+    return CHANNELS.get(wish.removeprefix("v"), wish)

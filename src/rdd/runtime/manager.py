@@ -30,7 +30,7 @@ from typing import Any, Literal
 from rdd.api import errors
 from rdd.client import Client, Unreachable
 from rdd.client.listwatch import Backoff
-from rdd.runtime.admission import Reviewer
+from rdd.runtime.admission import Reviewer, Webhook
 from rdd.runtime.cache import Cache
 from rdd.runtime.controller import Controller, Workers
 from rdd.runtime.definitions import install_definitions
@@ -90,7 +90,9 @@ class Manager:
         self._states: dict[str, str] = {}
         self._working: dict[str, Workers] = {}
         self._tasks: list[asyncio.Task[None]] = []
+        self._answering: dict[str, tuple[Webhook, ...]] = {}
         self._is_stopping = False
+        self._is_drained = False
         self._stopping = asyncio.Lock()
         self.failed: asyncio.Future[BaseException] | None = None
         """Done when a controller ended by itself, which only an error in it can cause."""
@@ -115,19 +117,30 @@ class Manager:
                 raise
             raise cause from error
 
+    async def drain(self) -> None:
+        """Finish what is being worked on, within the budget, and begin nothing new.
+
+        Admission goes on answering and the leases are kept: `stop` must follow.
+        """
+        self._is_stopping = True
+        async with self._stopping:
+            if not self._is_drained:
+                self._is_drained = True
+                await self._drain()
+
     async def stop(self) -> None:
         """Finish what is being worked on, within the budget, and give the leases back.
 
         May be called at any time, also while `start` runs in another task, and
         more than once.
         """
-        self._is_stopping = True
+        await self.drain()
         async with self._stopping:
-            await self._drain()
             for task in self._tasks:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
             self._tasks.clear()
+            self._withdraw(*self._answering)
             if self.ownership is not None:
                 await self.ownership.stop()
             if self._host is not None:
@@ -316,6 +329,7 @@ class Manager:
 
         try:
             if host is not None:
+                self._answering[name] = webhooks
                 for webhook in webhooks:
                     self._reviewer.add(webhook)
                     host.add(webhook)
@@ -327,10 +341,16 @@ class Manager:
         finally:
             self._working.pop(name, None)
             self._states[name] = "stopped"
-            if host is not None:
-                for webhook in webhooks:
-                    host.remove(webhook)
-                    self._reviewer.remove(webhook)
+            if not self._is_stopping:
+                self._withdraw(name)  # at a stop, others may still write what it has rules for
+
+    def _withdraw(self, *names: str) -> None:
+        """Have the admission rules of controllers answered no more."""
+        for name in names:
+            for webhook in self._answering.pop(name, ()):
+                assert self._host is not None
+                self._host.remove(webhook)
+                self._reviewer.remove(webhook)
 
     def _client_of(self, claim: Claim | None) -> Client:
         if claim is None or self.ownership is None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """LimaVM: a virtual machine made from a Lima template."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from rdd.kinds import constraints
@@ -13,6 +13,21 @@ GROUP = "lima.rancherdesktop.io"
 
 RESTART_REQUESTED: Final = "lima.rancherdesktop.io/restartRequested"
 """The annotation that asks for a restart, whatever its value."""
+
+RESET_REQUESTED: Final = "lima.rancherdesktop.io/resetRequested"
+"""The annotation that asks for a new disk from the template, whatever its value."""
+
+DELETION_GRACE: Final = "lima.rancherdesktop.io/deletionGracePeriodSeconds"
+"""The annotation with the seconds a deletion gives the virtual machine to shut down."""
+
+TEMPLATE: Final = "lima.rancherdesktop.io/template"
+"""The annotation in which admission hands the template to the controller; it is short-lived."""
+
+TEMPLATE_LABEL: Final = "lima.rancherdesktop.io/template-configmap"
+"""The label of ConfigMaps whose template is checked when they are written."""
+
+TEMPLATE_KEY: Final = "template"
+"""The key of a template in a ConfigMap."""
 
 
 class TemplateReference(Struct):
@@ -32,13 +47,26 @@ class LimaVMSpec(Struct):
         "The template it is made from. It is read once, at creation, and cannot be changed.",
         schema=constraints.immutable("templateRef is immutable"),
     )
+    params: Mapping[str, str] = field(
+        "Values for params of the template, instead of those it has itself. "
+        "A change restarts the virtual machine.",
+        default=UNSET,
+    )
 
 
 class LimaVMStatus(Struct):
     """The virtual machine there is."""
 
     conditions: Sequence[Condition] = field(
-        "The state of the virtual machine: Created, Running.", default=UNSET, schema=BY_TYPE
+        "The state of the virtual machine: Created, Running, "
+        "and Degraded while it runs without something it should have.",
+        default=UNSET,
+        schema=BY_TYPE,
+    )
+    observed_generation: int = field(
+        "The generation of the spec that Running speaks of.",
+        default=UNSET,
+        schema=constraints.INT64,
     )
     template_config_map: str = field(
         "Name of the ConfigMap with its own copy of the template. "

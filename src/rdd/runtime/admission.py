@@ -65,6 +65,8 @@ class AdmissionRequest(Generic[K]):
     groups: tuple[str, ...]
     is_dry_run: bool
     subresource: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """CreateOptions, UpdateOptions or DeleteOptions, as the client gave them."""
     warnings: list[str] = field(default_factory=list)
 
     def warn(self, text: str) -> None:
@@ -240,6 +242,7 @@ def _request(webhook: Webhook, asked: Object) -> AdmissionRequest[Any]:
         tuple(user.get("groups") or ()),
         bool(asked.get("dryRun")),
         asked.get("subResource") or "",
+        asked.get("options") or {},
     )
 
 

@@ -37,11 +37,13 @@ class VirtualMachine(Struct):
     """The resources and the driver of the virtual machine."""
 
     cpus: int = field(
-        "Number of virtual CPUs, at most those of the host. Zero stands for the default.",
+        "Number of virtual CPUs, at most those of the host. Zero stands for the default. "
+        "The type host does not use it.",
         default=UNSET,
     )
     memory: str = field(
-        "Amount of memory, such as 4Gi. At least 2Gi, at most what the host has.",
+        "Amount of memory, such as 4Gi. At least 2Gi, at most what the host has. "
+        "The type host does not use it, and has no limits for it.",
         default=UNSET,
         schema=constraints.QUANTITY,
     )
@@ -50,6 +52,58 @@ class VirtualMachine(Struct):
         "auto, like no value, stands for the best that works on this host. "
         "It cannot be changed once the virtual machine exists.",
         default=None,
+    )
+
+
+class Proxy(Struct):
+    """How the virtual machine, the engine and Kubernetes reach the network."""
+
+    http_proxy: str = field(
+        "URL of the proxy for HTTP, such as http://proxy.example.com:3128. "
+        "A name and a password can be part of it.",
+        default=UNSET,
+    )
+    https_proxy: str = field(
+        "URL of the proxy for HTTPS. Without it, that of HTTP is used for both.", default=UNSET
+    )
+    no_proxy: Sequence[str] = field(
+        "Hosts, domains and networks that are reached without the proxy. "
+        "The host itself and the networks of Kubernetes always are.",
+        default=UNSET,
+    )
+
+
+class Certificates(Struct):
+    """Whom the virtual machine, the engine and Kubernetes trust."""
+
+    authorities: Sequence[str] = field(
+        "Certificates of authorities to trust besides the usual ones, each in PEM. "
+        "One that cannot be read is left out, with a warning.",
+        default=UNSET,
+    )
+
+
+class RegistryMirror(Struct):
+    """Where the images of one registry are fetched instead."""
+
+    registry: str = field("Host of the registry, such as docker.io or registry.example.com:5000.")
+    endpoints: Sequence[str] = field(
+        "URLs of its mirrors, asked one after the other, then the registry itself."
+    )
+
+
+class Registries(Struct):
+    """Where images come from."""
+
+    mirrors: Sequence[RegistryMirror] = field(
+        "Mirrors of registries. The engine moby can use only those of docker.io; "
+        "containerd and Kubernetes use all.",
+        default=UNSET,
+        schema=constraints.list_map("registry"),
+    )
+    insecure: Sequence[str] = field(
+        "Hosts of registries that are reached without TLS or whose certificate is not checked.",
+        default=UNSET,
     )
 
 
@@ -84,6 +138,15 @@ class AppSpec(Struct):
     virtual_machine: VirtualMachine = field(
         "The resources and the driver of the virtual machine.", default=UNSET
     )
+    proxy: Proxy = field(
+        "How the virtual machine, the engine and Kubernetes reach the network. "
+        "A change restarts the virtual machine, as do those of certificates and registries.",
+        default=UNSET,
+    )
+    certificates: Certificates = field(
+        "Whom the virtual machine, the engine and Kubernetes trust.", default=UNSET
+    )
+    registries: Registries = field("Where images come from.", default=UNSET)
     application: Application = field(
         "Settings that only the graphical application uses.",
         default={"updates": {"enabled": True}},
@@ -98,9 +161,14 @@ class AppStatus(Struct):
         "Zero, like no value, means none.",
         default=UNSET,
     )
+    virtual_machine_type: str = field(
+        "What runs the containers: lima, qemu or host. It is chosen once, before the virtual "
+        "machine is made.",
+        default=UNSET,
+    )
     conditions: Sequence[Condition] = field(
         "The state of the application: Created, Running, ContainerEngineReady, KubernetesReady, "
-        "and Settled for all of it.",
+        "Settled for all of it. RestartPending is there while a restart would change something.",
         default=UNSET,
         schema=BY_TYPE,
     )

@@ -26,8 +26,8 @@ def run(call: Call) -> int:
             progress.phase("deleting")
             uid = app["metadata"]["uid"]
             connection.request("DELETE", APP, body={"preconditions": {"uid": uid}})
+            call.log.info("App is being deleted")
             if not call.flags.truth("wait"):
-                call.log.info("App is being deleted")
                 return 0
             seconds = call.flags.seconds("timeout")
             deadline = time.monotonic() + seconds if seconds > 0 else None

@@ -26,7 +26,15 @@ from rdd.runtime.finalizers import is_stale_owner
 from rdd.runtime.informer import Change, Informer
 from rdd.runtime.metrics import Metrics
 from rdd.runtime.sources import Source
-from rdd.runtime.types import Drains, Object, ObjectKey, Reconciler, Result, TerminalError
+from rdd.runtime.types import (
+    Drains,
+    Object,
+    ObjectKey,
+    Reconciler,
+    Result,
+    Runs,
+    TerminalError,
+)
 from rdd.runtime.workqueue import Drained, WorkQueue
 
 log = logging.getLogger("rdd.runtime")
@@ -107,7 +115,10 @@ class Workers:
         leave = [informer.add_handler(self._handler(source)) for source, informer in self._sources]
         try:
             async with asyncio.TaskGroup() as group:
-                events = group.create_task(self.events.run(), name=f"rdd-events {self._name}")
+                beside = [group.create_task(self.events.run(), name=f"rdd-events {self._name}")]
+                if isinstance(reconciler, Runs):
+                    run = group.create_task(reconciler.run(), name=f"rdd-run {self._name}")
+                    beside.append(run)
                 workers = [
                     group.create_task(self._work(reconciler), name=f"rdd-worker {self._name} {i}")
                     for i in range(self._controller.workers)
@@ -117,7 +128,8 @@ class Workers:
                 if isinstance(reconciler, Drains):
                     await reconciler.drain()
                 await self.events.flush()
-                events.cancel()
+                for task in beside:
+                    task.cancel()
         finally:
             for stop in leave:
                 stop()

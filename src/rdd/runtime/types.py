@@ -86,6 +86,18 @@ class Drains(Protocol):
         ...
 
 
+@runtime_checkable
+class Runs(Protocol):
+    """A reconciler with work of its own beside its keys: a stream it follows, a timer."""
+
+    async def run(self) -> None:
+        """Work until cancelled, which happens after `drain`, or at once if ownership is lost.
+
+        What it starts MUST end with it. An exception ends the controller.
+        """
+        ...
+
+
 class TypedKind(Protocol):
     """A class that names a custom resource and makes typed views of its objects."""
 

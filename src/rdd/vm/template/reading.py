@@ -1,0 +1,320 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Templates from YAML.
+
+Values are built from libyaml's events, not by PyYAML's constructors: what a scalar means is
+decided by the field it stands for. `KUBERNETES_ENABLED: true` under `param` is the text
+"true", `cpus: "4"` is the number 4, and no field can turn into a date. Every value keeps the
+line it came from. Depth and size are limited, so a text that multiplies itself by aliases is
+refused instead of filling the memory.
+
+What cannot be read is reported with its path and left at its default, and reading goes on:
+`read` returns everything that is wrong together with what is left.
+"""
+
+import difflib
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from rdd.vm.template.model import Template
+from rdd.vm.template.problems import TemplateSyntaxError, shown
+from rdd.vm.template.shape import FieldShape, shape_of
+
+MAX_DEPTH = 64
+MAX_VALUES = 100_000  # a template has hundreds; the App's has less than 200
+
+_UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50}
+_size = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(?:([kmgtp])i?)?b?", re.IGNORECASE).fullmatch
+_is_int = re.compile(r"[-+]?[0-9]{1,18}").fullmatch
+_BOOLS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+_NULLS = frozenset(("", "~", "null", "Null", "NULL"))
+
+# Keys of Lima before 1.0, and where their meaning went.
+_GONE = {
+    "network": "networks",
+    "useHostResolver": "hostResolver.enabled",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A value of the file: text, list of nodes, or mapping from text to nodes."""
+
+    value: "str | list[Node] | dict[str, Node]"
+    line: int
+    is_plain: bool = False
+    """A scalar without quotes: only such can be null."""
+
+    @property
+    def is_null(self) -> bool:
+        """Whether nothing is given."""
+        return self.is_plain and isinstance(self.value, str) and self.value in _NULLS
+
+
+def parse_size(text: str) -> int | None:
+    """Bytes of `4GiB`, `512m` or `1073741824`; units count in 1024. None if it is no size."""
+    match = _size(text)
+    if match is None:
+        return None
+    whole, _, fraction = match[1].partition(".")
+    shift = _UNITS[(match[2] or "").lower()]
+    # In integers: a float would lose bytes of large sizes.
+    scaled = (int(whole + fraction) << shift) // 10 ** len(fraction)
+    return scaled if scaled < 1 << 63 else None
+
+
+def read(text: str) -> tuple[Template, list[str]]:
+    """A template and what is wrong with its form. Raises TemplateSyntaxError."""
+    root = compose(text)
+    problems: list[str] = []
+    if root is None or root.is_null:
+        return Template(), problems
+    template = _Reader(problems).record(Template, root, "")
+    return template, problems
+
+
+def compose(text: str) -> Node | None:
+    """The nodes of a YAML text; None without a document. Raises TemplateSyntaxError."""
+    import yaml
+    from yaml._yaml import CParser  # 20 ms: only who reads YAML pays for it
+
+    try:
+        # libyaml would take a lone surrogate for its own failure
+        return _Composer(CParser(text.encode("utf-8")).get_event, yaml).document()
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f"line {mark.line + 1}: " if mark else ""
+        raise TemplateSyntaxError([f"{where}{error.problem or error.context}"]) from None
+    except yaml.reader.ReaderError as error:
+        raise TemplateSyntaxError([f"the text is not YAML: {error.reason}"]) from None
+    except UnicodeEncodeError as error:
+        raise TemplateSyntaxError([f"the text is not Unicode: {error.reason}"]) from None
+
+
+class _Composer:
+    """Nodes from events."""
+
+    def __init__(self, next_event: Any, yaml: Any) -> None:
+        self.next = next_event
+        self.yaml = yaml
+        self.anchors: dict[str, Node] = {}
+
+    def document(self) -> Node | None:
+        self.next()  # the stream begins
+        if type(self.next()) is not self.yaml.DocumentStartEvent:
+            return None
+        root = self.node(self.next(), 0)
+        self.next()  # the document ends
+        following = self.next()
+        if type(following) is not self.yaml.StreamEndEvent:
+            line = following.start_mark.line + 1
+            raise TemplateSyntaxError([f"line {line}: a template is one YAML document"])
+        return root
+
+    def node(self, event: Any, depth: int) -> Node:
+        line = event.start_mark.line + 1
+        if depth > MAX_DEPTH:
+            raise TemplateSyntaxError([f"line {line}: nested deeper than {MAX_DEPTH} levels"])
+        kind = type(event)
+        if kind is self.yaml.AliasEvent:
+            if event.anchor not in self.anchors:
+                raise TemplateSyntaxError([f'line {line}: anchor "{event.anchor}" is not defined'])
+            return self.anchors[event.anchor]
+        if kind is self.yaml.ScalarEvent:
+            node = Node(event.value, line, event.implicit[0])
+        elif kind is self.yaml.SequenceStartEvent:
+            node = Node(self.items(depth), line)
+        else:
+            node = Node(self.mapping(depth), line)
+        if event.anchor:
+            self.anchors[event.anchor] = node
+        return node
+
+    def items(self, depth: int) -> list[Node]:
+        found = []
+        while type(event := self.next()) is not self.yaml.SequenceEndEvent:
+            found.append(self.node(event, depth + 1))
+        return found
+
+    def mapping(self, depth: int) -> dict[str, Node]:
+        found: dict[str, Node] = {}
+        while type(event := self.next()) is not self.yaml.MappingEndEvent:
+            line = event.start_mark.line + 1
+            key = self.node(event, depth + 1).value
+            if not isinstance(key, str):
+                raise TemplateSyntaxError([f"line {line}: a key must be text"])
+            if key in found:
+                raise TemplateSyntaxError(
+                    [
+                        f"line {line}: key {shown(key)} is given twice, first in line "
+                        f"{found[key].line}"
+                    ]
+                )
+            found[key] = self.node(self.next(), depth + 1)
+        return found
+
+
+class _Reader:
+    """Records from nodes; problems go to a list."""
+
+    def __init__(self, problems: list[str]) -> None:
+        self.problems = problems
+        self.values = 0
+
+    def wrong(self, node: Node, path: str, text: str) -> None:
+        self.problems.append(
+            f"line {node.line}: {path}: {text}" if path else f"line {node.line}: {text}"
+        )
+
+    def record(self, record: type[Any], node: Node, path: str) -> Any:
+        if not isinstance(node.value, dict):
+            if not path:
+                raise TemplateSyntaxError(
+                    [
+                        f"line {node.line}: a template is a mapping of keys "
+                        f"to values, not {_kind_of(node)}"
+                    ]
+                )
+            self.wrong(node, path, f"{_described(node)} is not a mapping")
+            return record()
+        shapes = {item.key: item for item in shape_of(record)}
+        values: dict[str, Any] = {}
+        for key, child in node.value.items():
+            place = f"{path}.{key}" if path else key
+            item = shapes.get(key)
+            if item is None:
+                self.wrong(child, place, "unknown key" + _hint(key, list(shapes)))
+            elif not child.is_null:
+                value = self.field(item, child, place)
+                if value is not None:
+                    values[item.name] = value
+        return record(**values)
+
+    def field(self, item: FieldShape, node: Node, path: str) -> Any:
+        self.count(node)
+        match item.kind:
+            case "record":
+                return self.record(item.record or Template, node, path)
+            case "records":
+                return self.records(item.record or Template, node, path)
+            case "texts":
+                return self.texts(node, path)
+            case "map":
+                return self.texts_by_key(node, path)
+            case "range":
+                return self.range(node, path)
+            case "any":
+                return self.anything(node)
+            case kind:
+                return self.scalar(kind, node, path)
+
+    def count(self, node: Node) -> None:
+        """Aliases are shared nodes: what is counted is what a reader has to look at."""
+        self.values += 1
+        if self.values > MAX_VALUES:
+            raise TemplateSyntaxError([f"line {node.line}: more than {MAX_VALUES} values"])
+
+    def list(self, node: Node, path: str) -> "list[Node]":
+        if not isinstance(node.value, list):
+            self.wrong(node, path, f"{_described(node)} is not a list")
+            return []
+        return node.value
+
+    def records(self, record: type[Any], node: Node, path: str) -> tuple[Any, ...]:
+        found = []
+        for number, child in enumerate(self.list(node, path)):
+            self.count(child)
+            found.append(self.record(record, child, f"{path}[{number}]"))
+        return tuple(found)
+
+    def texts(self, node: Node, path: str) -> tuple[str, ...]:
+        found = []
+        for number, child in enumerate(self.list(node, path)):
+            self.count(child)
+            text = self.scalar("text", child, f"{path}[{number}]")
+            if text is not None:
+                found.append(text)
+        return tuple(found)
+
+    def texts_by_key(self, node: Node, path: str) -> dict[str, str]:
+        if not isinstance(node.value, dict):
+            self.wrong(node, path, f"{_described(node)} is not a mapping")
+            return {}
+        found = {}
+        for key, child in node.value.items():
+            self.count(child)
+            text = "" if child.is_null else self.scalar("text", child, f"{path}.{key}")
+            if text is not None:
+                found[key] = text
+        return found
+
+    def range(self, node: Node, path: str) -> tuple[int, int] | None:
+        numbers = [
+            self.scalar("int", child, f"{path}[{number}]")
+            for number, child in enumerate(self.list(node, path))
+        ]
+        if len(numbers) == 2 and None not in numbers:
+            return numbers[0], numbers[1]
+        if None not in numbers:
+            self.wrong(node, path, f"must be two ports, the first and the last, not {len(numbers)}")
+        return None
+
+    def anything(self, node: Node) -> Any:
+        """A value whose form nobody knows (`vmOpts`), scalars resolved as YAML 1.2 does."""
+        self.count(node)
+        if isinstance(node.value, list):
+            return [self.anything(child) for child in node.value]
+        if isinstance(node.value, dict):
+            return {key: self.anything(child) for key, child in node.value.items()}
+        if node.is_null:
+            return None
+        if node.is_plain:
+            if node.value in _BOOLS:
+                return _BOOLS[node.value]
+            if _is_int(node.value):
+                return int(node.value)
+        return node.value
+
+    def scalar(self, kind: str, node: Node, path: str) -> Any:
+        text = node.value
+        if not isinstance(text, str):
+            self.wrong(node, path, f"{_described(node)} is not {_EXPECTED[kind]}")
+            return None
+        if kind == "text":
+            return text
+        value: Any = None
+        if kind == "bool":
+            value = _BOOLS.get(text)
+        elif kind == "size":
+            value = parse_size(text)
+        elif _is_int(text):
+            value = int(text)
+        if value is None:
+            self.wrong(node, path, f"{shown(text)} is not {_EXPECTED[kind]}")
+        return value
+
+
+_EXPECTED = {
+    "text": "text",
+    "bool": "true or false",
+    "int": "a whole number",
+    "size": 'a size such as "4GiB"',
+}
+
+
+def _kind_of(node: Node) -> str:
+    if isinstance(node.value, list):
+        return "a list"
+    return "a mapping" if isinstance(node.value, dict) else "text"
+
+
+def _described(node: Node) -> str:
+    return shown(node.value) if isinstance(node.value, str) else _kind_of(node)
+
+
+def _hint(key: str, known: list[str]) -> str:
+    if key in _GONE:
+        return f', use "{_GONE[key]}"'
+    by_lower = {name.lower(): name for name in known}
+    near = difflib.get_close_matches(key.lower()[:100], list(by_lower), n=1, cutoff=0.6)
+    return f', did you mean "{by_lower[near[0]]}"?' if near else ""

@@ -19,10 +19,9 @@ from rdd.daemon import arguments, record
 from rdd.daemon.errors import ServiceError
 from rdd.daemon.lifecycle import START_TIMEOUT_S, STOP_TIMEOUT_S, Service
 from rdd.daemon.vms import is_any_vm_running
-from rdd.host import docker_contexts
+from rdd.host import docker_contexts, kube_contexts
 from rdd.host.errors import HostError
 from rdd.host.files import remove
-from rdd.host.kube_contexts import remove_kube_context
 from rdd.instance import DATABASE_DIR, STDERR_LOG, STDOUT_LOG, Instance
 
 
@@ -103,7 +102,7 @@ def remove_contexts(instance: Instance, environments: Iterable[Mapping[str, str]
         names = [name for name in variables.get("KUBECONFIG", "").split(os.pathsep) if name]
         for name in names or [str(instance.home / ".kube" / "config")]:
             kube[Path(name)] = None
-    for paths, remove_context in ((docker, docker_contexts.remove), (kube, remove_kube_context)):
+    for paths, remove_context in ((docker, docker_contexts.remove), (kube, kube_contexts.remove)):
         for path in paths:
             try:
                 remove_context(path, instance.name)

@@ -1,138 +1,187 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Entries of kubeconfig files, removed without touching anything else.
+"""Our cluster, user and context among those of the user's kubeconfig.
 
-The file belongs to the user: comments, order, quoting and entries of other tools
-keep their bytes. PyYAML says where each entry stands in the text; exactly these
-lines are cut out (or, in a file written as JSON, these characters). The result must
-parse to the old content minus our entries, otherwise the file is left alone.
+The files belong to the user and to other programs. Exactly our three entries change,
+all of one name, and `current-context` if it is asked for; everything else keeps its
+bytes, also comments. What does not parse is left as it is. Entries that already say
+the right thing are not written again, so a namespace the user has set in our context
+stays.
+
+Where things are written follows kubectl: an entry is changed in the file of
+`KUBECONFIG` that holds it; a new one goes to the first file that exists, or to the
+last of the list when none does. The lock is kubectl's, too.
 """
 
+import os
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from rdd.host import yaml_entries
 from rdd.host.errors import HostError
-from rdd.host.files import read_text, write_atomically
+from rdd.host.files import read_text
+from rdd.host.user_files import edit, locked_like_kubectl
+from rdd.host.yaml_entries import Edit, NotYaml, UnusualForm
 
-_LISTS = ("clusters", "contexts", "users")
+Entry = dict[str, Any]
+
+CURRENT = "current-context"
+_LISTS = ("clusters", "users", "contexts")
 
 
-def remove_kube_context(path: Path, name: str) -> bool:
+def locations(environment: Mapping[str, str], home: Path) -> list[Path]:
+    """The kubeconfig files of a user, in the order in which kubectl reads them."""
+    names = [name for name in environment.get("KUBECONFIG", "").split(os.pathsep) if name]
+    found = [Path(name) for name in dict.fromkeys(names)]
+    return found or [home / ".kube" / "config"]
+
+
+def publish(paths: Sequence[Path], name: str, *, cluster: Entry, user: Entry) -> bool:
+    """Have cluster, user and context of a name; whether anything had to be written.
+
+    `cluster` and `user` are what their entries hold (`server`, `token`, …). Raises
+    HostError; nothing is written if one of the files cannot be read.
+    """
+    wanted: dict[str, Entry] = {
+        "clusters": {"name": name, "cluster": cluster},
+        "users": {"name": name, "user": user},
+        "contexts": {"name": name, "context": {"cluster": name, "user": name}},
+    }
+    plan: dict[Path, dict[str, Entry | None]] = {}
+    configs = {path: _read(path) for path in paths}
+    for key, entry in wanted.items():
+        holders = [path for path in paths if _entry(configs[path], key, name) is not None]
+        path = holders[0] if holders else default_file(paths)
+        present = _entry(configs[path], key, name)
+        if key == "contexts" and _leads_to(present, name):
+            continue  # with the namespace the user has chosen
+        if present != entry:
+            plan.setdefault(path, {})[key] = entry
+    for path, entries in plan.items():
+        _write(path, Edit(name, entries, {}))
+    return bool(plan)
+
+
+def remove(path: Path, name: str) -> bool:
     """Remove cluster, context and user of a name; whether there was any. Raises HostError.
 
-    A current-context of that name becomes empty. A file that is no kubeconfig is
-    left as it is, with an error if it mentions the name.
+    A current-context of that name becomes empty. A file that does not exist is not
+    made. One that is no kubeconfig is left as it is, with an error if it mentions the
+    name.
     """
     text = read_text(path)
     if text is None or name not in text:
         return False
-    import yaml
-
     try:
-        config = yaml.safe_load(text)
-        root = yaml.compose(text, Loader=yaml.SafeLoader)
-    except (yaml.YAMLError, ValueError) as error:
-        raise HostError(
-            f'"{path}" is no YAML and was left as it is: {" ".join(str(error).split())}'
-        ) from error
-    if not isinstance(config, dict) or not isinstance(root, yaml.MappingNode):
+        config = yaml_entries.parsed(text)
+    except NotYaml as error:
+        if not text.lstrip().startswith("-"):
+            raise _refusal(path, error) from error
+        return False  # a list: no kubeconfig, whatever it mentions
+    scalars = {CURRENT: ""} if config.get(CURRENT) == name else {}
+    change = Edit(name, dict.fromkeys(_LISTS), scalars)
+    if yaml_entries.applied(config, change) == config:
         return False
-    wanted = _without(config, name)
-    if wanted == config:
-        return False
-    cut = _cut(text, root, name)
-    try:
-        is_right = _plain(yaml.safe_load(cut)) == _plain(wanted)
-    except yaml.YAMLError:
-        is_right = False
-    if not is_right:
-        raise HostError(
-            f'"{path}" has an unusual form and was left as it is; '
-            f"remove the entries named {name} yourself"
-        )
-    target = path.resolve()  # the file may be a link into a repository of dotfiles
-    write_atomically(target, cut, mode=target.stat().st_mode & 0o777)
+    _write(path, change)
     return True
 
 
-def _without(config: dict[str, Any], name: str) -> dict[str, Any]:
-    found = dict(config)
-    for key in _LISTS:
-        if isinstance(config.get(key), list):
-            found[key] = [item for item in config[key] if not _is_named(item, name)]
-    if config.get("current-context") == name:
-        found["current-context"] = ""
-    return found
-
-
-def _is_named(item: Any, name: str) -> bool:
-    return isinstance(item, dict) and item.get("name") == name
-
-
-def _plain(config: Any) -> Any:
-    """Empty lists and absent ones mean the same."""
-    if not isinstance(config, dict):
-        return config
-    return {key: value for key, value in config.items() if value not in ([], None)}
-
-
-def _cut(text: str, root: Any, name: str) -> str:
-    changes: list[tuple[int, int, str]] = []
-    for key, value in root.value:
-        if key.value == "current-context" and value.value == name:
-            changes.append((value.start_mark.index, value.end_mark.index, '""'))
-        elif key.value in _LISTS and isinstance(value.value, list):
-            ours = [node for node in value.value if _node_name(node) == name]
-            if not ours:
-                continue
-            if len(ours) == len(value.value):
-                changes.append(_emptied(text, key, value))
-            elif value.flow_style:
-                changes += [_flow_item(value.value, node) for node in ours]
-            else:
-                changes += [_block_item(text, node) for node in ours]
-    for start, end, replacement in sorted(changes, reverse=True):
-        text = text[:start] + replacement + text[end:]
-    return text
-
-
-def _node_name(node: Any) -> str:
-    for key, value in node.value if isinstance(node.value, list) else ():
-        if key.value == "name":
-            return str(value.value)
+def current(paths: Sequence[Path]) -> str:
+    """The context in use: that of the first file that names one. Raises HostError."""
+    for path in paths:
+        chosen = _read(path).get(CURRENT)
+        if isinstance(chosen, str) and chosen:
+            return chosen
     return ""
 
 
-def _emptied(text: str, key: Any, value: Any) -> tuple[int, int, str]:
-    if value.flow_style:
-        return key.end_mark.index, value.end_mark.index, ": []"
-    end = _line_end(text, _last(value))
-    line_break = "\r\n" if text[:end].endswith("\r\n") else "\n"
-    return key.end_mark.index, end, ": []" + line_break
+def make_current(paths: Sequence[Path], name: str, *, instead_of: str) -> bool:
+    """Use a context, unless another than `instead_of` was chosen meanwhile; whether it was done.
+
+    Raises HostError.
+    """
+    path = default_file(paths)
+    if current(paths) != instead_of:
+        return False
+    return _write(path, Edit(name, {}, {CURRENT: name}))
 
 
-def _flow_item(items: list[Any], node: Any) -> tuple[int, int, str]:
-    place = items.index(node)
-    if place + 1 < len(items):
-        return node.start_mark.index, items[place + 1].start_mark.index, ""
-    return items[place - 1].end_mark.index, node.end_mark.index, ""
+def lookup(paths: Sequence[Path], context: str) -> tuple[Path, Entry] | None:
+    """The cluster of a context and the file it is in; None if one of them does not exist."""
+    configs = [(path, _read(path)) for path in paths]
+    found = next(filter(None, (_entry(c, "contexts", context) for _, c in configs)), None)
+    inner = (found or {}).get("context")
+    wanted = inner.get("cluster") if isinstance(inner, dict) else None
+    for path, config in configs:
+        cluster = (_entry(config, "clusters", str(wanted)) or {}).get("cluster")
+        if wanted and isinstance(cluster, dict):
+            return path, cluster
+    return None
 
 
-def _block_item(text: str, node: Any) -> tuple[int, int, str]:
-    """From the line with the dash to the last line with content; comments behind it stay."""
-    start = text.rfind("\n", 0, text.rfind("-", 0, node.start_mark.index)) + 1
-    return start, _line_end(text, _last(node)), ""
+def default_file(paths: Sequence[Path]) -> Path:
+    """Where kubectl puts what no file has: the first that exists, or the last of all."""
+    return next((path for path in paths if path.exists()), paths[-1])
 
 
-def _last(node: Any) -> int:
-    """Where the last scalar in a node ends: a block's own end lies behind its comments."""
-    if not isinstance(node.value, list) or not node.value or node.flow_style:
-        return int(node.end_mark.index)
-    inner = node.value[-1]
-    return _last(inner[1] if isinstance(inner, tuple) else inner)
+def standalone(name: str, *, cluster: Entry, user: Entry) -> str:
+    """The text of a kubeconfig with this one context, current."""
+    return _fresh(name, cluster, user) + f"{CURRENT}: {name}\n"
 
 
-def _line_end(text: str, index: int) -> int:
-    if index > 0 and text[index - 1] == "\n":  # block scalars end behind their line
-        return index
-    end = text.find("\n", index)
-    return len(text) if end < 0 else end + 1
+def _fresh(name: str, cluster: Entry, user: Entry) -> str:
+    entries = {
+        "clusters": {"name": name, "cluster": cluster},
+        "users": {"name": name, "user": user},
+        "contexts": {"name": name, "context": {"cluster": name, "user": name}},
+    }
+    return yaml_entries.edited("apiVersion: v1\nkind: Config\n", Edit(name, entries, {}))
+
+
+def _write(path: Path, change: Edit) -> bool:
+    def made(text: str | None) -> str:
+        if not (text or "").strip():
+            text = "apiVersion: v1\nkind: Config\n"
+        try:
+            return yaml_entries.edited(text or "", change)
+        except NotYaml as error:
+            raise _refusal(path, error) from error
+        except UnusualForm as error:
+            raise HostError(
+                f'"{path}" has an unusual form and was left as it is; '
+                f"change the entries named {change.name} yourself"
+            ) from error
+
+    return _locked(path, lambda: edit(path, made))
+
+
+def _locked(path: Path, write: Callable[[], bool]) -> bool:
+    with locked_like_kubectl(path):
+        return write()
+
+
+def _read(path: Path) -> dict[str, Any]:
+    text = read_text(path)
+    if text is None:
+        return {}
+    try:
+        return yaml_entries.parsed(text)
+    except NotYaml as error:
+        raise _refusal(path, error) from error
+
+
+def _refusal(path: Path, error: NotYaml) -> HostError:
+    return HostError(f'"{path}" is no YAML and was left as it is: {error}')
+
+
+def _entry(config: Mapping[str, Any], key: str, name: str) -> Entry | None:
+    items = config.get(key)
+    for item in items if isinstance(items, list) else ():
+        if isinstance(item, dict) and item.get("name") == name:
+            return item
+    return None
+
+
+def _leads_to(entry: Entry | None, name: str) -> bool:
+    inner = (entry or {}).get("context")
+    return isinstance(inner, dict) and inner.get("cluster") == name and inner.get("user") == name

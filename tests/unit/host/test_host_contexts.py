@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from rdd.host import docker_contexts
+from rdd.host import docker_contexts, kube_contexts
 from rdd.host.errors import HostError
-from rdd.host.kube_contexts import remove_kube_context
 
 NAME = "rancher-desktop-2"
 
@@ -90,10 +89,10 @@ def test_entries_are_cut_out(tmp_path: Path, before: str, after: str) -> None:
     path = tmp_path / "config"
     path.write_bytes(before.encode())
     path.chmod(0o640)
-    assert remove_kube_context(path, NAME)
+    assert kube_contexts.remove(path, NAME)
     assert path.read_bytes().decode() == after
     assert path.stat().st_mode & 0o777 == 0o640
-    assert not remove_kube_context(path, NAME)
+    assert not kube_contexts.remove(path, NAME)
 
 
 @pytest.mark.parametrize(
@@ -110,12 +109,12 @@ def test_files_without_our_entries_keep_every_byte(tmp_path: Path, text: str) ->
     path = tmp_path / "config"
     path.write_text(text)
     stamp = path.stat().st_mtime_ns
-    assert not remove_kube_context(path, NAME)
+    assert not kube_contexts.remove(path, NAME)
     assert (path.read_text(), path.stat().st_mtime_ns) == (text, stamp)
 
 
 def test_a_missing_file_is_not_created(tmp_path: Path) -> None:
-    assert not remove_kube_context(tmp_path / "config", NAME)
+    assert not kube_contexts.remove(tmp_path / "config", NAME)
     assert not docker_contexts.remove(tmp_path / "docker", NAME)
     assert list(tmp_path.iterdir()) == []
 
@@ -124,7 +123,7 @@ def test_a_file_that_is_no_yaml_is_left_with_an_error(tmp_path: Path) -> None:
     path = tmp_path / "config"
     path.write_text("{rancher-desktop-2")
     with pytest.raises(HostError, match="is no YAML and was left as it is"):
-        remove_kube_context(path, NAME)
+        kube_contexts.remove(path, NAME)
     assert path.read_text() == "{rancher-desktop-2"
 
 
@@ -133,7 +132,7 @@ def test_a_form_we_cannot_cut_is_left_with_an_error(tmp_path: Path) -> None:
     text = "x: &a\n- name: rancher-desktop-2\nclusters: *a\nusers: *a\n"
     path.write_text(text)
     with pytest.raises(HostError, match="unusual form"):
-        remove_kube_context(path, NAME)
+        kube_contexts.remove(path, NAME)
     assert path.read_text() == text
 
 
@@ -142,7 +141,7 @@ def test_a_linked_file_stays_a_link(tmp_path: Path) -> None:
     real.write_text(BLOCK)
     link = tmp_path / "config"
     link.symlink_to(real)
-    assert remove_kube_context(link, NAME)
+    assert kube_contexts.remove(link, NAME)
     assert link.is_symlink()
     assert yaml.safe_load(real.read_text())["current-context"] == ""
 

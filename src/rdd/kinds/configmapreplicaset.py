@@ -24,7 +24,7 @@ class ConfigMapReplicaSetStatus(Struct):
 
     ready_replicas: int = field("How many there are.", schema=constraints.INT32)
     conditions: Sequence[Condition] = field(
-        "The state of the ConfigMaps; no types are defined yet.", default=UNSET
+        "The state of the ConfigMaps: Ready.", default=UNSET
     )
 
 

@@ -159,6 +159,8 @@ class Workers:
                 key = await self.queue.get()
             except Drained:
                 return
+            # A reconciler whose reads and writes never wait must not keep the loop to itself.
+            await asyncio.sleep(0)
             begun = loop.time()
             try:
                 outcome = self._settle(key, await reconciler.reconcile(key))

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""configmapreplicaset: keeps a number of equal ConfigMaps.
+
+They are named `<name>-0` to `<name>-<replicas - 1>`. What counts is which of them
+exist, not how many: one from the middle that is deleted comes back under its own
+number. Those that exist are left as they are, also when the data of the set
+changes. A set that asks for something impossible says so in its condition `Ready`;
+what is possible of it is done nevertheless.
+"""
+
+from collections.abc import Sequence
+
+from rdd.api import errors, timestamps
+from rdd.client.resources import CONFIG_MAPS
+from rdd.controllers.surroundings import Surroundings
+from rdd.kinds.configmapreplicaset import ConfigMapReplicaSet
+from rdd.kinds.crd import definition_of
+from rdd.runtime import (
+    CLEANUP,
+    Context,
+    Controller,
+    ObjectKey,
+    Result,
+    add_finalizer,
+    controller_of,
+    delete_owned,
+    is_controlled_by,
+    is_deleting,
+    owns,
+    patch_status,
+    remove_finalizer,
+    set_condition,
+    watch,
+    with_controller,
+)
+from rdd.runtime.types import Object
+
+READY = "Ready"
+MAX_REPLICAS = 10_000
+BATCH = 100
+"""How many ConfigMaps are written before other sets have their turn."""
+
+_RETRY_S = 60.0
+_BY_OWNER = "configmapreplicaset"
+
+
+def configmapreplicaset(surroundings: Surroundings) -> Controller:
+    """The controller of ConfigMapReplicaSets."""
+    return Controller(
+        "configmapreplicaset",
+        ReplicaSetReconciler,
+        sources=(watch(ConfigMapReplicaSet), owns(CONFIG_MAPS, ConfigMapReplicaSet)),
+        definitions=(definition_of(ConfigMapReplicaSet),),
+    )
+
+
+class ReplicaSetReconciler:
+    """Creates the ConfigMaps that are missing and deletes those that are too many."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._sets = context.cache.of(ConfigMapReplicaSet)
+        self._config_maps = context.cache.informer(CONFIG_MAPS)
+        self._config_maps.add_index(_BY_OWNER, _controller_uid)
+
+    async def reconcile(self, key: ObjectKey) -> Result:
+        """Bring the ConfigMaps of a set closer to what it asks for, and report."""
+        found = self._sets.get(key)
+        if found is None:
+            return Result.done()
+        client = self._context.client
+        if is_deleting(found.raw):
+            await delete_owned(client, found.raw)
+            await remove_finalizer(client, ConfigMapReplicaSet, found.raw, CLEANUP)
+            return Result.done()
+        owner = ConfigMapReplicaSet.of(
+            await add_finalizer(client, ConfigMapReplicaSet, found.raw, CLEANUP)
+        )
+        ready = self._existing(owner)
+        replicas = 1 if owner.spec.replicas is None else owner.spec.replicas
+        if not 0 <= replicas <= MAX_REPLICAS:
+            why = f"spec.replicas is {replicas}, not 0 to {MAX_REPLICAS}; nothing is changed"
+            await self._report(owner, len(ready), 0, _Impossible("InvalidReplicas", why))
+            return Result.done()
+        surplus = sorted(index for index in ready if index >= replicas)
+        for index in surplus[-BATCH:]:
+            await self._delete(ready.pop(index))
+        missing = [index for index in range(replicas) if index not in ready]
+        created, problem = await self._create_some(owner, missing)
+        present = sum(index < replicas for index in ready) + created
+        await self._report(owner, present, replicas, problem)
+        # What is left beyond a batch has its turn when the cache has seen these.
+        return Result.requeue(_RETRY_S) if problem else Result.done()
+
+    async def _create_some(
+        self, owner: ConfigMapReplicaSet, missing: Sequence[int]
+    ) -> tuple[int, "_Impossible | None"]:
+        """How many of the missing ConfigMaps exist now, and why some of them cannot."""
+        created, problem = 0, None
+        for index in missing:
+            try:
+                created += await self._create(owner, index)
+            except _Impossible as impossible:
+                problem = problem or impossible
+                if impossible.is_of_all:
+                    break
+            if created == BATCH:
+                break
+        return created, problem
+
+    def _existing(self, owner: ConfigMapReplicaSet) -> dict[int, Object]:
+        prefix = f"{owner.metadata.name}-"
+        found = {}
+        for obj in self._config_maps.by_index(_BY_OWNER, owner.metadata.uid):
+            number = obj["metadata"]["name"].removeprefix(prefix)
+            if number.isdecimal() and str(int(number)) == number and not is_deleting(obj):
+                found[int(number)] = obj
+        return found
+
+    async def _create(self, owner: ConfigMapReplicaSet, index: int) -> bool:
+        """Whether the ConfigMap of an index exists now; False if an old one is on its way out."""
+        client = self._context.client
+        metadata = owner.metadata
+        name, namespace = f"{metadata.name}-{index}", metadata.namespace
+        wanted = {
+            "metadata": {
+                "name": name,
+                "namespace": namespace,
+                "labels": {
+                    "app.kubernetes.io/name": "configmap",
+                    "app.kubernetes.io/instance": metadata.name,
+                    "app.kubernetes.io/component": "controller",
+                    "app.kubernetes.io/managed-by": "rdd-configmapreplicaset",
+                },
+            },
+            "data": {**owner.spec.data, "index": str(index)},
+        }
+        try:
+            await client.create(CONFIG_MAPS, with_controller(wanted, owner.raw))
+            return True
+        except errors.AlreadyExists:
+            present = await client.get(CONFIG_MAPS, name, namespace=namespace)
+            if is_controlled_by(present, owner.raw):
+                return not is_deleting(present)
+            raise _Impossible(
+                "NameTaken", f'ConfigMap "{name}" exists and is not part of this set'
+            ) from None
+        except errors.Invalid as error:
+            raise _Impossible("InvalidReplica", str(error), is_of_all=True) from error
+
+    async def _delete(self, obj: Object) -> None:
+        metadata = obj["metadata"]
+        try:
+            await self._context.client.delete(
+                CONFIG_MAPS, metadata["name"], namespace=metadata["namespace"], uid=metadata["uid"]
+            )
+        except (errors.NotFound, errors.Conflict):
+            pass  # gone, or another one of the same name: not ours to delete
+
+    async def _report(
+        self, owner: ConfigMapReplicaSet, ready: int, wanted: int, problem: "_Impossible | None"
+    ) -> None:
+        status: Object = dict(owner.status.raw)
+        status["readyReplicas"] = ready
+        is_complete = ready == wanted and problem is None
+        reason = "Complete" if is_complete else "Incomplete"
+        message = f"{ready} of {wanted} ConfigMaps exist"
+        if problem is not None:
+            reason, message = problem.reason, str(problem)
+            self._context.events.event(owner.raw, "Warning", reason, message)
+        status["conditions"] = set_condition(
+            status.get("conditions"),
+            READY,
+            "True" if is_complete else "False",
+            reason=reason,
+            message=message,
+            generation=owner.metadata.generation,
+            now=timestamps.now_text(self._context.clock),
+        )
+        await patch_status(self._context.client, ConfigMapReplicaSet, owner.raw, status)
+
+
+class _Impossible(Exception):
+    """Something a set asks for and cannot have; `reason` is for programs, the text for people."""
+
+    def __init__(self, reason: str, message: str, *, is_of_all: bool = False) -> None:
+        super().__init__(message)
+        self.reason = reason
+        self.is_of_all = is_of_all
+        """Every ConfigMap of the set has the same problem."""
+
+
+def _controller_uid(obj: Object) -> Sequence[str]:
+    reference = controller_of(obj)
+    return (reference["uid"],) if reference is not None else ()

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The project's controllers on a real server in this process, with a clock of their own."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from tests.controllers.runtime_world import World, loop_clock
+
+from rdd.api import errors
+from rdd.controllers.surroundings import Surroundings
+from rdd.instance import Instance
+from rdd.runtime import Controller, InProcessHost, Manager, ManagerOptions
+from rdd.runtime.events import EVENTS
+from rdd.runtime.types import AnyResource, Object, resource_of
+
+
+def surroundings(home: Path = Path("/nonexistent")) -> Surroundings:
+    return Surroundings(
+        instance=Instance("7", home=home),
+        home=home,
+        environment={},
+        agent_command=("false",),
+        version="test",
+    )
+
+
+@asynccontextmanager
+async def managed(world: World, *controllers: Controller, **members: Any) -> AsyncIterator[Manager]:
+    """A manager at work while the block runs."""
+    manager = Manager(
+        "test",
+        world.client,
+        controllers,
+        host=InProcessHost(world.server.endpoints),
+        options=ManagerOptions(clock=loop_clock),
+        **members,
+    )
+    await manager.start()
+    try:
+        yield manager
+    finally:
+        await manager.stop()
+
+
+async def eventually(
+    world: World,
+    kind: AnyResource,
+    name: str,
+    condition: Callable[[Object], object],
+    *,
+    namespace: str = "",
+) -> Object:
+    """The object as soon as a condition holds; one that does not exist does not fulfil any."""
+    resource = resource_of(kind)
+    if resource.namespaced:
+        namespace = namespace or "default"
+    async with asyncio.timeout(600):
+        turns = 0
+        while True:
+            try:
+                found = await world.client.get(resource, name, namespace=namespace)
+                if condition(found):
+                    return found
+            except errors.NotFound:
+                pass
+            turns += 1
+            await asyncio.sleep(0 if turns < 100 else 0.1)
+
+
+async def gone(world: World, kind: AnyResource, name: str, *, namespace: str = "") -> None:
+    """Return when an object does not exist any more."""
+    resource = resource_of(kind)
+    if resource.namespaced:
+        namespace = namespace or "default"
+    async with asyncio.timeout(600):
+        while True:
+            try:
+                await world.client.get(resource, name, namespace=namespace)
+            except errors.NotFound:
+                return
+            await asyncio.sleep(0.1)
+
+
+async def reasons(world: World, name: str) -> dict[str, list[str]]:
+    """The notes of all events about an object, by reason."""
+    found: dict[str, list[str]] = {}
+    for event in (await world.client.list(EVENTS)).items:
+        if event["regarding"]["name"] == name:
+            found.setdefault(event["reason"], []).append(event["note"])
+    return found
+
+
+async def event_about(world: World, name: str, reason: str, *, repeated: bool = False) -> Object:
+    """The event with a reason about an object, as soon as there is one (with a series)."""
+    async with asyncio.timeout(600):
+        while True:
+            for event in (await world.client.list(EVENTS)).items:
+                found = (event["regarding"]["name"], event["reason"])
+                if found == (name, reason) and (event.get("series") or not repeated):
+                    return event
+            await asyncio.sleep(0.1)

@@ -24,6 +24,13 @@ APP_COMMANDS = (
         flags=_WAITING,
     ),
     Command(
+        "doctor",
+        "rdd.cli.doctor",
+        "Check what users stumble over, and say what to do about it",
+        "Works when the control plane is down. Exit code 1 if something is wrong.",
+        flags=(_OUTPUT,),
+    ),
+    Command(
         "restart",
         "rdd.cli.restart",
         "Restart the virtual machine, or start it if it is stopped",
@@ -76,6 +83,13 @@ APP_COMMANDS = (
         "rdd.cli.start",
         "Start the virtual machine and the container engine: set running=true",
         flags=_WAITING,
+    ),
+    Command(
+        "status",
+        "rdd.cli.status",
+        "Show what runs, how to reach it, what is wrong and the next step",
+        "Starts nothing.",
+        flags=(_OUTPUT,),
     ),
     Command(
         "stop",

@@ -16,6 +16,7 @@ from rdd.kinds.container import Container, ContainerCreateRequest
 from rdd.kinds.containernamespace import ContainerNamespace
 from rdd.kinds.crd import definition_of
 from rdd.kinds.demo import Demo
+from rdd.kinds.diagnostic import Diagnostic
 from rdd.kinds.hostinfo import HostInfo
 from rdd.kinds.image import Image, ImagePullRequest, ImagePushRequest, ImageScanRequest
 from rdd.kinds.kind import Kind
@@ -28,6 +29,7 @@ Kinds = tuple[type[Kind], ...]
 _OF_CONTROLLERS: dict[str, Kinds] = {
     "app": (App,),
     "demo": (Demo,),
+    "diagnostics": (Diagnostic,),
     "limavm": (LimaVM,),
     "container": (Container, ContainerCreateRequest),
     "containernamespace": (ContainerNamespace,),

@@ -19,6 +19,7 @@ from rdd.kinds.container import (
 )
 from rdd.kinds.containernamespace import ContainerNamespace
 from rdd.kinds.demo import Demo, DemoSpec, DemoStatus
+from rdd.kinds.diagnostic import Diagnostic, DiagnosticStatus
 from rdd.kinds.hostinfo import HostInfo, HostInfoSpec, HostInfoStatus
 from rdd.kinds.image import (
     Image,
@@ -187,6 +188,12 @@ _ALL: tuple[Kind, ...] = (
         metadata=_META,
         spec=ConfigMapReplicaSetSpec(replicas=0, data={"a": "b"}),
         status=ConfigMapReplicaSetStatus(ready_replicas=0, conditions=_CONDITIONS),
+    ),
+    Diagnostic(
+        metadata=ObjectMeta(name="disk"),
+        status=DiagnosticStatus(
+            conditions=_CONDITIONS, evidence=["/: 0.1 GiB free"], next_step="make room"
+        ),
     ),
     HostInfo(
         metadata=ObjectMeta(name="system"),

@@ -23,13 +23,14 @@ def subclasses(of: type[Kind]) -> set[type[Kind]]:
 
 def test_catalog_has_every_kind_once() -> None:
     assert sorted(catalog.ALL, key=str) == sorted(subclasses(Kind), key=str)
-    assert len(catalog.ALL) == 15
+    assert len(catalog.ALL) == 16
 
 
 def test_every_kind_is_installed_by_one_controller_and_by_the_mock() -> None:
     assert {name: [k.plural for k in kinds] for name, kinds in catalog.BY_CONTROLLER.items()} == {
         "app": ["apps"],
         "demo": ["demos"],
+        "diagnostics": ["diagnostics"],
         "limavm": ["limavms"],
         "container": ["containers", "containercreaterequests"],
         "containernamespace": ["containernamespaces"],

@@ -25,6 +25,7 @@ from rdd.kinds.container import Container, ContainerCreateRequest
 from rdd.kinds.containernamespace import ContainerNamespace
 from rdd.kinds.crd import definition_of, schema_of
 from rdd.kinds.demo import Demo
+from rdd.kinds.diagnostic import Diagnostic
 from rdd.kinds.hostinfo import HostInfo
 from rdd.kinds.image import Image, ImagePullRequest, ImagePushRequest, ImageScanRequest
 from rdd.kinds.kind import Kind
@@ -113,6 +114,13 @@ TABLES: dict[type[Kind], Table] = {
         "status": "object",
         "status.processedCount": "integer/int32",
         "status.lastProcessed": "string",
+        **conditions(),
+    },
+    Diagnostic: {
+        "": "object",
+        "status": "object",
+        "status.evidence": "[]string",
+        "status.nextStep": "string",
         **conditions(),
     },
     LimaVM: {
@@ -329,12 +337,22 @@ def columns(*rows: tuple[str, ...]) -> list[Object]:
 
 APP, LIMA = "app.rancherdesktop.io", "lima.rancherdesktop.io"
 CONTAINERS, RDD = "containers.rancherdesktop.io", "rdd.rancherdesktop.io"
+HEALTHY = '.status.conditions[?(@.type=="Healthy")].{}'
 RUNNING = '.status.conditions[?(@.type=="Running")].status'
 
 # group, plural, scope, short names, categories, columns, selectable fields, controller annotation
 OVERVIEW: dict[type[Kind], tuple[Any, ...]] = {
     App: (APP, "apps", "Cluster", [], ["all"], [], [], None),
     Demo: (APP, "demos", "Cluster", [], [], [], [], None),
+    Diagnostic: (
+        *(APP, "diagnostics", "Cluster", [], ["all"]),
+        columns(
+            ("Healthy", "string", HEALTHY.format("status")),
+            ("Reason", "string", HEALTHY.format("reason")),
+            ("Next step", "string", ".status.nextStep"),
+        ),
+        *([], None),
+    ),
     LimaVM: (
         *(LIMA, "limavms", "Namespaced", [], ["all"]),
         *(columns(("Running", "boolean", ".spec.running")), [], None),

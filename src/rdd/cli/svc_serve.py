@@ -59,6 +59,7 @@ def _serve(call: Call) -> None:
         client_ca_file=flags.text("client-ca-file"),
         version=version(),
         idle_timeout_s=flags.seconds("idle-timeout"),
+        environment=environment.variables,
     )
     publisher = Publisher(
         instance.bin_dir, _executable(call), use_symlinks=environment.use_symlinks

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from rdd.controllers.surroundings import Surroundings
     from rdd.runtime import Controller
 
-MOCK_GROUP = "mock"
+RDD, APP, LIMA, CONTAINERS, MOCK = "rdd", "app", "lima", "containers", "mock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,31 +44,33 @@ ENTRIES: tuple[Entry, ...] = ()
 CONTROLLERS: Mapping[str, Entry] = {entry.name: entry for entry in ENTRIES}
 
 
-def _of_group(group: str) -> tuple[str, ...]:
-    return tuple(entry.name for entry in ENTRIES if entry.group == group)
+def _of(*groups: str) -> tuple[str, ...]:
+    return tuple(entry.name for entry in ENTRIES if entry.group in groups)
 
 
-EMBEDDED = tuple(entry.name for entry in ENTRIES if entry.group != MOCK_GROUP)
-RDD_CONTROLLER = _of_group("rdd")
-APP_CONTROLLER = _of_group("app")
-LIMA_CONTROLLER = _of_group("lima")
-CONTAINERS_CONTROLLER = _of_group("containers")
-MOCK_CONTROLLER = _of_group(MOCK_GROUP)
+EMBEDDED = _of(RDD, APP, LIMA, CONTAINERS)
+RDD_CONTROLLER = _of(RDD)
+APP_CONTROLLER = _of(APP)
+LIMA_CONTROLLER = _of(LIMA)
+CONTAINERS_CONTROLLER = _of(CONTAINERS)
+MOCK_CONTROLLER = _of(MOCK)
 
 
-def groups(names: Iterable[str] = EMBEDDED) -> dict[str, str]:
+def groups(names: Collection[str], entries: Iterable[Entry] = ENTRIES) -> dict[str, str]:
     """The group of each of these controllers."""
-    return {name: CONTROLLERS[name].group for name in names}
+    return {entry.name: entry.group for entry in entries if entry.name in names}
 
 
-def make(names: Collection[str], surroundings: "Surroundings") -> list["Controller"]:
+def make(
+    names: Collection[str], surroundings: "Surroundings", entries: Iterable[Entry] = ENTRIES
+) -> list["Controller"]:
     """These controllers, in the order of the table; their modules are imported now."""
-    return [_factory(entry)(surroundings) for entry in ENTRIES if entry.name in names]
+    return [_factory(entry)(surroundings) for entry in entries if entry.name in names]
 
 
-def preload(names: Collection[str]) -> None:
+def preload(names: Collection[str], entries: Iterable[Entry] = ENTRIES) -> None:
     """Import the modules of these controllers; a thread can do so before they are needed."""
-    for entry in ENTRIES:
+    for entry in entries:
         if entry.name in names:
             _factory(entry)
 

@@ -5,9 +5,10 @@ Start and stop have a fixed order, because each step is what the next one, or a
 client that sees its result, relies on:
 
     store (locked) → certificates → API server → socket → kubeconfig
-    → discovery ConfigMap → controllers → what readiness waits for → ready
-    stop: not ready → controllers drain, with the API still up → deregister
-    → kubeconfig gone → API drains → store
+    → discovery ConfigMap → built-in controllers → our controllers → registered
+    → what readiness waits for → ready
+    stop: not ready → our controllers drain, with the API still up → built-in
+    controllers → deregister → leases → kubeconfig gone → API drains → store
 
 The kubeconfig is written after the socket answers and removed before it no longer
 does, so whoever finds the file can connect. The discovery ConfigMap of the run
@@ -19,19 +20,25 @@ import contextlib
 import importlib
 import logging
 import ssl
+import sys
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from rdd.api.errors import ApiError
 from rdd.apiserver import certificates
+from rdd.apiserver.admission import endpoints
 from rdd.apiserver.assemble import Server, ServerOptions, open_server
 from rdd.apiserver.http import HttpServer
 from rdd.apiserver.request import Request, User
 from rdd.client import Client, LocalTransport, kubeconfig
+from rdd.controllers import catalog
 from rdd.controllers.builtin.manager import BuiltinControllers, UnknownControllers, select
-from rdd.daemon import readiness, renewal
+from rdd.controllers.catalog import Entry
+from rdd.controllers.surroundings import Surroundings
+from rdd.daemon import readiness, renewal, selection
 from rdd.daemon.discovery import Directory
 from rdd.daemon.errors import ServiceError
 from rdd.daemon.idle import IdleTracker
@@ -44,11 +51,17 @@ from rdd.instance import Instance
 from rdd.store.sqlite import SqliteStore
 from rdd.store.types import Damaged, InUse, StoreError
 
+if TYPE_CHECKING:
+    from rdd.daemon.embedded import Embedded
+
 log = logging.getLogger("rdd.daemon")
 
 ADMIN = User(kubeconfig.ADMIN_USER, ("system:masters",))
 READER = User(kubeconfig.READER_USER)
 MANAGER = User("system:kube-controller-manager", ("system:masters", "system:authenticated"))
+
+AGENT_COMMAND = (sys.executable, "-m", "rdd.vm.agent")
+"""What starts a host agent."""
 
 DRAIN_S = 45.0
 """What all controllers together may take to stop; a virtual machine needs up to 30 s."""
@@ -74,6 +87,10 @@ class ServeOptions:
     """Version of rdd, shown behind the Kubernetes version."""
     idle_timeout_s: float = 0
     """End after this time without a call; 0: never."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """The variables of the process, for the controllers."""
+    entries: Sequence[Entry] = catalog.ENTRIES
+    """The controllers there are to choose from."""
 
 
 class Running:
@@ -104,10 +121,15 @@ async def control_plane(
     instance: Instance, options: ServeOptions, *, report: Report = _unreported
 ) -> AsyncIterator[Running]:
     """Run the control plane of an instance while the block runs; ready when it is entered."""
-    builtin = _selected(options)
+    builtin, names = _selected(options)
     for directory in (instance.dir, instance.database.parent, instance.tls_dir):
         make_private_dir(directory)
     async with contextlib.AsyncExitStack() as stack:
+        # Most of the time until the controllers are needed, the disk is waited for.
+        loading = asyncio.create_task(
+            asyncio.to_thread(_load, names, options.entries), name="rdd-load"
+        )
+        stack.push_async_callback(_ended, loading)
         await report(State.STARTING, "store")
         store = await _open_store(instance)
         stack.push_async_callback(store.close)
@@ -141,7 +163,7 @@ async def control_plane(
         running = Running(server, address, tokens)
         not_ready = {"reason": "the controllers are starting"}
         server.readyz.add("rdd-controllers", lambda: not_ready["reason"])
-        client = Client(LocalTransport(server.handle, partial(Request, user=MANAGER)))
+        client = Client(LocalTransport(server.handle, _internal))
         directory_map = Directory(client)
         await directory_map.clear()
 
@@ -159,6 +181,16 @@ async def control_plane(
 
         await report(State.SERVING, "register")
         await directory_map.create()
+        embedded = (await loading)(
+            server,
+            client,
+            names,
+            _surroundings(instance, options),
+            address=address,
+            drain_s=DRAIN_S,
+            entries=options.entries,
+        )
+        stack.push_async_callback(embedded.stop)
         stack.push_async_callback(_attempted, directory_map.clear)
         stack.push_async_callback(report, State.STOPPING, "deregister")
         controllers = BuiltinControllers(
@@ -168,11 +200,14 @@ async def control_plane(
             on_failure=running.fail,
         )
         await report(State.SERVING, "controllers")
-        stack.push_async_callback(controllers.stop, timeout_s=DRAIN_S)
+        stack.push_async_callback(controllers.stop)
         await controllers.start()
+        stack.push_async_callback(embedded.manager.drain)
+        await embedded.start(running.fail)
+        await directory_map.register(embedded.manager.name, embedded.registration.text())
 
         await report(State.REGISTERED, "requirements")
-        await readiness.wait(client, readiness.Requirements())
+        await readiness.wait(client, embedded.requirements)
         renewing = asyncio.create_task(
             renewal.keep_renewed(
                 serving,
@@ -194,15 +229,39 @@ async def control_plane(
             await _attempted(partial(directory_map.set_ready, ready=False))
 
 
-def _selected(options: ServeOptions) -> Sequence[str]:
-    """The built-in controllers to run. Raises ServiceError for names that do not exist."""
-    from rdd.daemon.selection import select_controllers
-
+def _selected(options: ServeOptions) -> tuple[Sequence[str], Sequence[str]]:
+    """The built-in controllers and ours to run. Raises ServiceError for unknown names."""
+    embedded = {entry.name: entry.group for entry in options.entries if entry.group != catalog.MOCK}
+    names = selection.select_controllers(options.controllers, embedded)
+    for line in catalog.unmet(names, options.entries):
+        log.warning("%s", line)
     try:
-        select_controllers(options.controllers)
-        return select(options.builtin_controllers)
+        return select(options.builtin_controllers), names
     except UnknownControllers as error:
         raise ServiceError(str(error)) from error
+
+
+def _internal(method: str, path: str, /, **members: Any) -> Request:
+    """A request of a part of this process; in an admission handler, a nested one."""
+    return Request(method, path, user=MANAGER, depth=endpoints.depth.get(), **members)
+
+
+def _surroundings(instance: Instance, options: ServeOptions) -> Surroundings:
+    return Surroundings(
+        instance=instance,
+        home=instance.home,
+        environment=options.environment,
+        agent_command=AGENT_COMMAND,
+        version=options.version,
+    )
+
+
+def _load(names: Sequence[str], entries: Sequence[Entry]) -> "type[Embedded]":
+    """Import what the controllers need."""
+    from rdd.daemon.embedded import Embedded
+
+    catalog.preload(names, entries)
+    return Embedded
 
 
 async def _open_store(instance: Instance) -> SqliteStore:
@@ -283,7 +342,7 @@ async def _attempted(step: Callable[[], Awaitable[None]]) -> None:
         log.warning("discovery was left as it is: %s", error)
 
 
-async def _ended(task: "asyncio.Task[None]") -> None:
+async def _ended(task: "asyncio.Task[Any]") -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 

@@ -82,6 +82,30 @@ class Directory:
                 await self.create()
                 await self.set_ready(ready=True)
 
-    async def remove(self) -> None:
-        """Take the entry out at the end of the run."""
-        await self.clear()
+    async def register(self, manager: str, entry: str) -> None:
+        """Enter a manager, also where it was entered before or the ConfigMap is missing."""
+        from rdd.api.errors import NotFound
+
+        while True:
+            try:
+                await self._set(manager, entry)
+                return
+            except NotFound:
+                await self.create()
+
+    async def deregister(self, manager: str) -> None:
+        """Take a manager out."""
+        from rdd.api.errors import NotFound
+
+        try:
+            await self._set(manager, None)
+        except NotFound:
+            pass
+
+    async def _set(self, manager: str, entry: str | None) -> None:
+        from rdd.client.resources import CONFIG_MAPS
+
+        patch = {"data": {manager: entry}}
+        await self._client.patch(
+            CONFIG_MAPS, CONFIG_MAP, patch, namespace=NAMESPACE, type_="strategic"
+        )

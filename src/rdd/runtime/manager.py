@@ -178,6 +178,11 @@ class Manager:
         """The controllers that are at work here."""
         return tuple(c.name for c in self._controllers if self._states.get(c.name) == "working")
 
+    @property
+    def webhooks(self) -> tuple[Webhook, ...]:
+        """The admission rules that are answered here."""
+        return tuple(webhook for webhooks in self._answering.values() for webhook in webhooks)
+
     # -- starting
 
     async def _start(self) -> None:

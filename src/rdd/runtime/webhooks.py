@@ -16,6 +16,7 @@ from typing import Any, Protocol
 
 import orjson
 
+from rdd.api import errors
 from rdd.client import ApiResource, Client
 from rdd.runtime.admission import Reviewer, Webhook
 from rdd.runtime.types import Object
@@ -185,3 +186,27 @@ async def apply_configurations(
                 apply_configuration(client, webhook, url_prefix=url_prefix, ca_bundle=ca_bundle),
                 name=f"rdd-webhook {webhook.name}",
             )
+
+
+async def remove_configurations(client: Client, is_obsolete: Callable[[Object], bool]) -> list[str]:
+    """Remove configurations that we have applied; returns their names.
+
+    `is_obsolete` is asked with the `clientConfig` of each. One that somebody
+    applies anew at the same time stays.
+    """
+    removed: list[str] = []
+    for resource in _CONFIGURATIONS.values():
+        for found in (await client.list(resource)).items:
+            metadata = found["metadata"]
+            managers = {entry.get("manager") for entry in metadata.get("managedFields") or ()}
+            webhooks = found.get("webhooks") or ()
+            if FIELD_MANAGER not in managers or not webhooks:
+                continue
+            if all(is_obsolete(webhook["clientConfig"]) for webhook in webhooks):
+                version = metadata["resourceVersion"]
+                try:
+                    await client.delete(resource, metadata["name"], resource_version=version)
+                    removed.append(metadata["name"])
+                except (errors.NotFound, errors.Conflict):
+                    pass
+    return removed

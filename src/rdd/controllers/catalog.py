@@ -38,7 +38,13 @@ class Entry:
     """Controllers without which it starts, but cannot do all of its work."""
 
 
-ENTRIES: tuple[Entry, ...] = ()
+ENTRIES: tuple[Entry, ...] = (
+    Entry("notary", RDD, "rdd.controllers.rdd.notary:notary"),
+    Entry(
+        "configmapreplicaset", RDD, "rdd.controllers.rdd.configmapreplicaset:configmapreplicaset"
+    ),
+    Entry("hostinfo", RDD, "rdd.controllers.rdd.hostinfo:hostinfo"),
+)
 """All controllers, in the order in which they are named and started."""
 
 CONTROLLERS: Mapping[str, Entry] = {entry.name: entry for entry in ENTRIES}

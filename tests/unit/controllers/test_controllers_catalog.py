@@ -8,8 +8,8 @@ from rdd.controllers.catalog import Entry
 
 # What each program runs, exactly. A controller that is added must be entered here.
 PROGRAMS: dict[str, set[str]] = {
-    "EMBEDDED": set(),
-    "RDD_CONTROLLER": set(),
+    "EMBEDDED": {"notary", "configmapreplicaset", "hostinfo"},
+    "RDD_CONTROLLER": {"notary", "configmapreplicaset", "hostinfo"},
     "APP_CONTROLLER": set(),
     "LIMA_CONTROLLER": set(),
     "CONTAINERS_CONTROLLER": set(),

@@ -149,7 +149,11 @@ class Driver(Protocol):
         """Wait until the machine ends by itself; why it did (exit status, last lines)."""
 
     async def stop(self, *, grace_s: float) -> None:
-        """Shut down, by force after `grace_s`, and remove what it left. Nothing runs afterwards."""
+        """Shut down, by force after `grace_s`, and remove what it left. Nothing runs afterwards.
+
+        Also called after a `start` that failed or was cancelled, and when the machine has
+        ended by itself. Raises HostError when something could not be ended or removed.
+        """
 
     async def let_go(self) -> None:
         """Stop looking after the machine, and leave it running for another agent."""
@@ -170,7 +174,7 @@ class Setting:
 
     directory: "InstanceDirectory"
     template: "Template"
-    """Effective: defaults filled, texts expanded by the driver that uses them."""
+    """Resolved: defaults filled, names replaced, paths absolute."""
     environment: Mapping[str, str]
     warn: Callable[[str], None]
     """Tells the user about something that does not stop the machine, in the log."""

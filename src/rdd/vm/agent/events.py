@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The event stream on stdout and the log on stderr, both in Lima's form: one JSON per line.
+
+An event is `{"time": …, "status": {…}}`. The status is cumulative: `sshLocalPort` comes first
+and stays, then `running` (with `degraded` and `errors` when something does not work), at the
+end `exiting`. Members that are false or empty are left out. What happened just now
+(`portForward`, and our own `requirement`) is in one event only.
+
+Lines are written at once, each with one call, past Python's buffers: whoever reads the file
+sees whole lines, also of an agent that is killed. A disk that is full must not end an agent
+whose machine works, so what cannot be written is lost.
+"""
+
+import json
+import os
+from datetime import UTC, datetime
+from typing import Any
+
+from rdd.vm.forwarding.forwarder import PortEvent
+
+_LEVELS = ("debug", "info", "warning", "error", "fatal")
+
+
+def now() -> str:
+    """The time as Go writes it (RFC 3339)."""
+    return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def _write(descriptor: int, record: dict[str, Any]) -> None:
+    try:
+        os.write(descriptor, json.dumps(record, ensure_ascii=False).encode() + b"\n")
+    except OSError:
+        pass
+
+
+class Log:
+    """The log of an agent."""
+
+    def __init__(self, *, debug: bool = False, descriptor: int = 2) -> None:
+        self._descriptor = descriptor
+        self._lowest = 0 if debug else 1
+
+    def write(self, level: str, message: str) -> None:
+        """Write a line; `level` is one of Lima's."""
+        if _LEVELS.index(level) >= self._lowest:
+            record = {"level": level, "msg": message, "time": now()}
+            _write(self._descriptor, record)
+
+
+class Events:
+    """The event stream of one agent, and the status it has told so far."""
+
+    def __init__(self, *, descriptor: int = 1) -> None:
+        self._descriptor = descriptor
+        self._ssh_local_port = 0
+        self._is_running = False
+        self._is_exiting = False
+        self._errors: list[str] = []
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """The status as it would be told now."""
+        if self._is_exiting:
+            return _without_empty({"exiting": True, "errors": self._errors})
+        is_degraded = self._is_running and bool(self._errors)
+        return _without_empty(
+            {
+                "running": self._is_running,
+                "degraded": is_degraded,
+                "errors": list(self._errors),
+                "sshLocalPort": self._ssh_local_port,
+            }
+        )
+
+    def booting(self, ssh_local_port: int) -> None:
+        """The machine starts; the first event."""
+        self._ssh_local_port = ssh_local_port
+        self._emit()
+
+    def running(self) -> None:
+        """The machine is ready."""
+        self._is_running = True
+        self._emit()
+
+    def degraded(self, error: str) -> None:
+        """A part of the machine does not work. Told at once if it runs, else when it does."""
+        if error not in self._errors:
+            self._errors.append(error)
+            if self._is_running:
+                self._emit()
+
+    def requirement(self, state: str, phase: str, number: int, of: int, description: str) -> None:
+        """Progress of the start."""
+        self._emit(
+            requirement={
+                "phase": phase,
+                "number": number,
+                "of": of,
+                "description": description,
+                "state": state,
+            }
+        )
+
+    def port(self, event: PortEvent) -> None:
+        """Something happened to a forward."""
+        self._emit(portForward=port_status(event))
+
+    def exiting(self, errors: list[str]) -> None:
+        """The agent ends; the last event."""
+        self._is_exiting, self._errors = True, errors
+        self._emit()
+
+    def _emit(self, **more: Any) -> None:
+        _write(self._descriptor, {"time": now(), "status": {**self.status, **more}})
+
+
+def port_status(event: PortEvent) -> dict[str, Any]:
+    """A forward in the words of Lima's events."""
+    return _without_empty(
+        {
+            "type": event.type,
+            "protocol": event.protocol,
+            "guestAddr": event.guest,
+            "hostAddr": event.host,
+            "error": event.error,
+        }
+    )
+
+
+def _without_empty(members: dict[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in members.items() if value}

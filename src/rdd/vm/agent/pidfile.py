@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pid file of an agent: one agent per machine.
+
+`ha.pid` has the number in Lima's form, `ha.identity` tells whose it is. A file whose process
+lives is respected, also when it belongs to Lima's own agent; any other is a leftover. A lock on
+`ha.lock`, which the system releases when the process ends however it ends, decides between two
+agents that start at once.
+"""
+
+import os
+from pathlib import Path
+
+from rdd.host.errors import HostError
+from rdd.host.files import remove
+from rdd.host.locks import FileLock
+from rdd.host.processes import own_identity
+from rdd.vm.instances import living, write_pid
+
+
+class PidFile:
+    """The pid file of this process; `claim` makes one."""
+
+    def __init__(self, path: Path, lock: FileLock) -> None:
+        self._path = path
+        self._lock = lock
+
+    @classmethod
+    def claim(cls, path: Path) -> "PidFile":
+        """Write the pid file of this process. Raises HostError when another agent lives."""
+        lock = FileLock.take(path.with_suffix(".lock"))
+        if lock is None:
+            raise HostError(f'another host agent holds "{path.with_suffix(".lock")}"')
+        other = living(path, path.with_suffix(".identity"))
+        if other is not None and other.pid != os.getpid():
+            lock.release()
+            raise HostError(f'"{path}" belongs to process {other.pid}, which is alive')
+        write_pid(path, own_identity())
+        return cls(path, lock)
+
+    def release(self) -> None:
+        """Remove the files; another agent may come."""
+        for path in (self._path, self._path.with_suffix(".identity"), self._lock.path):
+            remove(path)
+        self._lock.release()

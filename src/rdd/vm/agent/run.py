@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A host agent as a process: claims its files, heeds signals, lives, leaves nothing.
+
+The pid file and the socket come first, so that whoever started the agent knows that it lives
+before the driver is even loaded. SIGINT and SIGTERM shut the machine down. SIGHUP is ignored:
+the terminal of the daemon is none of our business.
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import Mapping
+
+from rdd.host.errors import HostError
+from rdd.host.spawn import heed_signals
+from rdd.vm.agent.agent import HostAgent, Wish
+from rdd.vm.agent.control import ControlSocket
+from rdd.vm.agent.events import Events, Log
+from rdd.vm.agent.options import Options
+from rdd.vm.agent.pidfile import PidFile
+from rdd.vm.drivers import catalog
+from rdd.vm.drivers.protocol import Setting
+from rdd.vm.instances import InstanceDirectory, InvalidName, LimaHome
+from rdd.vm.template.problems import TemplateError
+
+
+def run(options: Options, environment: Mapping[str, str]) -> int:
+    """Run an agent until it ends; the exit code."""
+    log = Log(debug=options.debug)
+    try:
+        directory = _open(options)
+        pidfile = PidFile.claim(options.pidfile or directory.ha_pid)
+    except (HostError, InvalidName) as error:
+        log.write("fatal", str(error))
+        return 1
+    try:
+        return asyncio.run(_run(options, directory, environment, log))
+    finally:
+        pidfile.release()
+
+
+def _open(options: Options) -> InstanceDirectory:
+    directory = LimaHome(options.lima_home).open(options.name)
+    if directory is None:
+        raise HostError(f'there is no instance "{options.name}" in "{options.lima_home}"')
+    if os.getpid() != os.getpgid(0):
+        try:
+            os.setpgid(0, 0)  # signals for the group of whoever started us are not for us
+        except OSError as error:
+            raise HostError.from_os("leave the process group", error) from error
+    return directory
+
+
+async def _run(
+    options: Options, directory: InstanceDirectory, environment: Mapping[str, str], log: Log
+) -> int:
+    events = Events()
+    try:
+        template = directory.template()
+        setting = Setting(
+            directory=directory,
+            template=template,
+            environment=environment,
+            warn=lambda text: log.write("warning", text),
+            degrade=events.degraded,
+            debug=options.debug,
+        )
+        name = directory.driver or template.vm_type
+        agent = HostAgent(catalog.package(name).driver(setting), template, events=events, log=log)
+        control = ControlSocket(options.socket, agent.routes())
+        await control.open()
+    except (HostError, TemplateError) as error:
+        log.write("fatal", str(error))
+        events.exiting([str(error)])
+        return 1
+    try:
+        _heed(agent)
+        return await agent.run()
+    finally:
+        await control.close()
+
+
+def _heed(agent: HostAgent) -> None:
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, agent.ask, Wish.STOP)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    heed_signals()

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Waiting for what a machine needs before it counts as running.
+
+Requirements are waited for one after the other, in the order of their phases; the log has
+Lima's words for it. An essential one that is never met ends the agent. Any other leaves the
+machine degraded.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from itertools import groupby
+
+from rdd.host.errors import HostError
+from rdd.vm.agent.events import Events, Log
+from rdd.vm.drivers.protocol import Phase, Requirement, Unmet
+
+
+async def wait_for(requirements: Iterable[Requirement], events: Events, log: Log) -> None:
+    """Wait for requirements, sorted by phase. Raises HostError when an essential one fails."""
+    for phase, group in groupby(requirements, key=lambda requirement: requirement.phase):
+        members = list(group)
+        for number, requirement in enumerate(members, 1):
+            place = f"{phase} requirement {number} of {len(members)}"
+            log.write("info", f'Waiting for the {place}: "{requirement.description}"')
+            told = (phase, number, len(members), requirement.description)
+            events.requirement("waiting", *told)
+            problem = await _wait_for_one(requirement, log)
+            events.requirement("failed" if problem else "satisfied", *told)
+            if not problem:
+                log.write("info", f"The {place} is satisfied")
+                continue
+            if phase is Phase.ESSENTIAL:
+                raise HostError(problem)
+            log.write("warning", problem)
+            events.degraded(problem)
+
+
+async def _wait_for_one(requirement: Requirement, log: Log) -> str:
+    """Try until it is met; why it is not, when the time is over."""
+    last = ""
+    try:
+        async with asyncio.timeout(requirement.timeout_s):
+            while True:
+                try:
+                    await requirement.check()
+                    return ""
+                except Unmet as unmet:
+                    if str(unmet) != last:
+                        last = str(unmet)
+                        log.write("debug", f"{requirement.description}: {last}")
+                await asyncio.sleep(requirement.interval_s)
+    except TimeoutError:
+        hint = f" ({requirement.hint})" if requirement.hint else ""
+        reason = f": {last}" if last else ""
+        return (
+            f'the requirement "{requirement.description}" was not met within '
+            f"{requirement.timeout_s:g} s{reason}{hint}"
+        )

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a listener of the guest appears on this machine: Lima's `portForwards`.
+
+The first rule that matches decides. Before the user's rules stand two that keep sshd and the
+port that leads to it to themselves, behind them one that brings everything on the guest's
+loopback to the same port of ours. The rules are those of a resolved template: ranges and
+addresses are filled in.
+
+A listener on all addresses matches a rule for any address, `::1` counts as 127.0.0.1, and a
+rule for 0.0.0.0 matches every address unless it says that only 0.0.0.0 will do.
+"""
+
+import ipaddress
+from collections.abc import Iterable, Sequence
+
+from rdd.vm.drivers.protocol import Endpoint, Forward, Listener
+from rdd.vm.template.model import PortForward
+
+SSH_PORT = 22
+_ANY_PORT = (1, 65535)
+_LOOPBACK = ipaddress.ip_address("127.0.0.1")
+_LOOPBACK6 = ipaddress.ip_address("::1")
+
+IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
+
+
+class Rules:
+    """The rules of one machine, in order."""
+
+    def __init__(self, given: Iterable[PortForward], *, ssh_local_port: int) -> None:
+        self._given = tuple(given)
+        self._rules = tuple(
+            rule
+            for rule in (
+                _ignore(SSH_PORT),
+                *([_ignore(ssh_local_port)] if ssh_local_port else []),
+                *self._given,
+                PortForward(
+                    guest_ip="127.0.0.1",
+                    host_ip="127.0.0.1",
+                    guest_port_range=_ANY_PORT,
+                    host_port_range=_ANY_PORT,
+                ),
+            )
+            if not rule.guest_socket and not rule.reverse
+        )
+        self._addresses = [ipaddress.ip_address(rule.guest_ip) for rule in self._rules]
+
+    def forward(self, listener: Listener) -> Forward | None:
+        """The forward for something that listens in the guest; None when it stays there."""
+        ip = ipaddress.ip_address(listener.ip)
+        for rule, rule_ip in zip(self._rules, self._addresses, strict=True):
+            low, high = rule.guest_port_range or _ANY_PORT
+            if not low <= listener.port <= high or rule.proto not in ("any", listener.protocol):
+                continue
+            if not _is_address_matched(ip, rule_ip, bool(rule.guest_ip_must_be_zero)):
+                continue
+            if rule.ignore:
+                if ip.is_unspecified and not rule_ip.is_unspecified:
+                    continue  # it listens elsewhere too
+                return None
+            return Forward(
+                listener.protocol,
+                guest=Endpoint(ip=listener.ip, port=listener.port),
+                host=_host(rule, listener.port - low),
+            )
+        return None
+
+    def static(self) -> Sequence[Forward]:
+        """The forwards that do not wait for a listener: those of sockets, and `static` ports."""
+        found = []
+        for rule in self._given:
+            low, high = rule.guest_port_range or _ANY_PORT
+            if rule.ignore:
+                continue
+            if rule.guest_socket:
+                guest = Endpoint(socket=rule.guest_socket)
+                found.append(Forward("tcp", guest=guest, host=_host(rule, 0), reverse=rule.reverse))
+            elif rule.static and low == high:
+                protocols: Sequence[str] = ("tcp", "udp") if rule.proto == "any" else (rule.proto,)
+                found += [
+                    Forward(
+                        "udp" if protocol == "udp" else "tcp",
+                        guest=Endpoint(ip=rule.guest_ip, port=low),
+                        host=_host(rule, 0),
+                    )
+                    for protocol in protocols
+                ]
+        return found
+
+
+def _ignore(port: int) -> PortForward:
+    return PortForward(
+        guest_ip="0.0.0.0",
+        guest_ip_must_be_zero=False,
+        guest_port_range=(port, port),
+        host_port_range=(port, port),
+        ignore=True,
+    )
+
+
+def _is_address_matched(ip: IpAddress, rule_ip: IpAddress, must_be_zero: bool) -> bool:
+    if ip.is_unspecified or ip == rule_ip:
+        return True
+    if ip == _LOOPBACK6 and rule_ip == _LOOPBACK:
+        return True
+    return rule_ip.is_unspecified and not must_be_zero
+
+
+def _host(rule: PortForward, offset: int) -> Endpoint:
+    if rule.host_socket:
+        return Endpoint(socket=rule.host_socket)
+    low, _ = rule.host_port_range or rule.guest_port_range or _ANY_PORT
+    return Endpoint(ip=rule.host_ip or "127.0.0.1", port=low + offset)

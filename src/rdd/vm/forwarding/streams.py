@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Carries byte streams between two sockets, with back pressure and half-closed connections.
+
+Whoever connects here is not read from until the other side is connected. A side that ends
+its sending (`shutdown`) ends it on the other side too, and can still receive: `docker attach`
+and many an RPC rely on it.
+"""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import Awaitable, Callable
+
+Dial = Callable[[], Awaitable[socket.socket]]
+"""Opens a connected, non-blocking stream socket to the other end. Raises OSError."""
+
+
+class StreamRelay:
+    """Accepts connections on a listening socket and carries each to what `dial` opens."""
+
+    def __init__(self, listener: socket.socket, dial: Dial) -> None:
+        self._listener = listener
+        self._dial = dial
+        self._server: asyncio.AbstractServer | None = None
+        self._open: set[_Side] = set()
+
+    async def start(self) -> None:
+        """Begin to accept."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(
+            lambda: _Accepted(self._dial, self._open), sock=self._listener
+        )
+
+    async def close(self) -> None:
+        """Stop accepting, and end the connections that are open."""
+        if self._server is not None:
+            self._server.close()
+        for side in list(self._open):
+            side.abort()
+        await asyncio.sleep(0)  # let the transports tell their protocols
+
+
+class _Side(asyncio.Protocol):
+    """One end of a connection; `peer` is the other."""
+
+    def __init__(self, members: "set[_Side]") -> None:
+        self.transport: asyncio.Transport | None = None
+        self.peer: _Side | None = None
+        self._members = members
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self.transport = transport
+        self._members.add(self)
+
+    def data_received(self, data: bytes) -> None:
+        if self.peer is not None and self.peer.transport is not None:
+            self.peer.transport.write(data)
+
+    def eof_received(self) -> bool:
+        peer = self.peer
+        if peer is None or peer.transport is None or peer.transport.is_closing():
+            return False
+        if peer.transport.can_write_eof():
+            peer.transport.write_eof()
+        return True  # the other direction goes on
+
+    def pause_writing(self) -> None:
+        if self.peer is not None and self.peer.transport is not None:
+            self.peer.transport.pause_reading()
+
+    def resume_writing(self) -> None:
+        if self.peer is not None and self.peer.transport is not None:
+            self.peer.transport.resume_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._members.discard(self)
+        self.transport = None
+        peer, self.peer = self.peer, None
+        if peer is not None and peer.transport is not None:
+            peer.peer = None
+            peer.transport.close()  # after what is still to be written
+
+    def abort(self) -> None:
+        if self.transport is not None:
+            self.transport.abort()
+
+
+class _Accepted(_Side):
+    """The end that came to us: it waits for the other."""
+
+    def __init__(self, dial: Dial, members: set[_Side]) -> None:
+        super().__init__(members)
+        self._dial = dial
+        self._connecting: asyncio.Task[None] | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        super().connection_made(transport)
+        assert self.transport is not None
+        self.transport.pause_reading()
+        self._connecting = asyncio.create_task(self._connect(), name="relay connect")
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        if self._connecting is not None:
+            self._connecting.cancel()
+
+    async def _connect(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            sock = await self._dial()
+        except OSError:
+            self.abort()  # the client sees what it would see without us: a reset
+            return
+        try:
+            _, other = await loop.create_connection(lambda: _Side(self._members), sock=sock)
+        except BaseException:
+            sock.close()
+            raise
+        self._connecting = None
+        if self.transport is None:
+            other.abort()
+            return
+        self.peer, other.peer = other, self
+        with contextlib.suppress(RuntimeError):  # closed in between
+            self.transport.resume_reading()

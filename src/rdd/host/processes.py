@@ -53,6 +53,20 @@ def is_alive(process: Identity) -> bool:
     return identity(process.pid) == process
 
 
+def started_at(process: Identity) -> float | None:
+    """When a process started, in seconds since the epoch; None where that is not told.
+
+    Right within a second, and off by as much as the wall clock was moved since the boot: for
+    comparing with the time of a file, not for identifying a process.
+    """
+    ticks = process.started.rpartition(":")[2]
+    with contextlib.suppress(OSError, ValueError), open("/proc/stat") as file:  # noqa: PTH123
+        for line in file:
+            if line.startswith("btime "):
+                return int(line.split()[1]) + int(ticks) / os.sysconf("SC_CLK_TCK")
+    return None
+
+
 def send_signal(process: Identity, number: signal.Signals) -> bool:
     """Send a signal to exactly this process; False if it has ended. Raises HostError."""
     try:

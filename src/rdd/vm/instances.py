@@ -22,7 +22,7 @@ from pathlib import Path
 
 from rdd.host.errors import HostError
 from rdd.host.files import read_text, remove, write_atomically
-from rdd.host.processes import Identity, identity, is_alive
+from rdd.host.processes import Identity, identity, is_alive, started_at
 from rdd.instance import SOCKET_PATH_LIMIT_BYTES
 from rdd.vm.template import HostFacts, Template, dump, load, parse, resolved
 
@@ -48,6 +48,7 @@ RECORD = "rdd.json"  # what was decided at creation
 TEMPLATE_CACHE = "template.json"  # the template as it is used, made from lima.yaml
 TEMPORARY_SUFFIXES = (".pid", ".identity", ".sock", ".tmp")  # what a dead machine leaves
 
+_CLOCK_SLACK_S = 2  # start times are known to the second, and clocks are adjusted
 LAYOUT_VERSION = "2.1.0"  # of Lima, whose files these are
 # ssh adds 16 random characters and a dot while it makes its socket.
 LONGEST_SOCKET = f"{SSH_SOCKET}.1234567890123456"
@@ -298,16 +299,8 @@ def living(pid_file: Path, identity_file: Path) -> Identity | None:
     process = identity(pid)
     if process is None:
         return None
-    started = _started_at(pid)
-    return process if started is None or started <= written + 1 else None
-
-
-def _started_at(pid: int) -> float | None:
-    """When a process started, in seconds since the epoch; None where that is not known."""
-    try:
-        return Path(f"/proc/{pid}").stat().st_ctime
-    except OSError:
-        return None
+    started = started_at(process)
+    return process if started is None or started <= written + _CLOCK_SLACK_S else None
 
 
 def read_identity(path: Path) -> Identity | None:

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Making an instance, and taking one away.
+
+An instance that is not complete can be told apart at every moment: it has a `.preparing` file,
+or no `lima.yaml` yet. Nothing of an attempt that failed or was cancelled stays, and what a
+crash left is removed by the next attempt. The last step is one act: `.preparing` goes.
+
+Taking away begins with one act too: the directory gets a name that no machine can have. What
+follows may take its time, and what a crash leaves of it is swept later.
+"""
+
+import asyncio
+import contextlib
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from rdd.host.directories import make_private_dir
+from rdd.host.errors import HostError
+from rdd.host.files import remove, write_atomically
+from rdd.vm.choosing import choose, has_own_image
+from rdd.vm.drivers import catalog
+from rdd.vm.errors import AlreadyExists
+from rdd.vm.instances import (
+    LAYOUT_VERSION,
+    LIMA_VERSION,
+    InstanceDirectory,
+    LimaHome,
+    Record,
+    Status,
+)
+from rdd.vm.template import HostFacts, Template, check, parse, resolved
+
+_DELETING = ".deleting"  # ends the name of a directory that is being removed
+_PROTECTED = "protected"  # Lima's file against deletion
+
+
+async def create(
+    home: LimaHome,
+    name: str,
+    text: str,
+    *,
+    facts: HostFacts,
+    environment: Mapping[str, str],
+    version: str,
+    progress: Callable[[str], None],
+) -> None:
+    """Make an instance from a template.
+
+    Cancellable. Raises InvalidName, TemplateError, AlreadyExists, HostError; then nothing of
+    the attempt is left.
+    """
+    directory = home.directory(name)
+    directory.check_socket_paths()
+    template = parse(text)
+    driver = choose(template, environment)
+    check(template, driver=driver, has_image=has_own_image(environment))
+    final = resolved(template, facts, name=name, directory=directory.path, driver=driver)
+    _check_forwarded_sockets(final)
+    if directory.status() is Status.UNINITIALIZED:
+        await discard(directory)
+    _begin(home, directory)
+    try:
+        await asyncio.to_thread(_write, directory, text, Record(driver, version), facts)
+        await catalog.package(driver).prepare(
+            directory, final, environment=environment, progress=progress
+        )
+        remove(directory.preparing)
+    except BaseException:
+        await asyncio.shield(discard(directory))
+        raise
+
+
+def _begin(home: LimaHome, directory: InstanceDirectory) -> None:
+    make_private_dir(home.path)
+    try:
+        directory.path.mkdir(mode=0o700)
+    except FileExistsError:
+        raise AlreadyExists(f'machine "{directory.name}" already exists') from None
+    except OSError as error:
+        raise HostError.from_os(f'create directory "{directory.path}"', error) from error
+
+
+def _write(directory: InstanceDirectory, text: str, record: Record, facts: HostFacts) -> None:
+    write_atomically(directory.preparing, "")
+    directory.write_record(record)
+    write_atomically(directory.path / LIMA_VERSION, f"{LAYOUT_VERSION}\n", mode=0o644)
+    write_atomically(directory.lima_yaml, text, mode=0o644)
+    directory.refresh_template(facts)
+
+
+def _check_forwarded_sockets(template: Template) -> None:
+    from rdd.vm.instances import check_socket_path
+
+    for rule in template.port_forwards:
+        if rule.host_socket:
+            check_socket_path(Path(rule.host_socket))
+
+
+async def discard(directory: InstanceDirectory) -> None:
+    """Remove an instance that is not complete, with what its driver made. Raises HostError."""
+    if not directory.exists():
+        return
+    with contextlib.suppress(HostError):  # a record that a crash cut short
+        if directory.driver in catalog.ORDER:
+            await catalog.package(directory.driver).cleanup(directory)
+    await remove_directory(directory)
+
+
+async def remove_directory(directory: InstanceDirectory) -> None:
+    """Remove an instance of which nothing runs. Raises HostError."""
+    if (directory.path / _PROTECTED).exists():
+        raise HostError(
+            f'machine "{directory.name}" is protected; remove "{directory.path / _PROTECTED}" first'
+        )
+    target = directory.path.with_name(f".{directory.name}{_DELETING}")
+    await asyncio.to_thread(_remove, directory.path, target)
+
+
+def _remove(path: Path, target: Path) -> None:
+    try:
+        if target.exists():  # of a deletion that a crash interrupted
+            shutil.rmtree(target)
+        if path.exists():
+            path.rename(target)
+            shutil.rmtree(target)
+    except OSError as error:
+        where = error.filename or path
+        raise HostError.from_os(f'remove "{where}"', error) from error
+
+
+def half_deleted(home: LimaHome) -> Iterator[Path]:
+    """Directories whose removal a crash interrupted."""
+    with contextlib.suppress(OSError):
+        yield from home.path.glob(f".*{_DELETING}")
+
+
+def keep_logs(directory: InstanceDirectory, target: Path) -> None:
+    """Move the logs of an instance to `<target>/<name>`, or `<name>.1` and so on if that exists.
+
+    Raises HostError.
+    """
+    logs = sorted(directory.path.glob("*.log"))
+    if not logs:
+        return
+    try:
+        target.mkdir(mode=0o700, parents=True, exist_ok=True)
+        place = _free_directory(target, directory.name)
+        for log in logs:
+            shutil.move(log, place / log.name)
+    except OSError as error:
+        raise HostError.from_os(f'keep the logs of "{directory.name}" in "{target}"', error) from (
+            error
+        )
+
+
+def _free_directory(target: Path, name: str) -> Path:
+    place, number = target / name, 0
+    while True:
+        try:
+            place.mkdir(mode=0o700)
+            return place
+        except FileExistsError:
+            number += 1
+            place = target / f"{name}.{number}"

@@ -1,0 +1,345 @@
+# SPDX-License-Identifier: Apache-2.0
+"""All machines of one LIMA_HOME, as a controller uses them.
+
+Calls that end quickly are awaited (`create` may take minutes and is a coroutine for a task of
+the caller's); what takes time by nature, the boot and the stop, goes on by itself, and `phase`
+tells how far it is. `changed` is called with a machine's name whenever that differs.
+
+Ending the daemon never ends a machine: `drain` stops them on purpose, `close` leaves them to
+the next daemon, which finds them by identity (`adopt`).
+"""
+
+import asyncio
+import contextlib
+import logging
+import shutil
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rdd.host.changes import Changes
+from rdd.host.errors import HostError
+from rdd.host.exits import ended_within
+from rdd.host.files import write_atomically
+from rdd.host.processes import Identity, send_signal
+from rdd.vm import agentclient, creating
+from rdd.vm.choosing import choose, has_own_image
+from rdd.vm.errors import AlreadyExists, Busy, NotCreated, StartFailed, StopFailed
+from rdd.vm.instances import InstanceDirectory, InvalidName, LimaHome, Status
+from rdd.vm.killing import kill_all
+from rdd.vm.machine import Machine
+from rdd.vm.observation import Observation, Phase, PortForwardState
+from rdd.vm.starting import PID_FILE_TIMEOUT_S, check_startable, prepare_files, start_agent
+from rdd.vm.stopping import FORCE_S, GRACE_S, tidy
+from rdd.vm.template import HostFacts, Template, TemplateError, check, validate
+
+__all__ = [
+    "AlreadyExists",
+    "Busy",
+    "InvalidName",
+    "Limits",
+    "Machines",
+    "NotCreated",
+    "Observation",
+    "Phase",
+    "PortForwardState",
+    "StartFailed",
+    "Status",
+    "StopFailed",
+    "TemplateError",
+]
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """How long things may take."""
+
+    pid_file_s: float = PID_FILE_TIMEOUT_S
+    """From the start of an agent to its pid file."""
+    answer_s: float = 3.0
+    """From the request to let go to the answer."""
+    let_go_s: float = 10.0
+    """From that answer to the end of the agent."""
+    grace_s: float = GRACE_S
+    """For a machine to shut down."""
+    force_s: float = FORCE_S
+    """For a killed process to disappear."""
+
+
+class Machines:
+    """The machines of one LIMA_HOME. Belongs to one event loop and one daemon at a time."""
+
+    def __init__(
+        self,
+        home: LimaHome,
+        *,
+        agent_command: Sequence[str],
+        changed: Callable[[str], None],
+        environment: Mapping[str, str],
+        facts: HostFacts,
+        version: str = "",
+        limits: Limits | None = None,
+    ) -> None:
+        self.home = home
+        self.limits = limits or Limits()
+        self._agent_command = tuple(agent_command)
+        self._changed = changed
+        self._environment = environment
+        self._facts = facts
+        self._version = version
+        self._machines: dict[str, Machine] = {}
+        self._changes: Changes | None = None
+
+    def inspect(self, name: str) -> Status:
+        """What files and processes say now. Raises InvalidName."""
+        return self.home.directory(name).status()
+
+    def phase(self, name: str) -> Observation:
+        """What is known of a machine; UNKNOWN if nobody here has looked after it."""
+        machine = self._machines.get(name)
+        return machine.observation if machine else Observation()
+
+    def template_text(self, name: str) -> str | None:
+        """The template on disk; None if there is none. Raises InvalidName, HostError."""
+        return self.home.directory(name).read_lima_yaml()
+
+    def validate(self, text: str) -> Template:
+        """Read and check a template for the driver that would run it here.
+
+        Raises TemplateSyntaxError, TemplateError. That no driver works is not the template's
+        fault: it is then checked for what any driver wants.
+        """
+        template = validate(text)
+        with contextlib.suppress(HostError):
+            driver = choose(template, self._environment)
+            check(template, driver=driver, has_image=has_own_image(self._environment))
+        return template
+
+    async def create(self, name: str, text: str, *, progress: Callable[[str], None]) -> None:
+        """Make an instance, with all that its first start needs; may take minutes.
+
+        Cancellable. Raises InvalidName, TemplateError, AlreadyExists, HostError; nothing of the
+        attempt is left then, and what an earlier one left is removed first.
+        """
+        machine = self._machine(name)
+        async with machine.lock:
+            await creating.create(
+                self.home,
+                name,
+                text,
+                facts=self._facts,
+                environment=self._environment,
+                version=self._version,
+                progress=progress,
+            )
+
+    async def discard_incomplete(self, name: str) -> bool:
+        """Remove an instance whose creation was interrupted; whether there was one.
+
+        Raises InvalidName, HostError.
+        """
+        machine = self._machine(name)
+        async with machine.lock:
+            directory = machine.directory
+            if not directory.exists() or directory.status() is not Status.UNINITIALIZED:
+                return False
+            await creating.discard(directory)
+            return True
+
+    def write_template(self, name: str, text: str) -> None:
+        """Change the template of an instance; counts from the next start.
+
+        Raises InvalidName, NotCreated, TemplateError, HostError.
+        """
+        directory = self._created(name)
+        template = validate(text)
+        driver = directory.driver
+        check(template, driver=driver, has_image=has_own_image(self._environment))
+        before = directory.template(self._facts)
+        if template.disk and template.disk < before.disk:
+            raise TemplateError(
+                [f"disk: {template.disk} must not be less than now, {before.disk}: no disk shrinks"]
+            )
+        write_atomically(directory.lima_yaml, text, mode=0o644)
+
+    async def start(self, name: str) -> None:
+        """Start a machine: returns when its agent is there, the boot goes on.
+
+        A driver that runs without an agent is taken over. Raises InvalidName, NotCreated, Busy,
+        StartFailed, HostError.
+        """
+        machine = self._machine(name)
+        async with machine.lock:
+            if machine.is_stopping:
+                raise Busy(f'machine "{name}" is still stopping')
+            if machine.is_watched:
+                return
+            if machine.directory.agent() is not None:
+                raise Busy(f'machine "{name}" has a host agent already; it must be adopted')
+            await self._start(machine)
+
+    async def adopt(self, name: str) -> bool:
+        """Look after a machine that an earlier daemon, or an agent that died, has left running.
+
+        An orphaned agent is asked to let go of the driver and replaced. One that does not
+        answer is killed, but not the driver. One that answers and cannot let go (Lima's own)
+        is stopped with its driver, and the machine started anew. False if nothing runs.
+        Raises InvalidName, NotCreated, Busy, StartFailed, HostError.
+        """
+        machine = self._machine(name)
+        async with machine.lock:
+            if machine.is_stopping:
+                raise Busy(f'machine "{name}" is still stopping')
+            if machine.is_watched:
+                return True
+            directory = machine.directory
+            agent = directory.agent()
+            if agent is None and directory.driver_process() is None:
+                return False
+            if agent is not None:
+                await self._replace_agent(directory, agent)
+            await self._start(machine)
+            return True
+
+    async def _replace_agent(self, directory: InstanceDirectory, agent: Identity) -> None:
+        """End an orphaned agent, if possible without its driver. Raises HostError."""
+        try:
+            agreed = await agentclient.let_go(directory.ha_sock, timeout_s=self.limits.answer_s)
+        except agentclient.NoAnswer as error:
+            _log.warning('machine "%s": %s; killing its host agent', directory.name, error)
+            agreed = True
+        else:
+            if not agreed:  # somebody else's: it ends its driver with itself
+                _log.info('machine "%s" has an agent that cannot let go', directory.name)
+                send_signal(agent, signal.SIGINT)
+        wait_s = self.limits.let_go_s if agreed else self.limits.grace_s
+        if not await ended_within(agent, wait_s):
+            problems = await kill_all([agent], timeout_s=self.limits.force_s)
+            if problems:
+                raise StopFailed("; ".join(problems))
+
+    async def _start(self, machine: Machine) -> Identity:
+        directory = machine.directory
+        check_startable(directory)
+        await asyncio.to_thread(prepare_files, directory, self._facts, self._environment)
+        agent = await start_agent(
+            directory,
+            command=self._agent_command,
+            environment=self._environment,
+            changes=self._watches(),
+            timeout_s=self.limits.pid_file_s,
+        )
+        machine.watch(agent)
+        return agent.identity
+
+    def stop(self, name: str, *, grace_s: float | None = None) -> None:
+        """Begin to stop a machine; `phase` tells how far it is. Raises InvalidName.
+
+        Called again with less time, it hurries. The machine is asked first and killed after
+        `grace_s`; with 0 at once.
+        """
+        self._begin_stop(self._machine(name), self.limits.grace_s if grace_s is None else grace_s)
+
+    def _begin_stop(self, machine: Machine, grace_s: float) -> "asyncio.Task[None]":
+        async def new_agent() -> Identity:
+            return await self._start(machine)
+
+        return machine.stop(grace_s=grace_s, force_s=self.limits.force_s, start_agent=new_agent)
+
+    async def delete(
+        self, name: str, *, grace_s: float | None = None, keep_logs_in: Path | None = None
+    ) -> None:
+        """Stop a machine and remove it; does nothing if there is none.
+
+        Raises InvalidName, StopFailed, HostError; can be called again then.
+        """
+        machine = self._machine(name)
+        async with machine.lock:
+            directory = machine.directory
+            if directory.exists():
+                await self._end(machine, self.limits.grace_s if grace_s is None else grace_s)
+                if keep_logs_in is not None:
+                    await asyncio.to_thread(creating.keep_logs, directory, keep_logs_in)
+            await creating.remove_directory(directory)
+            await machine.leave()
+        self._machines.pop(name, None)
+
+    async def _end(self, machine: Machine, grace_s: float) -> None:
+        if _runs(machine):
+            await asyncio.shield(self._begin_stop(machine, grace_s))
+            if error := machine.observation.stop_error:
+                raise StopFailed(error)
+        else:
+            await tidy(machine.directory)
+
+    def forget(self, name: str) -> None:
+        """Make a machine that has stopped UNKNOWN again."""
+        machine = self._machines.get(name)
+        if machine and not (machine.is_watched or machine.is_stopping or machine.lock.locked()):
+            del self._machines[name]
+
+    async def drain(self, *, budget_s: float) -> None:
+        """Stop every machine that runs, all at once, within one budget.
+
+        What does not stop in time is killed while there is time left for that.
+        """
+        grace_s = max(0.0, budget_s - self.limits.force_s)
+        tasks = []
+        for name in self.home.names():
+            machine = self._machine(name)
+            if _runs(machine):
+                tasks.append(self._begin_stop(machine, grace_s))
+        if tasks:
+            await asyncio.wait(tasks, timeout=budget_s)
+
+    async def sweep(self) -> None:
+        """Remove what deletions left that a crash interrupted. For the start of a daemon."""
+        for path in creating.half_deleted(self.home):
+            try:
+                await asyncio.to_thread(shutil.rmtree, path)
+            except OSError as error:
+                _log.warning('failed to remove "%s": %s', path, error.strerror or error)
+
+    async def close(self) -> None:
+        """Stop looking after all machines; they go on running."""
+        for machine in self._machines.values():
+            await machine.leave()
+        self._machines.clear()
+        if self._changes is not None:
+            self._changes.close()
+            self._changes = None
+
+    def _machine(self, name: str) -> Machine:
+        machine = self._machines.get(name)
+        if machine is None:
+            machine = Machine(
+                self.home.directory(name),
+                changes=self._watches(),
+                changed=lambda: self._changed(name),
+            )
+            self._machines[name] = machine
+        return machine
+
+    def _created(self, name: str) -> InstanceDirectory:
+        directory = self.home.directory(name)
+        if directory.status() is Status.UNINITIALIZED:
+            raise NotCreated(f'machine "{name}" is not created')
+        return directory
+
+    def _watches(self) -> Changes:
+        if self._changes is None:
+            self._changes = Changes()
+        return self._changes
+
+
+def _runs(machine: Machine) -> bool:
+    directory = machine.directory
+    return (
+        machine.is_watched
+        or machine.is_stopping
+        or directory.agent() is not None
+        or directory.driver_process() is not None
+    )

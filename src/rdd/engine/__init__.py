@@ -4,8 +4,9 @@
     async with Docker(Path("/run/docker.sock")) as docker:
         for container in await docker.containers():
             print(container["Names"])
-        async for event in docker.events():
-            print(event.type, event.action, event.id)
+        async with docker.events() as events:
+            async for event in events:
+                print(event.type, event.action, event.id)
 
     errors                 what can go wrong
     http                   HTTP/1.1 on a unix socket: answers, streams, hijacked connections

@@ -3,12 +3,13 @@
 
     docker = Docker(socket)
     await docker.ping()                              # also agrees on a version
-    async for event in docker.events(since="…"): …   # streams end with their loop
+    async with docker.events() as events:            # subscribed when the block is entered
+        async for event in events: …
 
 Every method is one request. A `Docker` needs no opening and survives restarts
 of the engine: what fails is raised as a class of `rdd.engine.errors`, and the
-next call connects anew and agrees on a version again. Streams are asynchronous
-generators; leave one early through `contextlib.aclosing`.
+next call connects anew and agrees on a version again. Other streams (logs,
+transfers) are asynchronous generators; leave one early through `contextlib.aclosing`.
 
 The oldest version is 1.41 (Docker 20.10); the newest is the one this was
 written for, and engines that speak later ones still know it.
@@ -18,7 +19,7 @@ import asyncio
 import base64
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
@@ -161,22 +162,26 @@ class Docker:
         """What the engine says about itself; `SystemTime` is its clock."""
         return _object(await self._json("GET", "/info"))
 
+    @asynccontextmanager
     async def events(
         self,
         *,
         since: str = "",
         until: str = "",
         filters: Mapping[str, Sequence[str]] | None = None,
-    ) -> AsyncGenerator[EngineEvent, None]:
+    ) -> AsyncGenerator[AsyncIterator[EngineEvent], None]:
         """What happens, from `since` on (seconds with nanoseconds, by the engine's clock).
 
-        Ends with Unreachable when the connection does. A line that makes no sense is
-        an event of type `unknown` with the line as its action.
+        Without `until` it goes on until the connection ends, in Unreachable or without a
+        word. A line that makes no sense is an event of type `unknown` with the line as
+        its action.
         """
         query = {"since": since, "until": until, "filters": _filters(filters)}
-        async with self._exchange("GET", "/events", query) as exchange:
-            async for line in exchange.lines():
-                yield _event(line)
+        async with (
+            self._exchange("GET", "/events", query) as exchange,
+            aclosing(exchange.lines()) as lines,
+        ):
+            yield (_event(line) async for line in lines)
 
     # -- containers
 

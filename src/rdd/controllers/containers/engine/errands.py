@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Work that may take long and must not hold up the mirror: stopping, removing.
+
+There is at most one errand per item at a time; asking for another one while it
+runs does nothing, and the item is looked at again when it is over. Errands end
+with the session that started them.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from rdd.runtime import ObjectKey
+
+_AT_ONCE = 32
+
+
+class Errands:
+    """Tasks by item."""
+
+    def __init__(self, done: Callable[[ObjectKey, Exception | None], None]) -> None:
+        """`done` is called with the item and what went wrong, if anything did."""
+        self._done = done
+        self._tasks: dict[ObjectKey, asyncio.Task[None]] = {}
+        self._turns = asyncio.Semaphore(_AT_ONCE)
+
+    def begin(self, item: ObjectKey, work: Callable[[], Awaitable[None]]) -> None:
+        """Do something about an item, unless something is being done."""
+        if item not in self._tasks:
+            self._tasks[item] = asyncio.get_running_loop().create_task(
+                self._run(item, work), name=f"rdd-errand {item}"
+            )
+
+    async def stop(self) -> None:
+        """End all of them."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _run(self, item: ObjectKey, work: Callable[[], Awaitable[None]]) -> None:
+        failure: Exception | None = None
+        try:
+            async with self._turns:
+                await work()
+        except Exception as error:
+            failure = error
+        finally:
+            del self._tasks[item]
+        self._done(item, failure)

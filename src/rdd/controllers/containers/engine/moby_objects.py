@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The engine's JSON as the status of mirrors: functions without side effects.
+
+Members come and go with versions, and plugins answer what they like. Whatever
+is missing or of the wrong type is left out; only what the schema of a kind
+requires is filled in: an empty text, zero, the state `unknown`, and for a
+volume without a date the epoch.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import Any, Final
+
+from rdd.api import timestamps
+from rdd.controllers.containers.container_conditions import STATES, UNKNOWN
+from rdd.controllers.containers.engine.items import Mirror, image_name, volume_name
+from rdd.kinds.container import Container
+from rdd.kinds.image import Image
+from rdd.kinds.volume import Volume
+from rdd.runtime.types import Object
+
+log = logging.getLogger("rdd.engine")
+
+NAMESPACE: Final = "moby"
+"""There are no namespaces in this engine; whatever is in a name with a slash belongs to it."""
+
+EPOCH: Final = "1970-01-01T00:00:00Z"
+_NO_TAG = "<none>:<none>"
+_INT32 = 1 << 31
+_INT64_MAX = (1 << 63) - 1
+
+_strange: set[str] = set()
+
+
+def container_mirror(found: Object) -> Mirror:
+    """The mirror of a container, from what inspecting it says."""
+    state = _dict(found.get("State"))
+    config = _dict(found.get("Config"))
+    status: Object = {
+        "name": _text(found.get("Name")).removeprefix("/"),
+        "namespace": NAMESPACE,
+        "path": _text(found.get("Path")),
+        "image": _text(found.get("Image")),
+        "status": container_state(state.get("Status")),
+    }
+    args = found.get("Args")
+    if isinstance(args, list) and args:
+        status["args"] = [_text(arg) for arg in args]
+    _put(status, "labels", _labels(config.get("Labels")))
+    _put(status, "ports", _ports(_dict(found.get("NetworkSettings")).get("Ports"), config))
+    _put(status, "pid", _int32(state.get("Pid")))
+    finished = _time(state.get("FinishedAt"))
+    if finished and not state.get("Running"):
+        status["exitCode"] = _int32(state.get("ExitCode"))
+    _put(status, "error", _text(state.get("Error")))
+    _put(status, "createdAt", _time(found.get("Created")))
+    _put(status, "startedAt", _time(state.get("StartedAt")))
+    _put(status, "finishedAt", finished)
+    return Mirror(Container, found["Id"], status, bool(state.get("OOMKilled")))
+
+
+def container_state(value: Any) -> str:
+    """A state we know; any other is logged once and unknown."""
+    if isinstance(value, str) and value in STATES:
+        return value
+    shown = repr(value)[:80]
+    if shown not in _strange and len(_strange) < 100:
+        _strange.add(shown)
+        log.warning("the engine has a container in the state %s, which is not known", shown)
+    return UNKNOWN
+
+
+def image_mirrors(found: Object) -> list[Mirror]:
+    """The mirrors of an image: one per tag, or one for an image without any."""
+    id_ = _text(found.get("Id"))
+    size = found.get("Size")
+    common: Object = {
+        "namespace": NAMESPACE,
+        "id": id_,
+        "architecture": _text(found.get("Architecture")),
+        "os": _text(found.get("Os")),
+        "size": min(size, _INT64_MAX) if isinstance(size, int) and size > 0 else 0,
+    }
+    digests = found.get("RepoDigests")
+    if isinstance(digests, list):
+        _put(common, "repoDigests", sorted(set(map(_text, digests))))
+    _put(common, "createdAt", _time(found.get("Created")))
+    _put(common, "labels", _labels(_dict(found.get("Config")).get("Labels")))
+    return [
+        Mirror(Image, image_name(id_, tag), {**common, "repoTag": tag} if tag else common)
+        for tag in tags(found) or [""]
+    ]
+
+
+def tags(found: Object) -> list[str]:
+    """The tags of an image."""
+    given = found.get("RepoTags")
+    if not isinstance(given, list):
+        return []
+    return sorted({_text(tag) for tag in given} - {_NO_TAG, ""})
+
+
+def volume_mirror(found: Object) -> Mirror:
+    """The mirror of a volume."""
+    name = _text(found.get("Name"))
+    status: Object = {
+        "name": name,
+        "namespace": NAMESPACE,
+        "driver": _text(found.get("Driver")),
+        "mountpoint": _text(found.get("Mountpoint")),
+        "scope": _text(found.get("Scope")),
+        "createdAt": _time(found.get("CreatedAt")) or EPOCH,
+    }
+    _put(status, "labels", _labels(found.get("Labels")))
+    _put(status, "options", _labels(found.get("Options")))
+    return Mirror(Volume, volume_name(name), status)
+
+
+def _ports(published: Any, config: Object) -> list[Object]:
+    """Ports by name; while a container does not run, those it would expose."""
+    ports = _dict(published) or dict.fromkeys(_dict(config.get("ExposedPorts")))
+    found = []
+    for name, bindings in sorted(ports.items()):
+        port: Object = {"name": name}
+        pairs = sorted(
+            (_text(binding.get("HostIp")), _text(binding.get("HostPort")))
+            for binding in bindings or ()
+            if isinstance(binding, dict)
+        )
+        if pairs:
+            port["bindings"] = [{"hostIP": ip, "hostPort": number} for ip, number in pairs]
+        found.append(port)
+    return found
+
+
+def _put(status: Object, name: str, value: Any) -> None:
+    if value:
+        status[name] = value
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else "" if value is None else str(value)
+
+
+def _dict(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _labels(value: Any) -> Mapping[str, str]:
+    return {_text(name): _text(label) for name, label in _dict(value).items()}
+
+
+def _int32(value: Any) -> int:
+    """Exit codes of some systems use all 32 bits; they keep their bits."""
+    if not isinstance(value, int):
+        return 0
+    return (value + _INT32) % (2 * _INT32) - _INT32
+
+
+def _time(value: Any) -> str:
+    """A point in time to the second; empty for none, Go's zero, and what is no time."""
+    if not isinstance(value, str) or not value or value.startswith("0001-01-01"):
+        return ""
+    try:
+        second, _ = timestamps.parse(value)
+        return timestamps.text(second)
+    except (ValueError, OverflowError):
+        return ""

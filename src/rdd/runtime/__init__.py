@@ -34,6 +34,7 @@ controller turn it into keys, its `WorkQueue` collapses them, a worker calls
     finalizers, owners                        what controllers do to objects
     admission, webhooks                       rules for writes
     ownership, fencing                        one process per controller
+    passthrough                               HTTP and WebSocket endpoints
     definitions, manager, endpoints           the life of it all
 
 docs/runtime.md is the guide; examples/03-operator is a complete program.
@@ -68,6 +69,7 @@ from rdd.runtime.owners import (
     with_controller,
 )
 from rdd.runtime.ownership import HeldByOther, Ownership, OwnershipError, OwnershipUnavailable
+from rdd.runtime.passthrough import HttpPassthrough, InProcessPassthrough
 from rdd.runtime.predicates import (
     annotations_changed,
     any_of,
@@ -110,8 +112,10 @@ __all__ = [
     "Drains",
     "EventRecorder",
     "HeldByOther",
+    "HttpPassthrough",
     "HttpsHost",
     "InProcessHost",
+    "InProcessPassthrough",
     "Informer",
     "Lister",
     "Manager",

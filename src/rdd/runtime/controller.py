@@ -14,8 +14,8 @@ and tried again later; other keys go on.
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from rdd.api import errors
 from rdd.client import Client, Unreachable
@@ -25,6 +25,7 @@ from rdd.runtime.events import EventRecorder
 from rdd.runtime.finalizers import is_stale_owner
 from rdd.runtime.informer import Change, Informer
 from rdd.runtime.metrics import Metrics
+from rdd.runtime.passthrough import Handler
 from rdd.runtime.sources import Source
 from rdd.runtime.types import (
     Drains,
@@ -71,6 +72,14 @@ class Controller:
     """Admission rules (see rdd.runtime.admission), or what makes them if handlers read."""
     workers: int = 1
     """How many keys are worked on at the same time."""
+    passthroughs: Mapping[str, Handler] | Callable[[Context], Mapping[str, Handler]] = field(
+        default_factory=dict
+    )
+    """Endpoints by name (see rdd.runtime.passthrough), or what makes them if handlers read."""
+
+    def passthroughs_with(self, context: Context) -> Mapping[str, Handler]:
+        """Its endpoints."""
+        return self.passthroughs(context) if callable(self.passthroughs) else self.passthroughs
 
     def webhooks_with(self, context: Context) -> tuple[Webhook, ...]:
         """Its admission rules."""

@@ -13,7 +13,7 @@ above it is complete:
     definitions     its kinds are served
     synced          everything it watches has been seen
     admission       its handlers answer, then the server is told to ask them
-    working         its reconciler runs
+    working         its reconciler runs, its endpoints are offered
 
 A controller whose ownership is lost is stopped at once, in the middle of what
 it does, and waits for its turn again; the others are not affected.
@@ -23,7 +23,7 @@ import asyncio
 import logging
 import socket
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -37,6 +37,7 @@ from rdd.runtime.definitions import install_definitions
 from rdd.runtime.endpoints import Endpoints
 from rdd.runtime.metrics import Metrics
 from rdd.runtime.ownership import Claim, HeldByOther, Ownership
+from rdd.runtime.passthrough import Handler, PassthroughHost
 from rdd.runtime.webhooks import Host, apply_configurations
 
 log = logging.getLogger("rdd.runtime")
@@ -75,6 +76,7 @@ class Manager:
         *,
         ownership: Ownership | None = None,
         host: Host | None = None,
+        passthrough: PassthroughHost | None = None,
         options: ManagerOptions | None = None,
     ) -> None:
         self.name = name
@@ -85,12 +87,14 @@ class Manager:
         self._client = client
         self._controllers = tuple(controllers)
         self._host = host
+        self._passthrough = passthrough
         self._reviewer = Reviewer()
         self._endpoints = Endpoints(self.metrics, self.problem)
         self._states: dict[str, str] = {}
         self._working: dict[str, Workers] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._answering: dict[str, tuple[Webhook, ...]] = {}
+        self._offered: dict[str, Mapping[str, Handler]] = {}
         self._is_stopping = False
         self._is_drained = False
         self._stopping = asyncio.Lock()
@@ -145,6 +149,8 @@ class Manager:
                 await self.ownership.stop()
             if self._host is not None:
                 await self._host.stop()
+            if self._passthrough is not None:
+                await self._passthrough.stop()
             await self.cache.stop()
             await self._endpoints.stop()
 
@@ -183,6 +189,11 @@ class Manager:
         """The admission rules that are answered here."""
         return tuple(webhook for webhooks in self._answering.values() for webhook in webhooks)
 
+    @property
+    def passthroughs(self) -> dict[str, tuple[str, ...]]:
+        """The endpoints that are offered here, by controller."""
+        return {name: tuple(handlers) for name, handlers in self._offered.items()}
+
     # -- starting
 
     async def _start(self) -> None:
@@ -205,6 +216,9 @@ class Manager:
         self.cache.start()
         if self._host is not None:
             await self._host.start(self._reviewer)
+            self._go_on()
+        if self._passthrough is not None:
+            await self._passthrough.start()
             self._go_on()
         ready: list[asyncio.Future[None]] = []
         for controller in self._controllers:
@@ -342,12 +356,26 @@ class Manager:
                     client, webhooks, url_prefix=host.url_prefix, ca_bundle=host.ca_bundle
                 )
             self._working[name] = workers
+            self._offer(name, controller.passthroughs_with(workers.context))
             await workers.run(begin)
         finally:
+            self._offer(name, {})
             self._working.pop(name, None)
             self._states[name] = "stopped"
             if not self._is_stopping:
                 self._withdraw(name)  # at a stop, others may still write what it has rules for
+
+    def _offer(self, name: str, handlers: Mapping[str, Handler]) -> None:
+        """Have exactly these endpoints of a controller answered."""
+        host, before = self._passthrough, self._offered.pop(name, {})
+        if host is None:
+            return
+        for endpoint, handler in before.items():
+            host.remove(name, endpoint, handler)
+        if handlers:
+            self._offered[name] = handlers
+        for endpoint, handler in handlers.items():
+            host.add(name, endpoint, handler)
 
     def _withdraw(self, *names: str) -> None:
         """Have the admission rules of controllers answered no more."""

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The controller of LimaVMs: objects become virtual machines.
+
+admission     what may be written; uniqueness: one virtual machine per name
+reconciler    the order of a look
+creation      from a LimaVM to an instance on disk; templates: its copy of the template
+power         running or not, restarts, crashes; backoff: when to try again
+deletion      the end
+activities    what takes longer than a look
+report        conditions and events
+machinery     what is used of rdd.vm
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from rdd.client.resources import CONFIG_MAPS
+from rdd.controllers.lima.limavm.admission import Admission
+from rdd.controllers.lima.limavm.machinery import MachineRoom, MakeMachines
+from rdd.controllers.lima.limavm.reconciler import LimaVMReconciler
+from rdd.controllers.lima.limavm.uniqueness import NameHolds
+from rdd.controllers.surroundings import Surroundings
+from rdd.kinds.catalog import crds_of
+from rdd.kinds.limavm import TEMPLATE_LABEL, LimaVM
+from rdd.runtime import (
+    Context,
+    Controller,
+    ObjectKey,
+    Webhook,
+    annotations_changed,
+    any_of,
+    finalizers_changed,
+    generation_changed,
+    maps,
+    watch,
+)
+from rdd.vm.instances import LimaHome
+
+Object = dict[str, Any]
+
+__all__ = ["controller", "limavm"]
+
+_SUFFIX = "-template"
+
+
+def limavm(surroundings: Surroundings) -> Controller:
+    """The controller of the virtual machines of an instance."""
+
+    def make_machines(changed: Callable[[str], None]) -> MachineRoom:
+        from rdd.vm.machines import Machines
+        from rdd.vm.template import HostFacts
+
+        return Machines(
+            LimaHome(surroundings.instance.lima_home),
+            agent_command=surroundings.agent_command,
+            changed=changed,
+            environment=surroundings.environment,
+            facts=HostFacts.gather(surroundings.home),
+            version=surroundings.version,
+        )
+
+    return controller(surroundings, make_machines)
+
+
+def controller(surroundings: Surroundings, make_machines: MakeMachines) -> Controller:
+    """The same with a machine room of one's own."""
+    holds = NameHolds()
+    graces: dict[str, float] = {}
+    keeps_logs = bool(surroundings.environment.get("RDD_KEEP_LOGS"))
+
+    def reconciler(context: Context) -> LimaVMReconciler:
+        return LimaVMReconciler(
+            context,
+            make_machines,
+            holds,
+            graces,
+            log_dir=surroundings.instance.log_dir if keeps_logs else None,
+        )
+
+    def webhooks(context: Context) -> Sequence[Webhook]:
+        admission = Admission(
+            context,
+            holds,
+            graces,
+            home=LimaHome(surroundings.instance.lima_home),
+            environment=surroundings.environment,
+        )
+        return admission.webhooks()
+
+    return Controller(
+        "limavm",
+        reconciler,
+        sources=(
+            watch(LimaVM, any_of(generation_changed, annotations_changed, finalizers_changed)),
+            maps(CONFIG_MAPS, _vm_of_copy, label_selector=f"{TEMPLATE_LABEL}=true"),
+        ),
+        definitions=crds_of("limavm"),
+        webhooks=webhooks,
+    )
+
+
+def _vm_of_copy(config_map: Object) -> Iterable[ObjectKey]:
+    """The LimaVM whose template a ConfigMap is, by its name; it need not exist (any more)."""
+    namespace, name = ObjectKey.of(config_map)
+    if name.endswith(_SUFFIX):
+        yield ObjectKey(namespace, name.removesuffix(_SUFFIX))

@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Running or not: from `spec.running`, the phase of the machine, and what was asked for besides.
+
+| phase | wanted | what is done |
+|---|---|---|
+| unknown | running | look at the processes: taken over if something lives, else started |
+| unknown | stopped | what lives is stopped |
+| starting, running | running | said so; the first look at a running one counts a start |
+| starting, running | stopped | stopped |
+| stopping | any | waited for |
+| stopped | running | it ended by itself: taken over if only the agent did, else tried again |
+| stopped | stopped | said so |
+
+A restart or a reset that is due comes first. A machine that does not come up, or does not
+stay up, is tried again after pauses that double, with the reason and the last lines of its
+log in the condition; one that ran for a while is tried again at once.
+"""
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from typing import Any, Literal
+
+from rdd.controllers.lima.limavm import report
+from rdd.controllers.lima.limavm.activities import Activities
+from rdd.controllers.lima.limavm.look import Look
+from rdd.controllers.lima.limavm.machinery import GRACE_S, STABLE_S, MachineRoom
+from rdd.controllers.lima.limavm.templates import wanted_text
+from rdd.host.errors import HostError
+from rdd.kinds.limavm import RESET_REQUESTED, RESTART_REQUESTED
+from rdd.runtime import Context, Result
+from rdd.vm.errors import StartFailed
+from rdd.vm.instances import Status
+from rdd.vm.observation import Observation, Phase
+from rdd.vm.template import TemplateError
+
+_UP = (Phase.STARTING, Phase.RUNNING)
+_ALIVE = (Status.RUNNING, Status.BROKEN)
+
+
+class Power:
+    """Starts, stops and restarts machines that exist."""
+
+    def __init__(self, context: Context, machines: MachineRoom, activities: Activities) -> None:
+        self._clock = context.clock
+        self._machines = machines
+        self._activities = activities
+
+    async def step(self, look: Look) -> Result:
+        """Do what is next."""
+        if RESTART_REQUESTED in look.annotations:
+            look.memory.starting.reset()
+            if not look.vm.status.restart_needed:
+                await look.say(members={"restartNeeded": True})
+            await look.drop_annotation(RESTART_REQUESTED)
+        activity = self._activities.get(look.name)
+        if activity is not None:
+            if not activity.is_done:
+                return Result.done()
+            if (result := await self._take_outcome(look)) is not None:
+                return result
+        await self._bring_template(look)
+        seen = self._machines.phase(look.name)
+        if seen.phase is Phase.STOPPING:
+            return self._wait_for_stop(look, seen)
+        if look.memory.stops_for and self._machines.inspect(look.name) in _ALIVE:
+            return await self._stop_failed(look, seen)
+        if RESET_REQUESTED in look.annotations:
+            return await self._reset(look)
+        is_coming_up = look.vm.spec.running and seen.phase is Phase.STARTING
+        if look.vm.status.restart_needed and not is_coming_up:
+            return await self._restart(look)
+        if look.vm.spec.running:
+            return await self._run(look, seen)
+        return await self._halt(look)
+
+    # -- the template
+
+    async def _bring_template(self, look: Look) -> None:
+        """Write the template to disk if it is another one; a machine that is up needs a restart."""
+        status, version = look.vm.status, look.wanted[0]
+        is_needed = status.restart_needed
+        try:
+            text = wanted_text(look.vm, look.copy)
+            if self._machines.template_text(look.name) != text:
+                self._machines.write_template(look.name, text)
+                if not is_needed and self._is_up(look.name):
+                    await look.say(members={"restartNeeded": True})
+                    is_needed = True
+        except (TemplateError, HostError) as error:
+            look.reporter.warn(look.vm, "TemplateNotApplied", str(error))
+            return
+        if not is_needed and status.observed_template_resource_version != version:
+            await look.say(members={"observedTemplateResourceVersion": version})
+
+    def _is_up(self, name: str) -> bool:
+        return self._machines.phase(name).phase in _UP or self._machines.inspect(name) in _ALIVE
+
+    # -- restart and reset
+
+    async def _restart(self, look: Look) -> Result:
+        if self._is_up(look.name):
+            return self._stop(look, "restart")
+        look.memory.forget_run()
+        look.memory.starting.reset()
+        says = report.STOPPED_FOR_RESTART if look.vm.spec.running else report.STOPPED_NOW
+        await look.say(says, without=report.DEGRADED, members={"restartNeeded": None})
+        await self._bring_template(look)
+        return await self._start(look) if look.vm.spec.running else await self._halt(look)
+
+    async def _reset(self, look: Look) -> Result:
+        if self._is_up(look.name):
+            return self._stop(look, "reset")
+        look.memory.forget_run()
+        look.memory.starting.reset()
+        # From here on the creation finds out by itself how far it is.
+        await look.say(
+            report.PENDING,
+            report.STOPPED_FOR_RESET,
+            without=report.DEGRADED,
+            members={"restartNeeded": None, "observedTemplateResourceVersion": None},
+        )
+        return Result.requeue(0)
+
+    # -- wanted: running
+
+    async def _run(self, look: Look, seen: Observation) -> Result:
+        memory = look.memory
+        match seen.phase:
+            case Phase.STARTING:
+                await look.say(report.STARTING, observes=True)
+            case Phase.RUNNING:
+                memory.stops_for = ""
+                if memory.ran_since is None:
+                    memory.ran_since = self._clock()
+                says = [report.degraded(seen.errors)] if seen.degraded else []
+                await look.say(
+                    report.STARTED,
+                    *says,
+                    without="" if says else report.DEGRADED,
+                    observes=True,
+                    counts_start=True,
+                )
+            case Phase.STOPPED if not memory.stops_for:
+                return await self._ended(look, seen)
+            case Phase.STOPPED:
+                return await self._start(look)
+            case _:
+                return await self._find_out(look)
+        return Result.done()
+
+    async def _find_out(self, look: Look) -> Result:
+        """Nobody here has looked after the machine so far."""
+        if wait_s := look.memory.starting.left_s(look.wanted):
+            return Result.requeue(wait_s)
+        await look.say(report.RECONCILING, without=report.DEGRADED)
+        if self._machines.inspect(look.name) in _ALIVE:
+            return self._begin(look, "adopt", self._machines.adopt(look.name))
+        return await self._start(look)
+
+    async def _ended(self, look: Look, seen: Observation) -> Result:
+        """The machine, or its agent, has ended without being asked to."""
+        memory = look.memory
+        if not memory.has_counted_end:
+            memory.has_counted_end = True
+            ran_since, memory.ran_since = memory.ran_since, None
+            if ran_since is not None and self._clock() - ran_since >= STABLE_S:
+                memory.starting.reset()
+            wait_s = memory.starting.failed(look.wanted, first_s=1.0 if ran_since is None else 0.0)
+            if wait_s:
+                why = _failure(
+                    seen.reason or "the host agent has ended",
+                    seen.log_tail,
+                    attempt=memory.starting.failures,
+                    wait_s=wait_s,
+                )
+                await look.say(report.start_failed(why), without=report.DEGRADED, observes=True)
+        if wait_s := memory.starting.left_s(look.wanted):
+            return Result.requeue(wait_s)
+        if self._machines.inspect(look.name) in _ALIVE:
+            await look.say(report.TAKING_OVER, without=report.DEGRADED)
+            return self._begin(look, "adopt", self._machines.adopt(look.name))
+        return await self._start(look)
+
+    async def _start(self, look: Look) -> Result:
+        await look.say(report.STARTING, without=report.DEGRADED)
+        return self._begin(look, "start", self._machines.start(look.name))
+
+    def _begin(
+        self, look: Look, kind: Literal["start", "adopt"], work: Coroutine[Any, Any, Any]
+    ) -> Result:
+        look.memory.forget_run()
+        self._activities.begin(look.name, kind, work, look.wanted)
+        return Result.done()
+
+    async def _take_outcome(self, look: Look) -> Result | None:
+        """What came of a start or of taking over; None: go on."""
+        name = look.name
+        activity = self._activities.take(name, "start") or self._activities.take(name, "adopt")
+        assert activity is not None
+        try:
+            outcome = activity.result()
+        except asyncio.CancelledError:
+            return None
+        except Exception as error:
+            if not look.vm.spec.running:
+                return None
+            look.memory.has_counted_end = True
+            wait_s = look.memory.starting.failed(activity.about)
+            why = _failure(
+                str(error) or type(error).__name__,
+                error.log_tail if isinstance(error, StartFailed) else (),
+                attempt=look.memory.starting.failures,
+                wait_s=wait_s,
+            )
+            await look.say(report.start_failed(why), without=report.DEGRADED, observes=True)
+            return Result.requeue(wait_s)
+        if activity.kind == "adopt" and not outcome and self._machines.inspect(name) in _ALIVE:
+            # It does not answer, or is not what it says it is.
+            return self._stop(look, "restart")
+        return None
+
+    # -- wanted: stopped
+
+    async def _halt(self, look: Look) -> Result:
+        memory = look.memory
+        memory.starting.reset()
+        if self._is_up(look.name):
+            return self._stop(look, "stop")
+        was_stopped = bool(memory.stops_for)
+        memory.forget_run()
+        memory.stopping.reset()
+        if report.reason_of(look.vm, report.RUNNING) == "Stopped" and not was_stopped:
+            if look.vm.status.observed_generation != look.generation:
+                await look.say(observes=True)
+            return Result.done()
+        says = report.STOPPED_NOW if was_stopped else report.IS_STOPPED
+        await look.say(
+            says, without=report.DEGRADED, observes=True, members={"restartNeeded": None}
+        )
+        return Result.done()
+
+    def _stop(self, look: Look, why: Literal["stop", "restart", "reset"]) -> Result:
+        if wait_s := look.memory.stopping.left_s():
+            return Result.requeue(wait_s)
+        look.memory.stops_for = why
+        look.memory.ran_since = None
+        self._machines.stop(look.name, grace_s=GRACE_S)
+        return Result.done()
+
+    def _wait_for_stop(self, look: Look, seen: Observation) -> Result:
+        """One that stops by itself has a limit only if that is what is wanted."""
+        is_unwanted = not look.vm.spec.running or look.vm.status.restart_needed
+        if is_unwanted and not seen.is_stop_wanted:
+            return self._stop(look, "stop")
+        return Result.done()
+
+    async def _stop_failed(self, look: Look, seen: Observation) -> Result:
+        """Something still lives although it was stopped: said, and tried again."""
+        look.memory.stops_for = ""
+        wait_s = look.memory.stopping.failed()
+        message = seen.stop_error or "the instance still runs after it was stopped by force"
+        await look.say(report.stop_failed(message), observes=True)
+        return Result.requeue(wait_s)
+
+
+def _failure(why: str, log_tail: Sequence[str], *, attempt: int, wait_s: float) -> str:
+    """A message: why, how often, when it is tried again, and what the log says."""
+    return "\n".join([f"{why} (attempt {attempt}, next in {wait_s:g} s)", *log_tail])

@@ -1,0 +1,215 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The template of a LimaVM: what is asked of it, and its copy `<name>-template`.
+
+The copy is made by the reconciler, never by admission: a creation that fails leaves nothing
+behind. What it is made from travels in the LimaVM itself, in an annotation that admission
+writes and the reconciler removes, so it is exactly what was checked, even if the source is
+gone a moment later (the App deletes it). Only a template that is too large for an annotation
+is read from its source again.
+
+A copy that is there already is taken over if it has the label and nobody owns it, or its
+owner is gone: the remains of something that did not complete. Its text is replaced.
+"""
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from rdd.api import errors
+from rdd.client import Client
+from rdd.client.resources import CONFIG_MAPS
+from rdd.host.errors import HostError
+from rdd.kinds.limavm import TEMPLATE, TEMPLATE_KEY, TEMPLATE_LABEL, LimaVM
+from rdd.runtime import (
+    Denied,
+    ObjectKey,
+    controller_of,
+    is_controlled_by,
+    is_deleting,
+    owned_by,
+    owner_reference,
+    remove_finalizer,
+    resource_of,
+)
+from rdd.vm import template as lima
+
+Object = dict[str, Any]
+
+OWNED: str = owned_by(LimaVM.kind)
+MAX_ANNOTATION_BYTES = 200 * 1024
+"""All annotations of an object together may have 256 KiB."""
+
+
+def copy_name(name: str) -> str:
+    """The name of the ConfigMap with a LimaVM's own template."""
+    return f"{name}-template"
+
+
+def source_of(vm: LimaVM) -> ObjectKey:
+    """Where a LimaVM's template is read from when it is created."""
+    reference = vm.spec.template_ref
+    own = vm.raw["metadata"].get("namespace") or ""
+    return ObjectKey(reference.namespace or own, reference.name)
+
+
+def with_params(text: str, params: Mapping[str, str]) -> str:
+    """A template with other values of its params; the text itself if there are none.
+
+    Raises TemplateError for a param that the template does not declare.
+    """
+    if not params:
+        return text
+    template = lima.parse(text)
+    unknown = sorted(params.keys() - template.param.keys())
+    if unknown:
+        declared = ", ".join(sorted(template.param)) or "none"
+        raise lima.TemplateError(
+            [f"spec.params.{name}: the template has no such param; declared: {declared}"
+             for name in unknown]
+        )  # fmt: skip
+    changed = dataclasses.replace(template, param={**template.param, **params})
+    return lima.render(changed)
+
+
+def refuse_unless_valid(
+    text: str,
+    params: Mapping[str, str],
+    *,
+    driver_of: Callable[[lima.Template], str],
+    has_image: bool = False,
+) -> None:
+    """Raise Denied with everything that is wrong with a template.
+
+    `driver_of` tells which driver would run it; drivers have rules of their own.
+    `has_image` says that the image comes from elsewhere.
+    """
+    try:
+        driver = _driver(text, driver_of)
+        lima.validate(text, driver=driver, has_image=has_image)
+        if params:
+            lima.validate(with_params(text, params), driver=driver, has_image=has_image)
+    except lima.TemplateSyntaxError as error:
+        raise Denied(f"failed to parse template: {error}") from None
+    except lima.TemplateError as error:
+        raise Denied(f"failed to validate template: {error}") from None
+
+
+def _driver(text: str, driver_of: Callable[[lima.Template], str]) -> str:
+    try:
+        return driver_of(lima.parse(text))
+    except (lima.TemplateError, HostError):
+        return ""  # what is wrong is told with everything else, or when an instance is made
+
+
+def text_of(config_map: Object) -> str:
+    """The template in a ConfigMap. Raises Denied if it has none."""
+    data = config_map.get("data") or {}
+    if TEMPLATE_KEY not in data:
+        raise Denied(f'template ConfigMap must have a "{TEMPLATE_KEY}" data entry')
+    text: str = data[TEMPLATE_KEY]
+    if not text.strip():
+        raise Denied(f'"{TEMPLATE_KEY}" data cannot be empty')
+    return text
+
+
+def wanted_text(vm: LimaVM, copy: Object) -> str:
+    """What `lima.yaml` should contain. Raises TemplateError."""
+    return with_params((copy.get("data") or {}).get(TEMPLATE_KEY) or "", vm.spec.params)
+
+
+class Copies:
+    """The templates of LimaVMs in the API."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+
+    async def refuse_unless_free(self, namespace: str, name: str) -> None:
+        """AlreadyExists if the copy of a LimaVM to be would replace somebody's ConfigMap."""
+        found = await self._get(namespace, copy_name(name))
+        if found is not None and not await self._is_remnant(found):
+            raise errors.AlreadyExists.of("configmaps", "", copy_name(name))
+
+    async def ensure(self, vm: LimaVM) -> Object | None:
+        """The copy, owned by the LimaVM; None if remains of another one are in the way for now.
+
+        NotFound if it has to be made and there is nothing to make it from.
+        """
+        metadata = vm.raw["metadata"]
+        namespace, name = metadata["namespace"], copy_name(metadata["name"])
+        found = await self._get(namespace, name)
+        if found is not None and is_controlled_by(found, vm.raw):
+            return found
+        if found is None:
+            return await self._client.create(CONFIG_MAPS, await self._made(vm))
+        if not await self._is_remnant(found):
+            raise errors.AlreadyExists.of("configmaps", "", name)
+        if is_deleting(found):
+            await remove_finalizer(self._client, CONFIG_MAPS, found, OWNED)
+            return None
+        made = await self._made(vm)
+        made["metadata"]["resourceVersion"] = found["metadata"]["resourceVersion"]
+        return await self._client.update(CONFIG_MAPS, made)
+
+    async def release(self, key: ObjectKey) -> None:
+        """Let go of the copy of a LimaVM that no longer exists."""
+        found = await self._get(key.namespace, copy_name(key.name))
+        if found is None or TEMPLATE_LABEL not in (found["metadata"].get("labels") or {}):
+            return
+        if OWNED not in (found["metadata"].get("finalizers") or ()):
+            return
+        if await self._is_remnant(found):
+            kept = await remove_finalizer(self._client, CONFIG_MAPS, found, OWNED)
+            if kept is not None and not is_deleting(kept):
+                await self._delete(kept)
+
+    async def _made(self, vm: LimaVM) -> Object:
+        metadata = vm.raw["metadata"]
+        text = (metadata.get("annotations") or {}).get(TEMPLATE)
+        if text is None:
+            source = source_of(vm)
+            found = await self._client.get(CONFIG_MAPS, source.name, namespace=source.namespace)
+            text = (found.get("data") or {}).get(TEMPLATE_KEY) or ""
+        return {
+            "metadata": {
+                "name": copy_name(metadata["name"]),
+                "namespace": metadata["namespace"],
+                "labels": {TEMPLATE_LABEL: "true"},
+                "finalizers": [OWNED],
+                "ownerReferences": [owner_reference(vm.raw)],
+            },
+            "data": {TEMPLATE_KEY: text},
+        }
+
+    async def _is_remnant(self, config_map: Object) -> bool:
+        """Whether a ConfigMap is a copy that belongs to no LimaVM there is."""
+        if TEMPLATE_LABEL not in (config_map["metadata"].get("labels") or {}):
+            return False
+        owner = controller_of(config_map)
+        if owner is None:
+            return True
+        if owner["kind"] != LimaVM.kind:
+            return False
+        namespace = config_map["metadata"]["namespace"]
+        try:
+            found = await self._client.get(resource_of(LimaVM), owner["name"], namespace=namespace)
+        except errors.NotFound:
+            return True
+        return bool(found["metadata"]["uid"] != owner["uid"])
+
+    async def _get(self, namespace: str, name: str) -> Object | None:
+        try:
+            return await self._client.get(CONFIG_MAPS, name, namespace=namespace)
+        except errors.NotFound:
+            return None
+
+    async def _delete(self, config_map: Object) -> None:
+        metadata = config_map["metadata"]
+        try:
+            await self._client.delete(
+                CONFIG_MAPS,
+                metadata["name"],
+                namespace=metadata["namespace"],
+                uid=metadata["uid"],
+            )
+        except errors.NotFound:
+            pass

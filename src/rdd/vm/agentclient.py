@@ -6,6 +6,7 @@ listens on a stale path, or nobody.
 """
 
 import asyncio
+import json
 from pathlib import Path
 
 _ANSWER_LIMIT = 1 << 20
@@ -31,8 +32,13 @@ async def request(
 
 async def let_go(socket: Path, *, timeout_s: float = 3.0) -> bool:
     """Ask an agent to leave its machine running and exit; whether it agreed. Raises NoAnswer."""
-    status, _body = await request(socket, "/v1/let-go", method="POST", timeout_s=timeout_s)
-    return 200 <= status < 300
+    status, body = await request(socket, "/v1/let-go", method="POST", timeout_s=timeout_s)
+    try:
+        answer = json.loads(body)
+    except ValueError:
+        answer = {}
+    # One that is shutting its machine down already says that it does not.
+    return 200 <= status < 300 and isinstance(answer, dict) and answer.get("letGo") is not False
 
 
 async def _exchange(socket: Path, text: str) -> tuple[int, bytes]:

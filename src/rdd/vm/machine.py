@@ -164,5 +164,4 @@ class Machine:
 
 
 def _reason(seen: Observation, code: int | None) -> str:
-    said = f": {seen.errors[-1]}" if seen.errors else ""
-    return exit_reason(code) + said
+    return exit_reason(code) + (f": {'; '.join(seen.errors)}" if seen.errors else "")

@@ -81,7 +81,7 @@ class Observation:
         if forward := seen.forward():
             result = replace(result, forwards=_merged(self.forwards, forward))
         if seen.flag("exiting"):
-            return replace(result, phase=Phase.STOPPING)
+            return replace(result, phase=Phase.STOPPING, errors=seen.errors())
         if self.phase is Phase.STOPPING:
             return result  # events that were under way when the stop was asked for
         if seen.flag("running") or seen.flag("degraded"):
@@ -90,7 +90,7 @@ class Observation:
                 result,
                 phase=Phase.RUNNING,
                 degraded=degraded,
-                errors=seen.errors() if not degraded else result.errors,
+                errors=result.errors if degraded else seen.errors(),
                 progress="",
             )
         return result

@@ -1,0 +1,404 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Builds the guests of guest/ from Debian packages: `make guest-image`.
+
+Two guests share a kernel and one way to be set up (guest/rdd-init, cidata):
+
+* `small`: everything in the initial RAM disk, ssh after about five seconds, for tests;
+* `debian`: a Debian with systemd, ssh and docker on a disk.
+
+Each is a directory with the names Lima uses in an instance (`image`, `kernel`,
+`kernel.cmdline`, `initrd`), which is what RDD_GUEST_IMAGE takes. Results are kept under
+.cache/guest by the hash of the package versions and of our own files, `current` leads
+to the newest. No loop device and no mount is needed, but root is: files in the guest
+belong to root. Packages come from the Debian mirror this machine uses.
+"""
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+TOP = Path(__file__).parents[1]
+GUEST = TOP / "guest"
+CACHE = TOP / ".cache" / "guest"
+RELEASE = "bookworm"
+KEYRING = Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+
+KERNEL = "linux-image-cloud-amd64"
+SMALL = ("busybox-static", "dropbear-bin")
+DEBIAN = (
+    "systemd",
+    "systemd-sysv",
+    "udev",
+    "dbus",
+    "openssh-server",
+    "iproute2",
+    "kmod",
+    "sudo",
+    "e2fsprogs",
+    "util-linux-extra",
+    "docker.io",
+    "iptables",
+    "ca-certificates",
+    "sshfs",
+)
+# In the order of need; what they depend on is added. The file systems and ext4 are for both.
+MODULES = (
+    "virtio_pci",
+    "virtio_blk",
+    "virtio_net",
+    "virtio_balloon",
+    "virtio-rng",
+    "isofs",
+    "button",
+    "evdev",
+    "virtiofs",
+)
+DISK_MB = 1400
+SMALL_DISK_MB = 512
+COMMAND_LINE = (
+    "console=ttyS0 quiet mitigations=off random.trust_cpu=on no_timer_check tsc=reliable"
+    " apparmor=0 panic=5"
+)
+
+# Services a guest without console, mail or package upgrades has no use for; each costs a
+# fraction of a second of an emulated boot.
+MASKED = (
+    "apt-daily.timer",
+    "apt-daily-upgrade.timer",
+    "dpkg-db-backup.timer",
+    "e2scrub_all.timer",
+    "e2scrub_reap.service",
+    "fstrim.timer",
+    "getty.target",
+    "serial-getty@ttyS0.service",
+    "systemd-networkd-wait-online.service",
+    "systemd-pcrphase.service",
+    "systemd-pcrphase-sysinit.service",
+    "systemd-update-utmp.service",
+    "systemd-update-utmp-runlevel.service",
+    "systemd-binfmt.service",
+    "proc-sys-fs-binfmt_misc.automount",
+    "systemd-ask-password-wall.path",
+    "systemd-ask-password-console.path",
+    "systemd-machine-id-commit.service",
+    "systemd-firstboot.service",
+    "systemd-sysusers.service",
+    "systemd-hwdb-update.service",
+    "systemd-journal-flush.service",
+    "dev-hugepages.mount",
+    "dev-mqueue.mount",
+    "sys-kernel-debug.mount",
+    "sys-kernel-tracing.mount",
+    "modprobe@efi_pstore.service",
+    "systemd-pstore.service",
+    "keyboard-setup.service",
+    "console-setup.service",
+)
+
+
+def run(*command: object) -> str:
+    """Run a program, return its output; a failure ends the build with what it said."""
+    words = [str(word) for word in command]
+    done = subprocess.run(
+        words,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode != 0:
+        sys.exit(f"{' '.join(words)}: exit status {done.returncode}\n{done.stderr[-2000:]}")
+    return done.stdout
+
+
+def mirrors() -> list[str]:
+    """Lines for sources.list: the mirrors this machine is configured with."""
+    text = ""
+    for path in [Path("/etc/apt/sources.list"), *Path("/etc/apt/sources.list.d").glob("*")]:
+        text += path.read_text() if path.is_file() else ""
+    found = re.findall(r"https?://[^\s\]]+", text)
+
+    def pick(ending: str) -> str:
+        ours = [url.rstrip("/") for url in found if url.rstrip("/").endswith(ending)]
+        return ours[0] if ours else f"http://deb.debian.org{ending}"
+
+    option = f"[signed-by={KEYRING}]"
+    return [
+        f"deb {option} {pick('/debian')} {RELEASE} main",
+        f"deb {option} {pick('/debian-security')} {RELEASE}-security main",
+    ]
+
+
+class Packages:
+    """apt with lists and archives of its own: the machine's are not touched."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self.sources = directory / "sources.list"
+        for name in ("lists/partial", "cache/archives/partial"):
+            (directory / name).mkdir(parents=True, exist_ok=True)
+        self.sources.write_text("\n".join(mirrors()) + "\n")
+        (directory / "status").touch()
+
+    def apt(self, *arguments: object) -> str:
+        """Run apt-get as if nothing were installed."""
+        options = {
+            "Dir::Etc::SourceList": self.sources,
+            "Dir::Etc::SourceParts": "/dev/null",
+            "Dir::State::Lists": self._directory / "lists",
+            "Dir::State::Status": self._directory / "status",
+            "Dir::Cache": self._directory / "cache",
+            "APT::Sandbox::User": "root",
+            "APT::Install-Recommends": "0",
+            "Acquire::Languages": "none",
+            "Acquire::Retries": "3",
+        }
+        words = [word for key, value in options.items() for word in ("-o", f"{key}={value}")]
+        return run("apt-get", "-q", *words, *arguments)
+
+    def versions(self, *names: str) -> dict[str, str]:
+        """Name and version of what installing `names` takes."""
+        plan = self.apt("--simulate", "install", *names)
+        return dict(re.findall(r"^Inst (\S+) \((\S+) ", plan, re.M))
+
+    def unpack(self, names: Iterable[str], into: Path) -> None:
+        """The files of packages, without running anything of theirs."""
+        downloads = self._directory / "download"
+        shutil.rmtree(downloads, ignore_errors=True)
+        downloads.mkdir()
+        words = list(names)
+        for name in words:
+            self.apt("-d", "-y", "-o", f"Dir::Cache::archives={downloads}/", "install", name)
+        wanted = {path.name.partition("_")[0]: path for path in downloads.glob("*.deb")}
+        into.mkdir(parents=True, exist_ok=True)
+        for name in words:
+            run("dpkg-deb", "-x", wanted[name], into)
+
+
+def archive(entries: Iterable[tuple[str, int, bytes]]) -> bytes:
+    """A cpio archive (newc), all owned by root: what the kernel unpacks."""
+    out = bytearray()
+    for number, (name, mode, data) in enumerate([*entries, ("TRAILER!!!", 0, b"")], 1):
+        path = name.encode() + b"\0"
+        fields = (number, mode, 0, 0, 1, 0, len(data), 0, 0, 0, 0, len(path), 0)
+        out += b"070701" + b"".join(b"%08X" % field for field in fields) + path
+        out += b"\0" * (-len(out) % 4) + data
+        out += b"\0" * (-len(out) % 4)
+    return bytes(out)
+
+
+def directories(*paths: str) -> Iterator[tuple[str, int, bytes]]:
+    """Entries for directories and the ones above them."""
+    seen = {""}
+    for path in paths:
+        parts = path.split("/")
+        for end in range(1, len(parts) + 1):
+            name = "/".join(parts[:end])
+            if name not in seen:
+                seen.add(name)
+                yield name, 0o040755, b""
+
+
+def module_files(unpacked: Path) -> tuple[str, list[Path]]:
+    """The kernel's version, and the modules to load in order."""
+    (tree,) = (unpacked / "lib" / "modules").iterdir()
+    run(unpacked / "bin" / "busybox", "depmod", "-b", unpacked, tree.name)
+    lines = (tree / "modules.dep").read_text().splitlines()
+    needs = {name: rest.split() for name, _, rest in (line.partition(":") for line in lines)}
+    by_name = {Path(name).stem.replace("-", "_"): name for name in needs}
+    order: list[str] = []
+
+    def add(name: str) -> None:
+        for need in reversed(needs[name]):
+            if need not in order:
+                add(need)
+        if name not in order:
+            order.append(name)
+
+    for module in MODULES:
+        add(by_name[module.replace("-", "_")])
+    return tree.name, [tree / name for name in order]
+
+
+def boot_entries(unpacked: Path, modules: Sequence[Path]) -> Iterator[tuple[str, int, bytes]]:
+    """What both RAM disks hold: busybox, the first program, the modules."""
+    busybox = unpacked / "bin" / "busybox"
+    yield from directories("bin", "sbin", "usr/bin", "usr/sbin", "modules")
+    yield from directories("dev", "proc", "sys", "run", "etc", "lib", "lib64")
+    yield "bin/busybox", 0o104755, busybox.read_bytes()
+    for applet in run(busybox, "--list").split():
+        if applet != "busybox":
+            yield f"bin/{applet}", 0o120777, b"/bin/busybox"
+    yield "init", 0o100755, (GUEST / "initramfs-init").read_bytes()
+    for module in modules:
+        yield f"modules/{module.name}", 0o100644, module.read_bytes()
+    order = "".join(module.name + "\n" for module in modules)
+    yield "modules/order", 0o100644, order.encode()
+
+
+def small_entries(unpacked: Path) -> Iterator[tuple[str, int, bytes]]:
+    """What makes the RAM disk a guest: the ssh server and its libraries, accounts, services."""
+    for name in ("sbin/dropbear", "bin/dropbearkey"):
+        yield f"usr/{name}", 0o100755, (unpacked / "usr" / name).read_bytes()
+    output = run(
+        unpacked / "lib64" / "ld-linux-x86-64.so.2",
+        "--library-path",
+        f"{unpacked}/lib/x86_64-linux-gnu:{unpacked}/usr/lib/x86_64-linux-gnu",
+        "--list",
+        unpacked / "usr/sbin/dropbear",
+    )
+    yield from directories("lib/x86_64-linux-gnu", "etc/dropbear", "etc/acpi/PWRF")
+    for path in re.findall(r"(/\S+\.so\S*) \(", output):
+        name = Path(path).name
+        folder = "lib64" if name.startswith("ld-linux") else "lib/x86_64-linux-gnu"
+        yield f"{folder}/{name}", 0o100755, Path(path).read_bytes()
+    libraries = [Path(path).name for path in re.findall(r"(/\S+\.so\S*) \(", output)]
+    if not any(name.startswith("ld-linux") for name in libraries):
+        loader = unpacked / "lib64" / "ld-linux-x86-64.so.2"
+        yield "lib64/ld-linux-x86-64.so.2", 0o100755, loader.read_bytes()
+    yield "usr/sbin/rdd-init", 0o100755, (GUEST / "rdd-init").read_bytes()
+    yield "usr/bin/sudo", 0o100755, (GUEST / "sudo").read_bytes()
+    yield "etc/inittab", 0o100644, (GUEST / "inittab").read_bytes()
+    yield "etc/acpi/PWRF/00000080", 0o100755, b"#!/bin/sh\nexec poweroff\n"
+    # No password at all: su is how the guest's sudo becomes root. Only a key lets anyone in.
+    yield "etc/passwd", 0o100644, b"root::0:0:root:/root:/bin/sh\n"
+    yield "etc/group", 0o100644, b"root:x:0:\nsudo:x:27:\ntty:x:5:\n"
+    yield "etc/shells", 0o100644, b"/bin/sh\n/bin/ash\n"
+    yield "etc/hosts", 0o100644, b"127.0.0.1 localhost\n::1 localhost\n"
+    yield (
+        "etc/profile",
+        0o100644,
+        b"set -a\n[ ! -e /etc/environment ] || . /etc/environment\nset +a\n",
+    )
+
+
+def build_small(target: Path, unpacked: Path, modules: Sequence[Path]) -> None:
+    """The guest in the RAM disk, with a small disk for what tests write."""
+    entries = [*boot_entries(unpacked, modules), *small_entries(unpacked)]
+    (target / "initrd").write_bytes(archive(entries))
+    (target / "kernel.cmdline").write_text(COMMAND_LINE + "\n")
+    run("mke2fs", "-q", "-t", "ext4", "-L", "data", target / "image", f"{SMALL_DISK_MB}M")
+
+
+def build_debian(
+    target: Path, unpacked: Path, modules: Sequence[Path], packages: Packages, work: Path
+) -> None:
+    """The guest on a disk."""
+    root = work / "root"
+    run(
+        "mmdebstrap",
+        "--mode=root",
+        "--variant=apt",
+        "--dpkgopt=force-unsafe-io",
+        "--dpkgopt=path-exclude=/usr/share/doc/*",
+        "--dpkgopt=path-exclude=/usr/share/man/*",
+        "--dpkgopt=path-exclude=/usr/share/locale/*",
+        '--aptopt=APT::Install-Recommends "0"',
+        '--aptopt=Acquire::Retries "3"',
+        f"--include={','.join(DEBIAN)}",
+        RELEASE,
+        root,
+        packages.sources,
+    )
+    shutil.copytree(unpacked / "lib" / "modules", root / "lib" / "modules", symlinks=True)
+    shutil.copy(GUEST / "rdd-init", root / "usr/sbin/rdd-init")
+    units = root / "etc/systemd/system"
+    for name in ("rdd-init-setup.service", "rdd-init-boot.service"):
+        shutil.copy(GUEST / name, units / name)
+        (units / name).chmod(0o644)
+    wants = {
+        "sysinit.target.wants/rdd-init-setup.service": "../rdd-init-setup.service",
+        "multi-user.target.wants/rdd-init-boot.service": "../rdd-init-boot.service",
+    }
+    for name, goal in wants.items():
+        (units / name).parent.mkdir(exist_ok=True)
+        (units / name).symlink_to(goal)
+    for name in MASKED:
+        (units / name).unlink(missing_ok=True)
+        (units / name).symlink_to("/dev/null")
+    # Checking its own configuration takes sshd a second of emulated time.
+    (units / "ssh.service.d").mkdir()
+    (units / "ssh.service.d" / "rdd.conf").write_text("[Service]\nExecStartPre=\n")
+    for key in (root / "etc/ssh").glob("ssh_host_*"):
+        key.unlink()  # every machine makes its own
+    (root / "etc/machine-id").write_text("")
+    (root / "etc/hostname").write_text("rdd-guest\n")
+    (root / "etc/hosts").write_text("127.0.0.1 localhost\n::1 localhost\n")
+    (root / "etc/fstab").write_text("/dev/vda / ext4 rw,relatime 0 0\n")
+    (root / "etc/systemd/journald.conf.d").mkdir(parents=True, exist_ok=True)
+    (root / "etc/systemd/journald.conf.d/rdd.conf").write_text(
+        "[Journal]\nStorage=volatile\nRuntimeMaxUse=16M\n"
+    )
+    raw = work / "disk.raw"
+    run("mke2fs", "-q", "-t", "ext4", "-L", "rdd-root", "-d", root, raw, f"{DISK_MB}M")
+    run("qemu-img", "convert", "-f", "raw", "-O", "qcow2", raw, target / "image")
+    (target / "initrd").write_bytes(archive(boot_entries(unpacked, modules)))
+    (target / "kernel.cmdline").write_text(f"{COMMAND_LINE} root=/dev/vda rw\n")
+
+
+def fingerprint(versions: dict[str, str]) -> str:
+    """The name of a build: everything that goes into it."""
+    hasher = hashlib.sha256(Path(__file__).read_bytes())
+    for path in sorted(GUEST.iterdir()):
+        if path.is_file():
+            hasher.update(path.name.encode() + b"\0" + path.read_bytes())
+    for item in sorted(versions.items()):
+        hasher.update("=".join(item).encode() + b"\n")
+    return hasher.hexdigest()[:16]
+
+
+def main() -> None:
+    """Build what is not there yet, and let `current` lead to it."""
+    CACHE.mkdir(parents=True, exist_ok=True)
+    packages = Packages(CACHE / "apt")
+    packages.apt("update")
+    versions = packages.versions(KERNEL, *SMALL, *DEBIAN)
+    target = CACHE / fingerprint(versions)
+    if not target.exists():
+        if os.geteuid() != 0:
+            sys.exit("building the guests needs root: files in them belong to root")
+        build(target, packages, versions)
+    link = CACHE / f"current.{os.getpid()}"
+    link.symlink_to(target.name)
+    link.replace(CACHE / "current")
+    sys.stdout.write(f"guests: {CACHE / 'current'}\n")
+
+
+def build(target: Path, packages: Packages, versions: dict[str, str]) -> None:
+    """Make both guests in a directory that gets its name when they are complete."""
+    work = CACHE / f"work.{os.getpid()}"
+    result = work / "result"
+    shutil.rmtree(work, ignore_errors=True)
+    try:
+        unpacked = work / "unpacked"
+        (kernel,) = (name for name in versions if name.startswith("linux-image-6"))
+        libraries = ("libc6", "libcrypt1", "libtomcrypt1", "libtommath1", "libgmp10", "zlib1g")
+        sys.stdout.write("building the small guest\n")
+        packages.unpack([kernel, *SMALL, *libraries], unpacked)
+        _, modules = module_files(unpacked)
+        (image,) = (unpacked / "boot").glob("vmlinuz-*")
+        for name in ("small", "debian"):
+            (result / name).mkdir(parents=True)
+        shutil.copy(image, result / "small" / "kernel")
+        os.link(result / "small" / "kernel", result / "debian" / "kernel")
+        build_small(result / "small", unpacked, modules)
+        sys.stdout.write("building the Debian guest\n")
+        sys.stdout.flush()
+        build_debian(result / "debian", unpacked, modules, packages, work)
+        lines = [f"{name}={version}\n" for name, version in sorted(versions.items())]
+        (result / "packages").write_text("".join(lines))
+        for old in CACHE.iterdir():
+            if re.fullmatch(r"[0-9a-f]{16}", old.name):
+                shutil.rmtree(old)
+        result.rename(target)
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+
+
+if __name__ == "__main__":
+    main()

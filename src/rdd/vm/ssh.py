@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: Apache-2.0
+"""OpenSSH to a guest: one control master per machine, commands and forwards through it.
+
+The options are those of Lima, so that a directory made by one works with the other. All connections
+go through one master (`ssh.sock`), which a host agent starts and the next one finds: opening
+a shell costs no key exchange, and a forward is a message to the master (`ssh -O forward`). The
+user's ssh configuration is never read.
+"""
+
+import asyncio
+import os
+import shlex
+import signal
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from rdd.host.errors import HostError
+from rdd.host.files import read_text
+from rdd.host.locks import FileLock
+
+CONFIG_DIR = "_config"  # in LIMA_HOME: the keys of all machines
+KEY = "user"
+LOG = "ssh.log"  # what the control master says
+_LOGIN_TIMEOUT_S = 15.0  # an emulated guest may take seconds for one key exchange
+_POLL_S = 0.05
+_KEYGEN_TIMEOUT_S = 30
+
+
+class SshError(HostError):
+    """ssh could not do it; the text is ssh's last word."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """How one guest is reached."""
+
+    port: int
+    user: str
+    identity: Path
+    control: Path
+    address: str = "127.0.0.1"
+    forward_agent: bool = False
+
+    def options(self) -> dict[str, str]:
+        """Name and value of every option."""
+        return {
+            "IdentityFile": f'"{self.identity}"',
+            "StrictHostKeyChecking": "no",
+            "UserKnownHostsFile": "/dev/null",
+            "NoHostAuthenticationForLocalhost": "yes",
+            "PreferredAuthentications": "publickey",
+            "GSSAPIAuthentication": "no",
+            "Compression": "no",
+            "BatchMode": "yes",
+            "IdentitiesOnly": "yes",
+            "Ciphers": '"^aes128-gcm@openssh.com,aes256-gcm@openssh.com"',
+            "User": self.user,
+            "ForwardAgent": "yes" if self.forward_agent else "no",
+            "ControlMaster": "auto",
+            "ControlPath": f'"{self.control}"',
+            "ControlPersist": "yes",
+            "StreamLocalBindUnlink": "yes",
+            "LogLevel": "ERROR",
+        }
+
+    def arguments(self, **changes: str) -> list[str]:
+        """`ssh` and its options, up to but without the host name."""
+        words = ["ssh", "-F", "/dev/null"]
+        for name, value in {**self.options(), **changes}.items():
+            words += ["-o", f"{name}={value}"]
+        return [*words, "-p", str(self.port)]
+
+    def command(self, remote: str = "", *, is_terminal: bool = False, **changes: str) -> list[str]:
+        """The command that runs `remote`, a line for the guest's shell; without one, a shell."""
+        flags = ["-t"] if is_terminal else ["-T"]
+        words = [*self.arguments(**changes), *flags, self.address]
+        return [*words, "--", remote] if remote else words
+
+    def config(self, name: str) -> str:
+        """A file for `ssh -F`: `ssh -F ssh.config lima-<name>`."""
+        lines = [f"Host lima-{name}", f"  Hostname {self.address}", f"  Port {self.port}"]
+        for key, value in self.options().items():
+            lines.append(f"  {key} {value.strip(chr(34)) if key == 'Ciphers' else value}")
+        return "\n".join(lines) + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a command in the guest gave back."""
+
+    status: int
+    output: str
+    errors: str
+
+
+async def run(target: Target, remote: str, *, script: str = "", timeout_s: float = 30) -> Answer:
+    """Run a line in the guest, with `script` as its input. Raises SshError.
+
+    A status of 255 is ssh's own: the guest could not be reached.
+    """
+    return await _finish(target.command(remote, ControlMaster="no"), script, timeout_s)
+
+
+async def _finish(words: Sequence[str], text: str, timeout_s: float) -> Answer:
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *words,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise SshError.from_os("start ssh", error) from error
+    try:
+        async with asyncio.timeout(timeout_s):
+            output, errors = await process.communicate(text.encode())
+    except TimeoutError as error:
+        raise SshError(f"no answer over ssh within {timeout_s:g} s") from error
+    finally:
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+    status = process.returncode if process.returncode is not None else 255
+    return Answer(status, output.decode(errors="replace"), errors.decode(errors="replace"))
+
+
+async def has_banner(port: int, *, address: str = "127.0.0.1", timeout_s: float = 1.0) -> bool:
+    """Whether a ssh server greets. qemu accepts connections long before the guest does."""
+    try:
+        async with asyncio.timeout(timeout_s):
+            reader, writer = await asyncio.open_connection(address, port)
+            try:
+                return (await reader.read(4)) == b"SSH-"
+            finally:
+                writer.close()
+    except (OSError, TimeoutError):
+        return False
+
+
+class Master:
+    """The control master of one guest. It has a session of its own and outlives its agent."""
+
+    def __init__(self, target: Target, *, log: Path) -> None:
+        self.target = target
+        self._log = log
+        self._process: subprocess.Popen[bytes] | None = None
+
+    async def start(self) -> None:
+        """Log in and listen at the control socket. Raises SshError with what ssh said."""
+        await self.stop()
+        words = self.target.arguments(
+            ControlMaster="yes", ControlPersist="no", ServerAliveInterval="15"
+        )
+        self._process = process = self._spawn([*words, "-N", "-T", self.target.address])
+        try:
+            async with asyncio.timeout(_LOGIN_TIMEOUT_S):
+                while not self.target.control.exists():
+                    if process.poll() is not None:
+                        raise SshError(self.last_words() or "ssh ended without a word")
+                    await asyncio.sleep(_POLL_S)
+        except TimeoutError as error:
+            await self.stop()
+            raise SshError(f"no login over ssh within {_LOGIN_TIMEOUT_S:g} s") from error
+
+    def _spawn(self, words: Sequence[str]) -> "subprocess.Popen[bytes]":
+        try:
+            with self._log.open("wb") as log:
+                return subprocess.Popen(
+                    words,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    start_new_session=True,
+                )
+        except OSError as error:
+            raise SshError.from_os("start ssh", error) from error
+
+    def last_words(self) -> str:
+        """The last line of the master's log."""
+        lines = (read_text(self._log) or "").strip().splitlines()
+        return lines[-1] if lines else ""
+
+    async def is_alive(self) -> bool:
+        """Whether a master answers, whoever started it."""
+        if not self.target.control.exists():
+            return False
+        if self._process is not None and self._process.poll() is None:
+            return True
+        return (await self._control("check")).status == 0
+
+    async def open_forward(self, specification: str, *, reverse: bool = False) -> None:
+        """Carry connections: `[address:]port:address:port` or paths of sockets. Raises SshError."""
+        answer = await self._control("forward", "-R" if reverse else "-L", specification)
+        if answer.status != 0:
+            raise SshError(answer.errors.strip().splitlines()[-1:][0] if answer.errors else "ssh")
+
+    async def close_forward(self, specification: str, *, reverse: bool = False) -> None:
+        """Stop carrying new connections; it is no error when there are none."""
+        await self._control("cancel", "-R" if reverse else "-L", specification)
+
+    async def stop(self) -> None:
+        """End the master, whoever started it, and every connection through it."""
+        if self.target.control.exists():
+            await self._control("exit")
+        process, self._process = self._process, None
+        if process is not None:
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGKILL)
+            await asyncio.to_thread(process.wait)
+        self.target.control.unlink(missing_ok=True)
+
+    def let_go(self) -> None:
+        """Leave the master running, for another agent."""
+        if self._process is not None:
+            self._process.returncode = 0  # it is not ours to reap any more: no warning about it
+            self._process = None
+
+    async def _control(self, request: str, *words: str) -> Answer:
+        command = [*self.target.arguments(ControlMaster="no"), "-O", request, *words]
+        return await _finish([*command, self.target.address], "", timeout_s=10)
+
+
+def public_keys(home: Path, lima_home: Path, *, load_user_keys: bool) -> list[str]:
+    """The keys that may log in: ours, and those of the user when wanted. Raises HostError."""
+    paths = [lima_home / CONFIG_DIR / f"{KEY}.pub"]
+    if load_user_keys:
+        paths += sorted((home / ".ssh").glob("*.pub"))
+    texts = [(read_text(path) or "").strip() for path in paths]
+    return [text for text in texts if text and "\n" not in text]
+
+
+async def ensure_key(lima_home: Path) -> Path:
+    """The private key of all machines, made when there is none. Raises HostError."""
+    return await asyncio.to_thread(_ensure_key, lima_home)
+
+
+def _ensure_key(lima_home: Path) -> Path:
+    directory = lima_home / CONFIG_DIR
+    key, public = directory / KEY, directory / f"{KEY}.pub"
+    if key.exists() and public.exists():
+        return key
+    try:
+        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise HostError.from_os(f'create directory "{directory}"', error) from error
+    lock = _taken(directory / "user.lock")
+    try:
+        if key.exists():
+            _derive(key, public)
+        else:
+            temporary = directory / f"{KEY}.{os.getpid()}.tmp"
+            _keygen("-q", "-t", "ed25519", "-N", "", "-C", "lima", "-f", str(temporary))
+            Path(f"{temporary}.pub").replace(public)
+            temporary.replace(key)  # last: whoever sees the key sees both
+    finally:
+        lock.release()
+    return key
+
+
+def _taken(path: Path) -> FileLock:
+    import time
+
+    while (lock := FileLock.take(path)) is None:
+        time.sleep(_POLL_S)
+    return lock
+
+
+def _derive(key: Path, public: Path) -> None:
+    """The public half of a key whose file is missing."""
+    if not public.exists():
+        public.write_text(_keygen("-y", "-f", str(key)))
+
+
+def _keygen(*words: str) -> str:
+    try:
+        done = subprocess.run(
+            ["ssh-keygen", *words],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_KEYGEN_TIMEOUT_S,
+            check=False,
+        )
+    except FileNotFoundError as error:
+        raise HostError("ssh-keygen is missing: install the OpenSSH client") from error
+    except subprocess.TimeoutExpired as error:
+        raise HostError(f"ssh-keygen did not end within {_KEYGEN_TIMEOUT_S} s") from error
+    if done.returncode != 0:
+        raise HostError(f"ssh-keygen failed: {done.stderr.strip()}")
+    return done.stdout
+
+
+def remote_line(
+    command: Sequence[str], *, workdir: str = "", env: Mapping[str, str] | None = None
+) -> str:
+    """A line for the guest's shell that runs `command` with its arguments as they are."""
+    line = shlex.join(command)
+    if env:
+        assignments = " ".join(f"{key}={shlex.quote(value)}" for key, value in env.items())
+        line = f"env {assignments} {line}"
+    return f"cd {shlex.quote(workdir)} || exit; {line}" if workdir else line

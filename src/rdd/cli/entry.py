@@ -26,7 +26,7 @@ from rdd.host.errors import HostError
 if TYPE_CHECKING:
     from rdd.instance import System
 
-_SYSTEMS: dict[str, "System"] = {"darwin": "darwin", "win32": "windows"}
+SYSTEMS: dict[str, "System"] = {"darwin": "darwin", "win32": "windows"}
 
 
 def run(
@@ -42,7 +42,9 @@ def run(
     work on the same instance.
     """
     words = list(argv[1:])
-    log = Log(stderr, format=_format("json" if _asks_for_json(words) else "text", environ, stderr))
+    log = Log(
+        stderr, format=output_format("json" if _asks_for_json(words) else "text", environ, stderr)
+    )
     try:
         code = _run(program(argv[0]), words, environ, stdout=stdout, stderr=stderr)
         stdout.flush()
@@ -90,7 +92,7 @@ def _run(
     stderr: TextIO,
 ) -> int:
     directory = os.path.dirname(os.path.realpath(this.path))  # noqa: PTH120 - text, not a path
-    environment = Environment(dict(environ), _SYSTEMS.get(sys.platform, "linux"), directory)
+    environment = Environment(dict(environ), SYSTEMS.get(sys.platform, "linux"), directory)
     if this.multicall:
         words = [this.multicall, *words]
     else:
@@ -114,10 +116,11 @@ def _run(
 def _log(found: Match, environment: Environment, stderr: TextIO) -> Log:
     level = environment.log_level(found.flags.text("log-level"))
     asked = parse_format(found.flags.text("log-format"))
-    return Log(stderr, level=level, format=_format(asked, environment.variables, stderr))
+    return Log(stderr, level=level, format=output_format(asked, environment.variables, stderr))
 
 
-def _format(asked: Format, variables: Mapping[str, str], stderr: TextIO) -> Format:
+def output_format(asked: Format, variables: Mapping[str, str], stderr: TextIO) -> Format:
+    """Return the form of messages: what was asked for, or for a person's eyes on a terminal."""
     if asked == "text" and stderr.isatty() and not variables.get("NO_COLOR"):
         return "terminal"
     return asked

@@ -50,16 +50,17 @@ ENTRIES: tuple[Entry, ...] = (
 CONTROLLERS: Mapping[str, Entry] = {entry.name: entry for entry in ENTRIES}
 
 
-def _of(*groups: str) -> tuple[str, ...]:
+def of(*groups: str) -> tuple[str, ...]:
+    """The controllers of these groups."""
     return tuple(entry.name for entry in ENTRIES if entry.group in groups)
 
 
-EMBEDDED = _of(RDD, APP, LIMA, CONTAINERS)
-RDD_CONTROLLER = _of(RDD)
-APP_CONTROLLER = _of(APP)
-LIMA_CONTROLLER = _of(LIMA)
-CONTAINERS_CONTROLLER = _of(CONTAINERS)
-MOCK_CONTROLLER = _of(MOCK)
+EMBEDDED = of(RDD, APP, LIMA, CONTAINERS)
+RDD_CONTROLLER = of(RDD)
+APP_CONTROLLER = of(APP)
+LIMA_CONTROLLER = of(LIMA)
+CONTAINERS_CONTROLLER = of(CONTAINERS)
+MOCK_CONTROLLER = of(MOCK)
 
 
 def groups(names: Collection[str], entries: Iterable[Entry] = ENTRIES) -> dict[str, str]:

@@ -20,7 +20,7 @@ import contextlib
 import importlib
 import logging
 import ssl
-import sys
+import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -37,8 +37,7 @@ from rdd.client import Client, LocalTransport, kubeconfig
 from rdd.controllers import catalog
 from rdd.controllers.builtin.manager import BuiltinControllers, UnknownControllers, select
 from rdd.controllers.catalog import Entry
-from rdd.controllers.surroundings import Surroundings
-from rdd.daemon import readiness, renewal, selection
+from rdd.daemon import composition, departure, readiness, renewal, selection
 from rdd.daemon.discovery import Directory
 from rdd.daemon.errors import ServiceError
 from rdd.daemon.idle import IdleTracker
@@ -60,11 +59,6 @@ ADMIN = User(kubeconfig.ADMIN_USER, ("system:masters",))
 READER = User(kubeconfig.READER_USER)
 MANAGER = User("system:kube-controller-manager", ("system:masters", "system:authenticated"))
 
-AGENT_COMMAND = (sys.executable, "-m", "rdd.vm.agent")
-"""What starts a host agent."""
-
-DRAIN_S = 45.0
-"""What all controllers together may take to stop; a virtual machine needs up to 30 s."""
 _HTTP_DRAIN_S = 2.0
 
 Report = Callable[[State, str], Awaitable[None]]
@@ -185,9 +179,10 @@ async def control_plane(
             server,
             client,
             names,
-            _surroundings(instance, options),
+            composition.surroundings(
+                instance, environment=options.environment, version=options.version
+            ),
             address=address,
-            drain_s=DRAIN_S,
             entries=options.entries,
         )
         stack.push_async_callback(embedded.stop)
@@ -202,7 +197,7 @@ async def control_plane(
         await report(State.SERVING, "controllers")
         stack.push_async_callback(controllers.stop)
         await controllers.start()
-        stack.push_async_callback(embedded.manager.drain)
+        stack.push_async_callback(_drain, embedded, client)
         await embedded.start(running.fail)
         await directory_map.register(embedded.manager.name, embedded.registration.text())
 
@@ -244,16 +239,6 @@ def _selected(options: ServeOptions) -> tuple[Sequence[str], Sequence[str]]:
 def _internal(method: str, path: str, /, **members: Any) -> Request:
     """A request of a part of this process; in an admission handler, a nested one."""
     return Request(method, path, user=MANAGER, depth=endpoints.depth.get(), **members)
-
-
-def _surroundings(instance: Instance, options: ServeOptions) -> Surroundings:
-    return Surroundings(
-        instance=instance,
-        home=instance.home,
-        environment=options.environment,
-        agent_command=AGENT_COMMAND,
-        version=options.version,
-    )
 
 
 def _load(names: Sequence[str], entries: Sequence[Entry]) -> "type[Embedded]":
@@ -334,12 +319,20 @@ def _import() -> None:
         importlib.import_module(f"rdd.{module}")
 
 
+async def _drain(embedded: "Embedded", client: Client) -> None:
+    """Let our controllers finish, and those of external programs, in one budget for all."""
+    began = time.monotonic()
+    await embedded.manager.drain()
+    left_s = max(composition.DRAIN_S - (time.monotonic() - began), 0)
+    await _attempted(partial(departure.others_left, client, timeout_s=left_s))
+
+
 async def _attempted(step: Callable[[], Awaitable[None]]) -> None:
     """A write on the way out; when the disk is full, the rest must still be closed in order."""
     try:
         await step()
     except ApiError as error:
-        log.warning("discovery was left as it is: %s", error)
+        log.warning("on the way out: %s", error)
 
 
 async def _ended(task: "asyncio.Task[Any]") -> None:

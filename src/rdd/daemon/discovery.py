@@ -82,30 +82,36 @@ class Directory:
                 await self.create()
                 await self.set_ready(ready=True)
 
-    async def register(self, manager: str, entry: str) -> None:
-        """Enter a manager, also where it was entered before or the ConfigMap is missing."""
+    async def register(self, manager: str, entry: str, *, create: bool = True) -> None:
+        """Enter a manager, also where it was entered before.
+
+        A ConfigMap that is missing is made, or, without `create`, is NotFound.
+        """
         from rdd.api.errors import NotFound
-
-        while True:
-            try:
-                await self._set(manager, entry)
-                return
-            except NotFound:
-                await self.create()
-
-    async def deregister(self, manager: str) -> None:
-        """Take a manager out."""
-        from rdd.api.errors import NotFound
-
-        try:
-            await self._set(manager, None)
-        except NotFound:
-            pass
-
-    async def _set(self, manager: str, entry: str | None) -> None:
         from rdd.client.resources import CONFIG_MAPS
 
         patch = {"data": {manager: entry}}
-        await self._client.patch(
-            CONFIG_MAPS, CONFIG_MAP, patch, namespace=NAMESPACE, type_="strategic"
-        )
+        while True:
+            try:
+                await self._client.patch(
+                    CONFIG_MAPS, CONFIG_MAP, patch, namespace=NAMESPACE, type_="strategic"
+                )
+                return
+            except NotFound:
+                if not create:
+                    raise
+                await self.create()
+
+    async def deregister(self, manager: str, entry: str) -> None:
+        """Take a manager out, unless another of its name has been entered since."""
+        from rdd.api.errors import Invalid, NotFound
+        from rdd.client.resources import CONFIG_MAPS
+
+        path = f"/data/{manager}"
+        patch = [{"op": "test", "path": path, "value": entry}, {"op": "remove", "path": path}]
+        try:
+            await self._client.patch(
+                CONFIG_MAPS, CONFIG_MAP, patch, namespace=NAMESPACE, type_="json"
+            )
+        except (Invalid, NotFound):
+            pass

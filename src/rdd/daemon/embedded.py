@@ -17,6 +17,7 @@ from rdd.client import Client, Unreachable
 from rdd.controllers import catalog
 from rdd.controllers.catalog import Entry
 from rdd.controllers.surroundings import Surroundings
+from rdd.daemon.composition import DRAIN_S
 from rdd.daemon.errors import ServiceError
 from rdd.daemon.readiness import Requirements
 from rdd.daemon.registration import Registration
@@ -48,7 +49,6 @@ class Embedded:
         surroundings: Surroundings,
         *,
         address: str,
-        drain_s: float,
         entries: Sequence[Entry] = catalog.ENTRIES,
     ) -> None:
         """Imports and makes the controllers."""
@@ -65,7 +65,7 @@ class Embedded:
                 ownership=Ownership(client, NAME, is_embedded=True),
                 host=self._host,
                 options=ManagerOptions(
-                    drain_s=drain_s, health_socket=health, metrics_socket=metrics
+                    drain_s=DRAIN_S, health_socket=health, metrics_socket=metrics
                 ),
             )
             self._sockets = stack.pop_all()

@@ -24,6 +24,7 @@ import logging
 import secrets
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 from typing import TypeVar
 
 from rdd.api import errors, timestamps
@@ -58,10 +59,12 @@ class OwnershipError(Exception):
 class HeldByOther(OwnershipError):
     """Another process runs it."""
 
-    def __init__(self, controller: str, holder: str) -> None:
+    def __init__(self, controller: str, holder: str, *, is_embedded: bool = False) -> None:
         super().__init__(f'controller "{controller}" is run by "{holder}"')
         self.controller = controller
         self.holder = holder
+        self.is_embedded = is_embedded
+        """It is the daemon."""
 
 
 class OwnershipUnavailable(OwnershipError):
@@ -123,6 +126,8 @@ class Ownership:
         self._renewed_s = 0.0
         self.gone = asyncio.Event()
         """Set when the server did not answer a renewal for the time of a lease."""
+        self.deposed = asyncio.Event()
+        """Set when another process has taken a controller that was ours."""
 
     # -- life
 
@@ -155,6 +160,14 @@ class Ownership:
     async def acquire(self, controller: str) -> Claim:
         """Take a controller now. Raises HeldByOther or OwnershipUnavailable."""
         return await self._insist(lambda: self._take(controller))
+
+    async def obstacle(self, controller: str) -> HeldByOther | None:
+        """Who keeps a controller from being taken; None if nobody does.
+
+        Only a sign of life counts: a holder that has ended without giving back, or
+        hangs, is waited for until its lease is over. Raises OwnershipUnavailable.
+        """
+        return await self._insist(lambda: self._obstacle(controller))
 
     async def wait_for(self, controller: str) -> Claim:
         """Take a controller as soon as it is free."""
@@ -210,6 +223,46 @@ class Ownership:
         return Client(fenced, user_agent=f"rdd-{claim.controller}")
 
     # -- taking
+
+    async def _obstacle(self, controller: str) -> HeldByOther | None:
+        while True:
+            try:
+                lease = await self._client.get(LEASES, _lease_name(controller), namespace=NAMESPACE)
+                await self._check_free(controller, lease)
+                return None
+            except errors.NotFound:
+                return None
+            except HeldByOther as held:
+                if held.is_embedded or await self._shows_life(held.holder):
+                    return held
+
+    async def _shows_life(self, holder: str) -> bool:
+        """Whether a heartbeat is renewed before it has ended."""
+        name = _heartbeat_name(holder)
+        first: Object | None = None
+        events = self._client.list_and_watch(
+            LEASES, namespace=NAMESPACE, field_selector=f"metadata.name={name}"
+        )
+        async with aclosing(events):
+            deadline = asyncio.timeout(None)
+            try:
+                async with deadline:
+                    async for event in events:
+                        if event.type == "SYNCED" and first is None:
+                            return False
+                        if event.type == "DELETED":
+                            return False
+                        if event.type not in ("ADDED", "MODIFIED"):
+                            continue
+                        if first is None:
+                            first = event.object
+                            left_s = max(self._remaining_s(first), 0)
+                            deadline.reschedule(asyncio.get_running_loop().time() + left_s)
+                        elif event.object["spec"] != first["spec"]:
+                            return True
+            except TimeoutError:
+                pass
+        return False
 
     async def _insist(self, step: Callable[[], Awaitable[T]]) -> T:
         """The outcome of a step, tried again while the server does not answer properly."""
@@ -268,7 +321,7 @@ class Ownership:
         if (lease["metadata"].get("labels") or {}).get(_LABEL) == _EMBEDDED:
             if self._is_embedded:
                 return None  # of an earlier run: this one has the daemon's lock
-            raise HeldByOther(controller, holder)
+            raise HeldByOther(controller, holder, is_embedded=True)
         name = _heartbeat_name(holder)
         try:
             heartbeat = await self._client.get(LEASES, name, namespace=NAMESPACE)
@@ -406,6 +459,8 @@ class Ownership:
         if (holder, epoch) != (claim.holder, claim.epoch):
             del self._claims[claim.controller]
             claim.lose(f"its owner is {holder or 'nobody'}")
+            if holder and holder != self.identity:
+                self.deposed.set()
 
     async def _attempt_delete(self, heartbeat: Object) -> None:
         """Remove a heartbeat; one that was read only if nobody has renewed it since."""

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The programs that run controllers outside of the daemon.
+
+`rdd-controller`, `app-controller`, `lima-controller`, `containers-controller` and
+`mock-controller` are one program each for a group of controllers. They find the
+instance as `rdd` does, never start its control plane, and end with 0 when it ends
+or a signal stops them, with 1 and one line otherwise (rdd.daemon.external).
+`lima-controller hostagent …` is a host agent.
+"""
+
+import os
+import sys
+from collections.abc import MutableMapping, Sequence
+from typing import TextIO
+
+from rdd.cli.entry import SYSTEMS, output_format
+from rdd.cli.environment import Environment
+from rdd.cli.errors import FAILED, INTERRUPTED, CommandError
+from rdd.cli.flags import Parser
+from rdd.cli.gotext import quote
+from rdd.cli.help import flag_table
+from rdd.cli.logline import Level, Log, parse_format
+from rdd.cli.table import GLOBAL
+from rdd.cli.types import Flag, Flags
+from rdd.host.errors import HostError
+
+PROGRAMS = ("rdd", "app", "lima", "containers", "mock")
+"""The groups; `<group>-controller` is the program."""
+
+FLAGS = (
+    *GLOBAL,
+    Flag("instance", "instance to work for (default: RDD_INSTANCE, else 2)"),
+    Flag("health-port", "port of /healthz, /readyz; 0: 8081+4·index of the instance", kind="int"),
+    Flag("metrics-port", "port of /metrics; 0: 8080+4·index of the instance", kind="int"),
+    Flag(
+        "lease-duration",
+        "after this time without a sign of life another process may take over; whole seconds",
+        kind="duration",
+        default="15s",
+    ),
+    Flag("v", "log more: 2 for debug, 4 for trace", kind="int", short="v"),
+    Flag("version", "print the version and exit", kind="bool"),
+)
+
+
+def rdd_controller() -> int:
+    """The executable `rdd-controller`."""
+    return _main("rdd")
+
+
+def app_controller() -> int:
+    """The executable `app-controller`."""
+    return _main("app")
+
+
+def lima_controller() -> int:
+    """The executable `lima-controller`."""
+    if sys.argv[1:2] == ["hostagent"]:
+        # As a process of its own: an agent must not carry what controllers load.
+        command = (sys.executable, "-m", "rdd.vm.agent", *sys.argv[2:])
+        os.execv(sys.executable, command)
+    return _main("lima")
+
+
+def containers_controller() -> int:
+    """The executable `containers-controller`."""
+    return _main("containers")
+
+
+def mock_controller() -> int:
+    """The executable `mock-controller`."""
+    return _main("mock")
+
+
+def _main(group: str) -> int:
+    # A stream that the caller closed is None.
+    return run(
+        group,
+        sys.argv[1:],
+        os.environ,
+        stdout=sys.stdout or open(os.devnull, "w"),  # noqa: PTH123 - lives as long as we
+        stderr=sys.stderr or open(os.devnull, "w"),  # noqa: PTH123
+    )
+
+
+def run(
+    group: str,
+    words: Sequence[str],
+    environ: MutableMapping[str, str],
+    *,
+    stdout: TextIO,
+    stderr: TextIO,
+) -> int:
+    """Run the program of a group and return its exit code."""
+    log = Log(stderr, format=output_format("text", environ, stderr))
+    try:
+        flags = _parse(group, words)
+        if flags.truth("help"):
+            stdout.write(_help(group))
+            return 0
+        if flags.truth("version"):
+            from rdd.cli.version import version
+
+            stdout.write(version() + "\n")
+            return 0
+        environment = _environment(flags, environ)
+        form = output_format(parse_format(flags.text("log-format")), environ, stderr)
+        log = Log(stderr, level=_level(flags, environment), format=form)
+        _serve(group, flags, environment, log)
+        return 0
+    except (CommandError, HostError) as error:
+        log.failure(str(error), exit_code=FAILED)
+        return FAILED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _parse(group: str, words: Sequence[str]) -> Flags:
+    program = f"{group}-controller"
+    parser = Parser(FLAGS, program)
+    rest = parser.parse(words)
+    flags = parser.result()
+    if rest:
+        raise CommandError(f"{program} takes flags only, not {quote(rest[0])}")
+    for name in ("health-port", "metrics-port"):
+        if not 0 <= flags.integer(name) <= 65535:
+            raise CommandError(f"invalid --{name} {flags.integer(name)}; allowed: 0 to 65535")
+    lease_s = flags.seconds("lease-duration")
+    if lease_s < 1 or lease_s != int(lease_s):
+        raise CommandError("invalid --lease-duration; allowed: whole seconds, at least 1s")
+    return flags
+
+
+def _environment(flags: Flags, environ: MutableMapping[str, str]) -> Environment:
+    directory = os.path.dirname(os.path.realpath(sys.argv[0]))  # noqa: PTH120 - text, not a path
+    environment = Environment(dict(environ), SYSTEMS.get(sys.platform, "linux"), directory)
+    if suffix := flags.text("instance"):
+        environment = environment.with_instance(suffix)
+        environ["RDD_INSTANCE"] = environment.suffix()
+    return environment
+
+
+def _level(flags: Flags, environment: Environment) -> Level:
+    """These programs say what they do, unless the user wants less; `-v` asks for more."""
+    if flags.text("log-level") or environment.variables.get("RDD_LOG_LEVEL"):
+        return environment.log_level(flags.text("log-level"))
+    verbosity = flags.integer("v")
+    return "trace" if verbosity >= 4 else "debug" if verbosity >= 2 else "info"
+
+
+def _serve(group: str, flags: Flags, environment: Environment, log: Log) -> None:
+    from rdd.cli.log_handler import forward_logging
+    from rdd.cli.version import version
+    from rdd.controllers import catalog
+    from rdd.daemon.errors import ServiceError
+    from rdd.daemon.external import ExternalOptions, serve_external
+
+    instance = environment.instance()
+    forward_logging(log)
+    options = ExternalOptions(
+        group=group,
+        names=catalog.of(group),
+        health_port=flags.integer("health-port") or instance.ports.health,
+        metrics_port=flags.integer("metrics-port") or instance.ports.metrics,
+        version=version(),
+        lease_s=int(flags.seconds("lease-duration")),
+        environment=environment.variables,
+    )
+    try:
+        serve_external(instance, options)
+    except ServiceError as error:
+        raise CommandError(str(error)) from error
+
+
+def _help(group: str) -> str:
+    names = f"the controllers of group {group}"
+    extra = "\n  lima-controller hostagent [flags] INSTANCE" if group == "lima" else ""
+    return (
+        f"Run {names} for the control plane that is running\n\n"
+        f"Usage:\n  {group}-controller [flags]{extra}\n\n"
+        f"Flags:\n{flag_table(FLAGS, developer=True)}"
+    )

@@ -1,18 +1,23 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Runs the product as a newcomer would: starts the control plane and shows how to talk to it.
+# Runs the product as a newcomer would: installs an engine if one is missing (as root on Debian),
+# starts everything, runs a container, and shows how to go on.
 set -eu
 cd "$(dirname "$0")/.."
 rdd=$PWD/.venv/bin/rdd
-"$rdd" --log-level=info service start
-config=$("$rdd" service paths config)
-cat <<EOF
+scripts/engine-parts.sh
+"$rdd" --log-level=info start
+"$rdd" status
+context=$(basename "$("$rdd" service paths dir)")
+echo
+scripts/first-container.sh "$rdd" "$context"
+cat <<END
 
-rdd $("$rdd" version) is running. Try it:
-  $rdd ctl get namespaces
-  $rdd ctl create configmap hello --from-literal=greeting=hi
-  kubectl --kubeconfig "$config" get configmaps --all-namespaces
-  $rdd service log --follow
+More to try:
+  $rdd ctl get containers,images -A
+  $rdd set --help
+  $rdd stop
 
-\`make down\` stops it and deletes nothing; \`$rdd service delete\` removes everything.
-EOF
+\`make down\` stops everything and deletes nothing; \`$rdd delete\` removes the containers,
+\`$rdd service delete\` everything.
+END

@@ -1,0 +1,43 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# Runs a container through rdd's docker context and shows how to go on. The image is busybox from
+# the registry, or made from the machine's own busybox where no registry answers.
+set -eu
+rdd=$1
+context=$2
+
+if ! command -v docker >/dev/null; then
+    echo "There is no docker CLI here; \`$rdd ps\` and kubectl show the containers."
+    exit 0
+fi
+unset DOCKER_HOST DOCKER_CONTEXT
+docker() {
+    command docker --context "$context" "$@"
+}
+image=busybox
+if ! docker image inspect "$image" >/dev/null 2>&1 &&
+    ! timeout 20 docker --context "$context" pull --quiet "$image" >/dev/null 2>&1; then
+    image=rdd-busybox
+    program=$(command -v busybox || true)
+    if [ -z "$program" ]; then
+        echo "No registry answers, and there is no busybox here to make an image from."
+        exit 0
+    fi
+    root=$(mktemp -d)
+    trap 'rm -rf "$root"' EXIT
+    mkdir -p "$root/bin"
+    cp -L "$program" "$root/bin/busybox"
+    ln -s busybox "$root/bin/sh"
+    ln -s busybox "$root/bin/echo"
+    tar -C "$root" -c . | docker import - "$image" >/dev/null
+    echo "no registry answers: made the image $image from $program"
+fi
+docker run --rm "$image" echo "Hello from a container."
+
+current=$(command docker context show 2>/dev/null || echo "")
+if [ "$current" = "$context" ]; then
+    echo "docker uses rdd now: try  docker run --rm -it $image sh"
+else
+    echo "docker still uses its context ${current:-default}; rdd is reached with:"
+    echo "  docker --context $context run --rm -it $image sh"
+fi

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""app: the App of this user becomes a virtual machine with a container engine.
+
+admission       what may be written into an App, and what is filled in
+reconciler      the steps from the spec to the LimaVM; `deletion` is the way back
+driver_choice   what runs the containers, for the type auto
+template        the text a virtual machine is made from (`network`, `scripts`)
+ports           the port of the Kubernetes API, held until it is used
+settled         whether everything is as the spec says (`discovery`, `reasons`)
+status          our part of the status
+"""
+
+from collections.abc import Iterable
+from functools import partial
+
+from rdd.client.resources import CONFIG_MAPS, NAMESPACES
+from rdd.controllers.app.app import discovery
+from rdd.controllers.app.app.admission import Admission
+from rdd.controllers.app.app.driver_choice import Asked, availability
+from rdd.controllers.app.app.reconciler import APP, AppReconciler
+from rdd.controllers.surroundings import Surroundings
+from rdd.kinds.app import App
+from rdd.kinds.crd import definition_of
+from rdd.kinds.limavm import TEMPLATE_LABEL
+from rdd.runtime import Controller, ObjectKey, maps, watch
+from rdd.runtime.types import Object
+
+
+def app(surroundings: Surroundings, *, asked: Asked = availability) -> Controller:
+    """The controller of the App; `asked` tells which drivers work here."""
+    return Controller(
+        "app",
+        partial(AppReconciler, surroundings=surroundings, asked=asked),
+        sources=(
+            watch(App),
+            maps(NAMESPACES, _app),
+            maps(CONFIG_MAPS, _app, label_selector=f"{TEMPLATE_LABEL}=true"),
+            maps(CONFIG_MAPS, _app, namespace=discovery.NAMESPACE),
+        ),
+        definitions=(definition_of(App),),
+        webhooks=Admission(surroundings.environment, asked=asked).webhooks(),
+    )
+
+
+def _app(_: Object) -> Iterable[ObjectKey]:
+    return (APP,)

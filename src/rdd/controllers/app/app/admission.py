@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What may be written into an App, and what is filled in.
+
+app-defaulter    channels become versions, missing CPUs and memory what suits this
+                 machine, quantities canonical
+app-validator    refuses what this machine does not have and what does not exist; the
+                 limits are in the message
+"""
+
+import asyncio
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import urlsplit
+
+from rdd.api.quantity import Quantity, QuantityError
+from rdd.controllers.app import k3s_versions_table as k3s
+from rdd.controllers.app.app import network
+from rdd.controllers.app.app.driver_choice import AUTO, Asked, availability, choose
+from rdd.host import machine
+from rdd.kinds.app import App, AppSpec
+from rdd.runtime import CREATE, UPDATE, AdmissionRequest, Denied, Webhook, defaulting, validating
+
+GIB = 1 << 30
+MIN_MEMORY = 2 * GIB
+MAX_DEFAULT_MEMORY = 6 * GIB
+DEFAULT_CPUS = 2
+CPUS_VARIABLE = "RDD_VM_CPUS"
+
+_is_registry = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]{1,5})?").fullmatch
+_is_plain = re.compile(r"[!#-\[\]-~]+").fullmatch  # visible ASCII without quotes and backslash
+_PROXY_SCHEMES = ("http", "https", "socks5", "socks5h")
+
+
+class Admission:
+    """The rules of one machine; `environment` is that of the process."""
+
+    def __init__(
+        self,
+        environment: Mapping[str, str],
+        *,
+        cpus: int | None = None,
+        memory_bytes: int | None = None,
+        asked: Asked = availability,
+    ) -> None:
+        self._asked = asked
+        self._environment = environment
+        self._cpus = cpus if cpus is not None else machine.cpus()
+        self._memory = memory_bytes if memory_bytes is not None else machine.memory_bytes()
+
+    def webhooks(self) -> tuple[Webhook, ...]:
+        """Both of them."""
+        return (
+            defaulting("app-defaulter", App, self.complete, operations=(CREATE, UPDATE)),
+            validating("app-validator", App, self.check),
+        )
+
+    # -- filling in
+
+    async def complete(self, request: AdmissionRequest[App]) -> App:
+        """The App with everything that was left to us."""
+        app = request.object
+        if "spec" not in app.raw:
+            # An App needs settings; this is what the schema refuses.
+            return app.replace(spec=AppSpec.of({"running": False, "containerEngine": {"name": ""}}))
+        spec = app.spec
+        kubernetes = spec.kubernetes
+        version = kubernetes.version
+        if not version and kubernetes.enabled:
+            version = k3s.DEFAULT_CHANNEL
+        kubernetes = kubernetes.replace(enabled=kubernetes.enabled, version=k3s.resolve(version))
+        wanted = spec.virtual_machine
+        memory = wanted.memory
+        if not memory and not await self._is_host(app):
+            memory = self._default_memory()
+        virtual_machine = wanted.replace(
+            cpus=wanted.cpus or self._default_cpus(), memory=_canonical(memory)
+        )
+        return app.replace(
+            spec=spec.replace(
+                running=spec.running, kubernetes=kubernetes, virtual_machine=virtual_machine
+            )
+        )
+
+    def _default_cpus(self) -> int:
+        text = self._environment.get(CPUS_VARIABLE, "")
+        if text and not (text.isascii() and text.isdigit() and int(text) > 0):
+            raise Denied(f'invalid {CPUS_VARIABLE} value "{text}": it must be a positive number')
+        return min(int(text) if text else DEFAULT_CPUS, self._cpus)
+
+    def _default_memory(self) -> str:
+        if self._memory < MIN_MEMORY:
+            raise Denied(
+                f"the host has {_shown(self._memory)} of memory; "
+                "a virtual machine needs at least 2Gi"
+            )
+        return _shown(max(MIN_MEMORY, min(self._memory // 4, MAX_DEFAULT_MEMORY)))
+
+    # -- refusing
+
+    async def check(self, request: AdmissionRequest[App]) -> None:
+        """Refuse what cannot be; everything that is wrong is told together."""
+        app = request.object
+        if "spec" not in app.raw or app.metadata.deletion_timestamp:
+            return
+        problems = [
+            *self._kubernetes(app.spec),
+            *self._processors(app.spec),
+            *await self._amount_of_memory(app),
+            *_type(request),
+            *_proxy(app.spec),
+            *_registries(app.spec),
+        ]
+        if problems:
+            raise Denied("; ".join(problems))
+        for warning in _warnings(app.spec):
+            request.warn(warning)
+
+    def _kubernetes(self, spec: AppSpec) -> Iterator[str]:
+        version = spec.kubernetes.version
+        if spec.kubernetes.enabled and not version:
+            yield "spec.kubernetes.version must be set when Kubernetes is enabled"
+        elif version and version not in k3s.VERSIONS:
+            known = f"{', '.join(k3s.VERSIONS)} and the channels {', '.join(k3s.CHANNELS)}"
+            yield f'spec.kubernetes.version "{version}" is not supported; supported are {known}'
+
+    def _processors(self, spec: AppSpec) -> Iterator[str]:
+        cpus = spec.virtual_machine.cpus
+        if cpus < 0:
+            yield f"spec.virtualMachine.cpus {cpus} must not be negative"
+        elif cpus > self._cpus:
+            yield f"spec.virtualMachine.cpus {cpus} exceeds the host CPU count of {self._cpus}"
+
+    async def _amount_of_memory(self, app: App) -> list[str]:
+        text = app.spec.virtual_machine.memory
+        if not text:
+            return []
+        try:
+            wanted = Quantity.parse(text).value()
+        except QuantityError:
+            return [f'spec.virtualMachine.memory "{text}" is no amount of memory']
+        if MIN_MEMORY <= wanted <= self._memory or await self._is_host(app):
+            return []
+        if wanted < MIN_MEMORY:
+            return [f"spec.virtualMachine.memory {text} is less than the minimum of 2Gi"]
+        limit = _shown(self._memory)
+        return [f"spec.virtualMachine.memory {text} exceeds the host memory of {limit}"]
+
+    async def _is_host(self, app: App) -> bool:
+        """Whether there will be no virtual machine, so that its memory has no limits."""
+        wanted = app.spec.virtual_machine.type or AUTO
+        if wanted == AUTO:
+            known = app.status.virtual_machine_type
+            if known:
+                return known == "host"
+            # Drivers look at files and programs: not in the loop.
+            choice = await asyncio.to_thread(choose, wanted, self._environment, asked=self._asked)
+            return choice.driver == "host"
+        return wanted == "host"
+
+
+def _type(request: AdmissionRequest[App]) -> Iterator[str]:
+    """The driver is chosen once; `auto` stands for whatever it was."""
+    if request.old is None:
+        return
+    known = request.old.status.virtual_machine_type
+    wanted = request.object.spec.virtual_machine.type or AUTO
+    if known and wanted not in (AUTO, known):
+        yield (
+            f'spec.virtualMachine.type cannot be changed to "{wanted}": the virtual machine '
+            f'exists with the type "{known}"; delete the App to choose another one'
+        )
+
+
+def _proxy(spec: AppSpec) -> Iterator[str]:
+    for name, url in (
+        ("httpProxy", spec.proxy.http_proxy),
+        ("httpsProxy", spec.proxy.https_proxy),
+    ):
+        if url and not _is_url(url, _PROXY_SCHEMES):
+            yield f"spec.proxy.{name} must be a URL such as http://proxy.example.com:3128"
+    for i, name in enumerate(spec.proxy.no_proxy):
+        if not _is_plain(name) or "," in name:
+            yield f'spec.proxy.noProxy[{i}] "{name}" must be a host, a domain or a network'
+
+
+def _registries(spec: AppSpec) -> Iterator[str]:
+    for i, mirror in enumerate(spec.registries.mirrors):
+        path = f"spec.registries.mirrors[{i}]"
+        if not _is_registry(mirror.registry):
+            yield f'{path}.registry "{mirror.registry}" must be a host, with or without a port'
+        for j, url in enumerate(mirror.endpoints):
+            if not _is_url(url, ("http", "https")):
+                yield f'{path}.endpoints[{j}] "{url}" must be a URL such as https://mirror:5000'
+        if not mirror.endpoints:
+            yield f"{path}.endpoints must have at least one URL"
+    for i, host in enumerate(spec.registries.insecure):
+        if not _is_registry(host):
+            yield f'spec.registries.insecure[{i}] "{host}" must be a host, with or without a port'
+
+
+def _warnings(spec: AppSpec) -> Iterator[str]:
+    for i, pem in enumerate(spec.certificates.authorities):
+        if problem := network.authority_problem(pem):
+            yield f"spec.certificates.authorities[{i}] is left out: {problem}"
+    if spec.container_engine.name == "moby":
+        others = [m.registry for m in spec.registries.mirrors if m.registry != network.DOCKER_HUB]
+        if others:
+            yield f"the engine moby has no mirrors of {', '.join(others)}, only of docker.io"
+
+
+def _is_url(url: str, schemes: tuple[str, ...]) -> bool:
+    if not _is_plain(url):
+        return False
+    try:
+        parts = urlsplit(url)
+        return parts.scheme in schemes and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
+
+
+def _canonical(memory: str) -> Any:
+    """A quantity as Kubernetes writes it; what is none is left for the schema to refuse."""
+    try:
+        return str(Quantity.parse(memory)) if memory else memory
+    except QuantityError:
+        return memory
+
+
+def _shown(size: int) -> str:
+    return str(Quantity.of(size, format="BinarySI"))

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is done in the guest at each boot.
+
+The scripts are constants and the values stand in files they read, written before them: so
+no value of a user becomes part of a program. They work on the distribution made for this
+purpose, whose units belong to `rancher-desktop.target`, and on any other with systemd.
+"""
+
+SETTINGS = "/etc/sysconfig/rancher-desktop"
+"""An environment file of systemd: what the units in the guest go by."""
+
+PROXY = "/etc/sysconfig/rancher-desktop-proxy"
+DAEMON_JSON = "/etc/docker/daemon.json"
+K3S_CONFIG = "/etc/rancher/k3s/config.yaml.d/50-rdd.yaml"
+K3S_REGISTRIES = "/etc/rancher/k3s/registries.yaml"
+K3S_KUBECONFIG = "/etc/rancher/k3s/k3s.yaml"
+CERTS_D = "/etc/containerd/certs.d"
+
+PROXY_UNITS = ("docker.service", "containerd.service", "k3s.service")
+PROXY_DROP_IN = "[Service]\nEnvironmentFile=-/etc/sysconfig/rancher-desktop-proxy\n"
+
+CONTAINERD_SOCKET = "/run/k3s/containerd/containerd.sock"
+
+SET_UP = """\
+#!/bin/sh
+# Chooses the engine, and has Kubernetes or not.
+set -eu
+. /etc/sysconfig/rancher-desktop
+target=rancher-desktop.target
+wants=/etc/systemd/system/$target.wants
+
+has() { systemctl cat "$1" >/dev/null 2>&1; }
+
+case $CONTAINER_ENGINE in
+containerd) chosen='containerd.service buildkitd.service' other='docker.socket docker.service' ;;
+*) chosen='docker.socket docker.service' other='buildkitd.service' ;;
+esac
+
+go_on() {
+    systemctl daemon-reload
+    if has $target; then
+        systemctl start --no-block $target
+    else
+        for unit in $chosen; do
+            if has "$unit"; then systemctl start --no-block "$unit"; fi
+        done
+        if [ "$KUBERNETES_ENABLED" = true ] && has k3s.service; then
+            systemctl start --no-block k3s.service
+        fi
+    fi
+}
+# Whatever fails, what can run is started.
+trap go_on EXIT
+
+if has $target; then systemctl stop $target; fi
+for unit in $other; do
+    if has "$unit"; then systemctl disable --now "$unit"; fi
+done
+for unit in $chosen; do
+    if has "$unit"; then systemctl enable "$unit"; fi
+done
+
+if [ "$KUBERNETES_ENABLED" != true ]; then
+    rm -f "$wants/k3s.service" /etc/rancher/k3s/k3s.yaml
+    if has k3s.service; then systemctl disable --now k3s.service; fi
+    exit 0
+fi
+
+if ! k3s --version 2>/dev/null | grep -qF " $KUBERNETES_RELEASE "; then
+    rm -f "$wants/k3s.service"
+    systemctl daemon-reload
+    installer=$(mktemp)
+    tries=30
+    until curl -sSfL -o "$installer" https://get.k3s.io &&
+        INSTALL_K3S_SKIP_ENABLE=true INSTALL_K3S_VERSION=$KUBERNETES_RELEASE sh "$installer"; do
+        tries=$((tries - 1))
+        if [ "$tries" = 0 ]; then
+            echo "k3s $KUBERNETES_RELEASE could not be installed" >&2
+            exit 1
+        fi
+        sleep 2
+    done
+    rm -f "$installer"
+fi
+if [ "$CONTAINER_ENGINE" = containerd ]; then
+    options='--container-runtime-endpoint /run/k3s/containerd/containerd.sock'
+else
+    options=--docker
+fi
+echo "K3S_CONTAINER_ENGINE_OPTIONS=\\"$options\\"" >/etc/systemd/system/k3s.service.env
+mkdir -p "$wants"
+ln -sf /etc/systemd/system/k3s.service "$wants/k3s.service"
+# The one of the last boot would be taken for the one of this boot.
+rm -f /etc/rancher/k3s/k3s.yaml
+"""
+
+KEEP_LOGS = """\
+#!/bin/sh
+# Copies the journals of the guest to the log directory of the host.
+set -eu
+units=
+for unit in lima-init network-setup rancher-desktop-guest-agent rdd-guest wsl-proxy; do
+    units="$units -u $unit"
+done
+systemd-run --unit=rdd-guest-journal --collect \\
+    sh -c "journalctl -f -n all $units >'$PARAM_GUEST_LOG_DIR/guest-journal.log' 2>&1" || true
+systemd-run --unit=rdd-lima-init-log --collect \\
+    sh -c "tail -F -n +1 /var/log/lima-init.log >'$PARAM_GUEST_LOG_DIR/lima-init.log' 2>&1" || true
+"""
+
+WAIT_FOR_KUBERNETES = """\
+#!/bin/sh
+# k3s has written the file with which it is reached.
+set -eu
+tries=300
+until sudo test -s /etc/rancher/k3s/k3s.yaml; do
+    tries=$((tries - 1))
+    [ "$tries" -gt 0 ] || exit 1
+    sleep 1
+done
+"""

@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The template of the App's virtual machine, made from its spec.
+
+`Inputs` is everything a template is made from; equal inputs give equal text. The part of
+it that comes from the spec has a hash, which stands in the first line of the text together
+with that of the text itself:
+
+    # rdd: spec 3f2a…, text 90bd…
+
+So of a template that differs from the one we would make now, it can be told why: its spec
+differs (it is replaced, which restarts the virtual machine), somebody has edited it (the
+same), or it was made from the same spec by another version of rdd (it is left in place
+until the next restart).
+
+All values are those of the instance; none is fixed, and only what is used is there.
+"""
+
+import dataclasses
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from rdd.api.quantity import Quantity
+from rdd.controllers.app import k3s_versions_table
+from rdd.controllers.app.app import network as net
+from rdd.controllers.app.app import scripts
+from rdd.controllers.app.app.network import NOTHING_SPECIAL, Network
+from rdd.instance import Instance
+from rdd.kinds.app import App
+from rdd.vm.template import Template, render
+from rdd.vm.template.model import (
+    CaCertificates,
+    Containerd,
+    CopyToHost,
+    HostResolver,
+    Image,
+    Mount,
+    PortForward,
+    Probe,
+    Provision,
+    Size,
+)
+
+_RELEASE = "v0.2.8"
+_PLACE = f"https://github.com/rancher-sandbox/rancher-desktop-opensuse/releases/download/{_RELEASE}"
+IMAGES = (
+    Image(
+        location=f"{_PLACE}/distro.{_RELEASE}.amd64.raw.xz",
+        arch="x86_64",
+        digest="sha256:a589e020df983d6b971fbbe73d1b378fb3dfaaa6c0a6056ac48a168f646e9007",
+    ),
+    Image(
+        location=f"{_PLACE}/distro.{_RELEASE}.arm64.raw.xz",
+        arch="aarch64",
+        digest="sha256:64136a49ecebdf09e88d5026e942595e0c8b5c92d21f9d4e5e6bdfa85c2673dd",
+    ),
+)
+_HOSTS = {
+    "host.docker.internal": "host.lima.internal",
+    "host.rancher-desktop.internal": "host.lima.internal",
+    "lima-rancher-desktop": "lima-0",
+}
+_HEADER = re.compile(r"# rdd: spec ([0-9a-f]{16}), text ([0-9a-f]{16})\n")
+
+Difference = Literal["none", "spec", "edited", "upgrade"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wishes:
+    """What the spec says about the virtual machine."""
+
+    engine: str
+    cpus: int = 0
+    memory: int = 0
+    """In bytes; 0: not said."""
+    kubernetes: str = ""
+    """The version; empty: none."""
+    kubernetes_port: int = 0
+    network: Network = NOTHING_SPECIAL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """Everything a template is made from."""
+
+    driver: str
+    wishes: Wishes
+    home: Path
+    docker_socket: Path
+    k3s_config: Path
+    kept_logs: Path | None = None
+    """Where the guest's logs go, if they are kept."""
+
+
+def inputs_of(
+    app: App, driver: str, instance: Instance, *, home: Path, keep_logs: bool = False
+) -> Inputs:
+    """What the template of an App is made from."""
+    spec = app.spec
+    machine, kubernetes = spec.virtual_machine, spec.kubernetes
+    has_kubernetes = kubernetes.enabled and bool(app.status.kubernetes_port)
+    is_machine = driver != "host"
+    memory = Quantity.parse(machine.memory).value() if machine.memory and is_machine else 0
+    return Inputs(
+        driver=driver,
+        wishes=Wishes(
+            engine=spec.container_engine.name,
+            cpus=machine.cpus if is_machine else 0,
+            memory=memory,
+            kubernetes=kubernetes.version if has_kubernetes else "",
+            kubernetes_port=app.status.kubernetes_port if has_kubernetes else 0,
+            network=net.network_of(spec),
+        ),
+        home=home,
+        docker_socket=instance.docker_socket,
+        k3s_config=instance.k3s_config,
+        kept_logs=instance.log_dir if keep_logs and is_machine else None,
+    )
+
+
+def text_of(inputs: Inputs) -> str:
+    """The text of a template, with its first line."""
+    body = render(template_of(inputs))
+    return f"# rdd: spec {spec_hash(inputs)}, text {_hash(body)}\n{body}"
+
+
+def spec_hash(inputs: Inputs) -> str:
+    """The hash of what the spec says; the same as long as the spec means the same."""
+    return _hash(json.dumps(dataclasses.asdict(inputs.wishes), sort_keys=True))
+
+
+def compare(present: str, inputs: Inputs) -> Difference:
+    """How a template differs from the one that would be made now."""
+    if present == text_of(inputs):
+        return "none"
+    header = _HEADER.match(present)
+    if header is None or header[2] != _hash(present[header.end() :]):
+        return "edited"
+    return "spec" if header[1] != spec_hash(inputs) else "upgrade"
+
+
+def template_of(inputs: Inputs) -> Template:
+    """The template as a value."""
+    wishes = inputs.wishes
+    is_guest = inputs.driver != "host"
+    environment = net.proxy_environment(wishes.network, is_guest=is_guest)
+    common = Template(
+        provision=tuple(_provision(inputs)),
+        port_forwards=tuple(_forwards(inputs)),
+        env=environment,
+        param=dict(_params(inputs)),
+        propagate_proxy_env=not environment,
+        ca_certs=CaCertificates(certs=wishes.network.authorities),
+        copy_to_host=tuple(_copies(inputs)),
+    )
+    if not is_guest:
+        return dataclasses.replace(common, vm_type="host")
+    return dataclasses.replace(
+        common,
+        vm_type="" if inputs.driver == "lima" else inputs.driver,
+        images=IMAGES,
+        cpus=wishes.cpus,
+        memory=Size(wishes.memory),
+        mounts=(Mount(location="~", writable=True),),
+        containerd=Containerd(system=False, user=False),
+        host_resolver=HostResolver(hosts=_HOSTS),
+        probes=tuple(_probes(inputs)),
+    )
+
+
+def _params(inputs: Inputs) -> Iterator[tuple[str, str]]:
+    wishes = inputs.wishes
+    yield "CONTAINER_ENGINE", wishes.engine
+    yield "HOST_DOCKER_SOCKET", str(inputs.docker_socket)
+    yield "HOST_HOME_GUEST", str(inputs.home)
+    yield "KUBERNETES_ENABLED", "true" if wishes.kubernetes else "false"
+    if wishes.kubernetes:
+        yield "KUBERNETES_VERSION", wishes.kubernetes
+        yield "KUBERNETES_RELEASE", k3s_versions_table.VERSIONS[wishes.kubernetes]
+        yield "KUBERNETES_PORT", str(wishes.kubernetes_port)
+        yield "HOST_INSTANCE_CONFIG", str(inputs.k3s_config)
+    if inputs.kept_logs is not None:
+        yield "GUEST_LOG_DIR", str(inputs.kept_logs)
+
+
+def _forwards(inputs: Inputs) -> Iterator[PortForward]:
+    port = inputs.wishes.kubernetes_port
+    if port:
+        # k3s listens everywhere in the guest; on this machine only for the user.
+        yield PortForward(guest_port=port, host_ip="127.0.0.1", host_port=port)
+    yield PortForward(guest_ip="0.0.0.0", guest_port_range=(1, 65535), host_ip="0.0.0.0")
+    yield PortForward(
+        guest_socket="/var/run/docker.sock", host_socket="{{.Param.HOST_DOCKER_SOCKET}}"
+    )
+
+
+def _provision(inputs: Inputs) -> Iterator[Provision]:
+    wishes, network = inputs.wishes, inputs.wishes.network
+    names = [name for name, _ in _params(inputs) if name not in _NOT_FOR_UNITS]
+    yield _file(scripts.SETTINGS, "".join(f'{name}="{{{{.Param.{name}}}}}"\n' for name in names))
+    is_guest = inputs.driver != "host"
+    environment = net.proxy_environment(network, is_guest=is_guest)
+    if environment and is_guest:  # without a guest, `env` is enough
+        lines = (f'{name}="{value}"\n' for name, value in environment.items())
+        yield _file(scripts.PROXY, "".join(lines))
+        for unit in scripts.PROXY_UNITS:
+            yield _file(f"/etc/systemd/system/{unit}.d/rdd-proxy.conf", scripts.PROXY_DROP_IN)
+    if settings := net.daemon_json(network):
+        yield _file(scripts.DAEMON_JSON, settings)
+    for registry, text in net.hosts_toml(network).items():
+        yield _file(f"{scripts.CERTS_D}/{registry}/hosts.toml", text)
+    if wishes.kubernetes:
+        yield _file(scripts.K3S_CONFIG, _k3s_config(wishes))
+        if registries := net.registries_yaml(network):
+            yield _file(scripts.K3S_REGISTRIES, registries, permissions="600")
+    if inputs.kept_logs is not None:
+        yield Provision(mode="system", script=scripts.KEEP_LOGS)
+    if is_guest:
+        yield Provision(mode="system", script=scripts.SET_UP)
+
+
+_NOT_FOR_UNITS = ("HOST_INSTANCE_CONFIG", "GUEST_LOG_DIR")
+
+
+def _k3s_config(wishes: Wishes) -> str:
+    lines = ['https-listen-port: "{{.Param.KUBERNETES_PORT}}"\n']
+    if wishes.engine == "containerd":
+        lines.append(f"container-runtime-endpoint: {scripts.CONTAINERD_SOCKET}\n")
+    else:
+        lines.append("docker: true\n")
+    return "".join(lines)
+
+
+def _probes(inputs: Inputs) -> Iterator[Probe]:
+    if inputs.wishes.kubernetes:
+        yield Probe(
+            description="k3s has written its kubeconfig",
+            script=scripts.WAIT_FOR_KUBERNETES,
+            hint="see: rdd shell sudo journalctl -u k3s",
+        )
+
+
+def _copies(inputs: Inputs) -> Iterator[CopyToHost]:
+    if inputs.wishes.kubernetes:
+        yield CopyToHost(
+            guest=scripts.K3S_KUBECONFIG,
+            host="{{.Param.HOST_INSTANCE_CONFIG}}",
+            delete_on_stop=True,
+        )
+
+
+def _file(path: str, content: str, *, permissions: str = "644") -> Provision:
+    return Provision(
+        mode="data", content=content, path=path, owner="root:root", permissions=permissions
+    )
+
+
+def _hash(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

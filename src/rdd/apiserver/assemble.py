@@ -36,6 +36,7 @@ from rdd.apiserver.kinds import expressions
 from rdd.apiserver.kinds.builtin import BuiltinStrategy
 from rdd.apiserver.kinds.catalog import builtin_kinds, decoder, review_kinds
 from rdd.apiserver.limits import InFlight
+from rdd.apiserver.passthrough import PREFIX, Passthroughs
 from rdd.apiserver.rbac import RbacAuthorizer
 from rdd.apiserver.request import Answer, Request, Response, User
 from rdd.apiserver.resources import Registry, Resource
@@ -79,6 +80,8 @@ class Server:
         self.api = api
         self.lister = lister
         self.endpoints = webhooks.endpoints
+        self.passthroughs = Passthroughs()
+        """What controllers answer themselves."""
         self._webhooks = webhooks
         self.healthz, self.livez, self.readyz = (
             Health("healthz"),
@@ -215,6 +218,7 @@ def _install_paths(server: Server, options: ServerOptions) -> None:
         ("/api/", discovery.handle),
         ("/apis/", discovery.handle),
         ("/openapi/v3/", documents.handle),
+        (PREFIX, server.passthroughs.handle),
     ]
 
     async def metrics(request: Request) -> Answer:

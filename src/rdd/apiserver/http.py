@@ -21,6 +21,7 @@ from typing import Any, Protocol
 from aiohttp import web
 from aiohttp.abc import AbstractStreamWriter
 from aiohttp.base_protocol import BaseProtocol
+from aiohttp.http import WebSocketReader
 from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.web_protocol import RequestHandler
 
@@ -28,7 +29,8 @@ from rdd.api import errors
 from rdd.apiserver import gzip, respond
 from rdd.apiserver.limits import MAX_BODY_BYTES
 from rdd.apiserver.metrics import Metrics
-from rdd.apiserver.request import Answer, Request, Response, Stream, parse_query
+from rdd.apiserver.passthrough import PREFIX
+from rdd.apiserver.request import Answer, Handover, Request, Response, Stream, parse_query
 from rdd.apiserver.watchers import MAX_BEHIND_BYTES
 
 log = logging.getLogger("rdd.apiserver.http")
@@ -36,6 +38,8 @@ log = logging.getLogger("rdd.apiserver.http")
 _PHRASES = {s.value: s.phrase for s in HTTPStatus}
 STUCK_AFTER_S = 60.0
 """A client that reads nothing for so long holds memory for nobody."""
+_GOING_AWAY = b"\x88\x02\x03\xe9"
+"""A WebSocket's close frame with code 1001."""
 _NO_CACHE = "Cache-Control: no-cache, private\r\n"
 
 
@@ -90,7 +94,7 @@ class _Connection(RequestHandler):
 
     def __init__(self, manager: web.Server, **kwargs: Any) -> None:
         super().__init__(manager, **kwargs)
-        self.on_lost: Callable[[], None] | None = None
+        self.on_lost: Callable[[], object] | None = None
 
     def connection_lost(self, exc: BaseException | None) -> None:
         super().connection_lost(exc)
@@ -141,6 +145,7 @@ class HttpServer:
         )
         self._listeners: list[asyncio.Server] = []
         self._streams: set[_Writer] = set()
+        self._handed_over: set[asyncio.Future[web.StreamResponse]] = set()
         self._closing = False
 
     @property
@@ -162,6 +167,8 @@ class HttpServer:
             listener.close()
         for writer in self._streams:
             writer.end()
+        for task in self._handed_over:
+            task.cancel()
         self._server.pre_shutdown()
         transports = [connection.transport for connection in self._server.connections]
         await self._server.shutdown(timeout_s)
@@ -187,27 +194,28 @@ class HttpServer:
             peer_certificate=certificate,
         )
         try:
-            request.body = await _read_body(http)
+            if http.body_exists and not path.startswith(PREFIX):
+                request.body = await _read_body(http)
         except errors.ApiError as failure:
-            answer: Response | Stream = respond.error(request, failure)
+            answer: Answer = respond.error(request, failure)
         else:
             answer = await self.api.handle(request)
         info = request.info
         response = await self._send(http, request, answer)
         self.api.metrics.observe(
-            info.verb, info.group, info.resource, answer.status, time.perf_counter() - started
+            info.verb, info.group, info.resource, response.status, time.perf_counter() - started
         )
         return response
 
     async def _send(
-        self, http: web.BaseRequest, request: Request, answer: Response | Stream
+        self, http: web.BaseRequest, request: Request, answer: Answer
     ) -> web.StreamResponse:
         transport = http.transport
         if transport is None:
             raise ConnectionResetError
         keep = http.keep_alive and not self._closing
-        compress = gzip.wanted(request, answer)
         if isinstance(answer, Response):
+            compress = gzip.wanted(request, answer)
             if compress:
                 answer.body = await gzip.compress(answer.body)
             body = b"" if http.method == "HEAD" else answer.body
@@ -215,7 +223,56 @@ class HttpServer:
             transport.write(head + body)
             await _drain(http._protocol)
             return _Written(answer.status, keep_alive=keep)
+        if isinstance(answer, Handover):
+            return await self._hand_over(http, request, answer)
+        compress = gzip.wanted(request, answer)
         return await self._stream(http, request, answer, keep=keep, compress=compress)
+
+    async def _hand_over(
+        self, http: web.BaseRequest, request: Request, answer: Handover
+    ) -> web.StreamResponse:
+        """Let somebody else answer; ends what it does when the client or the server goes."""
+        connection = http._protocol
+        assert isinstance(connection, _Connection)
+        task = asyncio.ensure_future(answer.serve(http))
+        connection.on_lost = task.cancel
+        self._handed_over.add(task)
+        failure: errors.ApiError
+        try:
+            await asyncio.wait({task})
+            return task.result()
+        except asyncio.CancelledError:
+            if not task.cancelled():
+                task.cancel()
+                raise
+            failure = errors.ServiceUnavailable("the request was ended by the server")
+        except (web.HTTPException, ConnectionError):
+            raise
+        except errors.ApiError as error:
+            failure = error
+        except Exception:
+            log.exception("request failed: %s %s", request.method, request.path)
+            failure = errors.InternalError.because("the request caused an error in the server")
+        finally:
+            connection.on_lost = None
+            self._handed_over.discard(task)
+        return await self._give_up(http, request, failure)
+
+    async def _give_up(
+        self, http: web.BaseRequest, request: Request, failure: errors.ApiError
+    ) -> web.StreamResponse:
+        """End a request that was handed over in the best way that is left."""
+        transport = http.transport
+        if transport is None:
+            raise ConnectionResetError
+        if not http._payload_writer.output_size and not http._protocol._payload_parser:
+            return await self._send(http, request, respond.error(request, failure))
+        if isinstance(http._protocol._payload_parser, WebSocketReader):
+            transport.write(_GOING_AWAY)
+            transport.close()
+        else:
+            transport.abort()  # an answer without its end is known to be incomplete
+        return _Written(failure.code, keep_alive=False)
 
     async def _stream(
         self,
@@ -255,8 +312,6 @@ class HttpServer:
 
 
 async def _read_body(http: web.BaseRequest) -> bytes:
-    if not http.body_exists:
-        return b""
     length = http.content_length
     if length is not None and length > MAX_BODY_BYTES:
         raise _too_large()

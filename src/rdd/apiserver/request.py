@@ -2,7 +2,7 @@
 """What a request asks for, independent of how it arrived.
 
 HTTP and the in-process transport both make a `Request`; every handler answers
-with a `Response` or a `Stream`. The path is taken apart once, into a
+with a `Response`, a `Stream` or a `Handover`. The path is taken apart once, into a
 `RequestInfo`, the way Kubernetes' RequestInfo does it, because authorisation,
 limits, metrics and dispatch all need the same facts.
 """
@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import parse_qs, unquote
 
 if TYPE_CHECKING:
+    from aiohttp import web
+
     from rdd.api.yamlcodec import YamlDocument
 
 
@@ -268,4 +270,27 @@ class Stream:
         self.length = length
 
 
-Answer = Response | Stream
+class Handover:
+    """An answer that somebody else gives, on the connection itself.
+
+    `serve` is called with aiohttp's request, whose body nobody has read, and is
+    cancelled when the client goes away. Whoever has no connection (a caller in this
+    process) finds a refusal.
+    """
+
+    __slots__ = ("headers", "serve")
+
+    status = 400
+    content_type = "application/json"
+    body = (
+        b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",'
+        b'"message":"this path can only be used over a connection","reason":"BadRequest",'
+        b'"code":400}'
+    )
+
+    def __init__(self, serve: "Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]") -> None:
+        self.serve = serve
+        self.headers: list[tuple[str, str]] | None = None
+
+
+Answer = Response | Stream | Handover

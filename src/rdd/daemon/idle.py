@@ -2,18 +2,22 @@
 """Noticing that nobody needs the daemon any more (`--idle-timeout`).
 
 Stands in front of the API on the socket and counts what is going on there; requests
-of our own controllers do not pass here. Open watches are use. So are virtual
-machines: while a host agent runs, the daemon stays. Nothing ticks: one timer is set
-for the moment at which the timeout would be over.
+of our own controllers do not pass here. Open watches and passthroughs are use. So
+are virtual machines: while a host agent runs, the daemon stays. Nothing ticks: one
+timer is set for the moment at which the timeout would be over.
 """
 
 import asyncio
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rdd.apiserver.http import Api
 from rdd.apiserver.metrics import Metrics
-from rdd.apiserver.request import Answer, Request, Stream, Writer
+from rdd.apiserver.request import Answer, Handover, Request, Stream, Writer
 from rdd.daemon.vms import is_any_vm_running
+
+if TYPE_CHECKING:
+    from aiohttp import web
 
 _HEALTH = ("/healthz", "/livez", "/readyz", "/metrics")
 
@@ -54,6 +58,17 @@ class IdleTracker:
                     self._done()
 
             answer.produce = counted
+        elif isinstance(answer, Handover):
+            serve = answer.serve
+
+            async def served(http: "web.BaseRequest") -> "web.StreamResponse":
+                self._busy += 1
+                try:
+                    return await serve(http)
+                finally:
+                    self._done()
+
+            answer.serve = served
         return answer
 
     def _done(self) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import orjson
 
-from rdd.apiserver.request import Query, Request, Response, Stream, User, parse_query
+from rdd.apiserver.request import Answer, Query, Request, Stream, User, parse_query
 
 Object = dict[str, Any]
 QueryArgument = Mapping[str, object]
@@ -89,9 +89,9 @@ def _encoded(body: Object | list[Any] | bytes | str) -> bytes:
     return body.encode() if isinstance(body, str) else orjson.dumps(body)
 
 
-async def collect(answer: Response | Stream) -> Reply:
+async def collect(answer: Answer) -> Reply:
     """A whole answer, also of a stream that ends by itself."""
-    if isinstance(answer, Response):
+    if not isinstance(answer, Stream):
         body = answer.body
     else:
         sink = _Collector()

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`/passthrough/<controller>/<endpoint>/<rest>`: requests that somebody else answers.
+
+The server authenticates and authorises a request (by RBAC rules with
+nonResourceURLs), finds who registered the endpoint, and hands the connection over:
+from there on nothing is read ahead, buffered or counted as in flight. Who registers
+is none of its business; a handler may be a function of this process or a proxy
+(see passthrough_proxy).
+
+An endpoint that was registered once and is not at the moment is unavailable (503),
+any other is not found (404).
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+from rdd.api import errors
+from rdd.apiserver.request import Answer, Handover, Request
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+Handler = Callable[["web.BaseRequest", str], Awaitable["web.StreamResponse"]]
+"""Answers a request; the text is the rest of the path, decoded, with a slash at its front."""
+
+PREFIX = "/passthrough/"
+
+_Key = tuple[str, str]
+_MAX_KNOWN = 1000
+# Whose request it is, the server has found out; nobody behind it can use this for anything good.
+_CREDENTIALS = ("authorization", "impersonate-")
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+
+
+class Passthroughs:
+    """The endpoints there are, by controller and name."""
+
+    def __init__(self) -> None:
+        self._handlers: dict[_Key, Handler] = {}
+        self._known: dict[_Key, None] = {}
+        self._active: dict[asyncio.Task[object], Handler] = {}
+
+    def register(self, controller: str, endpoint: str, handler: Handler) -> None:
+        """Call a handler for an endpoint; the last one registered counts."""
+        key = (controller, endpoint)
+        self._handlers[key] = handler
+        self._known[key] = None
+        if len(self._known) > _MAX_KNOWN:
+            del self._known[next(iter(self._known))]
+
+    def unregister(self, controller: str, endpoint: str, handler: Handler) -> None:
+        """Call it no more, and end what it is at; another's registration stays."""
+        key = (controller, endpoint)
+        if self._handlers.get(key) == handler:
+            del self._handlers[key]
+        for task, its in list(self._active.items()):
+            if its == handler:
+                task.cancel()
+
+    async def handle(self, request: Request) -> Answer:
+        """Hand the request over to whom its path names."""
+        controller, _, remainder = request.path.removeprefix(PREFIX).partition("/")
+        endpoint, _, rest = remainder.partition("/")
+        key = (controller, endpoint)
+        handler = self._handlers.get(key)
+        if handler is None:
+            raise _missing(key, is_known=key in self._known)
+        return Handover(partial(self._serve, handler, "/" + unquote(rest)))
+
+    async def _serve(
+        self, handler: Handler, rest: str, http: "web.BaseRequest"
+    ) -> "web.StreamResponse":
+        if http.headers.get("Expect", "").lower() == "100-continue":
+            transport = http.transport
+            if transport is not None:
+                transport.write(_CONTINUE)
+        headers = http.headers.copy()
+        for name in set(headers):
+            if name.lower().startswith(_CREDENTIALS):
+                del headers[name]
+        task = asyncio.current_task()
+        assert task is not None
+        self._active[task] = handler
+        try:
+            return await handler(http.clone(headers=headers), rest)
+        finally:
+            del self._active[task]
+
+
+def _missing(key: _Key, *, is_known: bool) -> errors.ApiError:
+    name = "/".join(key)
+    if is_known:
+        return errors.ServiceUnavailable(
+            f'passthrough "{name}" is not available: the controller is not running',
+            retry_after_s=1,
+        )
+    return errors.NotFound(f'passthrough "{name}" not found')

@@ -48,6 +48,7 @@ from rdd.host.spawn import STOP_SIGNALS, heed_signals
 from rdd.instance import Instance
 from rdd.runtime import (
     Controller,
+    HeldByOther,
     HttpsHost,
     Manager,
     ManagerOptions,
@@ -64,6 +65,7 @@ ANSWER_S = 5.0
 """How long a daemon that says it is ready may take to answer as one."""
 _LEAVE_S = 5.0
 _PAUSE_S = 0.1
+_UNAUTHORIZED = 401
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +91,10 @@ def serve_external(instance: Instance, options: ExternalOptions) -> None:
     try:
         with loop.runner() as runner:
             runner.run(_External(instance, options, daemon).run())
+    except HeldByOther as held:
+        raise ServiceError(
+            f'{held}: only one process at a time can be the manager "{options.group}"'
+        ) from held
     except (OwnershipError, NotEstablished, ApiError, Unreachable) as error:
         raise ServiceError(str(error)) from error
 
@@ -130,6 +136,8 @@ def _check_connection(instance: Instance, version: str) -> None:
             return
         except NotYet as error:
             reason = str(error)
+            if error.status == _UNAUTHORIZED:
+                break  # the token is not of this run, and no time makes it so
             time.sleep(_PAUSE_S)
     raise ServiceError(f"{title} does not answer at {connection.server}: {reason}")
 
@@ -219,7 +227,7 @@ class _External:
         log.info("%s: stopped", group)
 
     async def _free(self, ownership: Ownership) -> list[str]:
-        """The controllers that can be run here. Raises ServiceError for those of a twin."""
+        """The controllers that can be run here. Raises HeldByOther for those of a twin."""
         names = []
         for name in self._options.names:
             held = await ownership.obstacle(name)

@@ -25,6 +25,11 @@ _VERSION_MARK = "+rdd-"  # between the Kubernetes version and ours
 class NotYet(Exception):
     """The control plane does not answer as a ready one does; ask again."""
 
+    def __init__(self, why: str, *, status: int = 0) -> None:
+        super().__init__(why)
+        self.status = status
+        """Of the HTTP answer; 0 if there was none."""
+
 
 class Probe:
     """One connection to the control plane of an instance, closed after the block."""
@@ -77,7 +82,7 @@ class Probe:
         except (OSError, http.client.HTTPException) as error:
             raise NotYet(str(error)) from error
         if response.status != 200:
-            raise NotYet(f"{path} answers {response.status}")
+            raise NotYet(f"{path} answers {response.status}", status=response.status)
         return body
 
 

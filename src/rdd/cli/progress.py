@@ -102,5 +102,5 @@ def shown(call: Call) -> Iterator[Progress]:
         progress.end("✗")
         raise
     progress.end()
-    if call.flags.truth("timings"):
+    if call.flags.values.get("timings"):
         sys.stderr.write(progress.timings() + "\n")

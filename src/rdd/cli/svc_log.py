@@ -17,7 +17,12 @@ def run(call: Call) -> int:
     """Print the log from its beginning; with --follow go on until interrupted."""
     name = STDOUT_LOG if call.flags.truth("stdout") else STDERR_LOG
     path = call.instance.log_dir / f"{name}.log"
-    follow = call.flags.truth("follow")
+    print_log(call, path, follow=call.flags.truth("follow"))
+    return 0
+
+
+def print_log(call: Call, path: Path, *, follow: bool) -> None:
+    """Print a file from its beginning; following it, also what takes its place after a rotation."""
     while True:
         try:
             with path.open("rb") as file:
@@ -26,7 +31,7 @@ def run(call: Call) -> int:
             if follow:
                 time.sleep(_PAUSE_S)
         if not follow:
-            return 0
+            return
 
 
 def _print(call: Call, path: Path, file: BinaryIO, *, follow: bool) -> None:

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`rdd limavm shell`: a command, or a shell, in a virtual machine.
+
+The driver of the machine says how: ssh for a virtual machine, this machine's own shell for
+the `host` driver. This process becomes that command, so signals and the exit code are its own.
+"""
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from rdd.cli import limavm_object as limavm
+from rdd.cli.errors import CommandError
+from rdd.cli.flags import Parser
+from rdd.cli.gotext import quote
+from rdd.cli.limavm_table import LIMAVM
+from rdd.cli.types import Call, Command, command_path
+
+if TYPE_CHECKING:
+    from rdd.vm.drivers.protocol import ShellCommand
+
+
+def run(call: Call) -> int:
+    """Become a command in a running virtual machine."""
+    from rdd.cli.table import GLOBAL
+
+    command = LIMAVM.find("shell")
+    assert isinstance(command, Command)
+    where = command_path(call.path)
+    parser = Parser((*GLOBAL, *command.flags), where)
+    words = parser.parse(call.args, until_argument=True)
+    flags = parser.result()
+    if flags.truth("help"):
+        from rdd.cli.help import help_text
+
+        parsed = command._replace(raw=False)  # the flags before INSTANCE are ours
+        call.out.write(help_text(call.path, parsed, developer=call.environment.developer_mode))
+        return 0
+    if not words:
+        raise CommandError(
+            f"{where} requires at least 1 arg(s), received 0; usage: {where} {command.usage}"
+        )
+    name, *rest = words
+    with limavm.connection_for(call) as connection:
+        limavm.find(connection, name)
+    made = shell_command(call, name, rest, shell=flags.text("shell"), workdir=flags.text("workdir"))
+    return become(made)
+
+
+def shell_command(
+    call: Call, name: str, command: list[str], *, shell: str = "", workdir: str = ""
+) -> "ShellCommand":
+    """How a command is run in a virtual machine. Raises CommandError unless that runs."""
+    from rdd.host.errors import HostError
+    from rdd.vm.drivers import catalog
+    from rdd.vm.instances import InvalidName, LimaHome, Status
+    from rdd.vm.template import TemplateError
+
+    try:
+        directory = LimaHome(call.instance.lima_home).directory(name)
+        status = directory.status()
+        if status is not Status.RUNNING:
+            raise CommandError(
+                f"instance {quote(name)} is not running (status: {status}), "
+                f"run `rdd limavm start {name}` to start it"
+            )
+        return catalog.package(directory.driver).shell(
+            directory,
+            directory.template(),
+            command=command,
+            environment=call.environment.variables,
+            shell=shell,
+            workdir=workdir,
+            is_terminal=sys.stdout.isatty(),
+        )
+    except (InvalidName, HostError, TemplateError) as error:
+        raise CommandError(f"instance {quote(name)} cannot be used: {error}") from error
+
+
+def become(made: "ShellCommand") -> int:
+    """Replace this process."""
+    try:
+        if made.cwd is not None:
+            os.chdir(made.cwd)
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os.execvpe(made.argv[0], list(made.argv), dict(made.env))
+    except OSError as error:
+        raise CommandError(
+            f"cannot run {quote(made.argv[0])}: {error.strerror or error}"
+        ) from error

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands of `rdd limavm` and their flags: a part of the table in table.py."""
+
+from rdd.cli.types import Command, Flag, Group
+
+_WAIT = Flag("wait", "wait until it is done", kind="bool", default="true")
+_TIMEOUT = Flag("timeout", "give up waiting after this time (0: never)", "duration", "5m")
+_WAITING = (_WAIT, _TIMEOUT)
+_OUTPUT = Flag(
+    "output",
+    "text, or json: print the result on stdout as JSON",
+    default="text",
+    short="o",
+    values=("text", "json"),
+)
+
+
+def _one(name: str, summary: str, description: str = "", flags: tuple[Flag, ...] = ()) -> Command:
+    """A command about one virtual machine."""
+    return Command(
+        name,
+        f"rdd.cli.limavm_{name}",
+        summary,
+        description,
+        usage="NAME",
+        flags=(*flags, *_WAITING),
+        min_args=1,
+        max_args=1,
+    )
+
+
+LIMAVM = Group(
+    "limavm",
+    "Manage virtual machines one by one",
+    aliases=("lima",),
+    visibility="developer",
+    members=(
+        Command(
+            "create",
+            "rdd.cli.limavm_create",
+            "Create a virtual machine from a template",
+            "TEMPLATE is a file, or the name of a ConfigMap with the key template. A name that "
+            "could be both\nis an error; write ./NAME for the file.",
+            usage="NAME TEMPLATE",
+            flags=(
+                Flag("namespace", "namespace of the LimaVM", short="n", default="default"),
+                Flag("dry-run", "have it checked, but not made", kind="bool"),
+                Flag("start", "start it, too", kind="bool"),
+                *_WAITING,
+            ),
+            min_args=2,
+            max_args=2,
+        ),
+        _one(
+            "delete",
+            "Delete a virtual machine and its disk",
+            "It is shut down first; what does not end in time is ended by force.",
+            (
+                Flag("force", "do not wait for a shutdown: --grace-period=0", kind="bool"),
+                Flag(
+                    "grace-period",
+                    "seconds the shutdown may take (default 30)",
+                    kind="int",
+                    default="-1",
+                ),
+            ),
+        ),
+        Command(
+            "edit",
+            "rdd.cli.limavm_edit",
+            "Change the template of a virtual machine in an editor",
+            "The editor is KUBE_EDITOR, EDITOR, VISUAL or vi. A running virtual machine is "
+            "restarted.",
+            usage="NAME",
+            min_args=1,
+            max_args=1,
+        ),
+        Command(
+            "list",
+            "rdd.cli.limavm_list",
+            "Show all virtual machines",
+            aliases=("ls",),
+            flags=(_OUTPUT,),
+        ),
+        Command(
+            "log",
+            "rdd.cli.limavm_log",
+            "Print the log of a virtual machine's host agent",
+            usage="INSTANCE",
+            aliases=("logs",),
+            flags=(
+                Flag("stdout", "its events instead", kind="bool", short="o"),
+                Flag("follow", "go on until interrupted", kind="bool", short="f"),
+            ),
+            min_args=1,
+            max_args=1,
+        ),
+        Command(
+            "params",
+            "rdd.cli.limavm_params",
+            "Show or change the params of a virtual machine",
+            "PARAM=VALUE replaces the value in the template, PARAM- goes back to that. A running "
+            "virtual\nmachine is restarted.",
+            usage="NAME [PARAM=VALUE | PARAM-]…",
+            flags=(*_WAITING, _OUTPUT),
+            min_args=1,
+            max_args=None,
+        ),
+        _one(
+            "reset",
+            "Throw the disk of a virtual machine away and make a new one from its template",
+        ),
+        _one("restart", "Restart a virtual machine, or start it if it is stopped"),
+        Command(
+            "shell",
+            "rdd.cli.limavm_shell",
+            "Run a command, or a shell, in a virtual machine",
+            "Flags must stand before INSTANCE; everything after it belongs to the command.",
+            usage="[--shell S] [--workdir D] INSTANCE [COMMAND…]",
+            flags=(
+                Flag("shell", "the shell to use (default: that of the user there)"),
+                Flag("workdir", "the directory to begin in"),
+            ),
+            raw=True,
+        ),
+        _one("start", "Start a virtual machine"),
+        _one("stop", "Stop a virtual machine"),
+    ),
+)

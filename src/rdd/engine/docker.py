@@ -185,9 +185,10 @@ class Docker:
 
     # -- containers
 
-    async def containers(self) -> list[Object]:
-        """All containers, as summaries."""
-        return _list(await self._json("GET", "/containers/json", {"all": "1"}))
+    async def containers(self, *, label: str = "") -> list[Object]:
+        """All containers, or those with a label (`name=value`), as summaries."""
+        query = {"all": "1", "filters": _filters({"label": [label]} if label else None)}
+        return _list(await self._json("GET", "/containers/json", query))
 
     async def inspect_container(self, id_: str) -> Object:
         """Everything about one container."""
@@ -357,9 +358,10 @@ class Docker:
 
     # -- volumes
 
-    async def volumes(self) -> list[Object]:
-        """All volumes."""
-        return _list(_object(await self._json("GET", "/volumes")).get("Volumes") or [])
+    async def volumes(self, *, label: str = "") -> list[Object]:
+        """All volumes, or those with a label (`name=value`)."""
+        query = {"filters": _filters({"label": [label]} if label else None)}
+        return _list(_object(await self._json("GET", "/volumes", query)).get("Volumes") or [])
 
     async def inspect_volume(self, name: str) -> Object:
         """Everything about one volume."""

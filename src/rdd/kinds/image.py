@@ -27,7 +27,9 @@ class ImageStatus(Struct):
     created_at: str = field("When it was built.", default=UNSET, schema=constraints.DATE_TIME)
     labels: Mapping[str, str] = field("Labels of the image.", default=UNSET)
     conditions: Sequence[Condition] = field(
-        "The state of the image; no types are defined yet.", default=UNSET, schema=BY_TYPE
+        "The state of the image: Removed, with the reason why it could not be.",
+        default=UNSET,
+        schema=BY_TYPE,
     )
 
 
@@ -53,6 +55,26 @@ class RequestStatus(Struct):
     conditions: Sequence[Condition] = field(_OUTCOME, default=UNSET, schema=BY_TYPE)
 
 
+class TransferProgress(Struct):
+    """How far a transfer is."""
+
+    current: int = field("Bytes transferred.", default=UNSET, schema=constraints.INT64)
+    total: int = field(
+        "Bytes to transfer, as far as they are known yet.",
+        default=UNSET,
+        schema=constraints.INT64,
+    )
+    layers: int = field("Layers of the image that are known yet.", default=UNSET)
+    layers_done: int = field("Layers that are complete.", default=UNSET)
+    message: str = field("What the engine last said.", default=UNSET)
+
+
+class TransferStatus(RequestStatus):
+    """What became of a request to pull or push."""
+
+    progress: TransferProgress = field("How far the transfer is.", default=UNSET)
+
+
 class ImagePullSpec(Struct):
     """The image to pull."""
 
@@ -66,7 +88,7 @@ class ImagePullRequest(
     """A request to pull an image from its registry."""
 
     spec: ImagePullSpec = field("The image to pull.")
-    status: RequestStatus = field(_WHAT_BECAME, default=UNSET)
+    status: TransferStatus = field(_WHAT_BECAME, default=UNSET)
 
 
 class ImagePushSpec(Struct):
@@ -79,7 +101,7 @@ class ImagePushRequest(Kind, group=GROUP, annotations=_OF_CONTROLLER):
     """A request to push an image to its registry."""
 
     spec: ImagePushSpec = field("The image to push.")
-    status: RequestStatus = field(_WHAT_BECAME, default=UNSET)
+    status: TransferStatus = field(_WHAT_BECAME, default=UNSET)
 
 
 class ImageScanSpec(Struct):

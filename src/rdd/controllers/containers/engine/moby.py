@@ -17,7 +17,7 @@ from typing import Final
 
 from rdd.api import timestamps
 from rdd.controllers.containers.engine.backend import Description
-from rdd.controllers.containers.engine.items import CONTAINERS, IMAGES, VOLUMES
+from rdd.controllers.containers.engine.items import CONTAINERS, IMAGES, VOLUMES, Mirror
 from rdd.controllers.containers.engine.moby_objects import (
     NAMESPACE,
     container_mirror,
@@ -27,6 +27,7 @@ from rdd.controllers.containers.engine.moby_objects import (
 from rdd.engine import Docker, EngineEvent, NotFound
 from rdd.engine.errors import EngineError
 from rdd.kinds.container import Action
+from rdd.kinds.containernamespace import ContainerNamespace
 from rdd.runtime import ObjectKey
 from rdd.runtime.types import Object
 
@@ -102,6 +103,8 @@ class Moby:
                 return Description([volume_mirror(await self.docker.inspect_volume(id_))])
             if kind == IMAGES:
                 return await self._image(id_)
+            if id_ == NAMESPACE:
+                return Description([Mirror(ContainerNamespace, NAMESPACE)])
         except NotFound:
             pass
         return Description()

@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""containernamespace: the ContainerNamespace kind, and its protection.
+
+A namespace of the engine cannot be deleted while the engine has anything in it;
+the mirror would bring it back, and whoever selects by it would see nothing for
+a moment.
+"""
+
+from rdd.controllers.surroundings import Surroundings
+from rdd.kinds.container import Container
+from rdd.kinds.containernamespace import ContainerNamespace
+from rdd.kinds.crd import definition_of
+from rdd.kinds.image import Image
+from rdd.kinds.kind import Kind
+from rdd.kinds.volume import Volume
+from rdd.runtime import (
+    DELETE,
+    AdmissionRequest,
+    Context,
+    Controller,
+    Denied,
+    ObjectKey,
+    Result,
+    Webhook,
+    maps,
+    validating,
+)
+from rdd.runtime.types import Object
+
+_NAMESPACE = "status.namespace"
+_INSIDE: tuple[type[Kind], ...] = (Container, Image, Volume)
+
+
+def containernamespace(surroundings: Surroundings) -> Controller:
+    """The controller of ContainerNamespaces."""
+    return Controller(
+        "containernamespace",
+        Nothing,
+        sources=tuple(maps(kind, lambda obj: ()) for kind in _INSIDE),  # admission counts them
+        definitions=(definition_of(ContainerNamespace), *map(definition_of, _INSIDE)),
+        webhooks=_webhooks,
+    )
+
+
+class Nothing:
+    """A reconciler for a kind that needs none."""
+
+    def __init__(self, context: Context) -> None:
+        pass
+
+    async def reconcile(self, key: ObjectKey) -> Result:
+        """Nothing is to do."""
+        return Result.done()
+
+
+def _webhooks(context: Context) -> tuple[Webhook, ...]:
+    guard = Guard(context)
+    return (
+        validating(
+            "container-namespace-deleting", ContainerNamespace, guard.check, operations=(DELETE,)
+        ),
+    )
+
+
+class Guard:
+    """Refuses to delete namespaces that are not empty."""
+
+    def __init__(self, context: Context) -> None:
+        self._informers = {kind.plural: context.cache.informer(kind) for kind in _INSIDE}
+        for informer in self._informers.values():
+            informer.add_index(_NAMESPACE, _by_namespace)
+
+    async def check(self, request: AdmissionRequest[ContainerNamespace]) -> None:
+        """Count what is in it."""
+        name = request.key.name
+        where = f"{request.key.namespace}/{name}"
+        counts = {
+            plural: len(informer.by_index(_NAMESPACE, where))
+            for plural, informer in self._informers.items()
+        }
+        found = [f"{count} {plural}" for plural, count in counts.items() if count]
+        if found:
+            raise Denied(f'the container namespace "{name}" is not empty: {", ".join(found)}')
+
+
+def _by_namespace(obj: Object) -> tuple[str, ...]:
+    namespace = (obj.get("status") or {}).get("namespace")
+    return (f"{obj['metadata'].get('namespace')}/{namespace}",) if namespace else ()

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A real dockerd of its own, and a registry beside it.
+
+The engine lives in namespaces of its own (processes, mounts, network with only
+loopback): ending its first process ends everything it ever started, and nothing
+is left on the machine. Its root image is Debian's static busybox.
+"""
+
+import http.client
+import io
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+START_S = 60.0
+IMAGE = "busybox:latest"
+APPLETS = (
+    "sh", "sleep", "echo", "cat", "ls", "true", "false", "stty", "yes", "env", "seq", "head",
+    "printf", "dd", "tail", "pwd", "tee",
+)  # fmt: skip
+
+
+class Dockerd:
+    """An engine that can be killed and started again with the same data."""
+
+    def __init__(self, program: Path, directory: Path) -> None:
+        self.program = program
+        self.directory = directory
+        self.socket = directory / "d.sock"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._log = directory / "log"
+
+    def start(self) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        environment = {**os.environ, "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin"}
+        # A socket path must be short; the rest can be anywhere.
+        with self._log.open("ab") as log:
+            self._process = subprocess.Popen(
+                [
+                    "unshare", "--pid", "--mount", "--fork", "--kill-child", "--mount-proc",
+                    sys.executable, str(ROOT / "scripts" / "offline.py"),
+                    str(self.program),
+                    "--data-root", str(self.directory / "data"),
+                    "--exec-root", str(self.directory / "exec"),
+                    "--pidfile", str(self.directory / "pid"),
+                    "--host", f"unix://{self.socket}",
+                    "--cgroup-parent", f"/rdd-test-{os.getpid()}",
+                    "--shutdown-timeout", "2",
+                ],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=environment,
+            )  # fmt: skip
+        end = time.monotonic() + START_S
+        while not self.is_answering():
+            assert self._process.poll() is None, self._log.read_text()
+            assert time.monotonic() < end, self._log.read_text()
+            time.sleep(0.02)
+
+    def is_answering(self) -> bool:
+        try:
+            return bool(self.call("GET", "/_ping", raw=True) == b"OK")
+        except OSError:
+            return False
+
+    def kill(self) -> None:
+        """As a crash: the engine and everything it runs are gone at once."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+        (self.directory / "pid").unlink(missing_ok=True)
+
+    def stop(self) -> None:
+        self.kill()
+        shutil.rmtree(self.directory, ignore_errors=True)
+        for controller in Path("/sys/fs/cgroup").glob(f"*/rdd-test-{os.getpid()}"):
+            for path in sorted(controller.rglob("*"), reverse=True):
+                if path.is_dir():
+                    path.rmdir()
+            controller.rmdir()
+
+    @property
+    def pid(self) -> int:
+        """Of the engine's first process, as the test sees it."""
+        assert self._process is not None
+        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
+        return int(children.read_text().split()[0])
+
+    # -- asking it directly
+
+    def call(self, method: str, path: str, body: Any = None, *, raw: bool = False) -> Any:
+        """A request of another client than ours."""
+        connection = _Connection(self.socket)
+        try:
+            data = body if isinstance(body, bytes) else json.dumps(body) if body else None
+            connection.request(method, path, data, {"Content-Type": "application/json"})
+            answer = connection.getresponse()
+            found = answer.read()
+        finally:
+            connection.close()
+        assert answer.status < 400, found
+        return found if raw else json.loads(found or b"null")
+
+    def import_image(self, repository: str = "busybox", tag: str = "latest", **files: str) -> str:
+        """An image of busybox; more files make it another one."""
+        answer = self.call(
+            "POST", f"/images/create?fromSrc=-&repo={repository}&tag={tag}",
+            archive(files), raw=True,
+        )  # fmt: skip
+        return str(json.loads(answer.splitlines()[-1])["status"])
+
+    def create(self, name: str = "", **members: Any) -> str:
+        body = {"Image": IMAGE, "Cmd": ["sleep", "1000"], "StopSignal": "SIGKILL", **members}
+        return str(self.call("POST", f"/containers/create?name={name}", body)["Id"])
+
+    def run(self, name: str = "", **members: Any) -> str:
+        id_ = self.create(name, **members)
+        self.post(id_, "start")
+        return id_
+
+    def post(self, id_: str, verb: str) -> None:
+        self.call("POST", f"/containers/{id_}/{verb}", raw=True)
+
+    def remove(self, id_: str) -> None:
+        self.call("DELETE", f"/containers/{id_}?force=1", raw=True)
+
+    def inspect(self, id_: str) -> Any:
+        return self.call("GET", f"/containers/{id_}/json")
+
+    def clear(self) -> None:
+        """Leave nothing but the busybox image."""
+        for container in self.call("GET", "/containers/json?all=1"):
+            self.remove(container["Id"])
+        for volume in self.call("GET", "/volumes")["Volumes"] or ():
+            self.call("DELETE", f"/volumes/{volume['Name']}?force=1", raw=True)
+        for image in self.call("GET", "/images/json?all=1"):
+            for tag in image["RepoTags"] or (image["Id"],):
+                if tag != IMAGE:
+                    name = image["Id"] if tag == "<none>:<none>" else tag
+                    self.call("DELETE", f"/images/{name}?force=1", raw=True)
+
+
+class _Connection(http.client.HTTPConnection):
+    def __init__(self, path: Path) -> None:
+        super().__init__("engine", timeout=60)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(60)
+        self.sock.connect(str(self._path))
+
+
+def archive(files: dict[str, str]) -> bytes:
+    """A root directory with busybox."""
+    busybox = next(path for path in ("/usr/bin/busybox", "/bin/busybox") if Path(path).exists())
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        tar.add(busybox, "bin/busybox")
+        for applet in APPLETS:
+            link = tarfile.TarInfo(f"bin/{applet}")
+            link.type, link.linkname = tarfile.SYMTYPE, "busybox"
+            tar.addfile(link)
+        for name, text in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(text.encode())
+            tar.addfile(member, io.BytesIO(text.encode()))
+    return buffer.getvalue()
+
+
+@contextmanager
+def dockerd(real_part: Callable[[str], Path], directory: Path) -> Iterator[Dockerd]:
+    """An engine with the busybox image, gone without a trace at the end."""
+    real_part("busybox")
+    engine = Dockerd(real_part("dockerd"), directory)
+    try:
+        engine.start()
+        engine.import_image()
+        yield engine
+    finally:
+        engine.stop()
+
+
+@contextmanager
+def registry(
+    real_part: Callable[[str], Path], engine: Dockerd, directory: Path, *, port: int = 5000
+) -> Iterator[str]:
+    """A registry that the engine can reach; its host and port."""
+    program = real_part("docker-registry")
+    directory.mkdir(parents=True, exist_ok=True)
+    config = directory / "config.yml"
+    config.write_text(
+        "version: 0.1\nlog: {level: error}\n"
+        f"storage: {{filesystem: {{rootdirectory: {directory}/data}}}}\n"
+        f"http: {{addr: '127.0.0.1:{port}'}}\n"
+    )
+    with (directory / "log").open("wb") as log:
+        process = subprocess.Popen(
+            ["nsenter", f"--net=/proc/{engine.pid}/ns/net", str(program), "serve", str(config)],
+            stdout=log,
+            stderr=log,
+        )
+    try:
+        yield f"localhost:{port}"
+    finally:
+        process.kill()
+        process.wait()

@@ -6,10 +6,13 @@
 
 import importlib
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from rdd.host.errors import HostError
 from rdd.vm.drivers.protocol import Availability, DriverPackage
+
+if TYPE_CHECKING:
+    from rdd.vm.template.model import Template
 
 ORDER = ("lima", "qemu", "host")
 
@@ -25,6 +28,16 @@ def package(name: str) -> DriverPackage:
 def ability(name: str, function: str) -> Any:
     """An optional function of a driver, such as `suspend`; None when it has none."""
     return getattr(package(name), function, None)
+
+
+def availability(
+    name: str, environment: Mapping[str, str], template: "Template | None" = None
+) -> Availability:
+    """What a driver says about this machine, and about a template if one is given."""
+    asked = ability(name, "availability_for") if template is not None else None
+    if asked is not None:
+        return cast(Availability, asked(environment, template))
+    return package(name).availability(environment)
 
 
 def availabilities(environment: Mapping[str, str]) -> list[Availability]:

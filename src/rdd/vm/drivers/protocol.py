@@ -99,6 +99,13 @@ class ForwardError(Exception):
         self.permanent = permanent
 
 
+class NotForwarded(ForwardError):
+    """There is nothing to forward, and that is no fault: the guest never has such a socket."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason, permanent=True)
+
+
 @dataclass(frozen=True, slots=True)
 class Availability:
     """Whether a driver works on this machine."""
@@ -186,7 +193,8 @@ class Setting:
 class DriverPackage(Protocol):
     """The functions of a driver's package, `rdd.vm.drivers.<name>`.
 
-    Optional ones are looked up by `catalog.ability`: `suspend(directory)`, `snapshots(…)`.
+    Optional ones are looked up by `catalog.ability`: `availability_for(environment, template)`
+    when the answer depends on the template, `suspend(directory)`, `snapshots(…)`.
     """
 
     def availability(self, environment: Mapping[str, str]) -> Availability:

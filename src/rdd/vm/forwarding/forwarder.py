@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from rdd.vm.drivers.protocol import Endpoint, Forward, ForwardError, Listener
+from rdd.vm.drivers.protocol import Endpoint, Forward, ForwardError, Listener, NotForwarded
 from rdd.vm.forwarding.rules import Rules
 
 EventType = Literal["forwarding", "not-forwarding", "stopping", "failed"]
@@ -119,6 +119,10 @@ class Forwarder:
         entry = self._entries[key] = _Entry(forward)
         try:
             await self._carrier.open_forward(forward)
+        except NotForwarded as error:
+            del self._entries[key]
+            self._report(_event("not-forwarding", forward, str(error)))
+            return
         except ForwardError as error:
             entry.error = str(error)
             self._report(_event("failed", forward, entry.error))

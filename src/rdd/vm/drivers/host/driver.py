@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The driver itself: what the host agent calls.
+
+A machine of this driver is the engine that the template asks for, run by root or without, or
+nothing at all. Then the agent stands for the machine: its identity is the driver's.
+"""
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncIterator, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Protocol
+
+from rdd.host.errors import HostError
+from rdd.host.files import remove
+from rdd.host.processes import own_identity
+from rdd.vm.drivers.host import leftovers
+from rdd.vm.drivers.host.availability import engine_availability
+from rdd.vm.drivers.host.place import NAME, Place
+from rdd.vm.drivers.host.services import DOCKER_SOCKET, docker_sockets, engine_of, in_run
+from rdd.vm.drivers.protocol import (
+    Endpoint,
+    Forward,
+    ForwardError,
+    Listener,
+    NotForwarded,
+    Phase,
+    Requirement,
+    Setting,
+)
+from rdd.vm.forwarding.datagrams import DatagramRelay
+from rdd.vm.forwarding.sockets import check_length, clear_stale, listen_inet, listen_unix
+from rdd.vm.forwarding.streams import StreamRelay
+from rdd.vm.instances import write_pid
+
+_ANSWER_S = 60.0
+_ASK_AGAIN_S = 0.02
+
+
+class Engine(Protocol):
+    """An engine of this machine."""
+
+    @property
+    def is_docker(self) -> bool:
+        """Whether it speaks Docker's API."""
+
+    async def start(self) -> None:
+        """Spawn it. Raises HostError."""
+
+    async def adopt(self) -> bool:
+        """Take it over."""
+
+    async def check(self) -> None:
+        """Raise Unmet unless it answers."""
+
+    def listeners(self) -> AsyncIterator[frozenset[Listener]]:
+        """What is listened on inside."""
+
+    async def dial(self, endpoint: Endpoint, kind: int) -> socket.socket:
+        """Connect to something inside. Raises OSError."""
+
+    async def wait_ended(self) -> str:
+        """Wait for its end; why it ended."""
+
+    async def stop(self, *, grace_s: float) -> None:
+        """End it and remove what is left."""
+
+    async def let_go(self) -> None:
+        """Leave it."""
+
+
+class HostDriver:
+    """A machine without a virtual machine."""
+
+    def __init__(self, setting: Setting) -> None:
+        self._setting = setting
+        self._place = Place(setting.directory)
+        self._engine_name = engine_of(setting.template)
+        self._engine: Engine | None = self._make_engine()
+        self._relays: dict[Forward, StreamRelay | DatagramRelay] = {}
+        self._port = _held_port(setting.template.ssh.local_port)
+
+    def _make_engine(self) -> Engine | None:
+        if not self._engine_name:
+            return None
+        if os.geteuid() == 0:
+            from rdd.vm.drivers.host.root_engine import RootEngine
+
+            return RootEngine(self._setting, self._place, self._engine_name)
+        from rdd.vm.drivers.host.rootless_engine import RootlessEngine
+
+        return RootlessEngine(self._setting, self._place)
+
+    @property
+    def name(self) -> str:
+        """`host`."""
+        return NAME
+
+    @property
+    def ssh_local_port(self) -> int:
+        """A port that is ours and that nobody listens on: there is no sshd."""
+        port: int = self._port.getsockname()[1]
+        return port
+
+    async def start(self) -> None:
+        """Start the engine, if one is wanted. Raises HostError."""
+        self._tell_what_is_left_out()
+        if self._engine is None:
+            write_pid(self._place.pid_file, own_identity())
+            return
+        answer = engine_availability(self._engine_name, self._setting.environment)
+        if not answer.usable:
+            raise HostError(f"{answer.reason}; to change that: {answer.fix}")
+        await leftovers.cleanup(self._setting.directory)
+        for path in docker_sockets(self._setting.template) if self._engine.is_docker else ():
+            check_length(path)
+            clear_stale(path)
+            _make_parent(path)
+        await self._engine.start()
+
+    def _tell_what_is_left_out(self) -> None:
+        template = self._setting.template
+        if template.provision:
+            self._setting.warn(
+                f"{len(template.provision)} provision scripts are not run: the driver host has no "
+                "guest, and changes nothing on this machine"
+            )
+        if template.probes:
+            self._setting.warn(
+                f"{len(template.probes)} probes are not run: they are written for a guest"
+            )
+
+    async def adopt(self) -> bool:
+        """Take over a running engine."""
+        return self._engine is not None and await self._engine.adopt()
+
+    def requirements(self) -> Sequence[Requirement]:
+        """The engine answers."""
+        if self._engine is None:
+            return ()
+        return (
+            Requirement(
+                Phase.ESSENTIAL,
+                "the container engine answers",
+                self._engine.check,
+                hint=f'see the logs in "{self._setting.directory.path}"',
+                interval_s=_ASK_AGAIN_S,
+                timeout_s=_ANSWER_S,
+            ),
+        )
+
+    async def wait_ended(self) -> str:
+        """Wait until the engine has ended; without one, for ever."""
+        if self._engine is None:
+            never: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+            return await never
+        return await self._engine.wait_ended()
+
+    async def stop(self, *, grace_s: float) -> None:
+        """Stop the engine and remove what is left."""
+        try:
+            if self._engine is not None:
+                await self._engine.stop(grace_s=grace_s)
+        finally:
+            self._release()
+
+    async def let_go(self) -> None:
+        """Leave the engine running."""
+        if self._engine is not None:
+            await self._engine.let_go()
+        self._release()
+
+    def _release(self) -> None:
+        self._port.close()
+        if self._engine is None:
+            remove(self._place.pid_file)
+            remove(self._place.identity_file)
+
+    async def listeners(self) -> AsyncIterator[frozenset[Listener]]:
+        """What is listened on in the network of the engine; without one there is no other."""
+        if self._engine is not None:
+            async for found in self._engine.listeners():
+                yield found
+
+    async def open_forward(self, forward: Forward) -> None:
+        """Carry connections from this machine into the network of the engine."""
+        if forward.reverse:
+            raise ForwardError(
+                f"{forward.guest} cannot be carried in reverse: the driver host has no guest",
+                permanent=True,
+            )
+        if in_run(forward.guest.socket) == DOCKER_SOCKET and self._engine is not None:
+            if not self._engine.is_docker:
+                raise NotForwarded(f"the engine {self._engine_name} has no Docker socket")
+            return  # dockerd listens there itself, so clients survive a change of the agent
+        try:
+            relay = self._relay(forward)
+            await relay.start()
+        except HostError as error:
+            raise ForwardError(str(error)) from error
+        except OSError as error:
+            reason = error.strerror or str(error)
+            raise ForwardError(f"cannot listen on {forward.host}: {reason}") from error
+        self._relays[forward] = relay
+
+    def _relay(self, forward: Forward) -> StreamRelay | DatagramRelay:
+        dial = self._engine.dial if self._engine is not None else _dial_here
+        if forward.host.socket:
+            path = Path(forward.host.socket)
+            _make_parent(path)
+            listener = listen_unix(path)
+            return StreamRelay(listener, partial(dial, forward.guest, socket.SOCK_STREAM))
+        if forward.protocol == "udp":
+            bound = listen_inet(forward.host, datagrams=True)
+            return DatagramRelay(bound, partial(dial, forward.guest, socket.SOCK_DGRAM))
+        listener = listen_inet(forward.host)
+        return StreamRelay(listener, partial(dial, forward.guest, socket.SOCK_STREAM))
+
+    async def close_forward(self, forward: Forward) -> None:
+        """Stop carrying."""
+        relay = self._relays.pop(forward, None)
+        if relay is None:
+            return
+        await relay.close()
+        if forward.host.socket:
+            remove(Path(forward.host.socket))
+
+
+async def _dial_here(endpoint: Endpoint, kind: int) -> socket.socket:
+    """Connect to something on this machine. Raises OSError."""
+    loop = asyncio.get_running_loop()
+    family = socket.AF_INET6 if ":" in endpoint.ip else socket.AF_INET
+    if endpoint.socket:
+        family = socket.AF_UNIX
+    sock = socket.socket(family, kind | socket.SOCK_NONBLOCK)
+    try:
+        await loop.sock_connect(sock, endpoint.socket or (endpoint.ip, endpoint.port))
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _held_port(wanted: int) -> socket.socket:
+    """A port of the loopback, kept without listening: whoever connects is refused."""
+    for port in dict.fromkeys((wanted, 0)):
+        held = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+        try:
+            held.bind(("127.0.0.1", port))
+            return held
+        except OSError as error:
+            held.close()
+            reason = error
+    raise HostError.from_os("take a port on 127.0.0.1", reason)
+
+
+def _make_parent(path: Path) -> None:
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise HostError.from_os(f'create directory "{path.parent}"', error) from error

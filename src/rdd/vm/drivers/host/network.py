@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cable between this machine and an engine's network namespace, and the way out.
+
+A pair of virtual interfaces with a /30 of its own, in a private range that no route of this
+machine touches. What comes from it is masqueraded. Forwarding of packets is switched on for
+this interface and for those with a default route, not for the machine as a whole; where that
+was off before, a last rule drops what others would now have forwarded through us.
+
+All rules carry a comment of ours, and only rules with that comment are ever removed: those of
+a Docker of the system, of a firewall or of another instance stay as they are. Without a
+network, or without a firewall that can masquerade, containers run and reach each other.
+"""
+
+import contextlib
+import ipaddress
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rdd.host.errors import HostError
+from rdd.vm.drivers.host.commands import run_now
+from rdd.vm.drivers.host.place import Place
+
+Network = ipaddress.IPv4Network
+
+_RANGES = [Network(text) for text in ("10.133.0.0/16", "172.30.0.0/16", "192.168.133.0/24")]
+# The pools of dockerd itself, from which those are left out that this machine can reach.
+_POOLS = [Network(f"172.{number}.0.0/16") for number in range(17, 32)] + [Network("192.168.0.0/16")]
+_PREFIX = re.compile(r"\b(\d+\.\d+\.\d+\.\d+)(/\d+)?\b")
+_DEFAULT_DEVICE = re.compile(r"^default\b.*\bdev (\S+)", re.MULTILINE)
+_CONF = Path("/proc/sys/net/ipv4/conf")
+INSIDE = "eth0"  # what the engine calls its end
+
+
+@dataclass(frozen=True, slots=True)
+class Cable:
+    """A connected pair of interfaces."""
+
+    link: str
+    host_ip: str
+    guest_ip: str
+    prefix: int = 30
+
+
+def routes() -> str:
+    """All IPv4 routes of this machine, of every table."""
+    return run_now("ip", "-4", "route", "show", "table", "all")
+
+
+def used_networks(text: str) -> list[Network]:
+    """The networks that `ip route` shows, without the default route."""
+    found = []
+    for line in text.splitlines():
+        words = line.split()
+        if words and words[0] in ("local", "broadcast", "unreachable", "blackhole", "prohibit"):
+            words = words[1:]
+        match = _PREFIX.fullmatch(words[0]) if words else None
+        if match and match[1] != "0.0.0.0":
+            with contextlib.suppress(ValueError):
+                found.append(Network(match[1] + (match[2] or "/32"), strict=False))
+    return found
+
+
+def free_subnets(used: Sequence[Network], *, seed: int) -> Iterator[Network]:
+    """/30 networks that overlap with nothing, in an order that differs by `seed`."""
+    for range_ in _RANGES:
+        count = 1 << (30 - range_.prefixlen)
+        first = int(range_.network_address)
+        for number in range(count):
+            place = first + 4 * ((seed + number) % count)
+            subnet = Network((place, 30))
+            if not any(subnet.overlaps(network) for network in used):
+                yield subnet
+
+
+def container_pools(used: Sequence[Network]) -> list[str]:
+    """The networks containers may have; empty when the engine's own choice does no harm."""
+    free = [pool for pool in _POOLS if not any(pool.overlaps(network) for network in used)]
+    return [] if len(free) == len(_POOLS) else [str(pool) for pool in free]
+
+
+def plug_in(place: Place, process: int) -> Cable:
+    """Connect the namespace of a process with this machine. Raises HostError."""
+    used = used_networks(routes())
+    for subnet in free_subnets(used, seed=int(place.tag, 16)):
+        host, guest = (str(address) for address in subnet.hosts())
+        cable = Cable(place.link, host, guest)
+        commands = (
+            f"link add {cable.link} type veth peer name {INSIDE} netns {process}\n"
+            f"addr add {host}/{cable.prefix} dev {cable.link}\n"
+            f"link set {cable.link} up\n"
+        )
+        run_now("ip", "-batch", "-", text=commands)
+        if _is_alone(cable):
+            return cable
+        unplug(place)  # another instance took the same at the same moment
+        used.append(subnet)
+    raise HostError("no private network is free for the container engine")
+
+
+def _is_alone(cable: Cable) -> bool:
+    """Whether nobody took the same network at the same moment; of two, the older one stays."""
+    subnet = Network(f"{cable.host_ip}/{cable.prefix}", strict=False)
+    shown = run_now("ip", "-4", "-oneline", "addr", "show").splitlines()
+    same = [
+        line.split()[1]
+        for line in shown
+        if ipaddress.ip_interface(line.split()[3]).network.overlaps(subnet)
+    ]
+    return same[:1] == [cable.link]  # in the order of their making
+
+
+def configuration(cable: Cable) -> str:
+    """What `ip -batch` does inside."""
+    return (
+        "link set lo up\n"
+        f"addr add {cable.guest_ip}/{cable.prefix} dev {INSIDE}\n"
+        f"link set {INSIDE} up\n"
+        f"route add default via {cable.host_ip}\n"
+    )
+
+
+def unplug(place: Place) -> None:
+    """Remove the cable if it is there."""
+    if place.link in interfaces():
+        with contextlib.suppress(HostError):  # it goes with the namespace at any moment
+            run_now("ip", "link", "del", place.link)
+
+
+def interfaces() -> list[str]:
+    """The interfaces of this machine."""
+    lines = Path("/proc/net/dev").read_text().splitlines()[2:]
+    return [line.partition(":")[0].strip() for line in lines]
+
+
+def open_way_out(place: Place, cable: Cable, opened: Sequence[str] = ()) -> list[str]:
+    """Let packets through; the interfaces on which forwarding had to be switched on.
+
+    May be called again, when routes have changed or another agent has taken over; `opened` is
+    then what the call before returned. Raises HostError when the firewall refuses.
+    """
+    _write_forwarding(cable.link, True)
+    uplinks = list(opened)
+    for uplink in _DEFAULT_DEVICE.findall(routes()):
+        if not is_forwarding(uplink):
+            _write_forwarding(uplink, True)
+            uplinks.append(uplink)
+        elif not is_forwarding("all") and _others(place):
+            uplinks.append(uplink)  # another instance switched it on and may end before us
+    uplinks = list(dict.fromkeys(uplinks))
+    shown = run_now("iptables-save")
+    if uplinks == list(opened) and place.comment in shown:
+        return uplinks
+    _close(place, shown)
+    mark = f"-m comment --comment {place.comment}"
+    link = cable.link
+    rules = [
+        "*nat",
+        f"-A POSTROUTING -s {cable.guest_ip}/32 ! -o {link} {mark} -j MASQUERADE",
+        "COMMIT",
+        "*filter",
+        f"-I FORWARD -i {link} {mark} -j ACCEPT",
+        f"-I FORWARD -o {link} -m conntrack --ctstate RELATED,ESTABLISHED {mark} -j ACCEPT",
+        f"-A FORWARD -o {link} {mark} -j DROP",
+        *(f"-A FORWARD -i {uplink} {mark} -j DROP" for uplink in uplinks),
+        "COMMIT",
+        "",
+    ]
+    run_now("iptables-restore", "--noflush", "--wait", text="\n".join(rules))
+    return uplinks
+
+
+def close_way_out(place: Place) -> None:
+    """Remove the rules with our comment, and no others. Raises HostError."""
+    _close(place, run_now("iptables-save"))
+
+
+def _close(place: Place, shown: str) -> None:
+    if place.comment not in shown:
+        return
+    lines: list[str] = []
+    for line in shown.splitlines():
+        if line.startswith("*") or line == "COMMIT":
+            lines.append(line)
+        elif line.startswith("-A ") and re.search(rf'--comment "?{place.comment}"?(\s|$)', line):
+            lines.append("-D " + line[3:])
+    run_now("iptables-restore", "--noflush", "--wait", text="\n".join(lines) + "\n")
+
+
+def restore_forwarding(place: Place, uplinks: Iterable[str]) -> None:
+    """Switch forwarding off where we switched it on, unless somebody needs it by now."""
+    if _others(place) or is_forwarding("all"):
+        return
+    for uplink in uplinks:
+        with contextlib.suppress(OSError, HostError):
+            _write_forwarding(uplink, False)
+
+
+def _others(place: Place) -> list[str]:
+    return [name for name in interfaces() if name.startswith("rdd") and name != place.link]
+
+
+def is_forwarding(interface: str) -> bool:
+    """Whether packets that come in here may go out elsewhere."""
+    try:
+        return (_CONF / interface / "forwarding").read_text().strip() == "1"
+    except OSError:
+        return False
+
+
+def _write_forwarding(interface: str, on: bool) -> None:
+    path = _CONF / interface / "forwarding"
+    try:
+        descriptor = os.open(path, os.O_WRONLY)
+        try:
+            os.write(descriptor, b"1" if on else b"0")
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise HostError.from_os(f'write "{path}"', error) from error

@@ -1,0 +1,277 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An engine run by root, in namespaces of its own.
+
+The agent makes the namespaces and the cable, starts the services inside, opens the way out,
+and resolves names for them. All but the last two goes on without the agent; one that takes
+over does them again.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import socket
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+from rdd.host.directories import make_private_dir
+from rdd.host.errors import HostError
+from rdd.host.exits import ended_within, wait_ended
+from rdd.host.files import read_text, remove, write_atomically
+from rdd.host.logs import rotate
+from rdd.host.processes import Identity, send_signal
+from rdd.vm.drivers.host import dns, docker_api, leftovers, network, services
+from rdd.vm.drivers.host.commands import find
+from rdd.vm.drivers.host.listening import Watch, readable
+from rdd.vm.drivers.host.network import Cable
+from rdd.vm.drivers.host.place import Place
+from rdd.vm.drivers.host.record import Record
+from rdd.vm.drivers.host.sandbox import Entrance, Sandbox
+from rdd.vm.drivers.host.services import Service, Surrounding
+from rdd.vm.drivers.protocol import Endpoint, Listener, Setting, Unmet
+from rdd.vm.instances import living, write_pid
+
+_RTMGRP_IPV4_ROUTE = 0x40
+_ROUTES_SETTLE_S = 0.5
+_LOG_LINES = 3
+_LOG_TAIL_BYTES = 8 << 10
+
+
+class RootEngine:
+    """The engine of one machine. Made for one start or take-over."""
+
+    def __init__(self, setting: Setting, place: Place, engine: str) -> None:
+        self._setting = setting
+        self._place = place
+        self._engine = engine
+        self._record: Record | None = None
+        self._sandbox: Sandbox | None = None
+        self._relay: dns.DnsRelay | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+
+    @property
+    def is_docker(self) -> bool:
+        """Whether the engine speaks Docker's API."""
+        return self._engine == "moby"
+
+    async def start(self) -> None:
+        """Make the namespaces and start the services in them. Raises HostError."""
+        making = asyncio.create_task(asyncio.to_thread(self._make), name="make namespaces")
+        try:
+            process, record = await asyncio.shield(making)
+        except asyncio.CancelledError:
+            await asyncio.wait({making})  # a thread cannot be stopped; whoever stops us cleans up
+            raise
+        await self._attach(process, record)
+
+    async def adopt(self) -> bool:
+        """Take over what another agent started; False when nothing of it lives."""
+        process = living(self._place.pid_file, self._place.identity_file)
+        record = Record.read(self._place.record)
+        if process is None or record is None or record.engine != self._engine:
+            return False
+        await self._attach(process, record)
+        return True
+
+    def _make(self) -> tuple[Identity, Record]:
+        place, name = self._place, self._setting.directory.name
+        for directory in (place.staging, self._setting.directory.sockets):
+            make_private_dir(directory)
+        remove(place.ended)
+        entrance = Entrance(place, name)
+        try:
+            process = entrance.wait()
+            write_pid(place.pid_file, process)
+            cable = network.plug_in(place, process.pid)
+            record = Record(
+                engine=self._engine,
+                mode="root",
+                host_ip=cable.host_ip,
+                guest_ip=cable.guest_ip,
+                sockets=tuple(str(path) for path in self._outer_sockets()),
+            )
+            record.write(place.record)
+            service = self._service(cable)
+            write_atomically(place.config(service.name), service.config, durable=False)
+            rotate(place.directory.path, service.name, create=False)
+            entrance.open_up(
+                {
+                    "resolv_conf": dns.inside_text(cable.guest_ip),
+                    "ip": network.configuration(cable),
+                    "ended": str(place.ended),
+                    "services": [_as_plan(service, place)],
+                }
+            )
+            return process, record
+        except BaseException:
+            if entrance.process is not None:
+                send_signal(entrance.process, signal.SIGKILL)
+            raise
+        finally:
+            entrance.close()
+
+    def _service(self, cable: Cable) -> Service:
+        environment = self._setting.environment
+        program = find("dockerd" if self.is_docker else "containerd", environment)
+        if program is None:
+            raise HostError(f"the program of the engine {self._engine} is not installed")
+        if not self.is_docker:
+            return services.containerd(self._place, program=program, environment=environment)
+        used = network.used_networks(network.routes())
+        surrounding = Surrounding(
+            nameserver=cable.guest_ip,
+            gateway=cable.host_ip,
+            pools=network.container_pools(used),
+        )
+        return services.moby(
+            self._place,
+            self._setting.template,
+            surrounding,
+            program=program,
+            environment=environment,
+        )
+
+    def _outer_sockets(self) -> list[Path]:
+        """The sockets on this machine that the engine itself listens on."""
+        if self.is_docker:
+            return services.docker_sockets(self._setting.template)
+        return [self._setting.directory.sockets / services.CONTAINERD_SOCKET]
+
+    async def _attach(self, process: Identity, record: Record) -> None:
+        """Do for the namespaces what does not go on without an agent."""
+        self._record = record
+        self._sandbox = sandbox = Sandbox(process)
+        names = dns.known_names(self._setting.template.host_resolver.hosts, record.host_ip)
+        self._relay = dns.DnsRelay(sandbox, record.guest_ip, names)
+        try:
+            await self._relay.start()
+        except OSError as error:
+            self._setting.degrade(f"containers cannot resolve names: {error.strerror or error}")
+        self._tasks.append(asyncio.create_task(self._keep_way_out(), name="way out"))
+
+    async def _keep_way_out(self) -> None:
+        """Open the way out, and again whenever the routes of this machine change."""
+        changed = asyncio.Event()
+        with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_NONBLOCK) as routes:
+            routes.bind((0, _RTMGRP_IPV4_ROUTE))
+            with readable(routes, changed.set):
+                while True:
+                    try:
+                        await asyncio.to_thread(self._open_way_out)
+                    except HostError as error:
+                        self._setting.warn(f"containers cannot reach other networks: {error}")
+                    await changed.wait()
+                    await asyncio.sleep(_ROUTES_SETTLE_S)
+                    changed.clear()
+
+    def _open_way_out(self) -> None:
+        record = self._record
+        assert record is not None
+        cable = Cable(self._place.link, record.host_ip, record.guest_ip)
+        uplinks = tuple(network.open_way_out(self._place, cable, record.uplinks))
+        if uplinks != record.uplinks:
+            self._record = replace(record, uplinks=uplinks)
+            self._record.write(self._place.record)
+
+    async def check(self) -> None:
+        """Raise Unmet unless the engine answers where clients expect it."""
+        assert self._sandbox is not None
+        try:
+            if self.is_docker:
+                inner = self._sandbox.path(services.DOCKER_SOCKET)
+                await docker_api.get(inner, "/_ping")
+            for path in self._outer_sockets():
+                _, writer = await asyncio.open_unix_connection(str(path))
+                writer.close()
+                path.chmod(0o600)
+        except (OSError, docker_api.BadAnswer) as error:
+            raise Unmet(f"the engine does not answer yet: {error}") from error
+
+    async def listeners(self) -> AsyncIterator[frozenset[Listener]]:
+        """The ports listened on in the network of the engine."""
+        assert self._sandbox is not None
+        assert self._record is not None
+        own = [
+            Listener("udp", self._record.guest_ip, dns.PORT),
+            Listener("tcp", self._record.guest_ip, dns.PORT),
+        ]
+        docker = self._sandbox.path(services.DOCKER_SOCKET) if self.is_docker else None
+        watch = Watch(self._sandbox, docker_socket=docker, without=own)
+        async for found in watch.listeners():
+            yield found
+
+    async def dial(self, endpoint: Endpoint, kind: int) -> socket.socket:
+        """A socket connected to something inside. Raises OSError."""
+        assert self._sandbox is not None
+        assert self._record is not None
+        loop = asyncio.get_running_loop()
+        if endpoint.socket:
+            sock = socket.socket(socket.AF_UNIX, kind | socket.SOCK_NONBLOCK)
+            target: str | tuple[str, int] = str(self._sandbox.path(endpoint.socket))
+        else:
+            # With its own address the engine needs no process between us and the container;
+            # only what listens on the loopback needs to be asked there.
+            ip = self._record.guest_ip if endpoint.ip in ("0.0.0.0", "::") else endpoint.ip
+            family = socket.AF_INET6 if ":" in ip else socket.AF_INET
+            sock = self._sandbox.socket(family, kind)
+            target = (ip, endpoint.port)
+        try:
+            await loop.sock_connect(sock, target)
+        except BaseException:
+            sock.close()
+            raise
+        return sock
+
+    async def wait_ended(self) -> str:
+        """Wait until a service or the whole has ended; why."""
+        assert self._sandbox is not None
+        await wait_ended(self._sandbox.process)
+        return self._why()
+
+    def _why(self) -> str:
+        name, _, how = (read_text(self._place.ended) or "").strip().partition(" ")
+        if not name:
+            return "the process that holds the namespaces of the engine was killed"
+        tail = _last_lines(self._place.log(name))
+        return f"{name} ended with {how}" + (f": {' / '.join(tail)}" if tail else "")
+
+    async def stop(self, *, grace_s: float) -> None:
+        """Stop the services, by force after a while, and remove what is left."""
+        process = living(self._place.pid_file, self._place.identity_file)
+        try:
+            if process is not None and grace_s > 0:
+                send_signal(process, signal.SIGTERM)
+                await ended_within(process, grace_s)
+        finally:
+            await self.let_go()
+            await leftovers.cleanup(self._setting.directory)
+
+    async def let_go(self) -> None:
+        """Stop doing things for the namespaces."""
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._tasks.clear()
+        if self._relay is not None:
+            await self._relay.close()
+        if self._sandbox is not None:
+            self._sandbox.close()
+
+
+def _as_plan(service: Service, place: Place) -> dict[str, object]:
+    return {
+        "name": service.name,
+        "argv": [str(service.program), *service.arguments],
+        "environment": dict(service.environment),
+        "log": str(place.log(service.name)),
+    }
+
+
+def _last_lines(path: Path) -> list[str]:
+    with contextlib.suppress(OSError), path.open("rb") as file:
+        end = file.seek(0, os.SEEK_END)
+        file.seek(max(0, end - _LOG_TAIL_BYTES))
+        lines = file.read().decode("utf-8", "replace").splitlines()
+        return [line.strip() for line in lines if line.strip()][-_LOG_LINES:]
+    return []

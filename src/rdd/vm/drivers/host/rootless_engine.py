@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An engine of an ordinary user: dockerd below RootlessKit.
+
+RootlessKit makes the same kind of namespaces as `enter.py` does for root, with a user namespace
+around them, connects them through slirp4netns or pasta, and forwards published ports itself.
+It is the process that stands for the machine. This way cannot be exercised on machines that
+keep /dev/net/tun for root; docs/host-driver.md says so.
+"""
+
+import asyncio
+import shlex
+import signal
+import socket
+from collections.abc import AsyncIterator, Mapping
+from pathlib import Path
+
+from rdd.host.directories import make_private_dir
+from rdd.host.errors import HostError
+from rdd.host.exits import ended_within, wait_ended
+from rdd.host.files import write_atomically
+from rdd.host.logs import rotate
+from rdd.host.processes import Identity, identity, send_signal
+from rdd.host.spawn import spawn_detached
+from rdd.vm.drivers.host import docker_api, leftovers, services
+from rdd.vm.drivers.host.availability import rootless_network
+from rdd.vm.drivers.host.commands import find, search_path
+from rdd.vm.drivers.host.place import Place
+from rdd.vm.drivers.host.record import Record
+from rdd.vm.drivers.host.services import Service, Surrounding
+from rdd.vm.drivers.protocol import Endpoint, Listener, Setting, Unmet
+from rdd.vm.instances import living, write_pid
+
+# Links that RootlessKit's copy of /run has to the engines of the system.
+_FOREIGN = (
+    "/run/docker /run/docker.sock /run/docker.pid /run/containerd /run/runc /run/xtables.lock"
+)
+
+
+class RootlessEngine:
+    """The engine of one machine, without root. Made for one start or take-over."""
+
+    def __init__(self, setting: Setting, place: Place) -> None:
+        self._setting = setting
+        self._place = place
+        self._process: Identity | None = None
+
+    @property
+    def is_docker(self) -> bool:
+        """Only dockerd is run this way."""
+        return True
+
+    async def start(self) -> None:
+        """Start RootlessKit with the engine. Raises HostError."""
+        environment = self._setting.environment
+        program = find("dockerd", environment)
+        if program is None:
+            raise HostError("dockerd is not installed")
+        if not self._sockets():
+            raise HostError("the template forwards no Docker socket, so nobody could reach dockerd")
+        service = services.moby(
+            self._place,
+            self._setting.template,
+            Surrounding(is_rootless=True),
+            program=program,
+            environment=environment,
+        )
+        make_private_dir(self._state)
+        make_private_dir(self._setting.directory.sockets)
+        write_atomically(self._place.config(service.name), service.config, durable=False)
+        log = rotate(self._place.directory.path, service.name)
+        record = Record(engine="moby", mode="rootless", sockets=tuple(map(str, self._sockets())))
+        record.write(self._place.record)
+        process = spawn_detached(
+            command(service, self._state, environment),
+            environment={**environment, "PATH": search_path(environment)},
+            directory=self._place.directory.path,
+            stdout=log,
+            stderr=log,
+        )
+        self._process = identity(process.pid)
+        if self._process is None:
+            raise HostError(f'rootlesskit ended at once; see "{log}"')
+        write_pid(self._place.pid_file, self._process)
+
+    async def adopt(self) -> bool:
+        """Take over what another agent started; False when nothing of it lives."""
+        self._process = living(self._place.pid_file, self._place.identity_file)
+        return self._process is not None
+
+    @property
+    def _state(self) -> Path:
+        return self._place.directory.path / "rootlesskit"
+
+    def _sockets(self) -> list[Path]:
+        return services.docker_sockets(self._setting.template)
+
+    async def check(self) -> None:
+        """Raise Unmet unless the engine answers where clients expect it."""
+        try:
+            for path in self._sockets():
+                await docker_api.get(path, "/_ping")
+                path.chmod(0o600)
+        except (OSError, docker_api.BadAnswer) as error:
+            raise Unmet(f"the engine does not answer yet: {error}") from error
+
+    async def listeners(self) -> AsyncIterator[frozenset[Listener]]:
+        """None: RootlessKit forwards what containers publish."""
+        yield frozenset()
+
+    async def dial(self, endpoint: Endpoint, kind: int) -> socket.socket:
+        """Connections into the namespaces go through RootlessKit alone. Raises OSError."""
+        raise OSError(f"{endpoint} is inside namespaces that only RootlessKit enters")
+
+    async def wait_ended(self) -> str:
+        """Wait until RootlessKit has ended; why."""
+        assert self._process is not None
+        await wait_ended(self._process)
+        return f'rootlesskit ended; see "{self._place.log("dockerd")}"'
+
+    async def stop(self, *, grace_s: float) -> None:
+        """Stop the engine, by force after a while, and remove what is left."""
+        process = living(self._place.pid_file, self._place.identity_file)
+        try:
+            if process is not None and grace_s > 0:
+                send_signal(process, signal.SIGTERM)
+                await ended_within(process, grace_s)
+        finally:
+            await leftovers.cleanup(self._setting.directory)
+
+    async def let_go(self) -> None:
+        """Nothing is done for it, so nothing is to be stopped."""
+        await asyncio.sleep(0)
+
+
+def command(service: Service, state: Path, environment: Mapping[str, str]) -> list[str]:
+    """The command line of RootlessKit."""
+    network = rootless_network(environment)
+    ports = "implicit" if network == "pasta" else "builtin"
+    words = [str(service.program), "--rootless", *service.arguments]
+    proxy = find("rootlesskit-docker-proxy", environment)
+    if proxy is not None and network != "pasta":
+        words += ["--userland-proxy-path", str(proxy)]
+    return [
+        str(find("rootlesskit", environment) or "rootlesskit"),
+        f"--state-dir={state}",
+        f"--net={network}",
+        "--mtu=65520",
+        "--disable-host-loopback",
+        f"--port-driver={ports}",
+        "--copy-up=/etc",
+        "--copy-up=/run",
+        "--propagation=rslave",
+        "--pidns",
+        "sh",
+        "-c",
+        f"rm -f {_FOREIGN}; exec {shlex.join(words)}",
+    ]

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A shell "in" a machine that is none: on this machine, with the template's environment.
+
+DOCKER_HOST leads to the machine's engine, as `docker` in a virtual machine would find it.
+"""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from rdd.vm.drivers.host.services import CONTAINERD_SOCKET, docker_sockets, engine_of
+from rdd.vm.drivers.protocol import ShellCommand
+from rdd.vm.instances import InstanceDirectory
+from rdd.vm.template.model import Template
+
+
+def shell(
+    directory: InstanceDirectory,
+    template: Template,
+    *,
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    shell: str = "",
+    workdir: str = "",
+    is_terminal: bool = False,
+) -> ShellCommand:
+    """How to run a command, or a login shell when there is none."""
+    program = shell or template.user.shell or environment.get("SHELL", "") or "/bin/sh"
+    argv: tuple[str, ...] = (program, "-l")
+    if command:
+        argv = (*argv, "-c", shlex.join(command))
+    env = {**environment, **engine_variables(directory, template), **template.env}
+    return ShellCommand(argv, env, Path(workdir) if workdir else None)
+
+
+def engine_variables(directory: InstanceDirectory, template: Template) -> dict[str, str]:
+    """What leads clients to the engine of a machine."""
+    engine = engine_of(template)
+    if engine == "moby":
+        sockets = docker_sockets(template)
+        return {"DOCKER_HOST": f"unix://{sockets[0]}"} if sockets else {}
+    if engine == "containerd":
+        return {"CONTAINERD_ADDRESS": str(directory.sockets / CONTAINERD_SOCKET)}
+    return {}

@@ -37,6 +37,8 @@ async def ended_within(process: Identity, timeout_s: float) -> bool:
     """Whether the process has ended before the time is over."""
     if not is_alive(process):
         return True
+    if timeout_s <= 0:
+        return False
     try:
         async with asyncio.timeout(timeout_s):
             await wait_ended(process)

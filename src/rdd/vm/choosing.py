@@ -42,7 +42,7 @@ def choose(template: Template, environment: Mapping[str, str]) -> str:
     """The driver for a new machine. Raises HostError with each driver's reason and remedy."""
     refused = []
     for name in candidates(template, environment):
-        answer = catalog.package(name).availability(environment)
+        answer = catalog.availability(name, environment, template)
         if answer.usable:
             return name
         refused.append(_refusal(answer))

@@ -51,9 +51,9 @@ async def create(
     the attempt is left.
     """
     directory = home.directory(name)
-    directory.check_socket_paths()
     template = parse(text)
     driver = choose(template, environment)
+    directory.check_socket_paths(driver)
     check(template, driver=driver, has_image=has_own_image(environment))
     final = resolved(template, facts, name=name, directory=directory.path, driver=driver)
     _check_forwarded_sockets(final)

@@ -279,9 +279,9 @@ class InstanceDirectory:
             if path.suffix in TEMPORARY_SUFFIXES and not path.is_dir():
                 remove(path)
 
-    def check_socket_paths(self) -> None:
+    def check_socket_paths(self, driver: str) -> None:
         """Raise HostError if the sockets of this instance would have too long a path."""
-        check_socket_path(self.path / LONGEST_SOCKET)
+        check_socket_path(self.path / (AGENT_SOCKET if driver == "host" else LONGEST_SOCKET))
 
 
 def living(pid_file: Path, identity_file: Path) -> Identity | None:

@@ -208,14 +208,14 @@ class Machines:
         """End an orphaned agent, if possible without its driver. Raises HostError."""
         try:
             agreed = await agentclient.let_go(directory.ha_sock, timeout_s=self.limits.answer_s)
-        except agentclient.NoAnswer as error:
-            _log.warning('machine "%s": %s; killing its host agent', directory.name, error)
-            agreed = True
-        else:
+            wait_s = self.limits.let_go_s
             if not agreed:  # somebody else's: it ends its driver with itself
                 _log.info('machine "%s" has an agent that cannot let go', directory.name)
                 send_signal(agent, signal.SIGINT)
-        wait_s = self.limits.let_go_s if agreed else self.limits.grace_s
+                wait_s = self.limits.grace_s
+        except agentclient.NoAnswer as error:
+            _log.warning('machine "%s": %s; killing its host agent', directory.name, error)
+            wait_s = 0
         if not await ended_within(agent, wait_s):
             problems = await kill_all([agent], timeout_s=self.limits.force_s)
             if problems:

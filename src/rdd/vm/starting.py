@@ -32,7 +32,7 @@ def check_startable(directory: InstanceDirectory) -> None:
     """Raise NotCreated, or HostError, unless the machine can be started."""
     if directory.status() is Status.UNINITIALIZED:
         raise NotCreated(f'machine "{directory.name}" is not created')
-    directory.check_socket_paths()
+    directory.check_socket_paths(directory.driver)
 
 
 def prepare_files(

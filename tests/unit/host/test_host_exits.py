@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Being told of the end of processes and of changes to files."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import time
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+
+from rdd.host import exits
+from rdd.host.changes import Changes
+from rdd.host.errors import HostError
+from rdd.host.exits import ended_within, wait_ended
+from rdd.host.processes import Identity, identity, own_identity, started_at
+
+
+@pytest.fixture
+def child() -> Iterator[Identity]:
+    with subprocess.Popen(["sleep", "600"]) as process:
+        found = identity(process.pid)
+        assert found is not None
+        yield found
+        process.kill()
+
+
+async def test_end_of_a_process_is_told(child: Identity) -> None:
+    waiting = asyncio.create_task(wait_ended(child))
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    os.kill(child.pid, signal.SIGKILL)
+    await asyncio.wait_for(waiting, 20)
+
+
+async def test_process_that_has_ended_is_not_waited_for() -> None:
+    await wait_ended(Identity(own_identity().pid, "another"))
+    assert await ended_within(Identity(2**22 + 1, "never"), 0)
+
+
+async def test_process_that_lives_does_not_end_in_time(child: Identity) -> None:
+    assert not await ended_within(child, 0)
+    assert not await ended_within(child, 0.01)
+
+
+async def test_process_is_looked_for_where_nothing_tells(
+    child: Identity, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exits, "_descriptor", lambda _: -1)
+    monkeypatch.setattr(exits, "_LOOK_AGAIN_S", 0.01)
+    waiting = asyncio.create_task(wait_ended(child))
+    os.kill(child.pid, signal.SIGKILL)
+    await asyncio.wait_for(waiting, 20)
+
+
+def test_start_of_a_process_is_known_to_the_second(child: Identity) -> None:
+    started = started_at(child)
+    assert started is not None
+    assert abs(time.time() - started) < 60
+    assert started_at(Identity(1, "at some time")) is None
+
+
+@pytest.fixture
+async def changes() -> AsyncIterator[Changes]:
+    found = Changes()
+    yield found
+    found.close()
+
+
+async def test_writing_to_a_file_is_told(changes: Changes, tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.touch()
+    told = asyncio.Event()
+    number = changes.watch(path, told.set)
+    with path.open("a") as file:
+        file.write("x")
+    await asyncio.wait_for(told.wait(), 20)
+    changes.unwatch(number)
+    changes.unwatch(number)
+
+
+async def test_new_entry_of_a_directory_is_told(changes: Changes, tmp_path: Path) -> None:
+    told = asyncio.Event()
+    changes.watch(tmp_path, told.set)
+    (tmp_path / "new").touch()
+    await asyncio.wait_for(told.wait(), 20)
+
+
+async def test_file_that_is_not_watched_any_more_is_quiet(changes: Changes, tmp_path: Path) -> None:
+    calls: list[str] = []
+    other = tmp_path / "other"
+    other.mkdir()
+    told = asyncio.Event()
+    changes.unwatch(changes.watch(tmp_path, lambda: calls.append("x")))
+    changes.watch(other, told.set)
+    (tmp_path / "new").touch()
+    (other / "new").touch()
+    await asyncio.wait_for(told.wait(), 20)
+    assert calls == []
+
+
+async def test_what_does_not_exist_cannot_be_watched(changes: Changes, tmp_path: Path) -> None:
+    with pytest.raises(HostError, match=r'failed to watch ".*none": No such file or directory'):
+        changes.watch(tmp_path / "none", print)
+
+
+async def test_files_are_looked_at_where_nothing_tells(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rdd.host.changes.sys.platform", "darwin")
+    monkeypatch.setattr("rdd.host.changes._LOOK_AGAIN_S", 0.01)
+    changes = Changes()
+    told = asyncio.Event()
+    number = changes.watch(tmp_path, told.set)
+    await asyncio.wait_for(told.wait(), 20)
+    changes.unwatch(number)
+    changes.close()

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which driver runs a machine."""
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+
+import pytest
+
+from rdd.host.errors import HostError
+from rdd.vm.choosing import candidates, choose
+from rdd.vm.drivers import catalog
+from rdd.vm.drivers.protocol import Availability
+from rdd.vm.template import parse
+
+IMAGES = "images: [{location: /a}]\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "environment", "expected"),
+    [
+        pytest.param(IMAGES, {}, ("lima", "qemu", "host"), id="best first"),
+        pytest.param("", {}, ("host",), id="without an image"),
+        pytest.param(
+            "", {"RDD_GUEST_IMAGE": "/i"}, ("lima", "qemu", "host"), id="image of the user"
+        ),
+        pytest.param("vmType: host", {"RDD_VM_TYPE": "qemu"}, ("host",), id="template first"),
+        pytest.param("vmType: qemu", {}, ("lima", "qemu"), id="qemu"),
+        pytest.param("vmType: qemu", {"RDD_VM_TYPE": "qemu"}, ("qemu",), id="qemu without Lima"),
+        pytest.param("vmType: vz", {}, ("lima",), id="vz"),
+        pytest.param("", {"RDD_VM_TYPE": "qemu"}, ("qemu",), id="asked for a driver"),
+        pytest.param(IMAGES, {"RDD_VM_TYPE": "vz"}, ("lima",), id="asked for a type"),
+    ],
+)
+def test_drivers_that_come_into_question(
+    text: str, environment: Mapping[str, str], expected: tuple[str, ...]
+) -> None:
+    assert candidates(parse(text), environment) == expected
+
+
+def test_override_that_does_not_exist_is_refused() -> None:
+    with pytest.raises(HostError, match='RDD_VM_TYPE="xen" is not a driver; known are host, lima'):
+        candidates(parse(""), {"RDD_VM_TYPE": "xen"})
+
+
+def test_first_driver_that_works_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = {
+        "lima": Availability("lima", False, "limactl is not installed", "brew install lima"),
+        "qemu": Availability("qemu", False, "no qemu-system-x86_64"),
+        "host": Availability("host", True),
+    }
+    monkeypatch.setattr(
+        catalog, "package", lambda name: SimpleNamespace(availability=lambda _: answers[name])
+    )
+    assert choose(parse(IMAGES), {}) == "host"
+    with pytest.raises(HostError) as caught:
+        choose(parse("vmType: qemu"), {})
+    assert str(caught.value) == (
+        "no driver can run this machine: lima: limactl is not installed (brew install lima); "
+        "qemu: no qemu-system-x86_64"
+    )

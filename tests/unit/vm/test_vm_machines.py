@@ -1,0 +1,311 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Machines: starting, following, stopping, with real processes and a stand-in for the agent."""
+
+import asyncio
+import json
+import os
+import signal
+
+import pytest
+from tests.unit.vm.machine_world import World
+
+from rdd.host.exits import ended_within
+from rdd.host.processes import Identity, identity, is_alive
+from rdd.vm.instances import write_pid
+from rdd.vm.machines import Busy, NotCreated, Phase, StartFailed, Status
+
+
+async def start(world: World, name: str = "vm", **behaviour: object) -> Identity:
+    """A machine that runs; its agent."""
+    directory = await world.create(name, **behaviour)
+    await world.machines.start(name)
+    await world.until_phase(Phase.RUNNING, name)
+    agent = directory.agent()
+    assert agent is not None
+    return agent
+
+
+async def test_started_machine_is_followed_until_it_runs(world: World) -> None:
+    await world.create()
+    assert world.machines.phase("vm").phase is Phase.UNKNOWN
+    await world.machines.start("vm")
+    seen = await world.until_phase(Phase.RUNNING)
+    assert seen.ssh_local_port == 60022
+    assert not seen.degraded and not seen.is_stop_wanted
+    assert world.machines.inspect("vm") is Status.RUNNING
+
+
+async def test_agent_has_a_process_group_of_its_own(world: World) -> None:
+    agent = await start(world)
+    assert os.getpgid(agent.pid) == agent.pid != os.getpgid(0)
+
+
+async def test_starting_what_runs_changes_nothing(world: World) -> None:
+    agent = await start(world)
+    await world.machines.start("vm")
+    assert world.directory().agent() == agent
+
+
+async def test_machine_that_is_not_created_cannot_be_started(world: World) -> None:
+    with pytest.raises(NotCreated, match='machine "vm" is not created'):
+        await world.machines.start("vm")
+
+
+async def test_agent_that_ends_at_once_is_reported_with_its_code_and_last_words(
+    world: World,
+) -> None:
+    await world.create(exit=3)
+    with pytest.raises(StartFailed) as caught:
+        await world.machines.start("vm")
+    assert str(caught.value) == "the host agent ended with exit code 3: no disk"
+    assert caught.value.exit_code == 3
+    assert caught.value.log_tail == ("no disk",)
+    assert world.processes() == []
+
+
+async def test_agent_that_never_says_it_is_there_is_ended(world: World) -> None:
+    directory = await world.create(no_pid=True)
+    world.machines = world.new_daemon(pid_file_s=0.5)
+    with pytest.raises(StartFailed, match=r'did not write ".*ha\.pid" within 0\.5 s'):
+        await world.machines.start("vm")
+    (pid,) = (directory.path / "agents").read_text().split()
+    assert identity(int(pid)) is None
+
+
+async def test_start_that_failed_can_be_repeated(world: World) -> None:
+    await world.create(exit=1)
+    with pytest.raises(StartFailed):
+        await world.machines.start("vm")
+    world.behave()
+    await world.machines.start("vm")
+    await world.until_phase(Phase.RUNNING)
+
+
+async def test_program_that_is_missing_is_named(world: World) -> None:
+    await world.create()
+    world.machines._agent_command = ("/nowhere/agent",)
+    with pytest.raises(Exception, match='failed to start "/nowhere/agent": No such file'):
+        await world.machines.start("vm")
+
+
+async def test_logs_of_the_run_before_are_put_aside(world: World) -> None:
+    directory = await world.create()
+    for name in ("ha.stdout", "ha.stderr", "serial"):
+        (directory.path / f"{name}.log").write_text("before")
+    await world.machines.start("vm")
+    await world.until_phase(Phase.RUNNING)
+    names = {path.name for path in directory.path.glob("*.log")}
+    assert names == {
+        "ha.stdout.log",
+        "ha.stdout.1.log",
+        "ha.stderr.log",
+        "ha.stderr.1.log",
+        "serial.1.log",
+    }
+    assert "before" not in directory.ha_stdout.read_text()
+
+
+async def test_degraded_machine_runs_and_tells_what_is_wrong(world: World) -> None:
+    status = {"running": True, "degraded": True, "errors": ["probe failed"]}
+    await world.create(events=[status])
+    await world.machines.start("vm")
+    seen = await world.until_phase(Phase.RUNNING)
+    assert seen.degraded and seen.errors == ("probe failed",)
+
+
+async def test_forwards_are_known_while_they_last(world: World) -> None:
+    forward = {"protocol": "tcp", "guestAddr": "0.0.0.0:80", "hostAddr": "127.0.0.1:80"}
+    await world.create(
+        events=[
+            {"portForward": {**forward, "type": "forwarding"}},
+            {"portForward": {**forward, "guestAddr": "0.0.0.0:81", "type": "forwarding"}},
+            {"portForward": {**forward, "guestAddr": "0.0.0.0:81", "type": "stopping"}},
+            {"running": True},
+        ]
+    )
+    await world.machines.start("vm")
+    (seen,) = (await world.until_phase(Phase.RUNNING)).forwards
+    assert (seen.type, seen.guest_address, seen.host_address) == (
+        "forwarding",
+        "0.0.0.0:80",
+        "127.0.0.1:80",
+    )
+
+
+async def test_stop_goes_on_by_itself_and_is_graceful(world: World) -> None:
+    agent = await start(world)
+    directory = world.directory()
+    driver = directory.driver_process()
+    world.machines.stop("vm", grace_s=30)
+    assert world.machines.phase("vm").phase is Phase.STOPPING
+    seen = await world.until_phase(Phase.STOPPED)
+    assert seen.is_stop_wanted and not seen.crashed and not seen.reason and not seen.stop_error
+    assert (directory.path / "stopped-gracefully").exists()
+    assert not is_alive(agent)
+    assert driver is not None and await ended_within(driver, 10)
+    assert world.machines.inspect("vm") is Status.STOPPED
+    assert list(directory.path.glob("*.pid")) == list(directory.path.glob("*.sock")) == []
+
+
+async def test_other_machines_go_on_while_one_stops_slowly(world: World) -> None:
+    await start(world, "slow", stop_s=30)
+    world.machines.stop("slow", grace_s=60)
+    await start(world, "fast")
+    world.machines.stop("fast", grace_s=60)
+    await world.until_phase(Phase.STOPPED, "fast")
+    assert world.machines.phase("slow").phase is Phase.STOPPING
+    world.machines.stop("slow", grace_s=0)
+    await world.until_phase(Phase.STOPPED, "slow")
+
+
+async def test_machine_that_does_not_stop_in_time_is_killed_with_its_helpers(world: World) -> None:
+    agent = await start(world, deaf=True, fork_child=True)
+    directory = world.directory()
+    driver = directory.driver_process()
+    child = identity(int((directory.path / "child").read_text()))
+    assert driver is not None and child is not None
+    world.machines.stop("vm", grace_s=0.2)
+    seen = await world.until_phase(Phase.STOPPED)
+    assert seen.reason == "it did not stop in time and was killed"
+    for process in (agent, driver, child):
+        assert await ended_within(process, 10)
+    assert "cleanup vm" in world.package.calls
+    assert list(directory.path.glob("*.pid")) == list(directory.path.glob("*.sock")) == []
+
+
+async def test_stop_can_be_hurried(world: World) -> None:
+    await start(world, deaf=True)
+    world.machines.stop("vm", grace_s=600)
+    world.machines.stop("vm", grace_s=900)
+    world.machines.stop("vm", grace_s=0)
+    await world.until_phase(Phase.STOPPED)
+
+
+async def test_stop_that_failed_leaves_files_and_tells_why(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    agent = await start(world, deaf=True)
+    monkeypatch.setattr("rdd.vm.stopping.kill_all", lambda *_, **__: _answer(["still runs"]))
+    world.machines.stop("vm", grace_s=0)
+    seen = await world.until(lambda seen: seen.stop_error)
+    assert (seen.phase, seen.stop_error) == (Phase.RUNNING, "still runs")
+    assert world.directory().agent() == agent
+    monkeypatch.undo()
+
+
+async def _answer(value: list[str]) -> list[str]:
+    return value
+
+
+async def test_machine_cannot_be_started_while_it_stops(world: World) -> None:
+    await start(world, deaf=True)
+    world.machines.stop("vm", grace_s=600)
+    with pytest.raises(Busy, match='machine "vm" is still stopping'):
+        await world.machines.start("vm")
+    with pytest.raises(Busy):
+        await world.machines.adopt("vm")
+
+
+async def test_agent_that_dies_makes_the_machine_stopped_with_its_last_words(
+    world: World,
+) -> None:
+    await world.create(die_after=7, events=[{"running": True}])
+    await world.machines.start("vm")
+    seen = await world.until_phase(Phase.STOPPED)
+    assert seen.crashed
+    assert (seen.exit_code, seen.log_tail) == (7, ("gone wrong",))
+    assert seen.reason == "the host agent ended with exit code 7"
+    assert world.machines.inspect("vm") is Status.BROKEN
+
+
+async def test_killed_agent_is_told_from_one_that_ended(world: World) -> None:
+    agent = await start(world)
+    os.kill(agent.pid, signal.SIGKILL)
+    seen = await world.until_phase(Phase.STOPPED)
+    assert seen.reason == "the host agent was killed by signal 9"
+    assert seen.crashed and not seen.forwards
+
+
+async def test_reason_of_an_agent_that_gave_up_is_told(world: World) -> None:
+    await world.create(die_after=1, events=[{"exiting": True, "errors": ["qemu crashed"]}])
+    await world.machines.start("vm")
+    seen = await world.until_phase(Phase.STOPPED)
+    assert seen.reason == "the host agent ended with exit code 1: qemu crashed"
+
+
+async def test_stopped_machine_can_be_forgotten(world: World) -> None:
+    await start(world)
+    world.machines.forget("vm")
+    assert world.machines.phase("vm").phase is Phase.RUNNING
+    world.machines.stop("vm", grace_s=30)
+    world.machines.forget("vm")
+    assert world.machines.phase("vm").phase is Phase.STOPPING
+    await world.until_phase(Phase.STOPPED)
+    world.machines.forget("vm")
+    assert world.machines.phase("vm").phase is Phase.UNKNOWN
+
+
+async def test_drain_stops_all_slow_machines_within_one_budget(world: World) -> None:
+    names = ["a", "b", "c"]
+    for name in names:
+        await start(world, name, stop_s=1)
+    await world.machines.drain(budget_s=20)
+    assert all(world.machines.phase(name).phase is Phase.STOPPED for name in names)
+    files = [world.directory(name).path / "stopped-gracefully" for name in names]
+    times = [json.loads(file.read_text()) for file in files]
+    assert max(time["began"] for time in times) < min(time["ended"] for time in times)
+
+
+async def test_drain_kills_what_does_not_stop_within_the_budget(world: World) -> None:
+    await start(world, deaf=True)
+    await world.machines.drain(budget_s=5.2)
+    assert world.machines.phase("vm").reason == "it did not stop in time and was killed"
+    assert world.processes() == []
+
+
+async def test_closing_leaves_machines_running(world: World) -> None:
+    agent = await start(world)
+    driver = world.directory().driver_process()
+    await world.machines.close()
+    assert is_alive(agent) and driver is not None and is_alive(driver)
+
+
+async def test_cancelled_stop_does_not_end_the_machine_by_force(world: World) -> None:
+    agent = await start(world, deaf=True)
+    world.machines.stop("vm", grace_s=0.5)
+    await world.machines.close()
+    assert is_alive(agent)
+
+
+async def test_graceful_stop_of_a_driver_without_agent_uses_a_new_one(world: World) -> None:
+    agent = await start(world)
+    os.kill(agent.pid, signal.SIGKILL)
+    await world.until_phase(Phase.STOPPED)
+    world.machines.stop("vm", grace_s=30)
+    await world.until_phase(Phase.STOPPED)
+    assert (world.directory().path / "stopped-gracefully").exists()
+    assert world.processes() == []
+
+
+async def test_recycled_pid_is_neither_believed_nor_signalled(world: World) -> None:
+    directory = await world.create()
+    stranger = await asyncio.create_subprocess_exec("sleep", "600")
+    try:
+        found = identity(stranger.pid)
+        assert found is not None
+        write_pid(directory.ha_pid, Identity(found.pid, found.started + "1"))
+        write_pid(directory.pid_file("host"), Identity(found.pid, found.started + "1"))
+        assert world.machines.inspect("vm") is Status.STOPPED
+        assert await world.machines.adopt("vm") is False
+        await world.machines.delete("vm", grace_s=0)
+        assert is_alive(found)
+    finally:
+        stranger.kill()
+        await stranger.wait()
+
+
+async def test_machine_whose_socket_path_would_be_too_long_is_refused(world: World) -> None:
+    name = "a" * 76
+    with pytest.raises(Exception, match=r"bytes, which must be less than 104: use a shorter name"):
+        await world.create(name)
+    assert world.home.names() == []

@@ -191,6 +191,18 @@ async def test_running_goes_through_the_published_states(managed: VMWorld) -> No
     ]
 
 
+async def test_what_was_stopped_on_purpose_is_started_at_once(managed: VMWorld) -> None:
+    await managed.source()
+    await managed.create(running=True)
+    await managed.until_reason("Started")
+    await managed.run(False)
+    await managed.until_reason("Stopped")
+    began = asyncio.get_running_loop().time()
+    await managed.run(True)
+    await managed.until(lambda vm: vm["status"]["restartCount"] == 2)
+    assert asyncio.get_running_loop().time() - began < 1
+
+
 async def test_a_slow_stop_holds_up_no_other_virtual_machine(managed: VMWorld) -> None:
     await managed.source()
     await managed.create("slow", running=True)

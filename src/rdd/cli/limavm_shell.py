@@ -41,6 +41,8 @@ def run(call: Call) -> int:
             f"{where} requires at least 1 arg(s), received 0; usage: {where} {command.usage}"
         )
     name, *rest = words
+    if rest[:1] == ["--"]:
+        rest = rest[1:]
     with limavm.connection_for(call) as connection:
         limavm.find(connection, name)
     made = shell_command(call, name, rest, shell=flags.text("shell"), workdir=flags.text("workdir"))

@@ -44,6 +44,7 @@ ENTRIES: tuple[Entry, ...] = (
         "configmapreplicaset", RDD, "rdd.controllers.rdd.configmapreplicaset:configmapreplicaset"
     ),
     Entry("hostinfo", RDD, "rdd.controllers.rdd.hostinfo:hostinfo"),
+    Entry("limavm", LIMA, "rdd.controllers.lima.limavm:limavm"),
 )
 """All controllers, in the order in which they are named and started."""
 

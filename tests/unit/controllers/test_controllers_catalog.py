@@ -8,10 +8,10 @@ from rdd.controllers.catalog import Entry
 
 # What each program runs, exactly. A controller that is added must be entered here.
 PROGRAMS: dict[str, set[str]] = {
-    "EMBEDDED": {"notary", "configmapreplicaset", "hostinfo"},
+    "EMBEDDED": {"notary", "configmapreplicaset", "hostinfo", "limavm"},
     "RDD_CONTROLLER": {"notary", "configmapreplicaset", "hostinfo"},
     "APP_CONTROLLER": set(),
-    "LIMA_CONTROLLER": set(),
+    "LIMA_CONTROLLER": {"limavm"},
     "CONTAINERS_CONTROLLER": set(),
     "MOCK_CONTROLLER": set(),
 }

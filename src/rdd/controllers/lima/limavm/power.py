@@ -140,7 +140,7 @@ class Power:
                     observes=True,
                     counts_start=True,
                 )
-            case Phase.STOPPED if not memory.stops_for:
+            case Phase.STOPPED if seen.crashed:
                 return await self._ended(look, seen)
             case Phase.STOPPED:
                 return await self._start(look)

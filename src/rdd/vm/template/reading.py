@@ -26,6 +26,7 @@ MAX_VALUES = 100_000  # a template has hundreds; the App's has less than 200
 _UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50}
 _size = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(?:([kmgtp])i?)?b?", re.IGNORECASE).fullmatch
 _is_int = re.compile(r"[-+]?[0-9]{1,18}").fullmatch
+_is_plain_key = re.compile(r"[\w./-]{1,60}").fullmatch
 _BOOLS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 _NULLS = frozenset(("", "~", "null", "Null", "NULL"))
 
@@ -180,7 +181,7 @@ class _Reader:
         shapes = {item.key: item for item in shape_of(record)}
         values: dict[str, Any] = {}
         for key, child in node.value.items():
-            place = f"{path}.{key}" if path else key
+            place = _place(path, key)
             item = shapes.get(key)
             if item is None:
                 self.wrong(child, place, "unknown key" + _hint(key, list(shapes)))
@@ -243,7 +244,7 @@ class _Reader:
         found = {}
         for key, child in node.value.items():
             self.count(child)
-            text = "" if child.is_null else self.scalar("text", child, f"{path}.{key}")
+            text = "" if child.is_null else self.scalar("text", child, _place(path, key))
             if text is not None:
                 found[key] = text
         return found
@@ -300,6 +301,11 @@ _EXPECTED = {
     "int": "a whole number",
     "size": 'a size such as "4GiB"',
 }
+
+
+def _place(path: str, key: str) -> str:
+    shown_key = key if _is_plain_key(key) else shown(key)
+    return f"{path}.{shown_key}" if path else shown_key
 
 
 def _kind_of(node: Node) -> str:

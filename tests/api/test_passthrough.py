@@ -300,6 +300,15 @@ async def test_what_is_offered_no_more_is_unavailable_and_comes_back(world: Worl
     assert (await world.get())[0] == 207
 
 
+async def test_what_is_expected_but_not_there_yet_is_unavailable(world: World) -> None:
+    world.server.passthroughs.expect("c")
+    assert (await world.get("/passthrough/c/e/"))[0] == 503
+    assert (await world.get("/passthrough/x/e/"))[0] == 404
+    world.offer(echo)
+    assert (await world.get("/passthrough/c/e/"))[0] == 207
+    assert (await world.get("/passthrough/c/x/"))[0] == 404
+
+
 async def test_the_registration_of_a_new_owner_survives_the_end_of_the_old_one(
     tmp_path: Path,
 ) -> None:

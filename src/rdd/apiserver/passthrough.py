@@ -7,8 +7,8 @@ from there on nothing is read ahead, buffered or counted as in flight. Who regis
 is none of its business; a handler may be a function of this process or a proxy
 (see passthrough_proxy).
 
-An endpoint that was registered once and is not at the moment is unavailable (503),
-any other is not found (404).
+What a controller offers that is known but has nothing registered at the moment is
+unavailable (503); everything else that is not registered is not found (404).
 """
 
 import asyncio
@@ -40,16 +40,19 @@ class Passthroughs:
 
     def __init__(self) -> None:
         self._handlers: dict[_Key, Handler] = {}
-        self._known: dict[_Key, None] = {}
+        self._known: dict[str, None] = {}
         self._active: dict[asyncio.Task[object], Handler] = {}
+
+    def expect(self, controller: str) -> None:
+        """Know that a controller will offer something."""
+        self._known[controller] = None
+        if len(self._known) > _MAX_KNOWN:
+            del self._known[next(iter(self._known))]
 
     def register(self, controller: str, endpoint: str, handler: Handler) -> None:
         """Call a handler for an endpoint; the last one registered counts."""
-        key = (controller, endpoint)
-        self._handlers[key] = handler
-        self._known[key] = None
-        if len(self._known) > _MAX_KNOWN:
-            del self._known[next(iter(self._known))]
+        self._handlers[controller, endpoint] = handler
+        self.expect(controller)
 
     def unregister(self, controller: str, endpoint: str, handler: Handler) -> None:
         """Call it no more, and end what it is at; another's registration stays."""
@@ -64,11 +67,20 @@ class Passthroughs:
         """Hand the request over to whom its path names."""
         controller, _, remainder = request.path.removeprefix(PREFIX).partition("/")
         endpoint, _, rest = remainder.partition("/")
-        key = (controller, endpoint)
-        handler = self._handlers.get(key)
+        handler = self._handlers.get((controller, endpoint))
         if handler is None:
-            raise _missing(key, is_known=key in self._known)
+            raise self._missing(controller, endpoint)
         return Handover(partial(self._serve, handler, "/" + unquote(rest)))
+
+    def _missing(self, controller: str, endpoint: str) -> errors.ApiError:
+        is_running = any(name == controller for name, _ in self._handlers)
+        if controller not in self._known or is_running:
+            return errors.NotFound(f'passthrough "{controller}/{endpoint}" not found')
+        return errors.ServiceUnavailable(
+            f'passthrough "{controller}/{endpoint}" is not available: '
+            "the controller is not running",
+            retry_after_s=1,
+        )
 
     async def _serve(
         self, handler: Handler, rest: str, http: "web.BaseRequest"
@@ -88,13 +100,3 @@ class Passthroughs:
             return await handler(http.clone(headers=headers), rest)
         finally:
             del self._active[task]
-
-
-def _missing(key: _Key, *, is_known: bool) -> errors.ApiError:
-    name = "/".join(key)
-    if is_known:
-        return errors.ServiceUnavailable(
-            f'passthrough "{name}" is not available: the controller is not running',
-            retry_after_s=1,
-        )
-    return errors.NotFound(f'passthrough "{name}" not found')

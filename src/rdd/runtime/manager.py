@@ -218,6 +218,9 @@ class Manager:
             await self._host.start(self._reviewer)
             self._go_on()
         if self._passthrough is not None:
+            for controller in self._controllers:
+                if controller.passthroughs:
+                    self._passthrough.expect(controller.name)
             await self._passthrough.start()
             self._go_on()
         ready: list[asyncio.Future[None]] = []

@@ -51,6 +51,10 @@ class PassthroughHost(Protocol):
         """Be reachable when this returns."""
         ...
 
+    def expect(self, controller: str) -> None:
+        """Know that a controller has endpoints, which are not there yet."""
+        ...
+
     def add(self, controller: str, endpoint: str, handler: Handler) -> None:
         """Let a handler answer for an endpoint."""
         ...
@@ -66,6 +70,10 @@ class PassthroughHost(Protocol):
 
 class Passthroughs(Protocol):
     """The endpoints of a server in the same process."""
+
+    def expect(self, controller: str, /) -> None:
+        """Know that a controller will offer something."""
+        ...
 
     def register(self, controller: str, endpoint: str, handler: Handler, /) -> None:
         """Call a handler for an endpoint; the last one registered counts."""
@@ -84,6 +92,10 @@ class InProcessPassthrough:
 
     async def start(self) -> None:
         """Nothing has to be listened on."""
+
+    def expect(self, controller: str) -> None:
+        """Know that a controller has endpoints, which are not there yet."""
+        self._passthroughs.expect(controller)
 
     def add(self, controller: str, endpoint: str, handler: Handler) -> None:
         """Let a handler answer for an endpoint."""
@@ -117,6 +129,9 @@ class HttpPassthrough:
         self._server = web.Server(self._handle, access_log=None, handler_cancellation=True)
         loop = asyncio.get_running_loop()
         self._listener = await loop.create_server(self._server, sock=self._socket)
+
+    def expect(self, controller: str) -> None:
+        """Who asks too early hears that the controller does not run here anyway."""
 
     def add(self, controller: str, endpoint: str, handler: Handler) -> None:
         """Let a handler answer for an endpoint."""

@@ -38,7 +38,7 @@ from rdd.controllers import catalog
 from rdd.controllers.builtin.manager import BuiltinControllers, UnknownControllers, select
 from rdd.controllers.catalog import Entry
 from rdd.daemon import composition, departure, readiness, renewal, selection
-from rdd.daemon.discovery import Directory
+from rdd.daemon.discovery import EMBEDDED, Directory
 from rdd.daemon.errors import ServiceError
 from rdd.daemon.idle import IdleTracker
 from rdd.daemon.record import State
@@ -199,7 +199,8 @@ async def control_plane(
         await controllers.start()
         stack.push_async_callback(_drain, embedded, client)
         await embedded.start(running.fail)
-        await directory_map.register(embedded.manager.name, embedded.registration.text())
+        await directory_map.register(EMBEDDED, embedded.registration.text())
+        stack.push_async_callback(_ended, _follow_programs(client, server, running))
 
         await report(State.REGISTERED, "requirements")
         await readiness.wait(client, embedded.requirements)
@@ -245,6 +246,7 @@ def _load(names: Sequence[str], entries: Sequence[Entry]) -> "type[Embedded]":
     """Import what the controllers need."""
     from rdd.daemon.embedded import Embedded
 
+    importlib.import_module("rdd.daemon.passthrough_backends")
     catalog.preload(names, entries)
     return Embedded
 
@@ -317,6 +319,22 @@ def _import() -> None:
         "api.apply",
     ):
         importlib.import_module(f"rdd.{module}")
+
+
+def _follow_programs(client: Client, server: Server, running: Running) -> "asyncio.Task[None]":
+    """Lead passthrough requests to the controllers of external programs, from now on."""
+    from rdd.daemon.passthrough_backends import Backends
+
+    def ended(task: "asyncio.Task[None]") -> None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            running.fail(error)
+
+    following = asyncio.create_task(
+        Backends(client, server.passthroughs).run(), name="rdd-passthrough-backends"
+    )
+    following.add_done_callback(ended)
+    return following
 
 
 async def _drain(embedded: "Embedded", client: Client) -> None:

@@ -17,6 +17,8 @@ NAMESPACE = "rdd-system"
 CONFIG_MAP = "rdd-controller-manager"
 CONFIG_MAP_PATH = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{CONFIG_MAP}"
 READY_ANNOTATION = "rdd.rancherdesktop.io/ready"
+EMBEDDED = "embedded"
+"""The key of the daemon's own manager; the others are those of external programs."""
 
 _NAME_LABEL = {"app.kubernetes.io/name": "rancher-desktop-daemon"}
 _LABELS = {**_NAME_LABEL, "app.kubernetes.io/component": "controller-manager"}

@@ -13,17 +13,20 @@ from collections.abc import Callable, Sequence
 
 from rdd.api.errors import ApiError
 from rdd.apiserver.assemble import Server
+from rdd.apiserver.passthrough import PREFIX
 from rdd.client import Client, Unreachable
 from rdd.controllers import catalog
 from rdd.controllers.catalog import Entry
 from rdd.controllers.surroundings import Surroundings
 from rdd.daemon.composition import DRAIN_S
+from rdd.daemon.discovery import EMBEDDED
 from rdd.daemon.errors import ServiceError
 from rdd.daemon.readiness import Requirements
 from rdd.daemon.registration import Registration
 from rdd.host.sockets import listen_on_loopback
 from rdd.runtime import (
     InProcessHost,
+    InProcessPassthrough,
     Manager,
     ManagerOptions,
     NotEstablished,
@@ -34,8 +37,6 @@ from rdd.runtime.types import Object
 from rdd.runtime.webhooks import remove_configurations
 
 log = logging.getLogger("rdd.daemon")
-
-NAME = "embedded"
 
 
 class Embedded:
@@ -59,17 +60,19 @@ class Embedded:
             self._controllers = catalog.make(names, surroundings, entries)
             self._host = InProcessHost(server.endpoints, address=address)
             self.manager = Manager(
-                NAME,
+                EMBEDDED,
                 client,
                 self._controllers,
-                ownership=Ownership(client, NAME, is_embedded=True),
+                ownership=Ownership(client, EMBEDDED, is_embedded=True),
                 host=self._host,
+                passthrough=InProcessPassthrough(server.passthroughs),
                 options=ManagerOptions(
                     drain_s=DRAIN_S, health_socket=health, metrics_socket=metrics
                 ),
             )
             self._sockets = stack.pop_all()
         self._client = client
+        self._address = address
         self._ports = health.getsockname()[1], metrics.getsockname()[1]
 
     async def start(self, on_failure: Callable[[BaseException], None]) -> None:
@@ -110,7 +113,13 @@ class Embedded:
     def registration(self) -> Registration:
         """The entry in the discovery ConfigMap."""
         health, metrics = self._ports
-        return Registration(health, metrics, controllers=self.manager.running)
+        return Registration(
+            health,
+            metrics,
+            controllers=self.manager.running,
+            passthroughs=self.manager.passthroughs,
+            passthrough_endpoint=f"https://{self._address}{PREFIX}",
+        )
 
     async def _remove_leftovers(self) -> None:
         """Remove the configurations of controllers that earlier runs had in-process."""

@@ -20,6 +20,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import secrets
 import signal
 import time
 from collections.abc import Awaitable, Coroutine, Mapping, Sequence
@@ -35,7 +36,15 @@ from rdd.client.https import HttpsTransport
 from rdd.client.resources import CONFIG_MAPS
 from rdd.controllers import catalog
 from rdd.controllers.catalog import Entry
-from rdd.daemon import composition, loop, record, renewal, waiting, webhook_tls
+from rdd.daemon import (
+    composition,
+    loop,
+    passthrough_backends,
+    record,
+    renewal,
+    waiting,
+    webhook_tls,
+)
 from rdd.daemon.discovery import CONFIG_MAP, NAMESPACE, READY_ANNOTATION, Directory
 from rdd.daemon.errors import ServiceError
 from rdd.daemon.probe import NotYet, Probe
@@ -49,6 +58,7 @@ from rdd.instance import Instance
 from rdd.runtime import (
     Controller,
     HeldByOther,
+    HttpPassthrough,
     HttpsHost,
     Manager,
     ManagerOptions,
@@ -194,6 +204,7 @@ class _External:
             )
             controllers = catalog.make(names, given, options.entries)
             host = await self._host(controllers, stack)
+            endpoints = self._endpoints(controllers, stack)
             health = stack.enter_context(listen_on_loopback(options.health_port))
             metrics = stack.enter_context(listen_on_loopback(options.metrics_port))
             manager = Manager(
@@ -202,6 +213,7 @@ class _External:
                 controllers,
                 ownership=ownership,
                 host=host,
+                passthrough=endpoints,
                 options=ManagerOptions(
                     if_held="fail",
                     drain_s=composition.DRAIN_S,
@@ -211,9 +223,17 @@ class _External:
             )
             await manager.start()
             entry = Registration(
-                health.getsockname()[1], metrics.getsockname()[1], controllers=manager.running
+                health.getsockname()[1],
+                metrics.getsockname()[1],
+                controllers=manager.running,
+                passthroughs=manager.passthroughs,
+                passthrough_endpoint=endpoints.url if endpoints else "",
             ).text()
             try:
+                if endpoints is not None:
+                    await passthrough_backends.publish(
+                        client, group, url=endpoints.url, secret=endpoints.secret
+                    )
                 await directory.register(group, entry, create=False)
                 self._starting = None
                 log.info("%s: running %s", group, ", ".join(manager.running))
@@ -223,6 +243,11 @@ class _External:
                 await manager.drain()
                 await _attempted(_withdraw(client, host))
                 await _attempted(directory.deregister(group, entry))
+                if endpoints is not None:
+                    withdrawn = passthrough_backends.withdraw(
+                        client, group, secret=endpoints.secret
+                    )
+                    await _attempted(withdrawn)
                 await manager.stop()  # removes the heartbeat: the daemon waits for that
         log.info("%s: stopped", group)
 
@@ -261,9 +286,17 @@ class _External:
             name="rdd-certificates",
         )
         stack.callback(renewing.cancel)
-        sock = listen_on_loopback(self._instance.ports.webhook)
-        stack.callback(sock.close)
+        sock = stack.enter_context(listen_on_loopback(self._instance.ports.webhook))
         return HttpsHost(sock, tls.context, ca_bundle=tls.ca_bundle)
+
+    def _endpoints(
+        self, controllers: Sequence[Controller], stack: contextlib.AsyncExitStack
+    ) -> HttpPassthrough | None:
+        """Where the endpoints of controllers answer; None if there are none."""
+        if not any(c.passthroughs for c in controllers):
+            return None
+        sock = stack.enter_context(listen_on_loopback(self._instance.ports.passthrough))
+        return HttpPassthrough(sock, secret=secrets.token_urlsafe(32))
 
     async def _until_over(
         self, manager: Manager, ownership: Ownership, leaving: Coroutine[Any, Any, str]

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 ROOT = Path(__file__).parents[2]
 START_S = 60.0
@@ -138,6 +139,12 @@ class Dockerd:
 
     def inspect(self, id_: str) -> Any:
         return self.call("GET", f"/containers/{id_}/json")
+
+    def events(self, id_: str, action: str) -> list[Any]:
+        """What has happened to a container."""
+        filters = quote(json.dumps({"container": [id_], "event": [action]}))
+        path = f"/events?since=1&until={time.time():.9f}&filters={filters}"
+        return [json.loads(line) for line in self.call("GET", path, raw=True).splitlines()]
 
     def clear(self) -> None:
         """Leave nothing but the busybox image."""

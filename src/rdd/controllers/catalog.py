@@ -38,13 +38,27 @@ class Entry:
     """Controllers without which it starts, but cannot do all of its work."""
 
 
+_MIRRORS = ("container", "containernamespace", "image", "volume")
+
 ENTRIES: tuple[Entry, ...] = (
     Entry("notary", RDD, "rdd.controllers.rdd.notary:notary"),
     Entry(
         "configmapreplicaset", RDD, "rdd.controllers.rdd.configmapreplicaset:configmapreplicaset"
     ),
     Entry("hostinfo", RDD, "rdd.controllers.rdd.hostinfo:hostinfo"),
+    Entry("app", APP, "rdd.controllers.app.app:app", needs=("limavm", "engine")),
+    Entry("k3s-versions", APP, "rdd.controllers.app.k3s_versions:k3s_versions"),
+    Entry("diagnostics", APP, "rdd.controllers.app.diagnostics:diagnostics"),
     Entry("limavm", LIMA, "rdd.controllers.lima.limavm:limavm"),
+    Entry("engine", CONTAINERS, "rdd.controllers.containers.engine:engine", needs=_MIRRORS),
+    Entry("container", CONTAINERS, "rdd.controllers.containers.container:container"),
+    Entry(
+        "containernamespace",
+        CONTAINERS,
+        "rdd.controllers.containers.containernamespace:containernamespace",
+    ),
+    Entry("image", CONTAINERS, "rdd.controllers.containers.image:image"),
+    Entry("volume", CONTAINERS, "rdd.controllers.containers.volume:volume"),
 )
 """All controllers, in the order in which they are named and started."""
 

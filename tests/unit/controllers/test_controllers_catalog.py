@@ -7,12 +7,15 @@ from rdd.controllers import catalog
 from rdd.controllers.catalog import Entry
 
 # What each program runs, exactly. A controller that is added must be entered here.
-PROGRAMS: dict[str, set[str]] = {
-    "EMBEDDED": {"notary", "configmapreplicaset", "hostinfo", "limavm"},
+GROUPS: dict[str, set[str]] = {
     "RDD_CONTROLLER": {"notary", "configmapreplicaset", "hostinfo"},
-    "APP_CONTROLLER": set(),
+    "APP_CONTROLLER": {"app", "k3s-versions", "diagnostics"},
     "LIMA_CONTROLLER": {"limavm"},
-    "CONTAINERS_CONTROLLER": set(),
+    "CONTAINERS_CONTROLLER": {"engine", "container", "containernamespace", "image", "volume"},
+}
+PROGRAMS: dict[str, set[str]] = {
+    "EMBEDDED": {name for names in GROUPS.values() for name in names},
+    **GROUPS,
     "MOCK_CONTROLLER": set(),
 }
 

@@ -21,7 +21,7 @@ from rdd.host.exits import ended_within, wait_ended
 from rdd.host.files import read_text, remove, write_atomically
 from rdd.host.logs import rotate
 from rdd.host.processes import Identity, send_signal
-from rdd.vm.drivers.host import dns, docker_api, leftovers, network, services
+from rdd.vm.drivers.host import deaf, dns, docker_api, leftovers, network, services
 from rdd.vm.drivers.host.commands import find
 from rdd.vm.drivers.host.listening import Watch, readable
 from rdd.vm.drivers.host.network import Cable
@@ -34,6 +34,8 @@ from rdd.vm.instances import living, write_pid
 
 _RTMGRP_IPV4_ROUTE = 0x40
 _ROUTES_SETTLE_S = 0.5
+_ENGINE_HEARS_S = 0.3
+"""After this a container that ends is not restarted: the engine knows that it is to stop."""
 _LOG_LINES = 3
 _LOG_TAIL_BYTES = 8 << 10
 
@@ -241,11 +243,21 @@ class RootEngine:
         process = living(self._place.pid_file, self._place.identity_file)
         try:
             if process is not None and grace_s > 0:
-                send_signal(process, signal.SIGTERM)
-                await ended_within(process, grace_s)
+                await self._shut_down(process, grace_s)
         finally:
             await self.let_go()
             await leftovers.cleanup(self._setting.directory)
+
+    async def _shut_down(self, process: Identity, grace_s: float) -> None:
+        loop = asyncio.get_running_loop()
+        end = loop.time() + grace_s
+        signals: dict[int, int] = {}
+        if self.is_docker and self._sandbox is not None:
+            signals = await deaf.stop_signals(self._sandbox.path(services.DOCKER_SOCKET))
+        send_signal(process, signal.SIGTERM)
+        if signals and not await ended_within(process, _ENGINE_HEARS_S):
+            deaf.kill_deaf(process.pid, signals)
+        await ended_within(process, max(0, end - loop.time()))
 
     async def let_go(self) -> None:
         """Stop doing things for the namespaces."""
@@ -269,9 +281,18 @@ def _as_plan(service: Service, place: Place) -> dict[str, object]:
 
 
 def _last_lines(path: Path) -> list[str]:
+    """The last lines of a log that tell of trouble."""
     with contextlib.suppress(OSError), path.open("rb") as file:
         end = file.seek(0, os.SEEK_END)
         file.seek(max(0, end - _LOG_TAIL_BYTES))
-        lines = file.read().decode("utf-8", "replace").splitlines()
-        return [line.strip() for line in lines if line.strip()][-_LOG_LINES:]
+        lines = (
+            file.read().decode("utf-8", "replace").splitlines()[1 if end > _LOG_TAIL_BYTES else 0 :]
+        )
+        return [line.strip() for line in lines if line.strip() and not _is_chatter(line)][
+            -_LOG_LINES:
+        ]
     return []
+
+
+def _is_chatter(line: str) -> bool:
+    return any(f"level={level}" in line for level in ("debug", "info", "warning"))

@@ -152,17 +152,18 @@ class Machines:
     def write_template(self, name: str, text: str) -> None:
         """Change the template of an instance; counts from the next start.
 
-        Raises InvalidName, NotCreated, TemplateError, HostError.
+        Raises InvalidName, NotCreated, TemplateError, HostError (also for a smaller disk).
         """
         directory = self._created(name)
         template = validate(text)
         driver = directory.driver
         check(template, driver=driver, has_image=has_own_image(self._environment))
-        before = directory.template(self._facts)
-        if template.disk and template.disk < before.disk:
-            raise TemplateError(
-                [f"disk: {template.disk} must not be less than now, {before.disk}: no disk shrinks"]
-            )
+        with contextlib.suppress(TemplateError):  # the one on disk may have been broken by hand
+            disk = directory.template(self._facts).disk
+            if template.disk and template.disk < disk:
+                raise HostError(
+                    f"disk: {template.disk} must not be less than now, {disk}: no disk shrinks"
+                )
         write_atomically(directory.lima_yaml, text, mode=0o644)
 
     async def start(self, name: str) -> None:

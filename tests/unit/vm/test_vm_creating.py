@@ -218,9 +218,16 @@ async def test_template_of_an_instance_can_be_changed(world: World) -> None:
     assert directory.template().disk == 200 << 30
 
 
+async def test_template_that_was_broken_by_hand_can_be_replaced(world: World) -> None:
+    directory = await world.create()
+    directory.lima_yaml.write_text("cpus: x")
+    world.machines.write_template("vm", "cpus: 1\n")
+    assert directory.template().cpus == 1
+
+
 async def test_template_that_is_wrong_does_not_replace_the_one_there_is(world: World) -> None:
     await world.create()
-    with pytest.raises(TemplateError, match="disk: 1073741824 must not be less than now"):
+    with pytest.raises(HostError, match="disk: 1073741824 must not be less than now"):
         world.machines.write_template("vm", "disk: 1GiB")
     with pytest.raises(TemplateError):
         world.machines.write_template("vm", "cpus: x")

@@ -90,7 +90,7 @@ def test_unknown_options_of_machines_are_kept() -> None:
             id="range element",
         ),
         pytest.param(
-            "memroy: 1", 'line 1: memroy: unknown key, did you mean "memory"?', id="near key"
+            "Memory: 1", 'line 1: Memory: unknown key, did you mean "memory"?', id="near key"
         ),
         pytest.param(
             "guestip: 1", "line 1: guestip: unknown key", id="key that is far from all others"
@@ -112,9 +112,9 @@ def test_problem_names_line_path_value_and_what_is_allowed(text: str, message: s
 
 
 def test_all_problems_are_told_at_once() -> None:
-    assert problems("cpus: x\nmemroy: 1\nmounts:\n- location: /a\n  writeable: true\n") == [
+    assert problems("cpus: x\nMemory: 1\nmounts:\n- location: /a\n  writeable: true\n") == [
         'line 1: cpus: "x" is not a whole number',
-        'line 2: memroy: unknown key, did you mean "memory"?',
+        'line 2: Memory: unknown key, did you mean "memory"?',
         'line 5: mounts[0].writeable: unknown key, did you mean "writable"?',
     ]
 

@@ -13,7 +13,7 @@ from typing import Any
 from rdd.api.clusterroles import aggregated_rules
 from rdd.client import Client
 from rdd.client.resources import CLUSTER_ROLES
-from rdd.controllers.builtin.workqueue import WorkQueue
+from rdd.controllers.builtin.handled_queue import HandledQueue
 
 FIELD_MANAGER = "clusterrole-aggregation-controller"
 WORKERS = 5
@@ -29,7 +29,7 @@ class ClusterRoleAggregationController:
     def __init__(self, client: Client) -> None:
         self._client = client
         self.synced = asyncio.Event()
-        self.queue = WorkQueue(self.name, self._sync, workers=WORKERS)
+        self.queue = HandledQueue(self.name, self._sync, workers=WORKERS)
         self._roles: dict[str, Object] = {}
 
     async def run(self) -> None:

@@ -28,9 +28,9 @@ from rdd.api import errors
 from rdd.client import ApiResource, Client, Event
 from rdd.client.client import Propagation
 from rdd.controllers.builtin import events
+from rdd.controllers.builtin.handled_queue import HandledQueue
 from rdd.controllers.builtin.monitors import Monitors
 from rdd.controllers.builtin.ownership import FOREGROUND, ORPHAN, Node, Ownership, Reference
-from rdd.controllers.builtin.workqueue import WorkQueue
 
 log = logging.getLogger("rdd.controllers.builtin")
 
@@ -61,7 +61,7 @@ class GarbageCollector:
         self._clock = clock
         self.synced = asyncio.Event()
         self.ownership = Ownership()
-        self.queue = WorkQueue(self.name, self._look, workers=WORKERS)
+        self.queue = HandledQueue(self.name, self._look, workers=WORKERS)
         self._monitors = Monitors(
             client,
             keep=self._concerns_us,

@@ -24,8 +24,8 @@ from rdd.api import errors, timestamps
 from rdd.client import ApiResource, Client, Unreachable
 from rdd.client.resources import NAMESPACES
 from rdd.controllers.builtin import namespace_conditions
+from rdd.controllers.builtin.handled_queue import HandledQueue, Retry
 from rdd.controllers.builtin.namespace_conditions import Findings
-from rdd.controllers.builtin.workqueue import Retry, WorkQueue
 
 log = logging.getLogger("rdd.controllers.builtin")
 
@@ -47,7 +47,7 @@ class NamespaceController:
         self._client = client
         self._clock = clock
         self.synced = asyncio.Event()
-        self.queue = WorkQueue(self.name, self._sync, workers=WORKERS)
+        self.queue = HandledQueue(self.name, self._sync, workers=WORKERS)
         self._waiting: dict[str, list[asyncio.Task[None]]] = {}
         self._group: asyncio.TaskGroup | None = None
 
@@ -208,10 +208,10 @@ class NamespaceController:
                         self.queue.add(name)
                     elif event.type != "BOOKMARK":
                         # Perhaps other finalizers hold it now; that can wait a moment.
-                        self.queue.add_later(name, _RECHECK_S)
+                        self.queue.add_after(name, _RECHECK_S)
         except (errors.ApiError, Unreachable) as error:
             log.debug("namespace: waiting for %s in %s: %s", resource.qualified, name, error)
-        self.queue.add_later(name, _RECHECK_S)
+        self.queue.add_after(name, _RECHECK_S)
 
 
 def _stale(versions: tuple[str, ...]) -> str:

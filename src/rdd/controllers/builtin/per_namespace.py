@@ -8,7 +8,7 @@ from typing import Any
 from rdd.api import errors
 from rdd.client import ApiResource, Client
 from rdd.client.resources import NAMESPACES
-from rdd.controllers.builtin.workqueue import WorkQueue
+from rdd.controllers.builtin.handled_queue import HandledQueue
 
 FIELD_MANAGER = "kube-controller-manager"
 WORKERS = 5
@@ -26,7 +26,7 @@ class PerNamespaceController:
     def __init__(self, client: Client) -> None:
         self._client = client
         self.synced = asyncio.Event()
-        self.queue = WorkQueue(self.name, self._sync, workers=WORKERS)
+        self.queue = HandledQueue(self.name, self._sync, workers=WORKERS)
 
     def desired(self, existing: Object | None) -> Object | None:
         """The object as it should be, without name and namespace; None if it is good as it is."""

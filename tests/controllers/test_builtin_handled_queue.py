@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The work queue: each key once, one worker per key, retries, and rest when there is nothing."""
+"""The queue of the built-in controllers: one worker per key, retries, what is logged."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -8,15 +8,14 @@ from contextlib import asynccontextmanager
 import pytest
 
 from rdd.api import errors
-from rdd.controllers.builtin import workqueue
-from rdd.controllers.builtin.workqueue import Retry, WorkQueue
+from rdd.controllers.builtin.handled_queue import LONGEST_RETRY_S, HandledQueue, Retry
 
 
 @asynccontextmanager
 async def running(
-    handle: Callable[[str], Awaitable[None]], *, workers: int = 1
-) -> AsyncIterator[WorkQueue[str]]:
-    queue = WorkQueue("test", handle, workers=workers)
+    handle: Callable[[str], Awaitable[None]], *, workers: int = 1, first_retry_s: float = 0.01
+) -> AsyncIterator[HandledQueue[str]]:
+    queue = HandledQueue("test", handle, workers=workers, first_retry_s=first_retry_s)
     task = asyncio.create_task(queue.run())
     try:
         yield queue
@@ -101,9 +100,7 @@ async def test_failed_key_comes_again_and_the_reason_is_logged_once(
     error: Exception,
     level: str,
     caplog: pytest.LogCaptureFixture,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(workqueue, "FIRST_RETRY_S", 0.0)
     failures = 3
     done = asyncio.Event()
 
@@ -115,7 +112,7 @@ async def test_failed_key_comes_again_and_the_reason_is_logged_once(
         done.set()
 
     with caplog.at_level("DEBUG", logger="rdd.controllers.builtin"):
-        async with running(handle) as queue:
+        async with running(handle, first_retry_s=0.0) as queue:
             queue.add("a")
             await done.wait()
     levels = [record.levelname for record in caplog.records]
@@ -126,14 +123,14 @@ async def test_pauses_double_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> N
     delays: list[float] = []
     done = asyncio.Event()
 
-    def later(self: WorkQueue[str], key: str, delay_s: float) -> None:
+    def later(self: HandledQueue[str], key: str, delay_s: float) -> None:
         delays.append(delay_s)
         if len(delays) == 20:
             done.set()
         else:
             self._again.add(key)
 
-    monkeypatch.setattr(WorkQueue, "add_later", later)
+    monkeypatch.setattr(HandledQueue, "add_after", later)
 
     async def handle(key: str) -> None:
         raise Retry("again")
@@ -142,7 +139,7 @@ async def test_pauses_double_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> N
         queue.add("a")
         await done.wait()
     assert delays[:4] == [0.01, 0.02, 0.04, 0.08]
-    assert delays[-1] == workqueue.LONGEST_RETRY_S
+    assert delays[-1] == LONGEST_RETRY_S
 
 
 async def test_event_ends_a_pause() -> None:
@@ -152,8 +149,8 @@ async def test_event_ends_a_pause() -> None:
         handled.set()
 
     async with running(handle) as queue:
-        queue.add_later("a", 1000)
-        queue.add_later("a", 2000)
+        queue.add_after("a", 1000)
+        queue.add_after("a", 2000)
         queue.add("a")
         await handled.wait()
         assert queue.is_idle
@@ -166,12 +163,12 @@ async def test_earlier_of_two_delays_counts() -> None:
         handled.set()
 
     async with running(handle) as queue:
-        queue.add_later("a", 1000)
-        queue.add_later("a", 0)
+        queue.add_after("a", 1000)
+        queue.add_after("a", 0)
         await handled.wait()
 
 
-async def test_idle_queue_has_no_worker() -> None:
+async def test_drained_queue_has_no_worker() -> None:
     done = asyncio.Event()
 
     async def handle(key: str) -> None:
@@ -181,6 +178,7 @@ async def test_idle_queue_has_no_worker() -> None:
         queue.add("a")
         await done.wait()
         await queue.drain()
+        await asyncio.sleep(0)
         assert not any(t.get_name() == "rdd-test-worker" for t in asyncio.all_tasks())
 
 
@@ -194,7 +192,7 @@ async def test_drained_queue_takes_nothing_more() -> None:
         queue.add("a")
         await queue.drain()
         queue.add("b")
-        queue.add_later("c", 0)
+        queue.add_after("c", 0)
         await asyncio.sleep(0)
         assert queue.is_idle
     assert "b" not in handled and "c" not in handled

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The runtime's work queue with a handler that its keys are given to.
+
+The built-in controllers work on uids and names across all resources, not on the
+objects of one kind, so they use the queue without the rest of a `Controller`. A
+handler that fails gets its key again after a pause that doubles each time. What
+bounds the queue is the number of objects that exist.
+"""
+
+import asyncio
+import logging
+import sys
+from collections.abc import Awaitable, Callable, Hashable
+from typing import TypeVar
+
+from rdd.api import errors
+from rdd.runtime.workqueue import Drained, WorkQueue
+
+K = TypeVar("K", bound=Hashable)
+
+FIRST_RETRY_S = 0.01
+LONGEST_RETRY_S = 60.0
+
+log = logging.getLogger("rdd.controllers.builtin")
+
+
+class Retry(Exception):
+    """What a handler raises when it wants its key again, for a reason that is no surprise."""
+
+
+class HandledQueue(WorkQueue[K]):
+    """Hands keys to `handle`, at most `workers` at a time."""
+
+    def __init__(
+        self,
+        name: str,
+        handle: Callable[[K], Awaitable[None]],
+        *,
+        workers: int = 1,
+        first_retry_s: float = FIRST_RETRY_S,
+    ) -> None:
+        super().__init__(
+            name,
+            capacity=sys.maxsize,
+            first_retry_s=first_retry_s,
+            longest_retry_s=LONGEST_RETRY_S,
+        )
+        self._handle = handle
+        self._workers = workers
+        self._reported: dict[K, str] = {}
+
+    async def run(self) -> None:
+        """Work until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                for _ in range(self._workers):
+                    group.create_task(self._work(), name=f"rdd-{self._name}-worker")
+                await asyncio.get_running_loop().create_future()
+        finally:
+            self.shut()
+
+    async def _work(self) -> None:
+        while True:
+            try:
+                key = await self.get()
+            except Drained:
+                return
+            try:
+                await self._handle(key)
+                self._reported.pop(key, None)
+                self.forget(key)
+            except Exception as error:
+                self._report(key, error)
+                self.add_rate_limited(key)
+            finally:
+                self.done(key)
+
+    def _report(self, key: K, error: Exception) -> None:
+        message = str(error) or type(error).__name__
+        if isinstance(error, errors.Conflict) or message == self._reported.get(key):
+            log.debug("%s: %s: %s", self._name, key, message)
+        elif isinstance(error, Retry | errors.ApiError | ConnectionError):
+            log.warning("%s: %s: %s", self._name, key, message)
+        else:
+            log.error("%s: %s failed", self._name, key, exc_info=error)
+        self._reported[key] = message

@@ -173,6 +173,8 @@ def _message(line: str) -> str:
         entry = json.loads(line)
     except (ValueError, RecursionError):
         return line
-    if not isinstance(entry, dict) or "msg" not in entry:
+    if not isinstance(entry, dict) or not entry.keys() & {"msg", "title"}:
         return line
+    if "title" in entry:  # what the whole run is called
+        return ""
     return "" if entry.get("level") in ("debug", "trace") else str(entry["msg"])

@@ -8,6 +8,7 @@ says before it dies is the reason why it did not come up.
 """
 
 import asyncio
+import json
 import signal
 from collections.abc import Mapping, Sequence
 
@@ -44,8 +45,10 @@ def prepare_files(
     except TemplateError as error:
         raise HostError(f'"{directory.lima_yaml}" is invalid: {error}') from error
     keep_all = bool(environment.get("RDD_KEEP_LOGS"))
+    title = environment.get("RDD_LOG_TITLE", "")
+    first_line = json.dumps({"title": title}) if title else ""
     for name in (AGENT_STDOUT, AGENT_STDERR):
-        rotate(directory.path, name, keep_all=keep_all)
+        rotate(directory.path, name, keep_all=keep_all, first_line=first_line)
     for name in SERIAL_LOGS:
         rotate(directory.path, name, keep_all=keep_all, create=False)
     if directory.agent() is None:  # what a dead one left would pass for the new one's

@@ -105,6 +105,15 @@ async def test_logs_of_the_run_before_are_put_aside(world: World) -> None:
     assert "before" not in directory.ha_stdout.read_text()
 
 
+async def test_logs_begin_with_the_title_of_the_run(world: World) -> None:
+    directory = await world.create()
+    world.environment["RDD_LOG_TITLE"] = "a test"
+    await world.machines.start("vm")
+    await world.until_phase(Phase.RUNNING)
+    for log in (directory.ha_stdout, directory.ha_stderr):
+        assert log.read_text().startswith('{"title": "a test"}\n')
+
+
 async def test_degraded_machine_runs_and_tells_what_is_wrong(world: World) -> None:
     status = {"running": True, "degraded": True, "errors": ["probe failed"]}
     await world.create(events=[status])

@@ -105,6 +105,7 @@ def test_any_status_is_understood_as_far_as_it_goes(status: dict[str, Any]) -> N
 def test_last_messages_of_a_log_leave_out_what_is_for_developers() -> None:
     text = "\n".join(
         [
+            '{"title":"a test"}',
             '{"level":"info","msg":"one"}',
             '{"level":"debug","msg":"two"}',
             "Traceback (most recent call last):",
@@ -114,7 +115,8 @@ def test_last_messages_of_a_log_leave_out_what_is_for_developers() -> None:
             "",
         ]
     )
-    assert log_messages(text, limit=4) == (
+    assert log_messages(text, limit=5) == (
+        "one",
         "Traceback (most recent call last):",
         "three",
         '{"nothing": 1}',

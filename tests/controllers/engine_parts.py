@@ -202,25 +202,60 @@ def dockerd(real_part: Callable[[str], Path], directory: Path) -> Iterator[Docke
 
 @contextmanager
 def registry(
-    real_part: Callable[[str], Path], engine: Dockerd, directory: Path, *, port: int = 5000
+    real_part: Callable[[str], Path],
+    engine: Dockerd,
+    directory: Path,
+    *,
+    port: int = 5000,
+    htpasswd: Path | None = None,
 ) -> Iterator[str]:
     """A registry that the engine can reach; its host and port."""
     program = real_part("docker-registry")
     directory.mkdir(parents=True, exist_ok=True)
     config = directory / "config.yml"
-    config.write_text(
+    text = (
         "version: 0.1\nlog: {level: error}\n"
         f"storage: {{filesystem: {{rootdirectory: {directory}/data}}}}\n"
         f"http: {{addr: '127.0.0.1:{port}'}}\n"
     )
-    with (directory / "log").open("wb") as log:
+    if htpasswd is not None:
+        text += f"auth: {{htpasswd: {{realm: test, path: {htpasswd}}}}}\n"
+    config.write_text(text)
+    with beside(engine, directory / "log", str(program), "serve", str(config)):
+        wait_for_port(engine, port)
+        yield f"localhost:{port}"
+
+
+@contextmanager
+def silent_port(engine: Dockerd, port: int) -> Iterator[None]:
+    """A port that the engine can connect to, where nobody ever answers."""
+    code = f"import socket, time; s = socket.create_server(('127.0.0.1', {port})); time.sleep(600)"
+    with beside(engine, engine.directory / "silent.log", sys.executable, "-c", code):
+        wait_for_port(engine, port)
+        yield
+
+
+@contextmanager
+def beside(engine: Dockerd, log: Path, *command: str) -> Iterator[None]:
+    """A program in the network of an engine."""
+    with log.open("wb") as file:
         process = subprocess.Popen(
-            ["nsenter", f"--net=/proc/{engine.pid}/ns/net", str(program), "serve", str(config)],
-            stdout=log,
-            stderr=log,
+            ["nsenter", f"--net=/proc/{engine.pid}/ns/net", *command], stdout=file, stderr=file
         )
     try:
-        yield f"localhost:{port}"
+        yield
     finally:
         process.kill()
         process.wait()
+
+
+def wait_for_port(engine: Dockerd, port: int) -> None:
+    """Return when somebody listens in the network of an engine."""
+    end = time.monotonic() + START_S
+    wanted = f":{port:04X} "
+    while True:
+        table = Path(f"/proc/{engine.pid}/net/tcp").read_text()
+        if any(wanted in line and " 0A " in line for line in table.splitlines()):
+            return
+        assert time.monotonic() < end, f"nobody listens on {port}"
+        time.sleep(0.02)

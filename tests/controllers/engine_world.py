@@ -2,6 +2,7 @@
 """A control plane in this process with a real engine below it; the App is played by the test."""
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -30,6 +31,7 @@ from rdd.runtime import (
     Controller,
     InProcessHost,
     Manager,
+    ManagerOptions,
     ObjectKey,
     apply_status,
     find_condition,
@@ -76,14 +78,21 @@ class World:
             engine(self.surroundings, pace=pace),
         ]
 
-    async def start(self, *, pace: Pace = QUICK) -> None:
+    async def start(
+        self, *, pace: Pace = QUICK, clock_shift: Callable[[], float] = lambda: 0.0
+    ) -> None:
         self.manager = Manager(
             "test",
             self.client,
             self.controllers(pace),
             host=InProcessHost(self.server.endpoints),
+            options=ManagerOptions(clock=lambda: time.time() + clock_shift()),
         )
         await self.manager.start()
+
+    async def restart(self, **options: Any) -> None:
+        await self.stop()
+        await self.start(**options)
 
     async def stop(self) -> None:
         if self.manager is not None:
@@ -170,7 +179,7 @@ class World:
     async def delete(self, kind: AnyResource, name: str) -> None:
         await self.client.delete(resource_of(kind), name, namespace=NAMESPACE)
 
-    async def ask(self, kind: AnyResource, name: str, **spec: Any) -> Object:
+    async def ask(self, kind: AnyResource, name: str, /, **spec: Any) -> Object:
         """Make a request."""
         body = {"metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec}
         return await self.client.create(resource_of(kind), body)

@@ -24,6 +24,7 @@ from rdd.kinds.app import App
 from rdd.kinds.container import ACTION, Action, Container, ContainerCreateRequest
 from rdd.kinds.crd import definition_of
 from rdd.kinds.kind import Kind
+from rdd.kinds.ports import Port
 from rdd.runtime import (
     CREATE,
     AdmissionRequest,
@@ -108,7 +109,9 @@ class CreateRules:
         self._requests = context.cache.of(ContainerCreateRequest)
 
     async def check(self, request: AdmissionRequest[ContainerCreateRequest]) -> None:
-        """Refuse a name that is taken."""
+        """Refuse a name that is taken, and ports that are none."""
+        for port in request.object.spec.ports:
+            check_port(port)
         name = request.object.spec.name
         if not name:
             return
@@ -120,6 +123,20 @@ class CreateRules:
                     f'the ContainerCreateRequest "{other.metadata.name}" asks for a container '
                     f'"{name}" already'
                 )
+
+
+def check_port(port: Port) -> None:
+    """Raise Denied for what the engine would take without a word and then ignore."""
+    number, _, protocol = port.name.partition("/")
+    if not _is_port(number) or protocol not in ("tcp", "udp", "sctp"):
+        raise Denied(f'spec.ports: invalid port "{port.name}": it must be like 80/tcp')
+    for binding in port.bindings:
+        if binding.host_port and not _is_port(binding.host_port):
+            raise Denied(f'spec.ports: invalid hostPort "{binding.host_port}" of {port.name}')
+
+
+def _is_port(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) < 6 and 0 < int(text) < 65536
 
 
 def _by_name(obj: Object) -> tuple[str, ...]:

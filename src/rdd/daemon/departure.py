@@ -14,15 +14,13 @@ import time
 from collections.abc import Callable
 from contextlib import aclosing
 
-from rdd.api import timestamps
 from rdd.client import Client
 from rdd.client.resources import CONFIG_MAPS, LEASES
 from rdd.daemon.discovery import CONFIG_MAP, NAMESPACE
+from rdd.runtime.heartbeats import PREFIX, end_of
 from rdd.runtime.types import Object
 
 log = logging.getLogger("rdd.daemon")
-
-_PREFIX = "manager-"
 
 
 async def others_left(
@@ -79,15 +77,14 @@ async def _follow(
 def _note(
     lease: Object, managers: set[str], heartbeats: dict[str, float], *, is_gone: bool
 ) -> None:
-    name = lease["metadata"]["name"].removeprefix(_PREFIX)
-    spec = lease.get("spec") or {}
-    if name == lease["metadata"]["name"] or name.rpartition("-")[0] not in managers:
+    full: str = lease["metadata"]["name"]
+    name = full.removeprefix(PREFIX)
+    if name == full or name.rpartition("-")[0] not in managers:
         return
-    if is_gone or not spec.get("renewTime"):
+    if is_gone:
         heartbeats.pop(name, None)
-        return
-    second, nano = timestamps.parse_micro(spec["renewTime"])
-    heartbeats[name] = second + nano / 1e9 + (spec.get("leaseDurationSeconds") or 0)
+    else:
+        heartbeats[name] = end_of(lease)
 
 
 def _good(heartbeats: dict[str, float], clock: Callable[[], float]) -> set[str]:

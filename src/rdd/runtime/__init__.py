@@ -33,7 +33,7 @@ controller turn it into keys, its `WorkQueue` collapses them, a worker calls
     conditions, status, events,
     finalizers, owners                        what controllers do to objects
     admission, webhooks                       rules for writes
-    ownership, fencing                        one process per controller
+    ownership, heartbeats, fencing            one process per controller
     passthrough                               HTTP and WebSocket endpoints
     definitions, manager, endpoints           the life of it all
 

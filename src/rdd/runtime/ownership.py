@@ -24,7 +24,6 @@ import logging
 import secrets
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import aclosing
 from typing import TypeVar
 
 from rdd.api import errors, timestamps
@@ -32,6 +31,7 @@ from rdd.client import Client, Unreachable
 from rdd.client.listwatch import Backoff
 from rdd.client.resources import LEASES, NAMESPACES
 from rdd.runtime.fencing import FencedTransport
+from rdd.runtime.heartbeats import NAMESPACE, end_of, heartbeat_name, shows_life
 from rdd.runtime.informer import Change, Informer
 from rdd.runtime.types import Object, ObjectKey
 
@@ -39,7 +39,6 @@ log = logging.getLogger("rdd.runtime")
 
 T = TypeVar("T")
 
-NAMESPACE = "rdd-system"
 LEASE_S = 15
 RENEW_S = 5.0
 START_S = 30.0
@@ -150,7 +149,7 @@ class Ownership:
                 for claim in list(self._claims.values()):
                     await self.release(claim)
                 if not self._is_embedded:
-                    heartbeat = {"metadata": _metadata(_heartbeat_name(self.identity))}
+                    heartbeat = {"metadata": _metadata(heartbeat_name(self.identity))}
                     await self._attempt_delete(heartbeat)
         except TimeoutError:
             log.warning("leases of %s not released within %g s", self.identity, STOP_S)
@@ -233,36 +232,10 @@ class Ownership:
             except errors.NotFound:
                 return None
             except HeldByOther as held:
-                if held.is_embedded or await self._shows_life(held.holder):
+                if held.is_embedded or await shows_life(
+                    self._client, held.holder, clock=self._clock
+                ):
                     return held
-
-    async def _shows_life(self, holder: str) -> bool:
-        """Whether a heartbeat is renewed before it has ended."""
-        name = _heartbeat_name(holder)
-        first: Object | None = None
-        events = self._client.list_and_watch(
-            LEASES, namespace=NAMESPACE, field_selector=f"metadata.name={name}"
-        )
-        async with aclosing(events):
-            deadline = asyncio.timeout(None)
-            try:
-                async with deadline:
-                    async for event in events:
-                        if event.type == "SYNCED" and first is None:
-                            return False
-                        if event.type == "DELETED":
-                            return False
-                        if event.type not in ("ADDED", "MODIFIED"):
-                            continue
-                        if first is None:
-                            first = event.object
-                            left_s = max(self._remaining_s(first), 0)
-                            deadline.reschedule(asyncio.get_running_loop().time() + left_s)
-                        elif event.object["spec"] != first["spec"]:
-                            return True
-            except TimeoutError:
-                pass
-        return False
 
     async def _insist(self, step: Callable[[], Awaitable[T]]) -> T:
         """The outcome of a step, tried again while the server does not answer properly."""
@@ -322,7 +295,7 @@ class Ownership:
             if self._is_embedded:
                 return None  # of an earlier run: this one has the daemon's lock
             raise HeldByOther(controller, holder, is_embedded=True)
-        name = _heartbeat_name(holder)
+        name = heartbeat_name(holder)
         try:
             heartbeat = await self._client.get(LEASES, name, namespace=NAMESPACE)
         except errors.NotFound:
@@ -403,7 +376,7 @@ class Ownership:
 
     async def _renew(self) -> None:
         begun = self._clock()
-        name = _heartbeat_name(self.identity)
+        name = heartbeat_name(self.identity)
         try:
             patch = {"spec": {"renewTime": self._now()}}
             await self._client.patch(LEASES, name, patch, namespace=NAMESPACE)
@@ -426,18 +399,12 @@ class Ownership:
 
     def _remaining_s(self, heartbeat: Object) -> float:
         """How long a heartbeat is still good for."""
-        spec = heartbeat.get("spec") or {}
-        renewed = spec.get("renewTime")
-        if not renewed:
-            return 0
-        second, nano = timestamps.parse_micro(renewed)
-        duration_s = spec.get("leaseDurationSeconds") or self._lease_s
-        return float(second + nano / 1e9 + duration_s - self._clock())
+        return end_of(heartbeat, default_s=self._lease_s) - self._clock()
 
     # -- following
 
     def _heartbeat(self, holder: str) -> Object | None:
-        return self._informer.get(ObjectKey(NAMESPACE, _heartbeat_name(holder)))
+        return self._informer.get(ObjectKey(NAMESPACE, heartbeat_name(holder)))
 
     def _see(self, change: Change) -> None:
         name = change.key.name
@@ -489,10 +456,6 @@ def _is_terminating(error: errors.ApiError) -> bool:
 
 def _lease_name(controller: str) -> str:
     return f"controller-{controller}"
-
-
-def _heartbeat_name(identity: str) -> str:
-    return f"manager-{identity}"
 
 
 def _metadata(name: str) -> Object:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Making an instance, and taking one away.
 
-An instance that is not complete can be told apart at every moment: it has a `.preparing` file,
-or no `lima.yaml` yet. Nothing of an attempt that failed or was cancelled stays, and what a
-crash left is removed by the next attempt. The last step is one act: `.preparing` goes.
+An instance that is not complete can be told apart at every moment: its directory appears with
+a `.preparing` file in it, and the last step takes that away. Nothing of an attempt that failed or
+was cancelled stays, and what a crash left is removed by the next attempt.
 
 Taking away begins with one act too: the directory gets a name that no machine can have. What
 follows may take its time, and what a crash leaves of it is swept later.
@@ -31,7 +31,8 @@ from rdd.vm.instances import (
 )
 from rdd.vm.template import HostFacts, Template, check, parse, resolved
 
-_DELETING = ".deleting"  # ends the name of a directory that is being removed
+# End the names of directories that are not instances yet, or not any more.
+_CREATING, _DELETING = ".creating", ".deleting"
 _PROTECTED = "protected"  # Lima's file against deletion
 
 
@@ -72,17 +73,22 @@ async def create(
 
 
 def _begin(home: LimaHome, directory: InstanceDirectory) -> None:
+    """Make the directory, which is marked as incomplete from its first moment on."""
+    if directory.exists():
+        raise AlreadyExists(f'machine "{directory.name}" already exists')
     make_private_dir(home.path)
+    new = directory.path.with_name(f".{directory.name}{_CREATING}")
     try:
-        directory.path.mkdir(mode=0o700)
-    except FileExistsError:
-        raise AlreadyExists(f'machine "{directory.name}" already exists') from None
+        if new.exists():  # a crash, in the middle of the next lines
+            shutil.rmtree(new)
+        new.mkdir(mode=0o700)
+        (new / directory.preparing.name).touch(mode=0o600)
+        new.rename(directory.path)
     except OSError as error:
         raise HostError.from_os(f'create directory "{directory.path}"', error) from error
 
 
 def _write(directory: InstanceDirectory, text: str, record: Record, facts: HostFacts) -> None:
-    write_atomically(directory.preparing, "")
     directory.write_record(record)
     write_atomically(directory.path / LIMA_VERSION, f"{LAYOUT_VERSION}\n", mode=0o644)
     write_atomically(directory.lima_yaml, text, mode=0o644)
@@ -129,10 +135,11 @@ def _remove(path: Path, target: Path) -> None:
         raise HostError.from_os(f'remove "{where}"', error) from error
 
 
-def half_deleted(home: LimaHome) -> Iterator[Path]:
-    """Directories whose removal a crash interrupted."""
+def leftovers(home: LimaHome) -> Iterator[Path]:
+    """Directories that a crash left when they were no instances yet, or not any more."""
     with contextlib.suppress(OSError):
-        yield from home.path.glob(f".*{_DELETING}")
+        for suffix in (_CREATING, _DELETING):
+            yield from home.path.glob(f".*{suffix}")
 
 
 def keep_logs(directory: InstanceDirectory, target: Path) -> None:

@@ -24,7 +24,7 @@ from rdd.host.exits import ended_within
 from rdd.host.files import write_atomically
 from rdd.host.processes import Identity, send_signal
 from rdd.vm import agentclient, creating
-from rdd.vm.choosing import choose, has_own_image
+from rdd.vm.choosing import has_own_image
 from rdd.vm.errors import AlreadyExists, Busy, NotCreated, StartFailed, StopFailed
 from rdd.vm.instances import InstanceDirectory, InvalidName, LimaHome, Status
 from rdd.vm.killing import kill_all
@@ -32,7 +32,7 @@ from rdd.vm.machine import Machine
 from rdd.vm.observation import Observation, Phase, PortForwardState
 from rdd.vm.starting import PID_FILE_TIMEOUT_S, check_startable, prepare_files, start_agent
 from rdd.vm.stopping import FORCE_S, GRACE_S, tidy
-from rdd.vm.template import HostFacts, Template, TemplateError, check, validate
+from rdd.vm.template import HostFacts, TemplateError, validate
 
 __all__ = [
     "AlreadyExists",
@@ -106,18 +106,6 @@ class Machines:
         """The template on disk; None if there is none. Raises InvalidName, HostError."""
         return self.home.directory(name).read_lima_yaml()
 
-    def validate(self, text: str) -> Template:
-        """Read and check a template for the driver that would run it here.
-
-        Raises TemplateSyntaxError, TemplateError. That no driver works is not the template's
-        fault: it is then checked for what any driver wants.
-        """
-        template = validate(text)
-        with contextlib.suppress(HostError):
-            driver = choose(template, self._environment)
-            check(template, driver=driver, has_image=has_own_image(self._environment))
-        return template
-
     async def create(self, name: str, text: str, *, progress: Callable[[str], None]) -> None:
         """Make an instance, with all that its first start needs; may take minutes.
 
@@ -136,28 +124,14 @@ class Machines:
                 progress=progress,
             )
 
-    async def discard_incomplete(self, name: str) -> bool:
-        """Remove an instance whose creation was interrupted; whether there was one.
-
-        Raises InvalidName, HostError.
-        """
-        machine = self._machine(name)
-        async with machine.lock:
-            directory = machine.directory
-            if not directory.exists() or directory.status() is not Status.UNINITIALIZED:
-                return False
-            await creating.discard(directory)
-            return True
-
     def write_template(self, name: str, text: str) -> None:
         """Change the template of an instance; counts from the next start.
 
         Raises InvalidName, NotCreated, TemplateError, HostError (also for a smaller disk).
         """
         directory = self._created(name)
-        template = validate(text)
-        driver = directory.driver
-        check(template, driver=driver, has_image=has_own_image(self._environment))
+        has_image = has_own_image(self._environment)
+        template = validate(text, driver=directory.driver, has_image=has_image)
         with contextlib.suppress(TemplateError):  # the one on disk may have been broken by hand
             disk = directory.template(self._facts).disk
             if template.disk and template.disk < disk:
@@ -276,12 +250,6 @@ class Machines:
         else:
             await tidy(machine.directory)
 
-    def forget(self, name: str) -> None:
-        """Make a machine that has stopped UNKNOWN again."""
-        machine = self._machines.get(name)
-        if machine and not (machine.is_watched or machine.is_stopping or machine.lock.locked()):
-            del self._machines[name]
-
     async def drain(self, *, budget_s: float) -> None:
         """Stop every machine that runs, all at once, within one budget.
 
@@ -297,8 +265,8 @@ class Machines:
             await asyncio.wait(tasks, timeout=budget_s)
 
     async def sweep(self) -> None:
-        """Remove what deletions left that a crash interrupted. For the start of a daemon."""
-        for path in creating.half_deleted(self.home):
+        """Remove what a crash left beside the instances. For the start of a daemon."""
+        for path in creating.leftovers(self.home):
             try:
                 await asyncio.to_thread(shutil.rmtree, path)
             except OSError as error:

@@ -78,6 +78,7 @@ def look(home: LimaHome) -> dict[str, Any]:
     directory = home.directory("vm")
     status = directory.status()
     answer: dict[str, Any] = {"status": status, "exists": directory.exists()}
+    answer["preparing"] = directory.preparing.exists()
     if status is Status.STOPPED:
         answer["complete"] = (
             directory.driver == "host"

@@ -33,10 +33,17 @@ def test_creation_that_died_anywhere_is_complete_or_made_again(tmp_path: Path) -
     for outcome in found:
         assert outcome["status"] in ("Uninitialized", "Stopped")
         assert outcome.get("complete", True)
+        # What is there and not complete says so itself.
+        assert outcome["preparing"] == (outcome["exists"] and "complete" not in outcome)
         # A complete one is not touched by the next attempt (3: it exists already).
         assert outcome["again"] == (3 if outcome["status"] == "Stopped" else 0)
         assert outcome["left"] == ["vm"]
-        assert outcome["after"] == {"status": "Stopped", "exists": True, "complete": True}
+        assert outcome["after"] == {
+            "status": "Stopped",
+            "exists": True,
+            "preparing": False,
+            "complete": True,
+        }
 
 
 def test_deletion_that_died_anywhere_is_finished_by_the_next(tmp_path: Path) -> None:

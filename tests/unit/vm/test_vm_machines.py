@@ -242,18 +242,6 @@ async def test_reason_of_an_agent_that_gave_up_is_told(world: World) -> None:
     assert seen.reason == "the host agent ended with exit code 1: qemu crashed"
 
 
-async def test_stopped_machine_can_be_forgotten(world: World) -> None:
-    await start(world)
-    world.machines.forget("vm")
-    assert world.machines.phase("vm").phase is Phase.RUNNING
-    world.machines.stop("vm", grace_s=30)
-    world.machines.forget("vm")
-    assert world.machines.phase("vm").phase is Phase.STOPPING
-    await world.until_phase(Phase.STOPPED)
-    world.machines.forget("vm")
-    assert world.machines.phase("vm").phase is Phase.UNKNOWN
-
-
 async def test_drain_stops_all_slow_machines_within_one_budget(world: World) -> None:
     names = ["a", "b", "c"]
     for name in names:

@@ -31,6 +31,13 @@ APP_COMMANDS = (
         flags=(_OUTPUT,),
     ),
     Command(
+        "reset",
+        "rdd.cli.app_reset",
+        "Begin anew: remove all containers, images and volumes, keep the settings",
+        "The virtual machine is made again, and runs again if it did.",
+        flags=_WAITING,
+    ),
+    Command(
         "restart",
         "rdd.cli.restart",
         "Restart the virtual machine, or start it if it is stopped",

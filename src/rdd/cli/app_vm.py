@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The virtual machine of the App, for commands that act on it: restart and reset.
 
-Both are asked for by an annotation of its LimaVM and have happened when its
-restart count has gone up. The App is settled again when it has seen that same
-start and everything after it.
+Both are asked for by an annotation of its LimaVM and have happened when that is gone
+and, for a machine that should run, its restart count has gone up. The App is settled
+again when it has seen that same start and everything after it.
 """
 
 import time
@@ -39,7 +39,7 @@ def existing_app(connection: "Connection") -> Object:
 def request(
     call: Call, connection: "Connection", app: Object, annotation: str, progress: Progress
 ) -> None:
-    """Ask the LimaVM of a running App for a restart or a reset, and wait for it if told to."""
+    """Ask the LimaVM of the App for a restart or a reset, and wait for it if told to."""
     from rdd.cli.ctl.connection import MERGE_PATCH
 
     collection = machines_path(app)
@@ -59,15 +59,17 @@ def request(
     seconds = call.flags.seconds("timeout")
     deadline = time.monotonic() + seconds if seconds > 0 else None
     progress.phase("virtual machine")
-    machine = _until_started(connection, collection, before, deadline, progress)
+    least = before + 1 if app["spec"].get("running") else 0
+    machine = _until_done(connection, collection, annotation, least, deadline, progress)
     progress.phase("settling")
     _until_settled(connection, machine, deadline, progress)
 
 
-def _until_started(
+def _until_done(
     connection: "Connection",
     collection: str,
-    before: int,
+    annotation: str,
+    least: int,
     deadline: float | None,
     progress: Progress,
 ) -> Object:
@@ -75,7 +77,9 @@ def _until_started(
     for machine in follow(connection, collection, VM_NAME, deadline=deadline):
         if machine is None:
             raise CommandError(f'LimaVM "{VM_NAME}" was deleted while waiting')
-        if _restarts(machine) > before:
+        is_taken = annotation not in (machine["metadata"].get("annotations") or {})
+        is_there = conditions_of(machine).get("Created", {}).get("status") == "True"
+        if is_taken and is_there and _restarts(machine) >= least:
             return machine
         seen = _message(machine, "Running")
         progress.phase("virtual machine", seen)

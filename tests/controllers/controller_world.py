@@ -7,12 +7,16 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from tests.controllers.runtime_world import World, loop_clock
+import aiohttp
+from tests.controllers.runtime_world import ADMIN, World, loop_clock
 
 from rdd.api import errors
+from rdd.apiserver.http import HttpServer
+from rdd.apiserver.request import Answer, Request
 from rdd.controllers.surroundings import Surroundings
+from rdd.host.sockets import listen_on_loopback
 from rdd.instance import Instance
-from rdd.runtime import Controller, InProcessHost, Manager, ManagerOptions
+from rdd.runtime import Controller, InProcessHost, InProcessPassthrough, Manager, ManagerOptions
 from rdd.runtime.events import EVENTS
 from rdd.runtime.types import AnyResource, Object, resource_of
 
@@ -35,6 +39,7 @@ async def managed(world: World, *controllers: Controller, **members: Any) -> Asy
         world.client,
         controllers,
         host=InProcessHost(world.server.endpoints),
+        passthrough=InProcessPassthrough(world.server.passthroughs),
         options=ManagerOptions(clock=loop_clock),
         **members,
     )
@@ -102,3 +107,29 @@ async def event_about(world: World, name: str, reason: str, *, repeated: bool = 
                 if found == (name, reason) and (event.get("series") or not repeated):
                     return event
             await asyncio.sleep(0.1)
+
+
+@asynccontextmanager
+async def connected(world: World) -> AsyncIterator[aiohttp.ClientSession]:
+    """An administrator's HTTP client of the server, which listens while the block runs."""
+    http = HttpServer(Trusting(world))
+    sock = listen_on_loopback(0)
+    await http.listen(sock, None)
+    url = f"http://127.0.0.1:{sock.getsockname()[1]}"
+    try:
+        async with aiohttp.ClientSession(url) as session:
+            yield session
+    finally:
+        await http.close(timeout_s=1.0)
+
+
+class Trusting:
+    """The API of a server for whom everybody is an administrator."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.metrics = world.server.api.metrics
+
+    async def handle(self, request: Request) -> Answer:
+        request.user, request.is_trusted = ADMIN, True
+        return await self._world.server.handle(request)

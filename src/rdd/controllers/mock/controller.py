@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: Apache-2.0
+"""mock: keeps made-up objects, in place of the controllers that would make real ones.
+
+It is for programs that show containers, and for their tests: no engine, no virtual
+machine is needed. Objects are applied whenever they differ from what they should be,
+so changes and deletions are reverted; fields of others are left alone. An App that
+somebody creates is settled at once.
+
+The real controllers should not run beside it; those of the group containers may, but
+for the engine.
+"""
+
+from collections.abc import Iterable
+
+from rdd.api import timestamps
+from rdd.client.resources import NAMESPACES
+from rdd.controllers.mock.logs import logs
+from rdd.controllers.mock.objects import NAMESPACE, OWNER, Mock, mocks
+from rdd.controllers.surroundings import Surroundings
+from rdd.kinds.app import App
+from rdd.kinds.catalog import crds_of
+from rdd.kinds.kind import Kind
+from rdd.runtime import (
+    DELETE,
+    AdmissionRequest,
+    Context,
+    Controller,
+    Denied,
+    ObjectKey,
+    Result,
+    apply_status,
+    is_deleting,
+    maps,
+    owner_reference,
+    resource_of,
+    set_condition,
+    validating,
+)
+from rdd.runtime.sources import Source
+from rdd.runtime.types import Object
+
+FIELD_MANAGER = "mock-controller"
+REASON = "MockController"
+
+_NAMESPACES = "namespaces"
+_OWN_NAMESPACES = (OWNER, NAMESPACE)
+
+
+def mock(surroundings: Surroundings) -> Controller:
+    """The controller of made-up objects."""
+    return Controller(
+        "mock",
+        MockReconciler,
+        sources=(
+            *(_of_kind(kind) for kind in {each.kind: None for each in mocks()}),
+            _of_kind(App),
+            maps(NAMESPACES, _in_namespace),
+        ),
+        definitions=crds_of("mock"),
+        webhooks=(
+            validating(
+                "mock-namespace-no-delete",
+                NAMESPACES,
+                refuse,
+                operations=(DELETE,),
+                webhook_name="mock-namespace-no-delete.mock.rancherdesktop.io",
+                label_selector={"matchLabels": {"kubernetes.io/metadata.name": OWNER}},
+            ),
+        ),
+        passthroughs=lambda context: {"logs": logs(context)},
+    )
+
+
+async def refuse(request: AdmissionRequest[Kind]) -> None:
+    """Keep the namespace that owns everything."""
+    if request.key.name == OWNER:
+        raise Denied("deletion of mock namespace is not allowed")
+
+
+# Objects of several kinds share one queue: the plural stands where a key has its namespace.
+
+
+def _key(kind: type[Kind], name: str) -> ObjectKey:
+    return ObjectKey(kind.plural, name)
+
+
+def _of_kind(kind: type[Kind]) -> Source:
+    def keys(obj: Object) -> Iterable[ObjectKey]:
+        return (_key(kind, obj["metadata"]["name"]),)
+
+    return maps(kind, keys)
+
+
+def _in_namespace(obj: Object) -> Iterable[ObjectKey]:
+    name = obj["metadata"]["name"]
+    if name in _OWN_NAMESPACES:
+        yield ObjectKey(_NAMESPACES, name)
+        yield from (_key(each.kind, each.name) for each in mocks())
+
+
+class MockReconciler:
+    """Has every object be as the table says."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._mocks = {_key(each.kind, each.name): each for each in mocks()}
+        self._apps = context.cache.of(App)
+        self._namespaces = context.cache.informer(NAMESPACES)
+        for name in _OWN_NAMESPACES:
+            context.enqueue(ObjectKey(_NAMESPACES, name))
+
+    async def reconcile(self, key: ObjectKey) -> Result:
+        """Apply one object."""
+        if key.namespace == _NAMESPACES:
+            await self._make_namespace(key.name)
+        elif key.namespace == App.plural:
+            await self._settle(ObjectKey("", key.name))
+        elif key in self._mocks:
+            await self._apply(self._mocks[key])
+        return Result.done()
+
+    async def _make_namespace(self, name: str) -> None:
+        if self._namespaces.get(ObjectKey("", name)) is None:
+            await self._context.client.apply(
+                NAMESPACES, {"metadata": {"name": name}}, field_manager=FIELD_MANAGER, force=True
+            )
+
+    async def _apply(self, wanted: Mock) -> None:
+        owner = self._namespaces.get(ObjectKey("", OWNER))
+        place = self._namespaces.get(ObjectKey("", NAMESPACE))
+        if owner is None or place is None or is_deleting(place):
+            return  # looked at again when they are there
+        reference = owner_reference(owner, is_controller=False, block=False)
+        metadata: Object = {"name": wanted.name, "ownerReferences": [reference]}
+        if wanted.namespace:
+            metadata["namespace"] = wanted.namespace
+        client = self._context.client
+        await client.apply(
+            resource_of(wanted.kind),
+            {"metadata": metadata},
+            field_manager=FIELD_MANAGER,
+            force=True,
+        )
+        if wanted.status is not None:
+            await apply_status(
+                client,
+                wanted.kind,
+                ObjectKey(wanted.namespace, wanted.name),
+                wanted.status.raw,
+                field_manager=FIELD_MANAGER,
+            )
+
+    async def _settle(self, key: ObjectKey) -> None:
+        app = self._apps.get(key)
+        if app is None or is_deleting(app.raw):
+            return
+        present = (app.raw.get("status") or {}).get("conditions")
+        conditions = set_condition(
+            present,
+            "Settled",
+            "True" if app.spec.running else "False",
+            reason=REASON,
+            message=f"The mock controller takes running={str(app.spec.running).lower()} for done",
+            generation=app.metadata.generation,
+            now=timestamps.now_text(self._context.clock),
+        )
+        if conditions != present:
+            settled = [each for each in conditions if each["type"] == "Settled"]
+            await apply_status(
+                self._context.client,
+                App,
+                key,
+                {"conditions": settled},
+                field_manager=FIELD_MANAGER,
+            )

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The developer's interface. Each target is one small script under scripts/.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev parts up down test test-quick lint format bench build soak clean
+.PHONY: help setup setup-dev parts guest-image up down test test-full test-quick lint format bench build soak clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -15,6 +15,9 @@ setup-dev: ## the same, with what tests and linters need
 parts: ## the real programs the tests use (dockerd, qemu, kubectl, …)
 	@scripts/test-parts.sh
 
+guest-image: ## the guests of virtual machines, from Debian packages (needs root, 90 s)
+	@scripts/guest-image.sh
+
 up: setup ## set up and run rdd
 	@scripts/up.sh
 
@@ -23,6 +26,9 @@ down: ## undo `make up`
 
 test: setup-dev parts lint ## set up, lint, and run the whole suite against real parts, offline
 	@scripts/test.sh
+
+test-full: setup-dev parts lint ## the same with all combinations of what can be killed when
+	@RDD_FULL=1 scripts/test.sh
 
 test-quick: setup-dev ## run the suite; tests whose real part is missing are skipped and say so
 	@.venv/bin/pytest -n 2 --dist loadfile

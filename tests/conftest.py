@@ -6,7 +6,8 @@ one fails the test under `make test` (RDD_REQUIRE_PARTS=1) and skips it with its
 reason under `make test-quick`, so that a laptop without them is no obstacle and
 a build machine without them is no false green.
 
-Hypothesis runs more examples under `make soak` (RDD_SOAK=1).
+Hypothesis runs more examples under `make soak` (RDD_SOAK=1). Tests that ask for `full` run
+under `make test-full` (RDD_FULL=1) only: whole matrices of which `make test` runs a part.
 """
 
 import asyncio
@@ -22,6 +23,7 @@ from hypothesis import settings
 ROOT = Path(__file__).parent.parent
 REQUIRE_PARTS = os.environ.get("RDD_REQUIRE_PARTS") == "1"
 SOAK = os.environ.get("RDD_SOAK") == "1"
+FULL = os.environ.get("RDD_FULL") == "1"
 
 settings.register_profile("soak", max_examples=5_000, deadline=None)
 
@@ -64,6 +66,13 @@ def soak() -> bool:
     return SOAK
 
 
+@pytest.fixture
+def full() -> None:
+    """For tests that take too long for every day."""
+    if not FULL:
+        pytest.skip("a part of the full matrix (`make test-full` runs it)")
+
+
 def _find_part(name: str) -> Path:
     path = os.pathsep.join([os.environ.get("PATH", ""), *_EXTRA_PATH])
     found = shutil.which(name, path=path)
@@ -97,6 +106,18 @@ def dockerd_path() -> Path:
 def qemu_path() -> Path:
     """A real emulator."""
     return _find_part("qemu-system-x86_64")
+
+
+@pytest.fixture(scope="session")
+def guests() -> Path:
+    """The guests that `make guest-image` builds: directories `small` and `debian`."""
+    found = ROOT / ".cache" / "guest" / "current"
+    if not (found / "packages").exists():
+        reason = "real part missing: the guests of virtual machines (`make guest-image` builds them)"
+        if REQUIRE_PARTS:
+            pytest.fail(reason)
+        pytest.skip(reason)
+    return found.resolve()
 
 
 @pytest.fixture(scope="session")

@@ -159,7 +159,7 @@ def _serve(group: str, flags: Flags, environment: Environment, log: Log) -> None
     forward_logging(log)
     options = ExternalOptions(
         group=group,
-        names=catalog.of(group),
+        names=catalog.PROGRAMS[group],
         health_port=flags.integer("health-port") or instance.ports.health,
         metrics_port=flags.integer("metrics-port") or instance.ports.metrics,
         version=version(),

@@ -10,7 +10,7 @@ is imported when a program is about to run it, so listing, checking and completi
 names costs no import of any controller.
 
 The daemon runs all but the mock; every other program runs the controllers of one
-group.
+group, and the mock's what it needs besides.
 """
 
 import importlib
@@ -47,6 +47,7 @@ ENTRIES: tuple[Entry, ...] = (
     ),
     Entry("hostinfo", RDD, "rdd.controllers.rdd.hostinfo:hostinfo"),
     Entry("app", APP, "rdd.controllers.app.app:app", needs=("limavm", "engine")),
+    Entry("demo", APP, "rdd.controllers.app.demo:demo"),
     Entry("k3s-versions", APP, "rdd.controllers.app.k3s_versions:k3s_versions"),
     Entry("diagnostics", APP, "rdd.controllers.app.diagnostics:diagnostics"),
     Entry("limavm", LIMA, "rdd.controllers.lima.limavm:limavm"),
@@ -59,6 +60,7 @@ ENTRIES: tuple[Entry, ...] = (
     ),
     Entry("image", CONTAINERS, "rdd.controllers.containers.image:image"),
     Entry("volume", CONTAINERS, "rdd.controllers.containers.volume:volume"),
+    Entry("mock", MOCK, "rdd.controllers.mock.controller:mock"),
 )
 """All controllers, in the order in which they are named and started."""
 
@@ -75,7 +77,16 @@ RDD_CONTROLLER = of(RDD)
 APP_CONTROLLER = of(APP)
 LIMA_CONTROLLER = of(LIMA)
 CONTAINERS_CONTROLLER = of(CONTAINERS)
-MOCK_CONTROLLER = of(MOCK)
+MOCK_CONTROLLER = (*of(MOCK), "k3s-versions")
+
+PROGRAMS: Mapping[str, tuple[str, ...]] = {
+    RDD: RDD_CONTROLLER,
+    APP: APP_CONTROLLER,
+    LIMA: LIMA_CONTROLLER,
+    CONTAINERS: CONTAINERS_CONTROLLER,
+    MOCK: MOCK_CONTROLLER,
+}
+"""What each program beside the daemon runs, by the group it is named after."""
 
 
 def groups(names: Collection[str], entries: Iterable[Entry] = ENTRIES) -> dict[str, str]:

@@ -9,14 +9,14 @@ from rdd.controllers.catalog import Entry
 # What each program runs, exactly. A controller that is added must be entered here.
 GROUPS: dict[str, set[str]] = {
     "RDD_CONTROLLER": {"notary", "configmapreplicaset", "hostinfo"},
-    "APP_CONTROLLER": {"app", "k3s-versions", "diagnostics"},
+    "APP_CONTROLLER": {"app", "demo", "k3s-versions", "diagnostics"},
     "LIMA_CONTROLLER": {"limavm"},
     "CONTAINERS_CONTROLLER": {"engine", "container", "containernamespace", "image", "volume"},
 }
 PROGRAMS: dict[str, set[str]] = {
     "EMBEDDED": {name for names in GROUPS.values() for name in names},
     **GROUPS,
-    "MOCK_CONTROLLER": set(),
+    "MOCK_CONTROLLER": {"mock", "k3s-versions"},
 }
 
 
@@ -28,10 +28,14 @@ def test_a_program_runs_exactly_these_controllers(program: str) -> None:
 
 
 def test_every_controller_is_run_by_one_program_besides_the_daemon() -> None:
-    external = [
-        name for program, names in PROGRAMS.items() if program != "EMBEDDED" for name in names
-    ]
-    assert sorted(external) == sorted(catalog.CONTROLLERS)
+    external = [name for names in GROUPS.values() for name in names]
+    assert sorted([*external, "mock"]) == sorted(catalog.CONTROLLERS)
+
+
+def test_a_program_is_named_after_the_group_it_runs() -> None:
+    for group, names in catalog.PROGRAMS.items():
+        assert set(catalog.of(group)) <= set(names)
+        assert names == getattr(catalog, f"{group.upper()}_CONTROLLER")
 
 
 @pytest.mark.parametrize("entry", catalog.ENTRIES, ids=lambda entry: entry.name)

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 import rdd.instance
+from rdd.cli import controller_programs
 from rdd.cli.table import GLOBAL, ROOT
 from rdd.cli.types import Command, Flag, Group
+from rdd.controllers import catalog
 
 TOP = Path(__file__).parents[2]
 DOCS = TOP / "docs"
@@ -51,6 +53,19 @@ def test_global_flags_are_described() -> None:
 
 def _row(flag: Flag) -> str:
     return f"`-{flag.short}`, `--{flag.name}`" if flag.short else f"`--{flag.name}`"
+
+
+def test_controller_programs_are_described() -> None:
+    page = (DOCS / "cli.md").read_text()
+    text = page.partition("\n## Controller programs\n")[2]
+    for flag in controller_programs.FLAGS:
+        assert flag in GLOBAL or _row(flag) in text
+    for group in controller_programs.PROGRAMS:
+        assert f"`{group}-controller`" in text
+    table = page.partition("\n### Which controllers run\n")[2].partition("\n## ")[0]
+    for entry in catalog.ENTRIES:
+        row = next(line for line in table.splitlines() if line.startswith(f"| `{entry.group}`"))
+        assert f"`{entry.name}`" in row
 
 
 def test_sections_are_not_older_than_the_commands() -> None:

@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Endpoints of controllers, from a client's side: in the daemon, and in a program beside it."""
+
+import asyncio
+import json
+import signal
+import ssl
+import subprocess
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import aiohttp
+import pytest
+from aiohttp import WSMsgType
+from tests.e2e.service_world import World
+
+from rdd.client.kubeconfig import load
+
+
+def begin_mock(world: World) -> "subprocess.Popen[str]":
+    """`mock-controller`, entered in the directory."""
+    program = subprocess.Popen(
+        [str(world.script.with_name("mock-controller"))],
+        env=world.environment(),
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    world.until(lambda: program.poll() is not None or "mock" in entries(world))
+    assert program.poll() is None, world.end(program)
+    return program
+
+
+def entries(world: World) -> dict[str, object]:
+    config_map = ("get", "configmap", "-n", "rdd-system", "rdd-controller-manager", "-o", "json")
+    return json.loads(world.kubectl(*config_map)).get("data") or {}
+
+
+def containers(world: World) -> dict[str, str]:
+    """The IDs of the mock's containers by their names, as far as there are any yet."""
+    listed = world.kubectl("get", "containers", "-n", "rancher-desktop", "-o", "json")
+    found = json.loads(listed)["items"]
+    return {c["status"]["name"]: c["metadata"]["name"] for c in found if "status" in c}
+
+
+def messages(config: Path, path: str, tmp_path: Path) -> tuple[list[bytes], int]:
+    """What is said on a WebSocket, and the code it is closed with; or nothing and a status."""
+    connection = load(config)
+    authority = tmp_path / "authority.pem"
+    authority.write_text(connection.authority)
+    trust = ssl.create_default_context(cafile=str(authority))
+
+    async def talk() -> tuple[list[bytes], int]:
+        headers = {"Authorization": f"Bearer {connection.token}"}
+        async with aiohttp.ClientSession(headers=headers) as session:
+            said: list[bytes] = []
+            try:
+                async with session.ws_connect(connection.server + path, ssl=trust) as ws:
+                    while True:
+                        message = await asyncio.wait_for(ws.receive(), 30)
+                        if message.type not in (WSMsgType.BINARY, WSMsgType.TEXT):
+                            return said, ws.close_code or 0
+                        data = message.data
+                        said.append(data if isinstance(data, bytes) else data.encode())
+            except aiohttp.WSServerHandshakeError as refused:
+                return [], refused.status
+
+    return asyncio.run(talk())
+
+
+def test_endpoints_of_the_daemons_own_controllers(world: World, tmp_path: Path) -> None:
+    world.rdd("svc", "start", "--controllers=demo")
+    text = world.kubectl("get", "--raw", "/passthrough/demo/hello/some/path")
+    assert text.startswith("Hello, world!\n")
+    assert text.endswith('Path = "/some/path"\n')
+    assert "Bearer" not in text
+    said, code = messages(world.instance.config, "/passthrough/demo/websocket/", tmp_path)
+    assert (said, code) == ([b"hello from websocket\n"], 1000)
+    entry = json.loads(str(entries(world)["embedded"]))
+    assert entry["enabledPassthroughs"] == {"demo": ["hello", "websocket"]}
+
+
+def test_endpoints_of_a_program_beside_the_daemon(world: World, tmp_path: Path) -> None:
+    world.rdd("svc", "start", "--controllers=")
+    config = world.instance.config
+    program = begin_mock(world)
+    try:
+        entry = json.loads(str(entries(world)["mock"]))
+        assert entry["enabledPassthroughs"] == {"mock": ["logs"]}
+        assert entry["enabledControllers"] == ["k3s-versions", "mock"]
+        world.until(lambda: "migration" in containers(world))
+        ten = containers(world)["migration"]
+        said, code = messages(config, f"/passthrough/mock/logs/{ten}", tmp_path)
+        assert said == [f"[Line {i}]\n".encode() for i in range(1, 11)]
+        assert code == 1000
+        assert messages(config, "/passthrough/mock/logs/abc", tmp_path) == ([], 404)
+        # Its port is of no use to anybody who does not know the secret.
+        url = entry["passthroughEndpoint"].replace("localhost", "127.0.0.1")
+        with pytest.raises(urllib.error.HTTPError) as refused:
+            urllib.request.urlopen(f"{url}mock/logs/{ten}", timeout=30)
+        assert refused.value.code == 401
+        refused.value.close()
+    finally:
+        program.send_signal(signal.SIGTERM)
+        done = world.end(program)
+    assert done.code == 0, done
+    assert messages(config, f"/passthrough/mock/logs/{ten}", tmp_path) == ([], 503)
+    assert messages(config, "/passthrough/other/logs/x", tmp_path) == ([], 404)

@@ -13,6 +13,7 @@ to the newest. No loop device and no mount is needed, but root is: files in the 
 belong to root. Packages come from the Debian mirror this machine uses.
 """
 
+import fcntl
 import hashlib
 import os
 import re
@@ -62,7 +63,7 @@ DISK_MB = 1400
 SMALL_DISK_MB = 512
 COMMAND_LINE = (
     "console=ttyS0 quiet mitigations=off random.trust_cpu=on no_timer_check tsc=reliable"
-    " apparmor=0 panic=5"
+    " apparmor=0 selinux=0 panic=5"
 )
 
 # Services a guest without console, mail or package upgrades has no use for; each costs a
@@ -306,7 +307,10 @@ def build_debian(
         packages.sources,
     )
     shutil.copytree(unpacked / "lib" / "modules", root / "lib" / "modules", symlinks=True)
+    for tree in (root / "lib" / "modules").iterdir():
+        run("chroot", root, "depmod", tree.name)  # indexes in the form that kmod reads
     shutil.copy(GUEST / "rdd-init", root / "usr/sbin/rdd-init")
+    (root / "usr/sbin/rdd-init").chmod(0o755)
     units = root / "etc/systemd/system"
     for name in ("rdd-init-setup.service", "rdd-init-boot.service"):
         shutil.copy(GUEST / name, units / name)
@@ -355,8 +359,21 @@ def fingerprint(versions: dict[str, str]) -> str:
 def main() -> None:
     """Build what is not there yet, and let `current` lead to it."""
     CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        provide()
+
+
+def provide() -> None:
+    """The same, by the only one who does."""
     packages = Packages(CACHE / "apt")
-    packages.apt("update")
+    try:
+        packages.apt("update")
+    except SystemExit as error:
+        if not (CACHE / "current" / "packages").exists():
+            raise
+        sys.stdout.write(f"using the guests there are: {str(error.code).splitlines()[-1]}\n")
+        return
     versions = packages.versions(KERNEL, *SMALL, *DEBIAN)
     target = CACHE / fingerprint(versions)
     if not target.exists():

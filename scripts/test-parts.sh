@@ -16,12 +16,17 @@ need iptables iptables
 need qemu-system-x86_64 qemu-system-x86
 need qemu-img qemu-utils
 need openssl openssl
+need ssh openssh-client
+need zstd zstd
+[ -e /usr/lib/openssh/sftp-server ] || missing="$missing openssh-sftp-server"
 need zsh zsh
 need fish fish
 if [ -n "$missing" ]; then
     # shellcheck disable=SC2086 # a list of packages
     scripts/apt-install.sh $missing
 fi
+
+scripts/guest-image.sh
 
 parts=$PWD/.cache/parts
 if command -v kubectl >/dev/null || [ -x "$parts/usr/bin/kubectl" ]; then

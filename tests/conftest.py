@@ -113,7 +113,9 @@ def guests() -> Path:
     """The guests that `make guest-image` builds: directories `small` and `debian`."""
     found = ROOT / ".cache" / "guest" / "current"
     if not (found / "packages").exists():
-        reason = "real part missing: the guests of virtual machines (`make guest-image` builds them)"
+        reason = (
+            "real part missing: the guests of virtual machines (`make guest-image` builds them)"
+        )
         if REQUIRE_PARTS:
             pytest.fail(reason)
         pytest.skip(reason)

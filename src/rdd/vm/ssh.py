@@ -9,8 +9,8 @@ user's ssh configuration is never read.
 
 import asyncio
 import os
+import re
 import shlex
-import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -18,8 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rdd.host.errors import HostError
+from rdd.host.exits import wait_ended
 from rdd.host.files import read_text
 from rdd.host.locks import FileLock
+from rdd.host.processes import Identity, identity
 
 CONFIG_DIR = "_config"  # in LIMA_HOME: the keys of all machines
 KEY = "user"
@@ -148,7 +150,8 @@ class Master:
     def __init__(self, target: Target, *, log: Path) -> None:
         self.target = target
         self._log = log
-        self._process: subprocess.Popen[bytes] | None = None
+        self._child: subprocess.Popen[bytes] | None = None
+        self._process: Identity | None = None
 
     async def start(self) -> None:
         """Log in and listen at the control socket. Raises SshError with what ssh said."""
@@ -156,16 +159,69 @@ class Master:
         words = self.target.arguments(
             ControlMaster="yes", ControlPersist="no", ServerAliveInterval="15"
         )
-        self._process = process = self._spawn([*words, "-N", "-T", self.target.address])
+        self._child = child = self._spawn([*words, "-N", "-T", self.target.address])
+        self._process = identity(child.pid)
         try:
             async with asyncio.timeout(_LOGIN_TIMEOUT_S):
                 while not self.target.control.exists():
-                    if process.poll() is not None:
+                    if child.poll() is not None:
                         raise SshError(self.last_words() or "ssh ended without a word")
                     await asyncio.sleep(_POLL_S)
         except TimeoutError as error:
             await self.stop()
             raise SshError(f"no login over ssh within {_LOGIN_TIMEOUT_S:g} s") from error
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def adopt(self) -> bool:
+        """Take over a master that another agent has left; False when there is none."""
+        if not self.target.control.exists():
+            return False
+        answer = await self._control("check")
+        match = re.search(r"pid=(\d+)", answer.errors + answer.output)
+        self._process = identity(int(match[1])) if match and answer.status == 0 else None
+        return self._process is not None
+
+    async def wait_ended(self) -> None:
+        """Return when the master has ended, or was never there."""
+        if self._process is not None:
+            await wait_ended(self._process)
+        if self._child is not None:
+            self._child.wait()
+
+    def last_words(self) -> str:
+        """The last line of the master's log."""
+        lines = (read_text(self._log) or "").strip().splitlines()
+        return lines[-1] if lines else ""
+
+    async def open_forward(self, specification: str, *, reverse: bool = False) -> None:
+        """Carry connections: `[address:]port:address:port` or paths of sockets. Raises SshError."""
+        answer = await self._control("forward", "-R" if reverse else "-L", specification)
+        if answer.status != 0:
+            lines = answer.errors.strip().splitlines()
+            raise SshError(lines[-1] if lines else f"ssh ended with exit status {answer.status}")
+
+    async def close_forward(self, specification: str, *, reverse: bool = False) -> None:
+        """Stop carrying new connections; it is no error when there are none."""
+        await self._control("cancel", "-R" if reverse else "-L", specification)
+
+    async def stop(self) -> None:
+        """End the master, whoever started it, and every connection through it."""
+        if self.target.control.exists():
+            await self._control("exit")
+        child, self._child, self._process = self._child, None, None
+        if child is not None:
+            with suppress(ProcessLookupError):
+                child.kill()
+            await asyncio.to_thread(child.wait)
+        self.target.control.unlink(missing_ok=True)
+
+    def let_go(self) -> None:
+        """Leave the master running, for another agent."""
+        if self._child is not None:
+            self._child.returncode = 0  # not ours to reap any more: no warning about it
+            self._child = None
 
     def _spawn(self, words: Sequence[str]) -> "subprocess.Popen[bytes]":
         try:
@@ -179,46 +235,6 @@ class Master:
                 )
         except OSError as error:
             raise SshError.from_os("start ssh", error) from error
-
-    def last_words(self) -> str:
-        """The last line of the master's log."""
-        lines = (read_text(self._log) or "").strip().splitlines()
-        return lines[-1] if lines else ""
-
-    async def is_alive(self) -> bool:
-        """Whether a master answers, whoever started it."""
-        if not self.target.control.exists():
-            return False
-        if self._process is not None and self._process.poll() is None:
-            return True
-        return (await self._control("check")).status == 0
-
-    async def open_forward(self, specification: str, *, reverse: bool = False) -> None:
-        """Carry connections: `[address:]port:address:port` or paths of sockets. Raises SshError."""
-        answer = await self._control("forward", "-R" if reverse else "-L", specification)
-        if answer.status != 0:
-            raise SshError(answer.errors.strip().splitlines()[-1:][0] if answer.errors else "ssh")
-
-    async def close_forward(self, specification: str, *, reverse: bool = False) -> None:
-        """Stop carrying new connections; it is no error when there are none."""
-        await self._control("cancel", "-R" if reverse else "-L", specification)
-
-    async def stop(self) -> None:
-        """End the master, whoever started it, and every connection through it."""
-        if self.target.control.exists():
-            await self._control("exit")
-        process, self._process = self._process, None
-        if process is not None:
-            with suppress(ProcessLookupError):
-                os.kill(process.pid, signal.SIGKILL)
-            await asyncio.to_thread(process.wait)
-        self.target.control.unlink(missing_ok=True)
-
-    def let_go(self) -> None:
-        """Leave the master running, for another agent."""
-        if self._process is not None:
-            self._process.returncode = 0  # it is not ours to reap any more: no warning about it
-            self._process = None
 
     async def _control(self, request: str, *words: str) -> Answer:
         command = [*self.target.arguments(ControlMaster="no"), "-O", request, *words]

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from rdd.host.errors import HostError
 from rdd.host.files import read_text, write_atomically
+from rdd.vm.images.location import cache_directory
 
 CHUNK_BYTES = 1 << 20
 _EXPANDED = "expanded"  # a packed file, unpacked
@@ -69,12 +70,7 @@ class ImageCache:
     @classmethod
     def of_user(cls, environment: Mapping[str, str], home: Path) -> "ImageCache":
         """The cache of this user, shared by all instances of rdd."""
-        if chosen := environment.get("RDD_CACHE_DIR"):
-            return cls(Path(chosen) / "images")
-        if os.uname().sysname == "Darwin":
-            return cls(home / "Library" / "Caches" / "rdd" / "images")
-        base = Path(environment.get("XDG_CACHE_HOME") or home / ".cache")
-        return cls(base / "rdd" / "images")
+        return cls(cache_directory(environment, home) / "images")
 
     def path(self, digest: Digest) -> Path:
         """Where the file with this digest is, or would be."""

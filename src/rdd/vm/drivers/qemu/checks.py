@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What must be true before a guest counts as running, as Lima has it.
+
+Essential: ssh answers, and the guest has been set up in this boot (a marker file holds the id
+of this boot). Optional: mounts and the template's probes. Final: the boot scripts have ended.
+Scripts that failed do not keep a machine from running; it is degraded, and the errors are the
+scripts' own last words.
+"""
+
+import shlex
+from collections.abc import Awaitable, Callable, Sequence
+
+from rdd.vm.cidata import BOOT_DONE, FAILURES, LOG, SSH_READY
+from rdd.vm.drivers.protocol import Phase, Requirement, Unmet
+from rdd.vm.drivers.qemu.link import Link
+from rdd.vm.ssh import SshError
+from rdd.vm.template.model import Probe, Template
+
+_SSH_INTERVAL_S = 0.25
+_PROBE_INTERVAL_S = 3.0
+_PROBE_TIMEOUT_S = 300.0
+_WAIT_IN_GUEST_S = 20  # one ssh session waits this long before it is asked again
+
+
+class Checks:
+    """The requirements of one machine."""
+
+    def __init__(
+        self, link: Link, template: Template, *, instance_id: str, degrade: Callable[[str], None]
+    ) -> None:
+        self._link = link
+        self._template = template
+        self._id = instance_id
+        self._degrade = degrade
+
+    def requirements(
+        self,
+        *,
+        after_ssh: Callable[[], Awaitable[None]],
+        mounts: Sequence[Requirement],
+    ) -> list[Requirement]:
+        """All of them, in order. `after_ssh` is done as soon as there is a connection."""
+
+        async def ssh() -> None:
+            await self._link.connect()
+            await after_ssh()
+
+        found = [
+            Requirement(
+                Phase.ESSENTIAL,
+                "ssh",
+                ssh,
+                hint="serial.log in the machine's directory shows how far its boot came",
+                interval_s=_SSH_INTERVAL_S,
+            )
+        ]
+        if self._template.plain:
+            return found
+        found.append(
+            Requirement(
+                Phase.ESSENTIAL,
+                "the guest is set up",
+                self._is_set_up,
+                hint=f"see {LOG} in the guest",
+                interval_s=_SSH_INTERVAL_S,
+            )
+        )
+        found += mounts
+        found += [self._probe(probe) for probe in self._template.probes]
+        found.append(
+            Requirement(
+                Phase.FINAL,
+                "boot scripts have finished",
+                self._is_booted,
+                hint=f"see {LOG} in the guest",
+                interval_s=_SSH_INTERVAL_S,
+            )
+        )
+        return found
+
+    async def _is_set_up(self) -> None:
+        await self._wait_for_marker(SSH_READY)
+
+    async def _is_booted(self) -> None:
+        await self._wait_for_marker(BOOT_DONE)
+        answer = await self._run(f"cat {FAILURES} 2>/dev/null")
+        for problem in failures(answer):
+            self._degrade(problem)
+
+    async def _wait_for_marker(self, path: str) -> None:
+        """Wait in the guest: each ssh session costs an emulated guest part of a second."""
+        wanted = shlex.quote(f"instance-id: {self._id}")
+        line = (
+            f"n=0; while ! grep -qxF {wanted} {path} 2>/dev/null; do "
+            f"n=$((n+1)); [ $n -le {_WAIT_IN_GUEST_S * 5} ] || exit 3; sleep 0.2; done"
+        )
+        await self._run(line, timeout_s=_WAIT_IN_GUEST_S + 10, unmet=f"{path} is not there yet")
+
+    async def _run(self, line: str, *, timeout_s: float = 30, unmet: str = "") -> str:
+        try:
+            answer = await self._link.run(f"sh -c {shlex.quote(line)}", timeout_s=timeout_s)
+        except SshError as error:
+            raise Unmet(str(error)) from error
+        if unmet and answer.status != 0:
+            raise Unmet(answer.errors.strip() or unmet)
+        return answer.output
+
+    def _probe(self, probe: Probe) -> Requirement:
+        shebang = probe.script.partition("\n")[0]
+        interpreter = shebang.removeprefix("#!").strip() or "/bin/sh"
+        params = {f"PARAM_{key}": value for key, value in self._template.param.items()}
+        words = ["env", *(f"{key}={value}" for key, value in params.items())]
+        line = f"{shlex.join(words)} {interpreter}" if params else interpreter
+
+        async def check() -> None:
+            try:
+                answer = await self._link.run(line, script=probe.script, timeout_s=_PROBE_TIMEOUT_S)
+            except SshError as error:
+                raise Unmet(str(error)) from error
+            if answer.status != 0:
+                said = (answer.errors or answer.output).strip().splitlines()[-1:]
+                raise Unmet(f"exit status {answer.status}{': ' + said[0] if said else ''}")
+
+        return Requirement(
+            Phase.OPTIONAL,
+            probe.description or "user probe",
+            check,
+            hint=" ".join(probe.hint.split()),
+            interval_s=_PROBE_INTERVAL_S,
+        )
+
+
+def failures(text: str) -> list[str]:
+    """One line for each script that failed: its name, its status, its last words."""
+    found: list[tuple[str, list[str]]] = []
+    for line in text.splitlines():
+        if line.startswith("  ") and found:
+            found[-1][1].append(line.strip())
+        elif line.strip():
+            found.append((line.strip(), []))
+    return [f"{head}: {' / '.join(words)}" if words else head for head, words in found]

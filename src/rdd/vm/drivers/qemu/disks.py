@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Disks of machines that do not run: made, measured, grown, snapshotted.
+
+A machine's disk is a qcow2 overlay on its image, which is shared and never written to. Snapshots
+are internal ones of that overlay: they take no time and only the space of what differs. All
+of this is `qemu-img`, which refuses to touch the disk of a machine that runs.
+
+The format of a file is always said, never guessed from its content: a guest that writes a header
+to a raw disk must not turn it into something else.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+
+from rdd.host.errors import HostError
+from rdd.vm.drivers.qemu.programs import run
+
+SUSPEND_TAG = "rdd-suspend"
+_QCOW2_MAGIC = b"QFI\xfb"
+_ISO_MAGIC = (32769, b"CD001")
+
+
+class SnapshotError(HostError):
+    """There is no such snapshot, or there is one already."""
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A state of a disk with a name."""
+
+    name: str
+    created: float
+    """Seconds since the epoch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """What is known about a disk."""
+
+    format: str
+    virtual_bytes: int
+    """As large as the guest sees it."""
+    actual_bytes: int
+    """What it takes here."""
+    backing: str
+    snapshots: tuple[Snapshot, ...]
+
+
+def image_format(path: Path) -> str:
+    """`qcow2` or `raw`. Raises HostError for what no disk can be made from."""
+    try:
+        with path.open("rb") as file:
+            if file.read(4) == _QCOW2_MAGIC:
+                return "qcow2"
+            file.seek(_ISO_MAGIC[0])
+            if file.read(5) == _ISO_MAGIC[1]:
+                raise HostError(f'"{path}" is an ISO image: the qemu driver needs a disk image')
+    except OSError as error:
+        raise HostError.from_os(f'read "{path}"', error) from error
+    return "raw"
+
+
+async def inspect(path: Path, format_: str = "qcow2") -> Disk:
+    """Look at a disk. Raises HostError when it is damaged or missing."""
+    text = await run("qemu-img", "info", "--force-share", "--output=json", "-f", format_, path)
+    data = json.loads(text)
+    return Disk(
+        format_,
+        int(data["virtual-size"]),
+        int(data.get("actual-size", 0)),
+        str(data.get("backing-filename", "")),
+        tuple(
+            Snapshot(str(one["name"]), one["date-sec"] + one.get("date-nsec", 0) / 1e9)
+            for one in data.get("snapshots", ())
+        ),
+    )
+
+
+async def create_overlay(image: Path, disk: Path, size_bytes: int) -> None:
+    """Make a machine's disk, at least as large as its image. Raises HostError."""
+    format_ = image_format(image)
+    base = await inspect(image, format_)
+    if base.backing:
+        raise HostError(f'"{image}" is not complete: it is only what differs from "{base.backing}"')
+    size = max(size_bytes, base.virtual_bytes)
+    # The name of the image is relative: the directory can be moved as a whole.
+    await run(
+        "qemu-img",
+        *("create", "-q", "-f", "qcow2", "-o", "lazy_refcounts=on"),
+        *("-b", image.name, "-F", format_, disk, str(size)),
+    )
+
+
+async def grow(disk: Path, size_bytes: int) -> bool:
+    """Make a disk larger; whether that was needed. Raises HostError, also for a smaller size."""
+    now = (await inspect(disk)).virtual_bytes
+    if size_bytes < now:
+        raise HostError(
+            f'"{disk}" has {now} bytes and cannot shrink to {size_bytes}: the guest may use them'
+        )
+    if size_bytes == now:
+        return False
+    await run("qemu-img", "resize", "-q", "-f", "qcow2", disk, str(size_bytes))
+    return True
+
+
+async def snapshots(disk: Path) -> list[Snapshot]:
+    """The snapshots users have made, oldest first. Raises HostError."""
+    found = (await inspect(disk)).snapshots
+    return sorted((one for one in found if one.name != SUSPEND_TAG), key=lambda one: one.created)
+
+
+async def create_snapshot(disk: Path, name: str) -> None:
+    """Keep the present state under a name. Raises SnapshotError, HostError."""
+    if name in [one.name for one in (await inspect(disk)).snapshots]:
+        raise SnapshotError(f'there is a snapshot "{name}" already')
+    await run("qemu-img", "snapshot", "-q", "-c", name, disk)
+
+
+async def restore_snapshot(disk: Path, name: str) -> None:
+    """Go back to a snapshot; what is newer is lost. Raises SnapshotError, HostError."""
+    await _existing(disk, name)
+    await run("qemu-img", "snapshot", "-q", "-a", name, disk)
+
+
+async def delete_snapshot(disk: Path, name: str) -> None:
+    """Forget a snapshot. Raises SnapshotError, HostError."""
+    await _existing(disk, name)
+    await run("qemu-img", "snapshot", "-q", "-d", name, disk)
+
+
+async def discard_memory(disk: Path) -> None:
+    """Remove the memory of a suspended machine from its disk, if it is there. Raises HostError."""
+    if SUSPEND_TAG in [one.name for one in (await inspect(disk)).snapshots]:
+        await run("qemu-img", "snapshot", "-q", "-d", SUSPEND_TAG, disk)
+
+
+async def _existing(disk: Path, name: str) -> None:
+    names = [one.name for one in await snapshots(disk)]
+    if name not in names:
+        known = ", ".join(names) or "none"
+        raise SnapshotError(f'there is no snapshot "{name}"; there are: {known}')

@@ -1,0 +1,455 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The driver of one machine: an emulator, a connection to its guest, and what hangs on both.
+
+The emulator is started once and outlives its agent: it has a session of its own, its control
+socket takes the next agent's connection, and `qemu.json` tells that agent the rest. Nothing here
+remembers what can be looked up.
+"""
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import AsyncIterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from rdd.host.errors import HostError
+from rdd.host.exits import ended_within, wait_ended
+from rdd.host.files import read_text, write_atomically
+from rdd.host.processes import Identity, identity, is_alive, send_signal
+from rdd.vm import cidata, ssh
+from rdd.vm.drivers.protocol import Forward, Listener, Requirement, Setting
+from rdd.vm.drivers.qemu import arguments, disks, files, listening, mounts, suspension
+from rdd.vm.drivers.qemu.accelerator import CACHE_FILE, choose, cpu_model
+from rdd.vm.drivers.qemu.checks import Checks
+from rdd.vm.drivers.qemu.leftovers import cleanup
+from rdd.vm.drivers.qemu.link import Link
+from rdd.vm.drivers.qemu.programs import system_program, version
+from rdd.vm.images.location import cache_directory
+from rdd.vm.instances import living, write_pid
+from rdd.vm.qmp import Event, Qmp, QmpError
+
+_BOOT_S = 20.0  # from the start of the emulator to its control socket
+_LOAD_S = 120.0  # the same when it loads the memory of a suspended machine
+_POLL_S = 0.02
+_SUSPEND_S = 120.0
+_LAST_WORDS_S = 3.0  # after a shutdown the emulator writes back what it holds
+
+
+class QemuDriver:
+    """One machine run by qemu."""
+
+    name = files.NAME
+
+    def __init__(self, setting: Setting) -> None:
+        self._setting = setting
+        self._directory = setting.directory
+        self._template = setting.template
+        self._path = setting.directory.path
+        self._home = Path(setting.environment.get("HOME") or "/")
+        self._process: Identity | None = None
+        self._child: subprocess.Popen[bytes] | None = None
+        self._qmp: Qmp | None = None
+        self._shutdown: Event | None = None
+        self._is_resumed = False
+        before = files.read_state(setting.directory)
+        self._state = files.State(self._choose_port(before), before.instance_id if before else "")
+        lima_home = self._path.parent
+        self._link = Link(
+            ssh.Target(
+                port=self._state.ssh_port,
+                user=self._template.user.name,
+                identity=lima_home / ssh.CONFIG_DIR / ssh.KEY,
+                control=setting.directory.ssh_sock,
+                forward_agent=self._template.ssh.forward_agent,
+            ),
+            log=self._path / ssh.LOG,
+            keep=lambda carried: self._keep(replace(self._state, forwards=carried)),
+            warn=setting.warn,
+        )
+        self._sshfs = mounts.Sshfs(
+            self._link, log=self._path / "sshfs.log", helper=self._add_helper
+        )
+
+    @property
+    def ssh_local_port(self) -> int:
+        """The port of this machine that leads to the guest's sshd."""
+        return self._state.ssh_port
+
+    # Life of the emulator
+
+    async def start(self) -> None:
+        """Start the emulator, with the memory it was suspended with if there is any."""
+        await cleanup(self._directory)
+        if not (self._path / files.DISK).exists():
+            raise HostError(f'"{self._path / files.DISK}" is missing; delete the machine')
+        await ssh.ensure_key(self._path.parent)
+        if self._template.mounts:
+            await asyncio.to_thread(mounts.make_locations, self._template.mounts)
+        machine, kind = await self._describe()
+        suspended = await self._usable_memory(kind)
+        try:
+            if suspended is not None and await self._resume(machine, suspended):
+                return
+            await self._boot(machine)
+        except BaseException:
+            await asyncio.shield(self.stop(grace_s=0))
+            raise
+
+    async def _describe(self) -> tuple[arguments.Machine, suspension.Kind]:
+        environment = self._setting.environment
+        program = system_program(self._template.arch, environment)
+        cache = cache_directory(environment, self._home) / CACHE_FILE
+        accelerator = await choose(program, environment, cache)
+        line = read_text(self._path / files.KERNEL_LINE)
+        has_kernel = (self._path / files.KERNEL).exists()
+        firmware = None
+        if not has_kernel and not self._template.firmware.legacy_bios:
+            firmware = arguments.find_firmware(self._template.arch)
+        shares: tuple[arguments.SharedDirectory, ...] = ()
+        if self._template.mounts:
+            shares = mounts.offered(self._template.mounts, self._mount_kind())
+        machine = arguments.Machine(
+            program=program,
+            name=self._directory.name,
+            accelerator=accelerator,
+            ssh_port=self._state.ssh_port,
+            shares=shares,
+            kernel_line=(line or "").strip() if has_kernel else None,
+            has_initrd=(self._path / files.INITRD).exists(),
+            firmware=firmware,
+        )
+        kind = suspension.Kind(
+            self._directory.read_lima_yaml() or "",
+            accelerator,
+            f"{cpu_model(accelerator)} {suspension.processor()}",
+            await version(program),
+            " ".join(arguments.hardware(self._template, machine, self._mac())),
+        )
+        return machine, kind
+
+    async def _usable_memory(self, kind: suspension.Kind) -> suspension.Suspended | None:
+        """What the machine was suspended with, if it fits; what does not is thrown away."""
+        path = self._path / files.SUSPENDED
+        if not path.exists():
+            return None
+        suspended = suspension.read(path)
+        reason = "it cannot be read"
+        if suspended is not None:
+            reason = suspended.kind.difference(kind)
+            if not reason:
+                return suspended
+        self._setting.warn(f"the suspended state is discarded, the machine boots: {reason}")
+        suspension.take(path)
+        await disks.discard_memory(self._path / files.DISK)
+        return None
+
+    async def _resume(self, machine: arguments.Machine, suspended: suspension.Suspended) -> bool:
+        """Go on where the machine stopped; False when it could not, and must boot."""
+        suspension.take(self._path / files.SUSPENDED)
+        try:
+            await self._launch(machine, suspended.instance_id, resume=True)
+            assert self._qmp is not None
+            await self._delete_memory(self._qmp)
+        except HostError as error:
+            self._setting.warn(f"the machine could not be resumed and boots instead: {error}")
+            await self.stop(grace_s=0)
+            await disks.discard_memory(self._path / files.DISK)
+            return False
+        self._is_resumed = True
+        return True
+
+    async def _delete_memory(self, qmp: Qmp) -> None:
+        """Free the space of memory that has been loaded."""
+        node = await _node(qmp, "disk0")
+        await qmp.run_job(
+            "snapshot-delete",
+            {"tag": disks.SUSPEND_TAG, "devices": [node]},
+            timeout_s=_SUSPEND_S,
+        )
+
+    async def _boot(self, machine: arguments.Machine) -> None:
+        disk = self._path / files.DISK
+        if self._template.disk > (await disks.inspect(disk)).virtual_bytes:
+            await disks.grow(disk, self._template.disk)
+        instance_id = f"iid-{os.urandom(8).hex()}"
+        await asyncio.to_thread(self._write_cidata, instance_id)
+        await self._launch(machine, instance_id)
+
+    def _write_cidata(self, instance_id: str) -> None:
+        template = self._template
+        shares: Sequence[cidata.Share] = ()
+        if template.mounts:
+            shares = mounts.mounted_by_guest(template.mounts, self._mount_kind())
+        keys = ssh.public_keys(
+            self._home, self._path.parent, load_user_keys=template.ssh.load_dot_ssh_pub_keys
+        )
+        guest = cidata.Guest(
+            name=self._directory.name,
+            instance_id=instance_id,
+            keys=keys,
+            mac=self._mac(),
+            shares=shares,
+            environment=self._setting.environment,
+        )
+        try:
+            content = cidata.disk(template, guest)
+        except OSError as error:
+            raise HostError.from_os(f'read "{error.filename}"', error) from error
+        write_atomically(self._path / files.CIDATA, content, durable=False)
+
+    async def _launch(
+        self, machine: arguments.Machine, instance_id: str, *, resume: bool = False
+    ) -> None:
+        """Start the emulator and wait until it listens to us. Raises HostError."""
+        helpers: tuple[Identity, ...] = ()
+        if any(share.kind == mounts.VIRTIOFS for share in machine.shares):
+            helpers = await mounts.start_virtiofs(
+                self._path, self._template.mounts, self._setting.environment
+            )
+        self._keep(files.State(machine.ssh_port, instance_id, (), helpers))
+        command = arguments.command(self._template, machine, mac=self._mac(), resume=resume)
+        self._child = _spawn(command, self._path)
+        self._process = identity(self._child.pid)
+        if self._process is not None:
+            write_pid(self._directory.pid_file(self.name), self._process)
+        self._qmp = await self._connect(_LOAD_S if resume else _BOOT_S)
+        target = self._link.target
+        config = target.config(self._directory.name)
+        write_atomically(self._directory.ssh_config, config, durable=False)
+
+    async def _connect(self, timeout_s: float) -> Qmp:
+        """Reach the emulator, or learn why it ended. Raises HostError."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                while True:
+                    if self._child is not None and self._child.poll() is not None:
+                        raise HostError(self._end())
+                    try:
+                        return await Qmp.connect(
+                            self._path / files.QMP_SOCKET, on_event=self._on_event
+                        )
+                    except QmpError:
+                        await asyncio.sleep(_POLL_S)
+        except TimeoutError:
+            raise HostError(f"qemu does not answer within {timeout_s:g} s") from None
+
+    def _on_event(self, event: Event) -> None:
+        if event["event"] == "SHUTDOWN":
+            self._shutdown = event
+
+    async def adopt(self) -> bool:
+        """Take over an emulator that another agent has started."""
+        process = living(
+            self._directory.pid_file(self.name), self._directory.identity_file(self.name)
+        )
+        before = files.read_state(self._directory)
+        if process is None or before is None:
+            return False
+        self._process = process
+        self._state = before
+        self._qmp = await self._connect(_BOOT_S)
+        await self._link.adopt(before.forwards)
+        return True
+
+    async def wait_ended(self) -> str:
+        """Wait until the emulator has ended; why it did."""
+        if self._process is not None:
+            await wait_ended(self._process)
+        return self._end()
+
+    def _end(self) -> str:
+        """Why the emulator ended."""
+        data = (self._shutdown or {}).get("data", {})
+        reasons = {
+            "guest-shutdown": "the guest has shut itself down",
+            "guest-reset": "the guest has restarted itself",
+            "guest-panic": "the guest has crashed",
+        }
+        if reason := reasons.get(str(data.get("reason"))):
+            last = files.tail(self._path / files.SERIAL_LOG, 2)
+            return f"{reason}; last lines of its console: {last}" if last else reason
+        how = "qemu has ended"
+        code = self._child.poll() if self._child is not None else None
+        if code is not None and code < 0:
+            how = f"qemu was ended by {signal.Signals(-code).name}"
+        elif code is not None:
+            how = f"qemu ended with exit status {code}"
+        said = files.tail(self._path / files.LOG)
+        return f"{how}: {said}" if said else how
+
+    async def stop(self, *, grace_s: float) -> None:
+        """Shut the guest down, by force after `grace_s`."""
+        process = self._process
+        await self._link.stop_watching()  # that it is lost now is no surprise
+        if process is not None and is_alive(process) and grace_s > 0:
+            with suppress(HostError):
+                if self._qmp is not None:
+                    await self._qmp.execute("system_powerdown", timeout_s=min(5.0, grace_s))
+                    await ended_within(process, grace_s)
+        with suppress(HostError):
+            await self._link.close()
+        await self._end_emulator()
+        await cleanup(self._directory)
+
+    async def _end_emulator(self) -> None:
+        process, self._process = self._process, None
+        if self._qmp is not None:
+            if process is not None and is_alive(process):
+                with suppress(HostError):  # `quit` writes back what the emulator holds
+                    await self._qmp.execute("quit", timeout_s=_LAST_WORDS_S)
+                    await ended_within(process, _LAST_WORDS_S)
+            await self._qmp.close()
+            self._qmp = None
+        if process is not None and is_alive(process):
+            send_signal(process, signal.SIGKILL)
+            await wait_ended(process)
+        if self._child is not None:
+            self._child.wait()
+            self._child = None
+
+    async def suspend(self) -> None:
+        """Keep the memory in the disk and end the emulator. Raises HostError; it then runs on."""
+        qmp, process = self._qmp, self._process
+        if qmp is None or process is None:
+            raise HostError("the machine does not run")
+        machine, kind = await self._describe()
+        if machine.shares:
+            what = machine.shares[0].kind
+            raise HostError(
+                f"the machine cannot be suspended: its mounts use {what}, whose state cannot "
+                f"be kept; use mountType {mounts.SSHFS}, or no mounts"
+            )
+        node = await _node(qmp, "disk0")
+        await qmp.execute("stop")
+        try:
+            await qmp.run_job(
+                "snapshot-save",
+                {"tag": disks.SUSPEND_TAG, "vmstate": node, "devices": [node]},
+                timeout_s=_SUSPEND_S,
+            )
+            kept = suspension.Suspended(kind, self._state.instance_id)
+            suspension.write(self._path / files.SUSPENDED, kept)
+        except BaseException:
+            with suppress(HostError):
+                await qmp.execute("cont")
+            raise
+        await self.stop(grace_s=0)
+
+    async def let_go(self) -> None:
+        """Leave everything running for another agent."""
+        await self._link.let_go()
+        if self._qmp is not None:
+            await self._qmp.close()
+            self._qmp = None
+        if self._child is not None:
+            self._child.returncode = 0  # not ours to reap any more
+            self._child = None
+
+    # The guest
+
+    def requirements(self) -> Sequence[Requirement]:
+        """What must be true before the machine counts as running."""
+        checks = Checks(
+            self._link,
+            self._template,
+            instance_id=self._state.instance_id,
+            degrade=self._setting.degrade,
+        )
+        shared: Sequence[Requirement] = ()
+        if self._template.mounts and self._mount_kind() == mounts.SSHFS:
+            shared = self._sshfs.requirements(self._template.mounts)
+        return checks.requirements(after_ssh=self._after_ssh, mounts=shared)
+
+    async def _after_ssh(self) -> None:
+        if self._is_resumed:
+            self._is_resumed = False
+            await self._set_clock(0)
+
+    async def _set_clock(self, ahead_s: float) -> None:
+        """Give the guest the time of this machine."""
+        import time
+
+        if abs(ahead_s) > 0:
+            self._setting.warn(f"the guest's clock was {ahead_s:+.0f} s off and is set")
+        now = time.time()
+        with suppress(ssh.SshError):
+            await self._link.run(f"sudo -n date -u -s @{now:.0f}")
+
+    async def listeners(self) -> AsyncIterator[frozenset[Listener]]:
+        """All ports listened on in the guest, now and whenever the set changes."""
+        command = self._link.target.command(listening.LOOP, ControlMaster="no")
+        async for found in listening.watch(command, on_drift=self._set_clock):
+            yield found
+
+    async def open_forward(self, forward: Forward) -> None:
+        """Carry connections. Raises ForwardError."""
+        await self._link.open_forward(forward)
+
+    async def close_forward(self, forward: Forward) -> None:
+        """Stop carrying connections."""
+        await self._link.close_forward(forward)
+
+    # What is kept
+
+    def _choose_port(self, before: files.State | None) -> int:
+        """The port of the guest's sshd: the template's, the last one if it is free, or any."""
+        if self._template.ssh.local_port:
+            return self._template.ssh.local_port
+        runs = living(self._directory.pid_file(self.name), self._directory.identity_file(self.name))
+        if before is not None and (runs or _is_free(before.ssh_port)):
+            return before.ssh_port
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            return int(probe.getsockname()[1])
+
+    def _mount_kind(self) -> str:
+        return mounts.kind_of(self._template, self._setting.environment)
+
+    def _mac(self) -> str:
+        return arguments.mac_address(self._directory.name, self._path)
+
+    def _keep(self, state: files.State) -> None:
+        self._state = state
+        files.write_state(self._directory, state)
+
+    def _add_helper(self, helper: Identity) -> None:
+        alive = tuple(one for one in self._state.helpers if is_alive(one))
+        self._keep(replace(self._state, helpers=(*alive, helper)))
+
+
+async def _node(qmp: Qmp, drive: str) -> str:
+    """The name of the block node behind a drive."""
+    for device in await qmp.execute("query-block"):
+        if device["device"] == drive:
+            return str(device["inserted"]["node-name"])
+    raise HostError(f"the machine has no drive {drive}")
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
+
+
+def _spawn(command: Sequence[str], directory: Path) -> "subprocess.Popen[bytes]":
+    (directory / files.QMP_SOCKET).unlink(missing_ok=True)
+    try:
+        with (directory / files.LOG).open("wb") as log:
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=directory,
+                start_new_session=True,
+            )
+    except OSError as error:
+        raise HostError.from_os(f'start "{command[0]}"', error) from error

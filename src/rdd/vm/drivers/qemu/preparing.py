@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is done once, when a machine is created: its image is fetched, its disk is made.
+
+The image is taken from `RDD_GUEST_IMAGE` if that is set, else from the first of the template's
+images for the architecture that can be had. When none can be reached, the guest image installed
+for this user takes their place.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from rdd.host.errors import HostError
+from rdd.host.files import write_atomically
+from rdd.vm import ssh
+from rdd.vm.drivers.qemu import accelerator, disks, files
+from rdd.vm.drivers.qemu.programs import system_program
+from rdd.vm.images.cache import ImageCache, place
+from rdd.vm.images.download import Unreachable
+from rdd.vm.images.fetching import fetch
+from rdd.vm.images.local import chosen_image, installed_image
+from rdd.vm.images.location import cache_directory
+from rdd.vm.instances import InstanceDirectory
+from rdd.vm.template.model import File, Image, Template
+
+
+async def prepare(
+    directory: InstanceDirectory,
+    template: Template,
+    *,
+    environment: Mapping[str, str],
+    progress: Callable[[str], None],
+) -> None:
+    """Fetch the image and make the disk. Cancellable. Raises HostError."""
+    home = Path(environment.get("HOME") or "/")
+    cache = ImageCache.of_user(environment, home)
+    program = system_program(template.arch, environment)
+    await ssh.ensure_key(directory.path.parent)
+    for image in _candidates(template, environment):
+        try:
+            await _place(image, directory.path, cache, progress)
+            break
+        except Unreachable as error:
+            problem = error
+            progress(str(error))
+    else:
+        installed = installed_image(environment, home)
+        if installed is None:
+            raise problem
+        progress(f"{problem}; using the installed guest image {installed.location}")
+        await _place(installed, directory.path, cache, progress)
+    progress("Creating the disk")
+    await disks.create_overlay(
+        directory.path / files.IMAGE, directory.path / files.DISK, template.disk
+    )
+    # Found out here, where there is time, and not while somebody waits for the first boot.
+    await accelerator.choose(
+        program, environment, cache_directory(environment, home) / accelerator.CACHE_FILE
+    )
+
+
+def _candidates(template: Template, environment: Mapping[str, str]) -> Sequence[Image]:
+    chosen = chosen_image(environment)
+    if chosen is not None:
+        return [chosen]
+    found = [image for image in template.images if image.arch in ("", template.arch)]
+    if not found:
+        known = ", ".join(sorted({image.arch for image in template.images})) or "none"
+        raise HostError(f"the template has no image for {template.arch}; it has: {known}")
+    return found
+
+
+async def _place(
+    image: Image, directory: Path, cache: ImageCache, progress: Callable[[str], None]
+) -> None:
+    wanted: list[tuple[str, File]] = [(files.IMAGE, image)]
+    if image.kernel is not None:
+        wanted.append((files.KERNEL, image.kernel))
+        if image.initrd is not None:
+            wanted.append((files.INITRD, image.initrd))
+    for name, file in wanted:
+        path = await fetch(file.location, file.digest, cache=cache, progress=progress)
+        place(path, directory / name)
+    if image.kernel is not None:
+        write_atomically(directory / files.KERNEL_LINE, f"{image.kernel.cmdline}\n", mode=0o644)

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A shell in a guest, over the connection its agent keeps open."""
+
+import shlex
+from collections.abc import Mapping, Sequence
+
+from rdd.host.errors import HostError
+from rdd.vm.drivers.protocol import ShellCommand
+from rdd.vm.drivers.qemu import files
+from rdd.vm.instances import InstanceDirectory
+from rdd.vm.ssh import CONFIG_DIR, KEY, Target
+from rdd.vm.template.model import Template
+
+
+def shell(
+    directory: InstanceDirectory,
+    template: Template,
+    *,
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    shell: str = "",
+    workdir: str = "",
+    is_terminal: bool = False,
+) -> ShellCommand:
+    """How to run a command, or a login shell when there is none. Raises HostError."""
+    state = files.read_state(directory)
+    if state is None:
+        raise HostError(f'machine "{directory.name}" has never run')
+    target = Target(
+        port=state.ssh_port,
+        user=template.user.name,
+        identity=directory.path.parent / CONFIG_DIR / KEY,
+        control=directory.ssh_sock,
+        forward_agent=template.ssh.forward_agent,
+    )
+    program = shlex.quote(shell) if shell else '"${SHELL:-/bin/sh}"'
+    line = f"exec {program} -l"
+    if command:
+        line = f"exec {program} -l -c {shlex.quote(shlex.join(command))}"
+    if workdir:
+        line = f"cd {shlex.quote(workdir)} || exit 1; {line}"
+    # The master belongs to the agent: a shell must not become one and stay behind.
+    argv = target.command(line, is_terminal=is_terminal, ControlMaster="no")
+    return ShellCommand(tuple(argv), dict(environment))

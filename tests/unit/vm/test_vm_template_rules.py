@@ -3,7 +3,7 @@
 
 import pytest
 
-from rdd.vm.template import TemplateError, check, parse, validate, warnings
+from rdd.vm.template import TemplateError, check, parse, validate
 
 DIGEST = "sha256:" + "0" * 64
 
@@ -305,12 +305,6 @@ def test_what_a_driver_cannot_do_is_refused_for_it_only(text: str, message: str)
     text += "\nimages: [{location: /a}]"
     assert problems(text, "qemu") == [message]
     assert problems(text, "host") == problems(text, "lima") == []
-
-
-def test_host_driver_warns_of_what_it_leaves_out() -> None:
-    template = parse("provision: [{script: x}]\nmounts: [{location: /a}]\ncontainerd: {user: true}")
-    assert len(warnings(template, driver="host")) == 3
-    assert warnings(template, driver="qemu") == warnings(parse(""), driver="host") == []
 
 
 def test_template_with_everything_is_accepted() -> None:

@@ -32,7 +32,6 @@ __all__ = [
     "render",
     "resolved",
     "validate",
-    "warnings",
 ]
 
 
@@ -73,13 +72,6 @@ def validate(text: str, *, driver: str = "", has_image: bool = False) -> Templat
     if problems:
         raise TemplateError(problems)
     return template
-
-
-def warnings(template: Template, *, driver: str) -> list[str]:
-    """What a driver does not do although the template asks for it."""
-    from rdd.vm.template.rules import warnings_of
-
-    return warnings_of(template, driver=driver)
 
 
 def dump(template: Template) -> str:

@@ -49,20 +49,6 @@ def problems_of(template: Template, *, driver: str = "", has_image: bool = False
     return found
 
 
-def warnings_of(template: Template, *, driver: str) -> list[str]:
-    """What a driver does not do although the template asks for it."""
-    if driver != "host":
-        return []
-    found = []
-    if template.provision:
-        found.append("provision scripts are not run by the host driver: there is no guest")
-    if template.mounts:
-        found.append("mounts mean nothing to the host driver: programs see this machine's files")
-    if template.containerd.system or template.containerd.user:
-        found.append("containerd.system and containerd.user are ignored by the host driver")
-    return found
-
-
 def _one_of(path: str, value: str, allowed: Sequence[str]) -> Problems:
     if value and value not in allowed:
         yield f"{path}: {shown(value)} must be {choices(allowed)}"

@@ -2,6 +2,7 @@
 """A control plane in this process with a real engine below it; the App is played by the test."""
 
 import asyncio
+import socket
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
@@ -9,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from aiohttp import ClientSession
 from tests.controllers.engine_parts import Dockerd
 
 from rdd.api import errors
@@ -38,11 +40,13 @@ from rdd.runtime import (
     resource_of,
 )
 from rdd.runtime.events import EVENTS
+from rdd.runtime.passthrough import SECRET_HEADER, HttpPassthrough
 from rdd.runtime.types import AnyResource, Object
 from rdd.store.memory import MemoryStore
 
 ADMIN = User("admin", ("system:masters",))
 NAMESPACE = "desktop"
+SECRET = "for tests"
 QUICK = Pace(retry_s=0.05)
 TIMEOUT_S = 60.0
 
@@ -51,6 +55,7 @@ class World:
     """One control plane."""
 
     def __init__(self, server: Server, surroundings: Surroundings) -> None:
+        self.passthrough_url = ""
         self.server = server
         self.surroundings = surroundings
         self.client = Client(LocalTransport(self._handle, partial(Request, user=ADMIN)))
@@ -87,8 +92,18 @@ class World:
             self.controllers(pace),
             host=InProcessHost(self.server.endpoints),
             options=ManagerOptions(clock=lambda: time.time() + clock_shift()),
+            passthrough=self._passthrough(),
         )
         await self.manager.start()
+
+    def _passthrough(self) -> HttpPassthrough:
+        passthrough = HttpPassthrough(socket.create_server(("127.0.0.1", 0)), secret=SECRET)
+        self.passthrough_url = passthrough.url
+        return passthrough
+
+    def session(self) -> ClientSession:
+        """A client of the endpoints of controllers."""
+        return ClientSession(self.passthrough_url, headers={SECRET_HEADER: SECRET})
 
     async def restart(self, **options: Any) -> None:
         await self.stop()
@@ -254,14 +269,14 @@ class World:
 
 @asynccontextmanager
 async def open_world(
-    home: Path, socket: Path | None, *, environment: dict[str, str] | None = None
+    home: Path, engine_socket: Path | None, *, environment: dict[str, str] | None = None
 ) -> AsyncIterator[World]:
     """A control plane with its controllers at work, whose engine is behind a socket."""
     instance = Instance("7", home)
     instance.short_dir.mkdir(parents=True, exist_ok=True)
-    if socket is not None:
+    if engine_socket is not None:
         instance.docker_socket.unlink(missing_ok=True)
-        instance.docker_socket.symlink_to(socket)
+        instance.docker_socket.symlink_to(engine_socket)
     surroundings = Surroundings(instance, home, environment or {}, ("false",), "test")
     store = MemoryStore()
     server = await open_server(store, ServerOptions())

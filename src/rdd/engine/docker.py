@@ -8,8 +8,9 @@
 
 Every method is one request. A `Docker` needs no opening and survives restarts
 of the engine: what fails is raised as a class of `rdd.engine.errors`, and the
-next call connects anew and agrees on a version again. Other streams (logs,
-transfers) are asynchronous generators; leave one early through `contextlib.aclosing`.
+next call connects anew and agrees on a version again. Streams are context
+managers: when the block is entered the engine has agreed to send. Transfers of
+images are asynchronous generators; leave one early through `contextlib.aclosing`.
 
 The oldest version is 1.41 (Docker 20.10); the newest is the one this was
 written for, and engines that speak later ones still know it.
@@ -232,6 +233,7 @@ class Docker:
         query = {"h": str(height), "w": str(width)}
         await self._do("POST", f"/containers/{_name(id_)}/resize", query)
 
+    @asynccontextmanager
     async def logs(
         self,
         id_: str,
@@ -241,7 +243,7 @@ class Docker:
         tail: str = "all",
         since: str = "",
         timestamps: bool = False,
-    ) -> AsyncGenerator[Chunk, None]:
+    ) -> AsyncGenerator[AsyncIterator[Chunk], None]:
         """The output of a container; `is_terminal` is its `Config.Tty`."""
         query = {
             "stdout": "1",
@@ -251,16 +253,23 @@ class Docker:
             "since": since,
             "timestamps": "1" if timestamps else "",
         }
-        async with self._exchange("GET", f"/containers/{_name(id_)}/logs", query) as exchange:
-            async for chunk in chunks(exchange.pieces(), is_terminal=is_terminal):
-                yield chunk
+        async with (
+            self._exchange("GET", f"/containers/{_name(id_)}/logs", query) as exchange,
+            aclosing(exchange.pieces()) as pieces,
+        ):
+            yield chunks(pieces, is_terminal=is_terminal)
 
-    async def stats(self, id_: str, *, stream: bool = True) -> AsyncGenerator[Object, None]:
-        """What a container uses, once or every second."""
+    @asynccontextmanager
+    async def stats(
+        self, id_: str, *, stream: bool = True
+    ) -> AsyncGenerator[AsyncIterator[bytes], None]:
+        """What a container uses, once or every second, as lines of JSON."""
         query = {"stream": "1" if stream else "0", "one-shot": "" if stream else "1"}
-        async with self._exchange("GET", f"/containers/{_name(id_)}/stats", query) as exchange:
-            async for line in exchange.lines():
-                yield _object(_decoded(line))
+        async with (
+            self._exchange("GET", f"/containers/{_name(id_)}/stats", query) as exchange,
+            aclosing(exchange.lines()) as lines,
+        ):
+            yield lines
 
     @asynccontextmanager
     async def attach(self, id_: str) -> AsyncGenerator[Hijacked, None]:

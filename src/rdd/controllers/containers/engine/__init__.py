@@ -15,6 +15,8 @@ from functools import partial
 
 from rdd.controllers.containers.engine.backend import Backend
 from rdd.controllers.containers.engine.docker_context import DockerContext
+from rdd.controllers.containers.engine.endpoints import Link
+from rdd.controllers.containers.engine.execs import Execs
 from rdd.controllers.containers.engine.items import KINDS, item_key
 from rdd.controllers.containers.engine.moby import Moby
 from rdd.controllers.containers.engine.reconciler import (
@@ -23,6 +25,7 @@ from rdd.controllers.containers.engine.reconciler import (
     concerns_the_engine,
 )
 from rdd.controllers.containers.engine.session import Pace
+from rdd.controllers.containers.engine.streams import Streams
 from rdd.controllers.surroundings import Surroundings
 from rdd.kinds.app import App
 from rdd.kinds.crd import definition_of
@@ -38,6 +41,8 @@ __all__ = ["Backend", "Pace", "engine"]
 def engine(surroundings: Surroundings, *, pace: Pace | None = None) -> Controller:
     """The controller that mirrors the engine of the App."""
     socket = surroundings.instance.docker_socket
+    link = Link()
+    streams, execs = Streams(link), Execs(link)
     backends: dict[str, MakeBackend] = {"moby": lambda: Moby(socket)}
 
     def make(context: Context) -> EngineReconciler:
@@ -45,6 +50,7 @@ def engine(surroundings: Surroundings, *, pace: Pace | None = None) -> Controlle
             context,
             backends=backends,
             docker_context=DockerContext(surroundings),
+            link=link,
             pace=pace or Pace(),
         )
 
@@ -59,4 +65,5 @@ def engine(surroundings: Surroundings, *, pace: Pace | None = None) -> Controlle
         # What it watches must be served for it to start, whichever controllers run beside it.
         definitions=tuple(definition_of(kind) for kind in kinds),
         workers=WORKERS,
+        passthroughs={"logs": streams.logs, "stats": streams.stats, "exec": execs.exec},
     )

@@ -7,7 +7,8 @@ with the session that started them.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any
 
 from rdd.runtime import ObjectKey
 
@@ -47,3 +48,17 @@ class Errands:
         finally:
             del self._tasks[item]
         self._done(item, failure)
+
+
+async def first_of(*works: Coroutine[Any, Any, None]) -> None:
+    """Do several things until one of them ends; what it raises is raised."""
+    loop = asyncio.get_running_loop()
+    tasks = [loop.create_task(work, name="rdd-engine") for work in works]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

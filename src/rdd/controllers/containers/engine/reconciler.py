@@ -15,8 +15,10 @@ from rdd.api import errors, timestamps
 from rdd.controllers.containers.engine.actions import asks_for_action
 from rdd.controllers.containers.engine.backend import Backend
 from rdd.controllers.containers.engine.docker_context import DockerContext
+from rdd.controllers.containers.engine.endpoints import Link
 from rdd.controllers.containers.engine.items import KINDS, MANAGER, backend_of
 from rdd.controllers.containers.engine.mirrors import Mirrors
+from rdd.controllers.containers.engine.moby import Moby
 from rdd.controllers.containers.engine.session import Pace, Session
 from rdd.engine import EngineFailure
 from rdd.kinds.app import App
@@ -67,6 +69,7 @@ class EngineReconciler:
         *,
         backends: dict[str, MakeBackend],
         docker_context: DockerContext,
+        link: Link,
         pace: Pace,
     ) -> None:
         self._context = context
@@ -74,6 +77,7 @@ class EngineReconciler:
         self._mirrors = Mirrors(context)
         self._backends = backends
         self._docker_context = docker_context
+        self._link = link
         self._pace = pace
         self.session: Session | None = None
         self._task: asyncio.Task[None] | None = None
@@ -175,6 +179,8 @@ class EngineReconciler:
             pace=self._pace,
         )
         self._task = loop.create_task(self.session.run(), name="rdd-engine session")
+        self._link.backend = name
+        self._link.docker = backend.docker if isinstance(backend, Moby) else None
         if name == "moby":
             await self._docker_context.publish()
         else:
@@ -190,6 +196,7 @@ class EngineReconciler:
 
     async def _disconnect(self) -> None:
         self.session, task, self._task = None, self._task, None
+        self._link.docker, self._link.backend = None, ""
         if task is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)

@@ -11,15 +11,14 @@ A session ends with its connection. The mirrors stay; the next one compares.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
-from typing import Any
 
 from rdd.api import errors
 from rdd.client import Unreachable
 from rdd.controllers.containers.engine.actions import InUse, Requests
 from rdd.controllers.containers.engine.backend import Backend
-from rdd.controllers.containers.engine.errands import Errands
+from rdd.controllers.containers.engine.errands import Errands, first_of
 from rdd.controllers.containers.engine.items import CONTAINERS, IMAGES, NAMESPACES
 from rdd.controllers.containers.engine.mirrors import Mirrors, NotOurs
 from rdd.engine import EngineFailure
@@ -89,7 +88,7 @@ class Session:
         """Follow the engine until the connection ends or the task is cancelled."""
         try:
             async with self.backend.changes() as changes:
-                await self._first_of(self._follow(changes), self._keep_complete())
+                await first_of(self._follow(changes), self._keep_complete())
         except (EngineFailure, errors.ApiError, Unreachable, NotOurs) as error:
             self.why = str(error)
             log.info("the connection to the %s engine ended: %s", self.backend.name, error)
@@ -101,19 +100,6 @@ class Session:
             await self._errands.stop()
             await self.backend.close()
             self._changed()
-
-    async def _first_of(self, *works: Coroutine[Any, Any, None]) -> None:
-        """Do several things until one of them ends, and raise what it raised."""
-        loop = asyncio.get_running_loop()
-        tasks = [loop.create_task(work, name="rdd-engine session") for work in works]
-        try:
-            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-            for task in done:
-                task.result()
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _follow(self, changes: AsyncIterator[ObjectKey]) -> None:
         async for item in changes:

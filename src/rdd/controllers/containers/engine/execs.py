@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`engine/exec`: a command in a container, over a WebSocket as Kubernetes frames it.
+
+    GET /passthrough/engine/exec/<id>?command=sh&command=-c&command=ls
+        &stdin=false&stdout=true&stderr=true&tty=false&user=&workdir=&env=A=b
+
+The first byte of a message is its channel:
+
+    0 stdin    1 stdout    2 stderr    3 how it ended (a Status)    4 size of the terminal
+    255        of v5: the sender has no more for the channel in the second byte
+
+With a terminal everything comes on 1. The last message is a Status: Success, or
+the exit code as Kubernetes tells it, so kubectl's own library can be the client.
+"""
+
+import logging
+from typing import Any, Final
+
+import orjson
+from aiohttp import web
+
+from rdd.controllers.containers.engine.endpoints import (
+    Link,
+    Refused,
+    Socket,
+    container_id,
+    flag,
+    opened,
+    refusal,
+    wants_socket,
+)
+from rdd.controllers.containers.engine.errands import first_of
+from rdd.engine import Docker, EngineFailure, ExecConfig, Hijacked
+from rdd.engine.frames import Deframer
+
+log = logging.getLogger("rdd.engine")
+
+PROTOCOLS: Final = ("v5.channel.k8s.io", "v4.channel.k8s.io")
+STDIN, STDOUT, STDERR, ERROR, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
+_MAX_MESSAGE = 1024 * 1024
+
+
+class Execs:
+    """The endpoint for commands."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+
+    async def exec(self, request: web.BaseRequest, rest: str) -> web.StreamResponse:
+        """Answer a request to run a command."""
+        try:
+            id_ = container_id(rest)
+            config = _config(request)
+            docker = self._link.get()
+            if not wants_socket(request):
+                raise Refused(400, "a WebSocket is needed to run a command")
+            offered = request.headers.get("Sec-WebSocket-Protocol", "")
+            if not any(name.strip() in PROTOCOLS for name in offered.split(",")):
+                raise Refused(400, f"the subprotocol must be one of {', '.join(PROTOCOLS)}")
+            try:
+                exec_id = await docker.create_exec(id_, config)
+                running = docker.start_exec(exec_id, is_terminal=config.is_terminal)
+                hijacked = await running.__aenter__()
+            except EngineFailure as error:
+                raise refusal(error) from error
+        except Refused as refused:
+            return refused.response()
+        try:
+            async with opened(request, protocols=PROTOCOLS, max_message=_MAX_MESSAGE) as socket:
+                await _Run(docker, exec_id, hijacked, socket, config).serve()
+                return socket.response
+        finally:
+            await running.__aexit__(None, None, None)
+
+
+class _Run:
+    """One command that runs."""
+
+    def __init__(
+        self, docker: Docker, exec_id: str, hijacked: Hijacked, socket: Socket, config: ExecConfig
+    ) -> None:
+        self._docker = docker
+        self._exec_id = exec_id
+        self._hijacked = hijacked
+        self._socket = socket
+        self._config = config
+
+    async def serve(self) -> None:
+        """Copy in both directions until the command or the client is gone."""
+        is_failure = False
+        try:
+            await first_of(
+                self._to_client(), self._socket.listen(self._take), self._socket.keep_alive()
+            )
+        except (EngineFailure, ConnectionError, TimeoutError) as error:
+            log.debug("a command of a client was cut off: %s", error)
+            is_failure = True
+        await self._socket.close(is_failure=is_failure)
+
+    async def _to_client(self) -> None:
+        deframer = None if self._config.is_terminal else Deframer()
+        while piece := await self._hijacked.read():
+            if deframer is None:
+                await self._socket.send(bytes((STDOUT,)) + piece)
+                continue
+            for chunk in deframer.feed(piece):
+                await self._socket.send(bytes((chunk.stream,)) + chunk.data)
+        code = (await self._docker.inspect_exec(self._exec_id)).get("ExitCode")
+        await self._socket.send(bytes((ERROR,)) + orjson.dumps(exit_status(code)))
+
+    async def _take(self, message: bytes) -> None:
+        if not message:
+            return
+        channel, data = message[0], message[1:]
+        if channel == STDIN and self._config.wants_stdin:
+            await self._hijacked.write(data)
+        elif channel == RESIZE and self._config.is_terminal:
+            size = _size(data)
+            if size is not None:
+                await self._resize(*size)
+        elif channel == CLOSE and data == bytes((STDIN,)):
+            self._hijacked.write_eof()
+
+    async def _resize(self, width: int, height: int) -> None:
+        try:
+            await self._docker.resize_exec(self._exec_id, height=height, width=width)
+        except EngineFailure as error:
+            log.debug("a terminal was not resized: %s", error)  # the command may have ended
+
+
+def exit_status(code: Any) -> dict[str, Any]:
+    """The Status that tells how a command ended."""
+    if code == 0:
+        return {"metadata": {}, "status": "Success"}
+    if not isinstance(code, int):
+        message = "the engine does not say how the command ended"
+        return {"metadata": {}, "status": "Failure", "reason": "InternalError", "message": message}
+    return {
+        "metadata": {},
+        "status": "Failure",
+        "message": f"command terminated with non-zero exit code: exit status {code}",
+        "reason": "NonZeroExitCode",
+        "details": {"causes": [{"reason": "ExitCode", "message": str(code)}]},
+    }
+
+
+def _config(request: web.BaseRequest) -> ExecConfig:
+    command = request.query.getall("command", [])
+    if not command:
+        raise Refused(400, "no command is given")
+    is_terminal = flag(request, "tty", False)
+    return ExecConfig(
+        command,
+        is_terminal=is_terminal,
+        wants_stdin=flag(request, "stdin", False),
+        wants_stdout=flag(request, "stdout", True),
+        # A terminal has one output.
+        wants_stderr=flag(request, "stderr", True) or is_terminal,
+        environment=request.query.getall("env", []),
+        workdir=request.query.get("workdir", ""),
+        user=request.query.get("user", ""),
+    )
+
+
+def _size(data: bytes) -> tuple[int, int] | None:
+    """Width and height of a terminal; None for what is none."""
+    try:
+        found = orjson.loads(data)
+        width, height = int(found["Width"]), int(found["Height"])
+    except (ValueError, KeyError, TypeError):
+        return None
+    return (width, height) if 0 < width < 65536 and 0 < height < 65536 else None

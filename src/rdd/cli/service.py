@@ -67,6 +67,13 @@ def check_serve_arguments(words: Sequence[str]) -> None:
     from rdd.cli.service_table import SERVE
     from rdd.cli.table import GLOBAL
 
-    rest = Parser((*GLOBAL, *SERVE.flags), "rdd service serve").parse(words)
+    parser = Parser((*GLOBAL, *SERVE.flags), "rdd service serve")
+    rest = parser.parse(words)
     if rest:
         raise CommandError(f"rdd service serve takes flags only, not {quote(rest[0])}")
+    flags = parser.result()
+    if "controllers" in flags.given:
+        from rdd.daemon.selection import select_controllers
+
+        with translated():
+            select_controllers(flags.text("controllers"))

@@ -8,7 +8,7 @@ clock that does it runs only while there are senders.
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, cast
 
 Dial = Callable[[], Awaitable[socket.socket]]
 """Opens a connected, non-blocking datagram socket to the other end. Raises OSError."""
@@ -99,10 +99,9 @@ class _Sender(asyncio.DatagramProtocol):
         self._waiting: list[bytes] = []
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.DatagramTransport)
-        self._transport = transport
+        self._transport = cast(asyncio.DatagramTransport, transport)
         for data in self._waiting:
-            transport.sendto(data)
+            self._transport.sendto(data)
         self._waiting.clear()
 
     def hand_on(self, data: bytes) -> None:

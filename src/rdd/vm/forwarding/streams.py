@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Awaitable, Callable
+from typing import cast
 
 Dial = Callable[[], Awaitable[socket.socket]]
 """Opens a connected, non-blocking stream socket to the other end. Raises OSError."""
@@ -49,8 +50,7 @@ class _Side(asyncio.Protocol):
         self._members = members
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self.transport = transport
+        self.transport = cast(asyncio.Transport, transport)
         self._members.add(self)
 
     def data_received(self, data: bytes) -> None:

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a host agent may load: there is one per machine, and a start of a machine waits for it.
+
+A module that is missing below is either not needed (import it in the function that needs it)
+or worth its cost: measure, then add it here.
+"""
+
+import subprocess
+import sys
+
+import pytest
+
+_LIST = "import sys; sys.stderr.write('\\n'.join(m for m in sys.modules if sys.modules[m]))"
+_LOAD = (
+    "import sys; sys.argv = ['agent']; from rdd.vm.agent.__main__ import main; main(); "
+    "import rdd.vm.drivers.host.driver, rdd.vm.drivers.host.root_engine, rdd.vm.drivers.host; "
+)
+
+FORBIDDEN = {"aiohttp", "yaml", "ssl", "_ssl", "hashlib", "logging.config", "orjson", "uvloop"}
+FORBIDDEN |= {"argparse", "http", "email", "multiprocessing", "sqlite3", "importlib.metadata"}
+OURS = ("rdd.host", "rdd.instance", "rdd.vm")
+LARGEST_KIB = 30 << 10
+
+
+def loaded(code: str) -> set[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    return set(done.stderr.splitlines())
+
+
+def test_agent_loads_nothing_heavy() -> None:
+    own = loaded(_LOAD + _LIST) - loaded(_LIST)
+    assert {name for name in own if name in FORBIDDEN or name.split(".")[0] in FORBIDDEN} == set()
+
+
+def test_agent_loads_only_machines_and_the_operating_system() -> None:
+    ours = {name for name in loaded(_LOAD + _LIST) if name.startswith("rdd.")}
+    assert {name for name in ours if not name.startswith(OURS)} == set()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the size is read in /proc")
+def test_agent_is_small() -> None:
+    tell = "sys.stderr.write('\\nsize ' + open('/proc/self/status').read().split('VmRSS:')[1])"
+    (line,) = [line for line in loaded(_LOAD + tell) if line.startswith("size")]
+    assert int(line.split()[1]) <= LARGEST_KIB

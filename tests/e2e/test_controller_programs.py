@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import subprocess
+import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,6 +14,7 @@ import pytest
 from tests.e2e.service_world import Done, World
 
 from rdd.client.kubeconfig import load
+from rdd.daemon.probe import NotYet, Probe
 
 LEASE = "--lease-duration=3s"
 MANAGER = ("get", "configmap", "-n", "rdd-system", "rdd-controller-manager", "-o", "json")
@@ -398,3 +400,33 @@ def test_every_program_explains_itself(programs: Programs, group: str) -> None:
 def test_lima_controller_is_a_host_agent_too(programs: Programs) -> None:
     done = programs.run("lima-controller", "hostagent")
     assert done.code == 2, done
+
+
+def test_endpoints_of_a_program_are_reached_through_the_api(programs: Programs) -> None:
+    world = programs.world
+    world.rdd("svc", "start", "--controllers=*,-demo")
+    program = programs.begin("app-controller", LEASE)
+    world.until(lambda: "app" in programs.entries())
+    entry = programs.entries()["app"]
+    assert entry["enabledControllers"] == ["demo"]
+    assert entry["enabledPassthroughs"] == {"demo": ["hello", "websocket"]}
+    world.until(lambda: status(world) == 200)
+    with pytest.raises(urllib.error.HTTPError) as refused:  # without the API server's secret
+        urllib.request.urlopen(entry["passthroughEndpoint"] + "demo/hello/")
+    assert refused.value.code == 401
+    refused.value.close()
+    program.send_signal(signal.SIGTERM)
+    assert world.end(program).code == 0
+    assert status(world) == 503
+    secrets = world.kubectl("get", "secrets", "-n", "rdd-system", "-o", "name")
+    assert "passthrough" not in secrets
+
+
+def status(world: World) -> int:
+    """What the API answers for the endpoint."""
+    try:
+        with Probe(world.instance) as probe:
+            probe.text("/passthrough/demo/hello/")
+    except NotYet as error:
+        return error.status
+    return 200

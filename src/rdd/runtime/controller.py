@@ -196,7 +196,7 @@ class Workers:
     def _fail(self, key: ObjectKey, error: Exception) -> str:
         name = self._name
         self._metrics.count("controller_runtime_reconcile_errors_total", controller=name)
-        message = str(error) or type(error).__name__
+        message = _text(error)
         if isinstance(error, TerminalError):
             self._metrics.count(
                 "controller_runtime_terminal_reconcile_errors_total", controller=name
@@ -206,7 +206,7 @@ class Workers:
             return "error"
         if isinstance(error, errors.Conflict) or self._reported.get(key) == message:
             log.debug("%s: %s: %s", name, key, message)
-        elif isinstance(error, errors.ApiError | Unreachable):
+        elif is_of_server(error):
             log.warning("%s: %s: %s", name, key, message)
         else:
             self._metrics.count("controller_runtime_reconcile_panics_total", controller=name)
@@ -215,6 +215,20 @@ class Workers:
         if not (isinstance(error, errors.ApiError) and is_stale_owner(error)):
             self.queue.add_rate_limited(key)
         return "error"
+
+
+def is_of_server(error: BaseException) -> bool:
+    """Whether an error is the server's, and may be gone the next time."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(map(is_of_server, error.exceptions))
+    return isinstance(error, errors.ApiError | Unreachable)
+
+
+def _text(error: BaseException) -> str:
+    """What a person wants to read; of several errors at once, each of them."""
+    if isinstance(error, BaseExceptionGroup):
+        return f"{error.message}: {'; '.join(map(_text, error.exceptions))}"
+    return str(error) or type(error).__name__
 
 
 def _informer(cache: Cache, source: Source) -> Informer:

@@ -27,12 +27,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from rdd.api import errors
-from rdd.client import Client, Unreachable
+from rdd.client import Client
 from rdd.client.listwatch import Backoff
 from rdd.runtime.admission import Reviewer, Webhook
 from rdd.runtime.cache import Cache
-from rdd.runtime.controller import Controller, Workers
+from rdd.runtime.controller import Controller, Workers, is_of_server
 from rdd.runtime.definitions import install_definitions
 from rdd.runtime.endpoints import Endpoints
 from rdd.runtime.metrics import Metrics
@@ -282,7 +281,11 @@ class Manager:
                         await install_definitions(self._client_of(claim), controller.definitions)
                     await self._run_owned(controller, claim, started)
                 except Exception as error:
-                    if claim is None or (is_first and not started.done()) or not _may_pass(error):
+                    if (
+                        claim is None
+                        or (is_first and not started.done())
+                        or not is_of_server(error)
+                    ):
                         raise
                     log.warning("controller %s could not start: %s", name, error)
                     await self._give_back(claim)
@@ -392,13 +395,6 @@ class Manager:
         if claim is None or self.ownership is None:
             return self._client
         return self.ownership.client_for(claim)
-
-
-def _may_pass(error: BaseException) -> bool:
-    """Whether an error is the server's, and may be gone the next time."""
-    if isinstance(error, BaseExceptionGroup):
-        return all(map(_may_pass, error.exceptions))
-    return isinstance(error, errors.ApiError | Unreachable)
 
 
 def _task_name(controller: str) -> str:

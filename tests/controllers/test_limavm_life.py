@@ -25,6 +25,7 @@ from rdd.runtime import CLEANUP
 from rdd.vm.errors import StartFailed
 from rdd.vm.instances import Status
 from rdd.vm.observation import Phase
+from rdd.vm.template import TemplateError
 
 pytestmark = pytest.mark.looptime
 
@@ -366,6 +367,28 @@ async def test_a_new_template_restarts_and_is_then_observed(managed: VMWorld) ->
     assert vm["status"]["restartCount"] > before["status"]["restartCount"]
     assert "number 4" in managed.machines.home.directory("vm").lima_yaml.read_text()
     assert "restartNeeded" not in vm["status"]
+
+
+async def test_a_template_that_cannot_be_applied_is_told_and_restarts_nothing(
+    managed: VMWorld,
+) -> None:
+    await managed.source()
+    await managed.create(running=True)
+    await managed.until_reason("Started")
+    problem = TemplateError(["disk: 1 must not be less than now, 2: no disk shrinks"])
+    managed.machines.errors["write_template"] = [problem] * 100
+    await managed.edit("vmType: host\nmessage: two\n")
+    vm = await managed.until_reason("Degraded", "Degraded")
+    assert said(vm, "Degraded")[2] == f"the template is not applied: {problem}"
+    assert "restartNeeded" not in vm["status"]
+    assert not managed.machines.called("stop")
+    managed.machines.errors.clear()
+    await managed.annotate("look", "again")
+    await managed.until(lambda vm: vm["status"]["restartCount"] == 2)
+    vm = await managed.until(lambda vm: not condition(vm, "Degraded"))
+    copy = await managed.copy()
+    version = copy["metadata"]["resourceVersion"]
+    assert vm["status"]["observedTemplateResourceVersion"] == version
 
 
 async def test_a_new_template_of_a_stopped_virtual_machine_is_just_taken(managed: VMWorld) -> None:

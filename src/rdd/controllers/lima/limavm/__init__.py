@@ -41,6 +41,7 @@ Object = dict[str, Any]
 __all__ = ["controller", "limavm"]
 
 _SUFFIX = "-template"
+_WORKERS = 4  # to cancel an activity takes a moment
 
 
 def limavm(surroundings: Surroundings) -> Controller:
@@ -96,6 +97,7 @@ def controller(surroundings: Surroundings, make_machines: MakeMachines) -> Contr
         ),
         definitions=crds_of("limavm"),
         webhooks=webhooks,
+        workers=_WORKERS,
     )
 
 

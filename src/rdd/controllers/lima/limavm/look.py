@@ -52,6 +52,8 @@ class Look:
         self._client = client
         self.copy: Object = {}
         """The ConfigMap with the template, once the instance exists."""
+        self.problem = ""
+        """What is wrong although the machine may run."""
 
     @property
     def annotations(self) -> Mapping[str, str]:

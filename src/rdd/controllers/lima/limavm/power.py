@@ -17,7 +17,7 @@ log in the condition; one that ran for a while is tried again at once.
 """
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Literal
 
 from rdd.controllers.lima.limavm import report
@@ -31,7 +31,7 @@ from rdd.runtime import Context, Result
 from rdd.vm.errors import StartFailed
 from rdd.vm.instances import Status
 from rdd.vm.observation import Observation, Phase
-from rdd.vm.template import TemplateError
+from rdd.vm.template import TemplateError, parse
 
 _UP = (Phase.STARTING, Phase.RUNNING)
 _ALIVE = (Status.RUNNING, Status.BROKEN)
@@ -66,30 +66,33 @@ class Power:
             return await self._stop_failed(look, seen)
         if RESET_REQUESTED in look.annotations:
             return await self._reset(look)
-        is_coming_up = look.vm.spec.running and seen.phase is Phase.STARTING
-        if look.vm.status.restart_needed and not is_coming_up:
+        if not look.vm.spec.running:
+            return await self._halt(look)
+        if look.vm.status.restart_needed and seen.phase is not Phase.STARTING:
             return await self._restart(look)
-        if look.vm.spec.running:
-            return await self._run(look, seen)
-        return await self._halt(look)
+        return await self._run(look, seen)
 
     # -- the template
 
     async def _bring_template(self, look: Look) -> None:
         """Write the template to disk if it is another one; a machine that is up needs a restart."""
-        status, version = look.vm.status, look.wanted[0]
-        is_needed = status.restart_needed
+        was_needed = look.vm.status.restart_needed
         try:
             text = wanted_text(look.vm, look.copy)
-            if self._machines.template_text(look.name) != text:
-                self._machines.write_template(look.name, text)
-                if not is_needed and self._is_up(look.name):
+            present = self._machines.template_text(look.name)
+            if not _is_same(present, text, look.vm.spec.params):
+                if not was_needed and self._is_up(look.name):
+                    # Before the file: a crash in between must not lose the restart.
                     await look.say(members={"restartNeeded": True})
-                    is_needed = True
+                self._machines.write_template(look.name, text)
         except (TemplateError, HostError) as error:
+            look.problem = f"the template is not applied: {error}"
             look.reporter.warn(look.vm, "TemplateNotApplied", str(error))
+            if look.vm.status.restart_needed and not was_needed:
+                await look.say(members={"restartNeeded": None})
             return
-        if not is_needed and status.observed_template_resource_version != version:
+        status, version = look.vm.status, look.wanted[0]
+        if not status.restart_needed and status.observed_template_resource_version != version:
             await look.say(members={"observedTemplateResourceVersion": version})
 
     def _is_up(self, name: str) -> bool:
@@ -100,12 +103,12 @@ class Power:
     async def _restart(self, look: Look) -> Result:
         if self._is_up(look.name):
             return self._stop(look, "restart")
-        look.memory.forget_run()
         look.memory.starting.reset()
-        says = report.STOPPED_FOR_RESTART if look.vm.spec.running else report.STOPPED_NOW
-        await look.say(says, without=report.DEGRADED, members={"restartNeeded": None})
+        await look.say(
+            report.STOPPED_FOR_RESTART, without=report.DEGRADED, members={"restartNeeded": None}
+        )
         await self._bring_template(look)
-        return await self._start(look) if look.vm.spec.running else await self._halt(look)
+        return await self._start(look)
 
     async def _reset(self, look: Look) -> Result:
         if self._is_up(look.name):
@@ -132,7 +135,9 @@ class Power:
                 memory.stops_for = ""
                 if memory.ran_since is None:
                     memory.ran_since = self._clock()
-                says = [report.degraded(seen.errors)] if seen.degraded else []
+                problems = [*(seen.errors if seen.degraded else ()), look.problem]
+                is_degraded = seen.degraded or look.problem
+                says = [report.degraded(list(filter(None, problems)))] if is_degraded else []
                 await look.say(
                     report.STARTED,
                     *says,
@@ -229,14 +234,17 @@ class Power:
         was_stopped = bool(memory.stops_for)
         memory.forget_run()
         memory.stopping.reset()
-        if report.reason_of(look.vm, report.RUNNING) == "Stopped" and not was_stopped:
-            if look.vm.status.observed_generation != look.generation:
-                await look.say(observes=True)
-            return Result.done()
+        is_known = report.reason_of(look.vm, report.RUNNING) == "Stopped" and not was_stopped
         says = report.STOPPED_NOW if was_stopped else report.IS_STOPPED
+        needed = look.vm.status.restart_needed
         await look.say(
-            says, without=report.DEGRADED, observes=True, members={"restartNeeded": None}
+            *(() if is_known else (says,)),
+            without=report.DEGRADED,
+            observes=True,
+            members={"restartNeeded": None},
         )
+        if needed:
+            await self._bring_template(look)
         return Result.done()
 
     def _stop(self, look: Look, why: Literal["stop", "restart", "reset"]) -> Result:
@@ -261,6 +269,20 @@ class Power:
         message = seen.stop_error or "the instance still runs after it was stopped by force"
         await look.say(report.stop_failed(message), observes=True)
         return Result.requeue(wait_s)
+
+
+def _is_same(present: str | None, wanted: str, params: Mapping[str, str]) -> bool:
+    """Whether a template is what is on disk.
+
+    As it is written, it counts to the byte. With other params it is our own writing, and
+    a new release may write the same differently: then the meaning counts.
+    """
+    if present == wanted or present is None or not params:
+        return present == wanted
+    try:
+        return parse(present) == parse(wanted)
+    except TemplateError:
+        return False
 
 
 def _failure(why: str, log_tail: Sequence[str], *, attempt: int, wait_s: float) -> str:

@@ -162,6 +162,20 @@ def test_the_end_of_the_daemon_stops_everything_and_its_start_brings_it_back(
     place.until_started(vm, 2)
 
 
+def test_an_instance_is_deleted_completely_after_a_crash_of_its_daemon(
+    rdd_script: Path, kubectl: Path, dockerd_path: Path
+) -> None:
+    for own in make_place(rdd_script, kubectl, dockerd_path):
+        engine = own.create("alone", "--start")
+        engine.import_image()
+        engine.run("web")
+        own.kill(own.agent_pid("alone"))
+        own.world.crash()
+        own.world.rdd("svc", "delete")
+        own.clean("alone")
+        assert not own.lima.path.exists()
+
+
 VICTIMS = ("daemon", "agent", "engine", "driver")
 PHASES = ("starting", "running", "stopping", "deleting")
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from rdd.daemon import arguments, record
 from rdd.daemon.errors import ServiceError
 from rdd.daemon.lifecycle import START_TIMEOUT_S, STOP_TIMEOUT_S, Service
-from rdd.daemon.vms import is_any_vm_running
+from rdd.daemon.vms import delete_all
 from rdd.host import docker_contexts, kube_contexts
 from rdd.host.errors import HostError
 from rdd.host.files import remove
@@ -35,7 +35,7 @@ def delete(service: Service, *, timeout_s: float = STOP_TIMEOUT_S) -> None:
         say(f"{service.title} does not exist")
         return
     with service.stopped(timeout_s=timeout_s):
-        _refuse_running_vms(instance)
+        _delete_vms(service)
         environments = (service.caller.variables, record.last_environment(instance))
         try:
             instance.database.unlink(missing_ok=True)
@@ -110,11 +110,13 @@ def remove_contexts(instance: Instance, environments: Iterable[Mapping[str, str]
                 yield str(error)
 
 
-def _refuse_running_vms(instance: Instance) -> None:
-    if is_any_vm_running(instance.lima_home):
+def _delete_vms(service: Service) -> None:
+    """End what a daemon that crashed has left running, and remove it as a daemon would."""
+    caller = service.caller
+    problems = delete_all(service.instance, caller.variables, keep_logs=caller.keep_logs)
+    if problems:
         raise ServiceError(
-            f'a virtual machine in "{instance.lima_home}" still runs although the control plane '
-            "has stopped; start the control plane, stop the machine, then delete"
+            f"{service.title} was not deleted: {'; '.join(problems)}; try again when that is solved"
         )
 
 

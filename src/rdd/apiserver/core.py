@@ -11,7 +11,7 @@ from rdd.apiserver.cache import Cache
 from rdd.apiserver.rbac import RbacAuthorizer
 from rdd.apiserver.resources import Registry, Resource
 from rdd.apiserver.watchers import Watchers
-from rdd.store.types import Store
+from rdd.store.types import Check, Store
 
 MAX_OBJECT_BYTES = 1_572_864  # 1.5 MiB, etcd's default and so what Kubernetes users know
 
@@ -94,6 +94,14 @@ class CachedLister:
             return None
         entry = found.cache.get(namespace, name)
         return found.object(entry) if entry is not None else None
+
+    def unchanged(self, resource: str, obj: dict[str, Any]) -> Check:
+        """What makes a commit fail unless an object is still as it was got."""
+        found = self._resource(resource)
+        assert found is not None
+        metadata = obj["metadata"]
+        key = found.cache.key(metadata.get("namespace") or "", metadata["name"])
+        return Check(key, int(metadata["resourceVersion"]))
 
     def list(self, resource: str, namespace: str | None = None) -> list[dict[str, Any]]:
         """All objects of a resource; they MUST NOT be changed."""

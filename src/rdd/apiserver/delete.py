@@ -72,7 +72,7 @@ async def remove(
         )
         await core.admission.mutate(attributes)
         await core.admission.validate(attributes)
-        outcome = await _remove_once(core, resource, entry, old, opts)
+        outcome = await _remove_once(core, request, resource, entry, old, opts)
         if outcome is not None:
             return outcome
     raise errors.Conflict.of(resource.plural, resource.group, name)
@@ -95,7 +95,7 @@ def _check_preconditions(
 
 
 async def _remove_once(
-    core: Core, resource: Resource, entry: Entry, old: Object, opts: DeleteOptions
+    core: Core, request: Request, resource: Resource, entry: Entry, old: Object, opts: DeleteOptions
 ) -> tuple[Entry, bool] | None:
     meta = dict(old["metadata"])
     finalizers = _finalizers(meta.get("finalizers") or [], opts)
@@ -112,7 +112,9 @@ async def _remove_once(
         if opts.dry_run:
             return entry, True
         before = codec.without_revision(entry.body)
-        revision: int | None = await writes.commit(core, Delete(key, entry.revision, before))
+        revision: int | None = await writes.commit(
+            core, Delete(key, entry.revision, before), request
+        )
         if revision is None:
             return None
         last = codec.with_revision(before, revision)
@@ -128,7 +130,7 @@ async def _remove_once(
         return entry, False
     revision = entry.revision
     if not opts.dry_run:
-        revision = await writes.commit(core, Put(key, stored, entry.revision))
+        revision = await writes.commit(core, Put(key, stored, entry.revision), request)
         if revision is None:
             return None
     marked = codec.with_revision(stored, revision)

@@ -10,7 +10,9 @@ without the header are nobody's business here.
 The check is the last step of admission: what follows is the commit, so however
 long a webhook took, a write is judged by the owner at its end. Each attempt of a
 write that has to be built again is judged again. The Leases are those of the
-server's own cache, which is never behind the store.
+server's own cache; the commit fails if the one that was judged by has changed since,
+also by a change that is only on its way to the disk: no write is committed behind
+the one that ended its owner's epoch.
 """
 
 from collections.abc import Callable
@@ -18,6 +20,7 @@ from collections.abc import Callable
 from rdd.api import errors, timestamps
 from rdd.apiserver.admission.types import Attributes
 from rdd.apiserver.core import CachedLister
+from rdd.apiserver.request import Request
 from rdd.apiserver.strategy import Object
 
 HEADER = "X-Rdd-Owner"
@@ -43,7 +46,7 @@ class Fencing:
 
     async def validate(self, attributes: Attributes) -> None:
         """Refuse a write that is not its owner's any more."""
-        why = self._problem(attributes.request.headers[HEADER])
+        why = self._problem(attributes.request)
         if why:
             resource = attributes.resource
             error = errors.Conflict.of(resource.plural, resource.group, attributes.name, why)
@@ -53,13 +56,15 @@ class Fencing:
             }
             raise error
 
-    def _problem(self, owner: str) -> str:
-        """Why an owner may not write; empty if it may."""
-        parts = owner.split("/")
+    def _problem(self, request: Request) -> str:
+        """Why the owner of a request may not write; empty if it may, as its commit checks."""
+        parts = request.headers[HEADER].split("/")
         if len(parts) != 3 or not parts[2].isdecimal():
             return f"{HEADER} must be <controller>/<holder>/<epoch>"
         controller, holder, epoch = parts
         lease = self._lister.get("leases", NAMESPACE, f"controller-{controller}")
+        if lease is not None:
+            request.condition = self._lister.unchanged("leases", lease)
         spec = (lease or {}).get("spec") or {}
         current = spec.get("holderIdentity") or ""
         count = spec.get("leaseTransitions") or 0

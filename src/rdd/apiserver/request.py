@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from aiohttp import web
 
     from rdd.api.yamlcodec import YamlDocument
+    from rdd.store.types import Check
 
 
 class User:
@@ -155,6 +156,7 @@ class Request:
     __slots__ = (
         "audit_annotations",
         "body",
+        "condition",
         "depth",
         "document",
         "headers",
@@ -192,6 +194,8 @@ class Request:
         """DER of the client certificate of the TLS connection, verified against the client CA."""
         self.depth = depth
         """How many admission calls this request is nested in."""
+        self.condition: Check | None = None
+        """What else must still be so when the request's change is committed."""
         self.document: YamlDocument | None = None
         """The body, if it is YAML so large that it was read off the event loop."""
         self.info = parse_path(method, path, wants_watch=_wants_watch(self.query))

@@ -176,10 +176,12 @@ async def _commit_new(write: Write, obj: Object, *, regenerate: bool) -> Written
             strategy = resource.strategy
             try:
                 revision = await core.store.commit(
-                    [Put(key, stored, ABSENT, strategy.ttl_s)], durable=strategy.durable
+                    _conditional(Put(key, stored, ABSENT, strategy.ttl_s), write.request),
+                    durable=strategy.durable,
                 )
                 return Written(resource, codec.with_revision(stored, revision), created=True)
             except CompareFailed as failed:
+                _check_condition(failed, key)
                 if failed.pending:
                     await core.store.settled(key)
                     continue
@@ -295,20 +297,35 @@ async def _commit_replacement(write: Write, entry: Entry, obj: Object) -> Writte
         if gone
         else Put(key, stored, entry.revision, strategy.ttl_s, before)
     )
-    revision = await commit(core, op, durable=strategy.durable)
+    revision = await commit(core, op, write.request, durable=strategy.durable)
     if revision is None:
         return None
     return Written(resource, codec.with_revision(stored, entry.revision if gone else revision))
 
 
-async def commit(core: Core, op: Op, *, durable: bool = True) -> int | None:
+def _conditional(op: Put | Delete, request: Request) -> list[Op]:
+    """The change together with what it depends on."""
+    condition = request.condition
+    return [op] if condition is None or condition.key == op.key else [op, condition]
+
+
+def _check_condition(failed: CompareFailed, key: str) -> None:
+    """Refuse a change that failed for what it depends on; trying again tells how it is now."""
+    if failed.key != key:
+        raise errors.Conflict("what the write depends on has changed; please try again")
+
+
+async def commit(
+    core: Core, op: Put | Delete, request: Request, *, durable: bool = True
+) -> int | None:
     """Store one change of an existing object: its revision, or None if the object has moved on.
 
     If that is so because of a write that is not durable yet, returns when it is.
     """
     try:
-        return await core.store.commit([op], durable=durable)
+        return await core.store.commit(_conditional(op, request), durable=durable)
     except CompareFailed as failed:
+        _check_condition(failed, op.key)
         if failed.pending:
             await core.store.settled(op.key)
         return None

@@ -16,7 +16,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 
 from rdd.store.keys import ID_SHIFT, MAX_OPS, Row
-from rdd.store.types import ANY, CompareFailed, Event, EventType, Op, Put
+from rdd.store.types import ANY, Check, CompareFailed, Event, EventType, Op, Put
 
 _PUT, _DELETE = EventType.PUT, EventType.DELETE
 
@@ -79,12 +79,14 @@ class KeyIndex:
                 entry = live.get(key)
                 if entry is not None:
                     current_id, created = entry
-                    if expect > 0:
+                    if expect > 0 and not isinstance(op, Check):
                         known = op.previous
             if expect != ANY:
                 current = current_id >> ID_SHIFT
                 if expect != current or not (current or isinstance(op, Put)):
                     raise CompareFailed(key, expect, current, pending=in_flight is not None)
+            if isinstance(op, Check):
+                continue
             if current_id and known is None:
                 unread = [] if unread is None else unread
                 unread.append(len(rows))

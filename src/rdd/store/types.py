@@ -61,7 +61,15 @@ class Delete:
     previous: bytes | None = None
 
 
-Op = Put | Delete
+@dataclass(frozen=True, slots=True)
+class Check:
+    """Change nothing, but fail the transaction unless the key has this revision now."""
+
+    key: str
+    expect: int
+
+
+Op = Put | Delete | Check
 
 
 class EventType(enum.Enum):

@@ -14,6 +14,7 @@ from rdd.store.sqlite import SqliteStore
 from rdd.store.types import (
     ABSENT,
     ANY,
+    Check,
     CompareFailed,
     Delete,
     Event,
@@ -140,6 +141,32 @@ async def test_the_largest_transaction_is_one_revision(store: AnyStore) -> None:
     page = await store.scan("/")
     assert len(page.records) == MAX_OPS
     assert {record.revision for record in page.records} == {1}
+
+
+async def test_a_check_of_another_key_decides_without_changing_it(store: AnyStore) -> None:
+    first = await store.commit([Put("/lease", b"a")])
+    await store.commit([Put("/object", b"1"), Check("/lease", first)])
+    second = await store.commit([Put("/lease", b"b")])
+    with pytest.raises(CompareFailed) as failed:
+        await store.commit([Put("/object", b"2"), Check("/lease", first)])
+    assert (failed.value.key, failed.value.current) == ("/lease", second)
+    with pytest.raises(CompareFailed):
+        await store.commit([Put("/object", b"2"), Check("/missing", 1)])
+    found = await store.get("/object")
+    lease = await store.get("/lease")
+    assert found is not None and found.value == b"1"
+    assert lease is not None and lease.revision == second
+    assert await store.commit([Check("/lease", second)]) == second
+
+
+async def test_a_check_sees_a_change_that_is_on_its_way(store: AnyStore) -> None:
+    first = await store.commit([Put("/lease", b"a")])
+    taking = asyncio.ensure_future(store.commit([Put("/lease", b"b")]))
+    await asyncio.sleep(0)
+    with pytest.raises(CompareFailed):
+        await store.commit([Put("/object", b"1"), Check("/lease", first)])
+    await taking
+    assert await store.get("/object") is None
 
 
 async def test_of_two_commits_called_together_only_one_creates(store: AnyStore) -> None:

@@ -246,6 +246,17 @@ def test_run_warns_when_docker_looks_elsewhere(settled: World) -> None:
     )
 
 
+def test_a_shell_needs_a_machine_that_runs_and_starts_nothing(
+    rdd_script: Path, tmp_path: Path, kubectl: Path
+) -> None:
+    for fresh in make_world(rdd_script, tmp_path / "h", kubectl):
+        done = fresh.try_rdd("shell", "true")
+        assert (done.code, done.last[1]) == (1, "the App is not running; `rdd start` starts it")
+        assert "--workdir" in fresh.rdd("shell", "--help").out
+        assert "unknown flag: --nope" in fresh.try_rdd("shell", "--nope").last[1]
+        assert not fresh.instance.dir.exists()
+
+
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "sh"])
 def test_the_shell_profile_puts_the_tools_on_path_once(
     served: World, shell: str, tmp_path: Path

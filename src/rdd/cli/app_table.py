@@ -15,6 +15,19 @@ _OUTPUT = Flag(
 )
 _WAITING = (_WAIT, _TIMEOUT, _TIMINGS, _OUTPUT)
 
+SHELL = Command(
+    "shell",
+    "rdd.cli.shell",
+    "Run a command, or a shell, in the virtual machine of the App",
+    "Flags must stand before COMMAND; everything from it on belongs to the command.",
+    usage="[--shell S] [--workdir D] [COMMAND…]",
+    flags=(
+        Flag("shell", "the shell to use (default: that of the user there)"),
+        Flag("workdir", "the directory to begin in"),
+    ),
+    raw=True,
+)
+
 APP_COMMANDS = (
     Command(
         "delete",
@@ -67,6 +80,7 @@ APP_COMMANDS = (
         max_args=None,
         has_details=True,
     ),
+    SHELL,
     Command(
         "shell-profile",
         "rdd.cli.shell_profile",

@@ -14,29 +14,26 @@ from rdd.cli.errors import CommandError
 from rdd.cli.flags import Parser
 from rdd.cli.gotext import quote
 from rdd.cli.limavm_table import LIMAVM
-from rdd.cli.types import Call, Command, command_path
+from rdd.cli.types import Call, Command, Flags, command_path
 
 if TYPE_CHECKING:
     from rdd.vm.drivers.protocol import ShellCommand
 
 
+class NotRunning(CommandError):
+    """The virtual machine exists, but does not run, or does not exist at all."""
+
+
 def run(call: Call) -> int:
     """Become a command in a running virtual machine."""
-    from rdd.cli.table import GLOBAL
-
     command = LIMAVM.find("shell")
     assert isinstance(command, Command)
-    where = command_path(call.path)
-    parser = Parser((*GLOBAL, *command.flags), where)
-    words = parser.parse(call.args, until_argument=True)
-    flags = parser.result()
-    if flags.truth("help"):
-        from rdd.cli.help import help_text
-
-        parsed = command._replace(raw=False)  # the flags before INSTANCE are ours
-        call.out.write(help_text(call.path, parsed, developer=call.environment.developer_mode))
+    parsed = parse(call, command)
+    if parsed is None:
         return 0
+    flags, words = parsed
     if not words:
+        where = command_path(call.path)
         raise CommandError(
             f"{where} requires at least 1 arg(s), received 0; usage: {where} {command.usage}"
         )
@@ -47,6 +44,22 @@ def run(call: Call) -> int:
         limavm.find(connection, name)
     made = shell_command(call, name, rest, shell=flags.text("shell"), workdir=flags.text("workdir"))
     return become(made)
+
+
+def parse(call: Call, command: Command) -> tuple[Flags, list[str]] | None:
+    """Our flags, which stand first, and the rest; None if they ask for help, which is shown."""
+    from rdd.cli.table import GLOBAL
+
+    parser = Parser((*GLOBAL, *command.flags), command_path(call.path))
+    words = parser.parse(call.args, until_argument=True)
+    flags = parser.result()
+    if not flags.truth("help"):
+        return flags, words
+    from rdd.cli.help import help_text
+
+    shown = command._replace(raw=False)  # a raw command has no flags to show, this one has
+    call.out.write(help_text(call.path, shown, developer=call.environment.developer_mode))
+    return None
 
 
 def shell_command(
@@ -62,7 +75,7 @@ def shell_command(
         directory = LimaHome(call.instance.lima_home).directory(name)
         status = directory.status()
         if status is not Status.RUNNING:
-            raise CommandError(
+            raise NotRunning(
                 f"instance {quote(name)} is not running (status: {status}), "
                 f"run `rdd limavm start {name}` to start it"
             )

@@ -81,7 +81,9 @@ class Dockerd:
             self._process.kill()
             self._process.wait()
             self._process = None
+        # What a boot would clear: ids of processes in it mean others in the next namespace.
         (self.directory / "pid").unlink(missing_ok=True)
+        shutil.rmtree(self.directory / "exec", ignore_errors=True)
 
     def stop(self) -> None:
         self.kill()
@@ -120,6 +122,12 @@ class Dockerd:
             "POST", f"/images/create?fromSrc=-&repo={repository}&tag={tag}",
             archive(files), raw=True,
         )  # fmt: skip
+        return str(json.loads(answer.splitlines()[-1])["status"])
+
+    def import_layer(self, repository: str, text: str) -> str:
+        """An image with nothing but a small file, made quickly."""
+        path = f"/images/create?fromSrc=-&repo={repository}&tag=latest"
+        answer = self.call("POST", path, _tar({"file": text}), raw=True)
         return str(json.loads(answer.splitlines()[-1])["status"])
 
     def create(self, name: str = "", **members: Any) -> str:
@@ -173,13 +181,18 @@ class _Connection(http.client.HTTPConnection):
 def archive(files: dict[str, str]) -> bytes:
     """A root directory with busybox."""
     busybox = next(path for path in ("/usr/bin/busybox", "/bin/busybox") if Path(path).exists())
+    return _tar(files, Path(busybox))
+
+
+def _tar(files: dict[str, str], busybox: Path | None = None) -> bytes:
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as tar:
-        tar.add(busybox, "bin/busybox")
-        for applet in APPLETS:
-            link = tarfile.TarInfo(f"bin/{applet}")
-            link.type, link.linkname = tarfile.SYMTYPE, "busybox"
-            tar.addfile(link)
+        if busybox is not None:
+            tar.add(busybox, "bin/busybox")
+            for applet in APPLETS:
+                link = tarfile.TarInfo(f"bin/{applet}")
+                link.type, link.linkname = tarfile.SYMTYPE, "busybox"
+                tar.addfile(link)
         for name, text in files.items():
             member = tarfile.TarInfo(name)
             member.size = len(text.encode())

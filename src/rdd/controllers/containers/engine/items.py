@@ -110,3 +110,13 @@ def item_key(kind: type[Kind], obj: Object) -> Iterable[ObjectKey]:
 def is_mirror(obj: Object) -> bool:
     """Whether an object was made by us, even if somebody took its label away."""
     return bool(backend_of(obj)) or MIRROR in finalizers_of(obj)
+
+
+def unknown_container(id_: str, known: Object) -> Mirror:
+    """The mirror of a container whose description makes no sense, from what was known before."""
+    status = {"name": "", "namespace": "", "path": "", "image": ""} | (known.get("status") or {})
+    kept = {name: value for name, value in status.items() if name not in _NOT_KEPT}
+    return Mirror(Container, id_, {**kept, "status": "unknown"})
+
+
+_NOT_KEPT = ("conditions", "lastAction", "pid")

@@ -45,6 +45,7 @@ _FILTERS: Final = {
     ),
 }  # fmt: skip
 _LOOK_BACK_S = 120
+_MAX_STRANGE = 20
 
 
 class Moby:
@@ -55,6 +56,7 @@ class Moby:
     def __init__(self, socket: Path) -> None:
         self.docker = Docker(socket)
         self._since = ""
+        self._strange: set[str] = set()
 
     async def connect(self) -> None:
         """Agree on a version, and take the time by the engine's own clock."""
@@ -75,7 +77,9 @@ class Moby:
     def _items(self, event: EngineEvent) -> Sequence[ObjectKey]:
         plural = _PLURALS.get(event.type)
         if plural is None or not event.id:
-            log.warning("the engine sent an event that is not understood: %.200s", event)
+            if event.type not in self._strange and len(self._strange) < _MAX_STRANGE:
+                self._strange.add(event.type)
+                log.warning("the engine sent an event that is not understood: %.200s", event)
             return ()
         return (ObjectKey(plural, event.id),)
 

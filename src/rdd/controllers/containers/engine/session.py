@@ -11,7 +11,7 @@ A session ends with its connection. The mirrors stay; the next one compares.
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 
 from rdd.api import errors
@@ -19,9 +19,15 @@ from rdd.client import Unreachable
 from rdd.controllers.containers.engine.actions import InUse, Requests
 from rdd.controllers.containers.engine.backend import Backend
 from rdd.controllers.containers.engine.errands import Errands, first_of
-from rdd.controllers.containers.engine.items import CONTAINERS, IMAGES, NAMESPACES
+from rdd.controllers.containers.engine.items import (
+    CONTAINERS,
+    IMAGES,
+    NAMESPACES,
+    Mirror,
+    unknown_container,
+)
 from rdd.controllers.containers.engine.mirrors import Mirrors, NotOurs
-from rdd.engine import EngineFailure
+from rdd.engine import EngineFailure, Unintelligible
 from rdd.engine import Unreachable as EngineGone
 from rdd.runtime import Context, ObjectKey
 
@@ -153,17 +159,28 @@ class Session:
         return wait_s
 
     async def _mirror(self, item: ObjectKey) -> None:
-        found = await self.backend.describe(item)
+        try:
+            found = await self.backend.describe(item)
+        except Unintelligible:
+            # It is there, and more cannot be said; what was known before still helps.
+            known = self._mirrors.of(item, self.namespace)
+            if item.namespace == CONTAINERS:
+                mirror = unknown_container(item.name, known[0] if known else {})
+                await self._settle(item, [mirror])
+            raise
         for other in found.also:
             self._context.enqueue(other)
-        await self._mirrors.settle(
-            item, found.mirrors, namespace=self.namespace, backend=self.backend.name
-        )
+        await self._settle(item, found.mirrors)
         if item.namespace == IMAGES:
             for other in self._mirrors.losing_tags(item, found.mirrors, self.namespace):
                 self._context.enqueue(other)
         elif item.namespace == CONTAINERS and not found.mirrors:
             self._release_held()  # what was in use may no longer be
+
+    async def _settle(self, item: ObjectKey, mirrors: Sequence[Mirror]) -> None:
+        await self._mirrors.settle(
+            item, mirrors, namespace=self.namespace, backend=self.backend.name
+        )
 
     def _note_failure(self, item: ObjectKey, why: str) -> float:
         times = self._failures.get(item, ("", 0))[1]

@@ -8,15 +8,16 @@ import time
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
+from aiohttp import web
 
 from rdd.apiserver import certificates
 from rdd.apiserver.assemble import Server
 from rdd.apiserver.http import HttpServer
 from rdd.apiserver.metrics import Metrics
-from rdd.apiserver.request import Answer, Request, Response, Stream, Writer
+from rdd.apiserver.request import Answer, Handover, Request, Response, Stream, Writer
 from rdd.client import Client, LocalTransport
 from rdd.client.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 from rdd.daemon import readiness, renewal
@@ -266,10 +267,16 @@ class FakeApi:
     async def handle(self, request: Request) -> Answer:
         if request.path == "/watch":
             return Stream(self.produce)
+        if request.path.startswith("/passthrough/"):
+            return Handover(self.serve)
         return Response(200, b"")
 
     async def produce(self, writer: Writer) -> None:
         await self.open.wait()
+
+    async def serve(self, http: web.BaseRequest) -> web.StreamResponse:
+        await self.open.wait()
+        return web.Response()
 
 
 async def test_idle_after_the_last_call(tmp_path: Path) -> None:
@@ -289,6 +296,20 @@ async def test_an_open_watch_is_use(tmp_path: Path) -> None:
     assert not done
     api.open.set()
     await producing
+    await asyncio.wait_for(expiring, 5)
+
+
+async def test_an_open_passthrough_is_use(tmp_path: Path) -> None:
+    api = FakeApi()
+    tracker = IdleTracker(api, 0.02, tmp_path)
+    answer = await tracker.handle(get("/passthrough/c/e/"))
+    assert isinstance(answer, Handover)
+    serving = asyncio.ensure_future(answer.serve(cast(web.BaseRequest, None)))
+    expiring = asyncio.create_task(tracker.expired())
+    done, _ = await asyncio.wait({expiring}, timeout=0.1)
+    assert not done
+    api.open.set()
+    await serving
     await asyncio.wait_for(expiring, 5)
 
 

@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cluster of the App in the kubeconfig of the user, and in a file of its own.
+
+It is published when the cluster becomes ready and taken out when it goes; in between the
+files are the user's: an entry that was changed or removed by hand is not fought over. The
+current context is looked at once, on the way to ready, and replaced only when it is missing
+or dead (`rdd.host.kube_health`).
+
+All of this reads and writes files and may wait for locks, so it runs in a thread.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rdd.controllers.surroundings import Surroundings
+from rdd.host import files, kube_contexts, kube_health, yaml_entries
+from rdd.host.directories import make_private_dir
+from rdd.host.errors import HostError
+
+log = logging.getLogger("rdd.controllers.kubernetes")
+
+Entry = dict[str, Any]
+
+
+class Contexts:
+    """Our entries; what is known to be in place is not looked at again."""
+
+    def __init__(self, surroundings: Surroundings) -> None:
+        instance = surroundings.instance
+        self._name = instance.name
+        self._source = instance.k3s_config
+        self._own = instance.kube_config
+        self._environment: Mapping[str, str] = surroundings.environment
+        self._paths = kube_contexts.locations(surroundings.environment, surroundings.home)
+        self._published = ""
+        self._is_removed = False
+        self._reported = ""
+
+    async def publish(self) -> None:
+        """Have the entries in place. Raises HostError."""
+        text = await asyncio.to_thread(files.read_text, self._source)
+        if text is None:
+            raise HostError(f'"{self._source}" is gone')
+        if text == self._published:
+            return
+        self._is_removed = False
+        await asyncio.to_thread(self._write, text)
+        self._published = text
+        self._reported = ""
+
+    def _write(self, text: str) -> None:
+        cluster, user = _parts(self._source, text)
+        make_private_dir(self._own.parent)
+        own = kube_contexts.standalone(self._name, cluster=cluster, user=user)
+        if files.read_text(self._own) != own:
+            files.write_atomically(self._own, own)
+        kube_contexts.publish(self._paths, self._name, cluster=cluster, user=user)
+
+    async def choose(self) -> None:
+        """Make our context the current one if that of the user is missing or dead."""
+        verdict = await kube_health.should_switch(
+            self._paths, self._name, environment=self._environment
+        )
+        if not verdict.should_switch:
+            log.debug("the current kube context stays: %s", verdict.reason)
+            return
+        try:
+            await asyncio.to_thread(
+                kube_contexts.make_current, self._paths, self._name, instead_of=verdict.current
+            )
+            log.info("kube context %s is current now: %s", self._name, verdict.reason)
+        except HostError as error:
+            self.report(str(error))
+
+    async def remove(self) -> str:
+        """Take the entries out; what went wrong, or nothing."""
+        self._published = ""
+        if self._is_removed:
+            return ""
+        problems = await asyncio.to_thread(self._remove)
+        self._is_removed = not problems
+        if problems:
+            self.report(problems)
+        return problems
+
+    def _remove(self) -> str:
+        problems = []
+        for path in self._paths:
+            try:
+                kube_contexts.remove(path, self._name)
+            except HostError as error:
+                problems.append(str(error))
+        try:
+            files.remove(self._own)
+        except HostError as error:
+            problems.append(str(error))
+        return "; ".join(problems)
+
+    def report(self, problem: str) -> None:
+        """Log a problem, once until it is another one."""
+        if problem != self._reported:
+            self._reported = problem
+            log.warning("%s", problem)
+
+
+def _parts(path: Path, text: str) -> tuple[Entry, Entry]:
+    """The one cluster and the one user of a kubeconfig. Raises HostError."""
+    try:
+        config = yaml_entries.parsed(text)
+        (cluster,), (user,) = config["clusters"], config["users"]
+        return dict(cluster["cluster"]), dict(user["user"])
+    except (ValueError, LookupError, TypeError) as error:
+        raise HostError(f'"{path}" is not the kubeconfig of one cluster: {error}') from error

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A stand-in for k3s: our own API server over TLS, with a Node.
+
+There is no k3s on build machines. What is used of it here is what its users see: a
+kubeconfig that appears, an API that answers `/healthz`, and a list of nodes. As a program
+it takes the arguments the host driver gives:
+
+    k3s --version
+    k3s server --config FILE
+"""
+
+import asyncio
+import base64
+import signal
+import socket
+import ssl
+import sys
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import orjson
+import yaml
+
+from rdd.apiserver import certificates
+from rdd.apiserver.http import HttpServer
+from rdd.apiserver.request import Answer, Request, Response
+from rdd.testing import Server
+
+RELEASE = "v1.33.7+k3s3"
+
+
+def node(*, is_ready: bool = True) -> dict[str, Any]:
+    status = "True" if is_ready else "False"
+    return {
+        "metadata": {"name": "n"},
+        "status": {"conditions": [{"type": "Ready", "status": status}]},
+    }
+
+
+class Cluster:
+    """What the stand-in answers; tests change it."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self.nodes: list[dict[str, Any]] = [node()]
+        self.health = 200
+        self.answers = asyncio.Event()
+        self.answers.set()
+        self.probes = 0
+
+    async def handle(self, request: Request) -> Answer:
+        if request.path == "/healthz":
+            self.probes += 1
+            await self.answers.wait()
+            return Response(self.health, b"ok", content_type="text/plain")
+        if request.path == "/api/v1/nodes" and request.headers.get("Authorization"):
+            listed = {"kind": "NodeList", "apiVersion": "v1", "metadata": {}, "items": self.nodes}
+            return Response(200, orjson.dumps(listed))
+        return await self._server.handle(request)
+
+
+def _kubeconfig(url: str, authority: str, server: Server) -> str:
+    cluster = {"server": url, "certificate-authority-data": authority}
+    context = {"cluster": "default", "user": "default"}
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "default", "cluster": cluster}],
+        "users": [{"name": "default", "user": {"token": server.tokens["admin"]}}],
+        "contexts": [{"name": "default", "context": context}],
+        "current-context": "default",
+    }
+    return str(yaml.safe_dump(config))
+
+
+@asynccontextmanager
+async def k3s(kubeconfig: Path, *, port: int = 0, directory: Path) -> AsyncIterator[Cluster]:
+    """A cluster, and the file with which it is reached."""
+    directory.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240
+    issued = certificates.ensure_serving(directory)
+    tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    tls.load_cert_chain(issued.certificate_path, issued.key_path)
+    with socket.create_server(("127.0.0.1", port), backlog=128) as listener:
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+        async with Server(address=address, root_ca=issued.pair.certificate.decode()) as server:
+            cluster = Cluster(server)
+
+            class Front:
+                """The server with the answers of the cluster before it."""
+
+                def __getattr__(self, name: str) -> Any:
+                    return getattr(server, name)
+
+                async def handle(self, request: Request) -> Answer:
+                    return await cluster.handle(request)
+
+            http = HttpServer(Front())
+            await http.listen(listener, tls)
+            authority = base64.b64encode(issued.pair.certificate).decode()
+            kubeconfig.parent.mkdir(parents=True, exist_ok=True)
+            text = _kubeconfig(f"https://{address}", authority, server)
+            kubeconfig.write_text(text)  # noqa: ASYNC240
+            try:
+                yield cluster
+            finally:
+                cluster.answers.set()
+                await http.close(timeout_s=1)
+
+
+async def serve(config: dict[str, Any]) -> None:
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    with tempfile.TemporaryDirectory(prefix="k3s-") as directory:
+        async with k3s(
+            Path(config["write-kubeconfig"]),
+            port=int(config["https-listen-port"]),
+            directory=Path(directory),
+        ):
+            await stop.wait()
+
+
+if __name__ == "__main__":
+    if sys.argv[1:] == ["--version"]:
+        print(f"k3s version {RELEASE} (0badcafe)")
+    else:
+        _, _, path = sys.argv[1:]
+        asyncio.run(serve(yaml.safe_load(Path(path).read_text())))

@@ -49,6 +49,7 @@ ENTRIES: tuple[Entry, ...] = (
     Entry("app", APP, "rdd.controllers.app.app:app", needs=("limavm", "engine")),
     Entry("demo", APP, "rdd.controllers.app.demo:demo"),
     Entry("k3s-versions", APP, "rdd.controllers.app.k3s_versions:k3s_versions"),
+    Entry("kubernetes", APP, "rdd.controllers.app.kubernetes:kubernetes", needs=("app",)),
     Entry("diagnostics", APP, "rdd.controllers.app.diagnostics:diagnostics"),
     Entry("limavm", LIMA, "rdd.controllers.lima.limavm:limavm"),
     Entry("engine", CONTAINERS, "rdd.controllers.containers.engine:engine", needs=_MIRRORS),

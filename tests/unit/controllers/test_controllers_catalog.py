@@ -9,7 +9,7 @@ from rdd.controllers.catalog import Entry
 # What each program runs, exactly. A controller that is added must be entered here.
 GROUPS: dict[str, set[str]] = {
     "RDD_CONTROLLER": {"notary", "configmapreplicaset", "hostinfo"},
-    "APP_CONTROLLER": {"app", "demo", "k3s-versions", "diagnostics"},
+    "APP_CONTROLLER": {"app", "demo", "k3s-versions", "kubernetes", "diagnostics"},
     "LIMA_CONTROLLER": {"limavm"},
     "CONTAINERS_CONTROLLER": {"engine", "container", "containernamespace", "image", "volume"},
 }

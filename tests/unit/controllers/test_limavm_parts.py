@@ -2,11 +2,14 @@
 """The small parts of the LimaVM controller."""
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
+from rdd.controllers.lima.limavm import report
 from rdd.controllers.lima.limavm.activities import Activities
 from rdd.controllers.lima.limavm.backoff import LONGEST_S, Backoff
+from rdd.controllers.lima.limavm.report import Says
 
 
 class Clock:
@@ -96,3 +99,31 @@ async def test_a_failure_nobody_asks_for_is_no_noise() -> None:
     await asyncio.sleep(0)
     await activities.cancel("vm")
     assert activities.get("vm") is None
+
+
+STATES = [
+    *(value for value in vars(report).values() if isinstance(value, Says)),
+    report.create_failed("why"),
+    report.start_failed("why"),
+    report.stop_failed("why"),
+    report.degraded(["why"]),
+]
+
+
+@pytest.mark.parametrize("state", STATES, ids=lambda state: f"{state.reason} {state.message}")
+def test_every_state_is_in_the_documentation(state: Says) -> None:
+    page = (Path(__file__).parents[3] / "docs" / "limavm.md").read_text()
+    kind = ""
+    for row in page.splitlines():
+        cells = [cell.strip() for cell in row.split("|")[1:-1]]
+        if len(cells) != 4:
+            continue
+        kind = cells[0].strip("`") or kind
+        if (kind, cells[1], cells[2]) == (state.type, state.status, f"`{state.reason}`"):
+            assert state.message == "why" or f"`{state.message}`" in cells[3]
+            return
+    pytest.fail(f"{state} is not described")
+
+
+def test_degraded_without_a_reason_says_so() -> None:
+    assert report.degraded([]).message == "the host agent does not say why"

@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parts of `rdd limavm` that need no control plane."""
+
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from rdd.cli import limavm_create, limavm_list, limavm_object, limavm_params
+from rdd.cli.ctl.connection import Connection
+from rdd.cli.ctl.failures import ServerError
+from rdd.cli.errors import CommandError
+
+Object = dict[str, Any]
+
+
+class ConfigMaps:
+    """A server that has some ConfigMaps."""
+
+    def __init__(self, *names: str) -> None:
+        self.names = names
+
+    def get(self, path: str) -> Object:
+        name = path.rpartition("/")[2]
+        if name not in self.names:
+            raise ServerError({"code": 404, "reason": "NotFound"})
+        return {"metadata": {"name": name}}
+
+
+@pytest.mark.parametrize(
+    ("template", "names", "expected"),
+    [
+        pytest.param("thing", (), None, id="a name"),
+        pytest.param("thing.yaml", (), "thing.yaml", id="a name that is a file"),
+        pytest.param("other.yaml", (), None, id="a name that is no file"),
+        pytest.param("./thing.yaml", ("thing.yaml",), "./thing.yaml", id="a path"),
+        pytest.param("dir/thing", (), "dir/thing", id="a path that does not exist"),
+        pytest.param("Thing", (), "Thing", id="no name of an object"),
+        pytest.param("a_b", (), "a_b", id="no name of an object either"),
+    ],
+)
+def test_a_template_is_a_file_or_a_configmap(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    template: str,
+    names: tuple[str, ...],
+    expected: str | None,
+) -> None:
+    (tmp_path / "thing.yaml").touch()
+    monkeypatch.chdir(tmp_path)
+    found = limavm_create._file(cast(Connection, ConfigMaps(*names)), "default", template)
+    assert found == (None if expected is None else Path(expected))
+
+
+def test_what_could_be_both_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "thing.yaml").touch()
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(CommandError) as refused:
+        limavm_create._file(cast(Connection, ConfigMaps("thing.yaml")), "ns", "thing.yaml")
+    assert str(refused.value) == (
+        '"thing.yaml" is a file and also a ConfigMap in namespace "ns"; '
+        "write ./thing.yaml for the file"
+    )
+
+
+def test_params_are_set_and_removed() -> None:
+    words = ["A=1", "B=", "C=x=y", "D-", "A=2"]
+    assert limavm_params._parsed(words) == {"A": "2", "B": "", "C": "x=y", "D": None}
+
+
+@pytest.mark.parametrize("word", ["A", "=1", "-", ""])
+def test_other_words_are_no_params(word: str) -> None:
+    with pytest.raises(CommandError, match="expected PARAM=VALUE, or PARAM- to remove it"):
+        limavm_params._parsed([word])
+
+
+def vm(*conditions: tuple[str, str, str, str], **status: Any) -> Object:
+    keys = ("type", "status", "reason", "message")
+    listed = [dict(zip(keys, condition, strict=True)) for condition in conditions]
+    return {
+        "metadata": {"name": "vm", "namespace": "ns", "generation": 3},
+        "spec": {"running": True},
+        "status": {"conditions": listed, **status},
+    }
+
+
+CREATED = ("Created", "True", "Created", "made")
+STARTED = ("Running", "True", "Started", "runs")
+
+
+@pytest.mark.parametrize(
+    ("state", "running", "stopped", "shown"),
+    [
+        pytest.param(vm(), False, False, "Pending", id="new"),
+        pytest.param(
+            vm(("Created", "False", "CreateFailed", "no")),
+            False, False, "CreateFailed", id="failed",
+        ),
+        pytest.param(vm(CREATED, STARTED), True, False, "Started", id="running"),
+        pytest.param(
+            vm(CREATED, STARTED, restartNeeded=True), False, False, "Started", id="restart is due"
+        ),
+        pytest.param(
+            vm(CREATED, STARTED, ("Degraded", "True", "Degraded", "no dns")),
+            True, False, "Degraded", id="degraded",
+        ),
+        pytest.param(
+            vm(CREATED, ("Running", "False", "Starting", "")), False, False, "Starting", id="starts"
+        ),
+        pytest.param(
+            vm(CREATED, ("Running", "False", "Stopped", "")), False, True, "Stopped", id="stopped"
+        ),
+        pytest.param(
+            vm(CREATED, ("Running", "Unknown", "Reconciling", "")),
+            False, False, "Reconciling", id="unknown",
+        ),
+    ],
+)  # fmt: skip
+def test_a_state_counts_as_what_it_is(
+    state: Object, running: bool, stopped: bool, shown: str
+) -> None:
+    assert limavm_object.is_running(state) is running
+    assert limavm_object.is_stopped(state) is stopped
+    assert limavm_list._row(state)[3] == shown
+
+
+def test_a_state_from_before_a_change_does_not_count() -> None:
+    assert not limavm_object.speaks_of(vm(observedGeneration=2), vm())
+    assert not limavm_object.speaks_of(vm(), vm())
+    assert limavm_object.speaks_of(vm(observedGeneration=3), vm())
+    assert limavm_object.speaks_of(vm(observedGeneration=4), vm())
+
+
+def test_a_long_message_is_cut_in_the_table_and_complete_in_json() -> None:
+    message = "x" * 100 + "\nlog"
+    state = vm(CREATED, ("Running", "False", "StartFailed", message))
+    assert limavm_list._row(state)[5] == "x" * 59 + "…"
+    assert limavm_list._record(state)["message"] == message

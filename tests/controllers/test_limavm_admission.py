@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.controllers.controller_world import gone
+from tests.controllers.controller_world import eventually, gone
 from tests.controllers.limavm_world import (
     LIMAVMS,
     TEMPLATE,
@@ -282,6 +282,23 @@ async def test_a_copy_whose_limavm_is_gone_is_released(vms: VMWorld) -> None:
     await vms.patch({"metadata": {"finalizers": None}})
     await vms.client.delete(LIMAVMS, "vm", namespace="default")
     await gone(vms.world, CONFIG_MAPS, "vm-template")
+
+
+async def test_a_copy_that_was_removed_by_force_comes_back(vms: VMWorld) -> None:
+    await vms.source()
+    await vms.create(running=True)
+    await vms.until_reason("Started")
+    before = await vms.edit("vmType: host\nmessage: mine\n")
+    await vms.until(lambda vm: vm["status"]["restartCount"] == 2)
+    await vms.client.delete(CONFIG_MAPS, "source", namespace="default")
+    no_finalizer = {"metadata": {"finalizers": None}}
+    await vms.client.patch(CONFIG_MAPS, "vm-template", no_finalizer, namespace="default")
+    await vms.client.delete(CONFIG_MAPS, "vm-template", namespace="default")
+    copy = await eventually(vms.world, CONFIG_MAPS, "vm-template", lambda found: True)
+    assert copy["data"] == before["data"]
+    version = copy["metadata"]["resourceVersion"]
+    vm = await vms.until(lambda vm: vm["status"]["observedTemplateResourceVersion"] == version)
+    assert (said(vm)[1], vm["status"]["restartCount"]) == ("Started", 2)
 
 
 async def test_a_large_template_is_read_from_its_source(vms: VMWorld) -> None:

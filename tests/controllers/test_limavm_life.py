@@ -321,6 +321,23 @@ async def test_a_stop_that_fails_says_so_and_is_tried_again(managed: VMWorld) ->
     assert len(managed.machines.called("stop")) == 2
 
 
+async def test_a_disk_that_cannot_be_read_is_told(managed: VMWorld) -> None:
+    await managed.source()
+    await managed.create()
+    await managed.until_reason("Stopped")
+    read = managed.machines.template_text
+
+    def fail(name: str) -> str | None:
+        raise HostError("failed to read lima.yaml: Input/output error")
+
+    managed.machines.template_text = fail  # type: ignore[method-assign]
+    await managed.run(True)
+    vm = await managed.until_reason("StartFailed")
+    assert said(vm)[2] == "failed to read lima.yaml: Input/output error"
+    managed.machines.template_text = read  # type: ignore[method-assign]
+    await managed.until_reason("Started")
+
+
 # -- restarts
 
 

@@ -61,14 +61,16 @@ class Creation:
         return await self._create(look)
 
     async def _provide_template(self, look: Look) -> Result | None:
+        has_copy = bool(look.vm.status.template_config_map)
         try:
-            copy = await self._copies.ensure(look.vm)
+            on_disk = self._machines.template_text(look.name) if has_copy else None
+            copy = await self._copies.ensure(look.vm, on_disk=on_disk)
         except (errors.NotFound, errors.AlreadyExists) as error:
             return await self._failed(look, error.message)
         if copy is None:
             return Result.requeue(_AGAIN_S)
         look.copy = copy
-        if not look.vm.status.template_config_map:
+        if not has_copy:
             await look.say(members={"templateConfigMap": copy_name(look.name)})
         if TEMPLATE in look.annotations:
             await look.drop_annotation(TEMPLATE)

@@ -24,14 +24,17 @@ from rdd.controllers.lima.limavm.deletion import Deletion
 from rdd.controllers.lima.limavm.look import Look, Memory
 from rdd.controllers.lima.limavm.machinery import GRACE_S, MakeMachines
 from rdd.controllers.lima.limavm.power import Power
-from rdd.controllers.lima.limavm.report import Reporter
+from rdd.controllers.lima.limavm.report import Reporter, Says
 from rdd.controllers.lima.limavm.templates import Copies
 from rdd.controllers.lima.limavm.uniqueness import NameHolds, rival_of, taken
+from rdd.host.errors import HostError
 from rdd.kinds.limavm import LimaVM
 from rdd.runtime import Context, ObjectKey, Result, is_deleting, resource_of
 from rdd.vm.instances import InvalidName, Status, check_name
 
 log = logging.getLogger("rdd.controllers.limavm")
+
+_TROUBLE_S = 5.0
 
 DRAIN_S = 40.0
 """How long all virtual machines together may take to stop when the daemon does."""
@@ -79,6 +82,10 @@ class LimaVMReconciler:
             return await self._steps(look)
         except errors.NotFound:
             return Result.requeue(0)  # it went while we looked
+        except HostError as error:
+            # A disk that cannot be read, for example: whatever step it was, it is said.
+            await look.say(_trouble(look.vm, str(error)))
+            return Result.requeue(_TROUBLE_S)
 
     async def _steps(self, look: Look) -> Result:
         if why := self._obstacle(look):
@@ -150,3 +157,11 @@ class LimaVMReconciler:
         key = self._keys.get(name)
         if key is not None:
             self._context.enqueue(key)
+
+
+def _trouble(vm: LimaVM, why: str) -> Says:
+    if not report.is_created(vm):
+        return report.create_failed(why)
+    if (report.condition_of(vm, report.RUNNING) or {}).get("status") == "True":
+        return report.degraded([why])
+    return report.start_failed(why) if vm.spec.running else report.stop_failed(why)

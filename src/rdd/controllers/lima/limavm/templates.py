@@ -129,10 +129,11 @@ class Copies:
         if found is not None and not await self._is_remnant(found):
             raise errors.AlreadyExists.of("configmaps", "", copy_name(name))
 
-    async def ensure(self, vm: LimaVM) -> Object | None:
+    async def ensure(self, vm: LimaVM, *, on_disk: str | None = None) -> Object | None:
         """The copy, owned by the LimaVM; None if remains of another one are in the way for now.
 
-        NotFound if it has to be made and there is nothing to make it from.
+        `on_disk` is the template of the instance: a copy that somebody has removed is made from
+        it. NotFound if the copy has to be made and there is nothing to make it from.
         """
         metadata = vm.raw["metadata"]
         namespace, name = metadata["namespace"], copy_name(metadata["name"])
@@ -140,13 +141,13 @@ class Copies:
         if found is not None and is_controlled_by(found, vm.raw):
             return found
         if found is None:
-            return await self._client.create(CONFIG_MAPS, await self._made(vm))
+            return await self._client.create(CONFIG_MAPS, await self._made(vm, on_disk))
         if not await self._is_remnant(found):
             raise errors.AlreadyExists.of("configmaps", "", name)
         if is_deleting(found):
             await remove_finalizer(self._client, CONFIG_MAPS, found, OWNED)
             return None
-        made = await self._made(vm)
+        made = await self._made(vm, on_disk)
         made["metadata"]["resourceVersion"] = found["metadata"]["resourceVersion"]
         return await self._client.update(CONFIG_MAPS, made)
 
@@ -162,9 +163,9 @@ class Copies:
             if kept is not None and not is_deleting(kept):
                 await self._delete(kept)
 
-    async def _made(self, vm: LimaVM) -> Object:
+    async def _made(self, vm: LimaVM, on_disk: str | None) -> Object:
         metadata = vm.raw["metadata"]
-        text = (metadata.get("annotations") or {}).get(TEMPLATE)
+        text = (metadata.get("annotations") or {}).get(TEMPLATE, on_disk)
         if text is None:
             source = source_of(vm)
             found = await self._client.get(CONFIG_MAPS, source.name, namespace=source.namespace)

@@ -1,15 +1,31 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Installs Debian packages when we are root; otherwise says what to run, and fails.
-# No service of theirs is started.
+# No service of theirs is started, now or at the next boot, and no package is removed.
 set -eu
 
-command="apt-get install -y --no-install-recommends $*"
 if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
     echo "These system packages are missing: $*" >&2
-    echo "Install them and try again:  sudo $command" >&2
+    if ! command -v apt-get >/dev/null; then
+        echo "They have these names in Debian. Install what they are called here, and try again." >&2
+    elif command -v sudo >/dev/null; then
+        echo "Install them and try again:  sudo $0 $*" >&2
+    else
+        echo "Install them and try again:  su -c '$0 $*'" >&2
+    fi
     exit 1
 fi
+
+units="docker.service docker.socket containerd.service"
+exists() {
+    [ -e "/lib/systemd/system/$1" ] || [ -e "/usr/lib/systemd/system/$1" ] ||
+        [ -e "/etc/systemd/system/$1" ]
+}
+ours= # what comes with the packages; units that are there already are somebody else's
+for unit in $units; do
+    exists "$unit" || ours="$ours $unit"
+done
+
 echo "installing $*"
 export DEBIAN_FRONTEND=noninteractive
 # Packages must not start their services: invoke-rc.d starts nothing in run level 1, and systemd's
@@ -22,5 +38,18 @@ if [ ! -e "$policy" ]; then
     chmod 755 "$policy"
 fi
 apt-get -o DPkg::Lock::Timeout=300 -qq update </dev/null
-# shellcheck disable=SC2086 # the words of $command are meant to be split
-$command -o DPkg::Lock::Timeout=300 -qq </dev/null >/dev/null
+apt-get -o DPkg::Lock::Timeout=300 -qq install -y --no-install-recommends --no-remove "$@" \
+    </dev/null >/dev/null
+
+for unit in $ours; do
+    exists "$unit" || continue
+    if command -v systemctl >/dev/null; then
+        systemctl --quiet disable "$unit" 2>/dev/null || true
+    else # no systemd here; another boot of the same files may have it
+        deb-systemd-helper disable "$unit" >/dev/null 2>&1 || true
+    fi
+    if [ "$unit" = docker.service ]; then
+        [ ! -x /usr/sbin/update-rc.d ] || update-rc.d docker disable >/dev/null 2>&1 || true
+        echo "the system's own docker service is not started and not enabled"
+    fi
+done

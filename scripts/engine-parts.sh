@@ -1,34 +1,41 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# What `rdd start` needs to run containers on this machine without a virtual machine: as root on
-# Debian the packages are installed, in any other case rdd itself says what is missing.
+# Prints the Debian packages that are missing to run containers on this machine without a virtual
+# machine, python3-venv first if that is missing. Prints nothing where Lima or QEMU can do the work, and
+# on other systems: there rdd itself says what helps.
 set -eu
-cd "$(dirname "$0")/.."
-PATH=$PATH:/usr/sbin:/sbin
+PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 
-if [ "$(uname -s)" != Linux ] || [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
-    exit 0
-fi
+has() {
+    command -v "$1" >/dev/null
+}
 missing=
 need() {
-    command -v "$1" >/dev/null || missing="$missing $2"
+    has "$1" || case " $missing " in
+    *" $2 "*) ;;
+    *) missing="$missing $2" ;;
+    esac
 }
+cli_package() {
+    # From Debian 13 on the client is a package of its own. Testing and unstable have no number.
+    release=$(. /etc/os-release && [ "$ID" = debian ] && echo "${VERSION_ID:-99}" || echo 0)
+    if [ "$release" -ge 13 ]; then echo docker-cli; else echo docker.io; fi
+}
+
+if [ "$(uname -s)" != Linux ] || ! has apt-get; then
+    exit 0
+fi
+if [ "$(id -u)" != 0 ]; then
+    if has limactl || { has "qemu-system-$(uname -m)" && has qemu-img && has ssh; }; then
+        exit 0
+    fi
+    need rootlesskit rootlesskit
+    need newuidmap uidmap
+    has pasta || need slirp4netns slirp4netns
+fi
 need dockerd docker.io
+need docker "$(cli_package)"
 need iptables iptables
 need ip iproute2
 need busybox busybox-static # an image for the first container where no registry answers
-if [ -z "$missing" ]; then
-    exit 0
-fi
-# shellcheck disable=SC2086 # a list of packages
-scripts/apt-install.sh $missing
-echo "installed:$missing"
-case $missing in
-*docker.io*)
-    # rdd runs an engine of its own; the system's must not come up with the next boot because of us.
-    if command -v systemctl >/dev/null && [ -d /run/systemd/system ]; then
-        systemctl --quiet disable docker.service docker.socket containerd.service 2>/dev/null || true
-    fi
-    echo "the system's own docker service was not started and is not enabled"
-    ;;
-esac
+echo "$missing"

@@ -7,7 +7,7 @@ rdd=$1
 context=$2
 
 if ! command -v docker >/dev/null; then
-    echo "There is no docker CLI here; \`$rdd ps\` and kubectl show the containers."
+    echo "There is no docker CLI here; \`$rdd ctl get containers -A\` shows the containers."
     exit 0
 fi
 unset DOCKER_HOST DOCKER_CONTEXT
@@ -27,14 +27,16 @@ if ! docker image inspect "$image" >/dev/null 2>&1 &&
     trap 'rm -rf "$root"' EXIT
     mkdir -p "$root/bin"
     cp -L "$program" "$root/bin/busybox"
-    ln -s busybox "$root/bin/sh"
-    ln -s busybox "$root/bin/echo"
+    for name in sh echo ls cat ps; do
+        ln -s busybox "$root/bin/$name"
+    done
     tar -C "$root" -c . | docker import - "$image" >/dev/null
     echo "no registry answers: made the image $image from $program"
 fi
 docker run --rm "$image" echo "Hello from a container."
 
-current=$(command docker context show 2>/dev/null || echo "")
+# Not `docker context show`, which docker 20 does not have.
+current=$(command docker context inspect --format '{{.Name}}' 2>/dev/null || echo "")
 if [ "$current" = "$context" ]; then
     echo "docker uses rdd now: try  docker run --rm -it $image sh"
 else

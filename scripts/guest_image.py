@@ -266,8 +266,9 @@ def small_entries(unpacked: Path) -> Iterator[tuple[str, int, bytes]]:
     yield "usr/bin/sudo", 0o100755, (GUEST / "sudo").read_bytes()
     yield "etc/inittab", 0o100644, (GUEST / "inittab").read_bytes()
     yield "etc/acpi/PWRF/00000080", 0o100755, b"#!/bin/sh\nexec poweroff\n"
+    yield "etc/passwd", 0o100644, b"root:x:0:0:root:/root:/bin/sh\n"
     # No password at all: su is how the guest's sudo becomes root. Only a key lets anyone in.
-    yield "etc/passwd", 0o100644, b"root::0:0:root:/root:/bin/sh\n"
+    yield "etc/shadow", 0o100600, b"root::19000:0:99999:7:::\n"
     yield "etc/group", 0o100644, b"root:x:0:\nsudo:x:27:\ntty:x:5:\n"
     yield "etc/shells", 0o100644, b"/bin/sh\n/bin/ash\n"
     yield "etc/hosts", 0o100644, b"127.0.0.1 localhost\n::1 localhost\n"

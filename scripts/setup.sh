@@ -1,7 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Makes .venv with rdd (editable) and its dependencies; with `dev` also the test and lint tools.
-# Does nothing when it has already done so for the present pyproject.toml.
+# Does nothing when it has already done so for the present pyproject.toml. With `missing` it only
+# prints the Debian package it would need first.
 set -eu
 cd "$(dirname "$0")/.."
 level=${1:-run}
@@ -21,6 +22,12 @@ find_python() {
     echo "Python 3.11 or newer is needed; set PYTHON to one or install python3" >&2
     return 1
 }
+
+if [ "$level" = missing ]; then
+    python=$(find_python)
+    "$python" -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
+    exit 0
+fi
 
 if [ ! -x .venv/bin/python ]; then
     python=$(find_python)

@@ -12,7 +12,10 @@ need() {
     command -v "$1" >/dev/null || missing="$missing $2"
 }
 need dockerd docker.io
+need docker docker.io
 need iptables iptables
+need ip iproute2
+need busybox busybox-static
 need qemu-system-x86_64 qemu-system-x86
 need qemu-img qemu-utils
 need openssl openssl

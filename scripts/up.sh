@@ -1,12 +1,28 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Runs the product as a newcomer would: installs an engine if one is missing (as root on Debian),
-# starts everything, runs a container, and shows how to go on.
+# Runs the product as a newcomer would: installs what is missing (as root on Debian; otherwise one
+# command is printed), starts everything, runs a container, and shows how to go on.
 set -eu
 cd "$(dirname "$0")/.."
 rdd=$PWD/.venv/bin/rdd
-scripts/engine-parts.sh
-"$rdd" --log-level=info start
+
+missing=$(scripts/engine-parts.sh)
+if [ ! -x .venv/bin/python ]; then
+    missing="$(scripts/setup.sh missing) $missing"
+fi
+if [ -n "${missing# }" ]; then
+    # shellcheck disable=SC2086 # a list of packages
+    scripts/apt-install.sh $missing
+    echo "installed: ${missing# }"
+fi
+scripts/setup.sh
+
+if [ -t 2 ]; then
+    "$rdd" start --timings
+else
+    "$rdd" --log-level=info start
+fi
+echo
 "$rdd" status
 context=$(basename "$("$rdd" service paths dir)")
 echo

@@ -123,6 +123,14 @@ def guests() -> Path:
 
 
 @pytest.fixture(scope="session")
+def guest_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cache of images that all tests of a run share, also those of other workers."""
+    base = tmp_path_factory.getbasetemp()
+    is_worker = "PYTEST_XDIST_WORKER" in os.environ
+    return (base.parent if is_worker else base) / "guest-cache"
+
+
+@pytest.fixture(scope="session")
 def openssl_path() -> Path:
     """A real openssl, an independent reader of our certificates."""
     return _find_part("openssl")

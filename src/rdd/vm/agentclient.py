@@ -41,6 +41,22 @@ async def let_go(socket: Path, *, timeout_s: float = 3.0) -> bool:
     return 200 <= status < 300 and isinstance(answer, dict) and answer.get("letGo") is not False
 
 
+async def suspend(socket: Path, *, timeout_s: float) -> str:
+    """Ask an agent to keep its machine's memory and end it; why not, or nothing.
+
+    Raises NoAnswer.
+    """
+    status, body = await request(socket, "/v1/suspend", method="POST", timeout_s=timeout_s)
+    try:
+        answer = json.loads(body)
+    except ValueError:
+        answer = {}
+    if not isinstance(answer, dict) or not answer.get("suspended"):
+        refusal = answer.get("error") if isinstance(answer, dict) else ""
+        return str(refusal or f"its host agent cannot suspend machines (HTTP status {status})")
+    return ""
+
+
 async def _exchange(socket: Path, text: str) -> tuple[int, bytes]:
     reader, writer = await asyncio.open_unix_connection(str(socket), limit=_ANSWER_LIMIT)
     try:

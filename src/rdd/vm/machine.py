@@ -99,7 +99,12 @@ class Machine:
         )
 
     def stop(
-        self, *, grace_s: float, force_s: float, start_agent: Callable[[], Awaitable[Identity]]
+        self,
+        *,
+        grace_s: float,
+        force_s: float,
+        start_agent: Callable[[], Awaitable[Identity]],
+        suspend: bool = False,
     ) -> "asyncio.Task[None]":
         """Begin to stop, or hurry a stop that is under way."""
         if self._stop is not None and self._stop_task is not None and not self._stop_task.done():
@@ -111,6 +116,7 @@ class Machine:
             force_s=force_s,
             agent=self._agent.identity if self._agent else None,
             start_agent=start_agent,
+            suspend=suspend,
         )
         self.set(
             replace(

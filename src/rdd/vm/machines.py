@@ -210,19 +210,31 @@ class Machines:
         machine.watch(agent)
         return agent.identity
 
-    def stop(self, name: str, *, grace_s: float | None = None) -> None:
+    def stop(self, name: str, *, grace_s: float | None = None, suspend: bool = False) -> None:
         """Begin to stop a machine; `phase` tells how far it is. Raises InvalidName.
 
         Called again with less time, it hurries. The machine is asked first and killed after
-        `grace_s`; with 0 at once.
+        `grace_s`; with 0 at once. With `suspend` its memory is kept and it goes on from there
+        with the next start; where that is refused it runs on, and `stop_error` says why.
         """
-        self._begin_stop(self._machine(name), self.limits.grace_s if grace_s is None else grace_s)
+        self._begin_stop(
+            self._machine(name),
+            self.limits.grace_s if grace_s is None else grace_s,
+            suspend=suspend,
+        )
 
-    def _begin_stop(self, machine: Machine, grace_s: float) -> "asyncio.Task[None]":
+    def _begin_stop(
+        self, machine: Machine, grace_s: float, *, suspend: bool = False
+    ) -> "asyncio.Task[None]":
         async def new_agent() -> Identity:
             return await self._start(machine)
 
-        return machine.stop(grace_s=grace_s, force_s=self.limits.force_s, start_agent=new_agent)
+        return machine.stop(
+            grace_s=grace_s,
+            force_s=self.limits.force_s,
+            start_agent=new_agent,
+            suspend=suspend,
+        )
 
     async def delete(
         self, name: str, *, grace_s: float | None = None, keep_logs_in: Path | None = None

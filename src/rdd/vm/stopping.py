@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable
 from rdd.host.errors import HostError
 from rdd.host.exits import wait_ended
 from rdd.host.processes import Identity, is_alive, send_signal
+from rdd.vm import agentclient
 from rdd.vm.drivers import catalog
 from rdd.vm.errors import StopFailed
 from rdd.vm.instances import InstanceDirectory, Status
@@ -22,6 +23,8 @@ from rdd.vm.killing import kill_all
 GRACE_S = 30.0
 FORCE_S = 10.0
 """How long a killed process may take to disappear."""
+SUSPEND_S = 180.0
+"""For writing the memory of a large machine to a slow disk."""
 
 
 class Stop:
@@ -35,13 +38,15 @@ class Stop:
         agent: Identity | None,
         start_agent: Callable[[], Awaitable[Identity]],
         force_s: float = FORCE_S,
+        suspend: bool = False,
     ) -> None:
+        self._suspend = suspend
         self._directory = directory
         self._agent = agent
         self._start_agent = start_agent
         self._force_s = force_s
         loop = asyncio.get_running_loop()
-        self._deadline = loop.time() + grace_s
+        self._deadline = loop.time() + (SUSPEND_S if suspend else grace_s)
         self._timeout: asyncio.Timeout | None = None
         self.was_forced = False
 
@@ -79,8 +84,20 @@ class Stop:
             except HostError:
                 return  # nobody can ask
             self._agent = agent
-        if send_signal(agent, signal.SIGINT):
+        if self._suspend:
+            await self._ask_to_suspend()
             await wait_ended(agent)
+        elif send_signal(agent, signal.SIGINT):
+            await wait_ended(agent)
+
+    async def _ask_to_suspend(self) -> None:
+        """Have the memory kept. Raises StopFailed when that is refused: the machine runs on."""
+        try:
+            refusal = await agentclient.suspend(self._directory.ha_sock, timeout_s=SUSPEND_S)
+        except agentclient.NoAnswer as error:
+            refusal = str(error)
+        if refusal:
+            raise StopFailed(refusal)
 
     async def _force(self) -> None:
         """Kill what is left, and remove what it left. Raises StopFailed."""

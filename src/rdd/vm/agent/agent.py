@@ -32,6 +32,8 @@ class Wish(Enum):
 
     STOP = auto()
     LET_GO = auto()
+    SUSPEND = auto()
+    """End the machine, whose memory is kept already."""
 
 
 class HostAgent:
@@ -66,7 +68,7 @@ class HostAgent:
                 await self._leave()
             else:
                 self._log.write("info", "Shutting down the machine")
-                errors = await self._stop(STOP_GRACE_S)
+                errors = await self._stop(0 if wish is Wish.SUSPEND else STOP_GRACE_S)
         else:
             errors = [_reason(life, self._log)]
             self._log.write("fatal", errors[0])
@@ -146,12 +148,27 @@ class HostAgent:
         await asyncio.wait({self._let_go}, timeout=STOP_GRACE_S + LET_GO_S)
         return {"letGo": wish is Wish.LET_GO and self._let_go.done()}
 
+    async def suspend(self) -> dict[str, Any]:
+        """`/v1/suspend`: keep the machine's memory and end it; when refused, it runs on."""
+        suspend = getattr(self._driver, "suspend", None)
+        try:
+            if suspend is None:
+                raise HostError(f"the {self._driver.name} driver cannot suspend machines")
+            if not self._events.status.get("running"):
+                raise HostError("the machine is not running yet")
+            await suspend()
+        except HostError as error:
+            return {"suspended": False, "error": str(error)}
+        self.ask(Wish.SUSPEND)
+        return {"suspended": True}
+
     def routes(self) -> dict[str, dict[str, Callable[[], Awaitable[dict[str, Any]]]]]:
         """The requests this agent answers."""
         return {
             "/v1/info": {"GET": self.info},
             "/v1/status": {"GET": self.status},
             "/v1/let-go": {"POST": self.let_go},
+            "/v1/suspend": {"POST": self.suspend},
         }
 
 

@@ -312,7 +312,10 @@ class QemuDriver:
             self._child = None
 
     async def suspend(self) -> None:
-        """Keep the memory in the disk and end the emulator. Raises HostError; it then runs on."""
+        """Keep the memory in the disk; the machine is paused then and only waits to be stopped.
+
+        Raises HostError; the machine runs on.
+        """
         qmp, process = self._qmp, self._process
         if qmp is None or process is None:
             raise HostError("the machine does not run")
@@ -337,7 +340,6 @@ class QemuDriver:
             with suppress(HostError):
                 await qmp.execute("cont")
             raise
-        await self.stop(grace_s=0)
 
     async def let_go(self) -> None:
         """Leave everything running for another agent."""

@@ -19,16 +19,23 @@ _AGAIN_S = 1.0
 _CLOCK_TOLERANCE_S = 2.0  # a guest tells whole seconds, and an emulated one takes its time
 END = "."
 
-LOOP = r"""
-old=x count=0
-while :; do
-    new=$(awk '$4 == "0A" { print $2 }' /proc/net/tcp /proc/net/tcp6 2>/dev/null | sort -u)
-    [ "$new" = "$old" ] || { printf '%s\n.\n' "$new"; old=$new; }
-    [ $((count % 60)) -ne 0 ] || echo "clock $(date +%s)"
-    count=$((count + 1))
-    sleep 1
-done
-"""
+# One awk that reads the tables again and again: a guest that is emulated notices each process
+# that is started every second. Only `sleep` is.
+LOOP = r"""exec awk 'BEGIN {
+    files = split("/proc/net/tcp /proc/net/tcp6", names)
+    old = "nothing yet"
+    for (count = 0; 1; count++) {
+        new = ""
+        for (i = 1; i <= files; i++) {
+            while ((getline < names[i]) > 0) if ($4 == "0A") new = new $2 "\n"
+            close(names[i])
+        }
+        if (new != old) { printf "%s.\n", new; old = new }
+        if (count % 60 == 0) { "date +%s" | getline now; close("date +%s"); print "clock " now }
+        fflush()
+        system("sleep 1")
+    }
+}'"""
 
 
 def parse(lines: Sequence[str]) -> frozenset[Listener]:

@@ -36,8 +36,8 @@ IndexFunction = Callable[[Object], Iterable[str]]
 """The values an object is found under in an index."""
 
 # Decoded objects kept per informer: more than a busy reconciler looks at in a
-# row, and not more than about 10 MiB.
-DECODED = 1024
+# row, and not more than about 3 MiB.
+DECODED = 256
 
 
 class Cached:

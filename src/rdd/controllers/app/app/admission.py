@@ -70,9 +70,7 @@ class Admission:
             version = k3s.DEFAULT_CHANNEL
         kubernetes = kubernetes.replace(enabled=kubernetes.enabled, version=k3s.resolve(version))
         wanted = spec.virtual_machine
-        memory = wanted.memory
-        if not memory and not await self._is_host(app):
-            memory = self._default_memory()
+        memory = wanted.memory or await self._default_memory(app)
         virtual_machine = wanted.replace(
             cpus=wanted.cpus or self._default_cpus(), memory=_canonical(memory)
         )
@@ -88,13 +86,13 @@ class Admission:
             raise Denied(f'invalid {CPUS_VARIABLE} value "{text}": it must be a positive number')
         return min(int(text) if text else DEFAULT_CPUS, self._cpus)
 
-    def _default_memory(self) -> str:
-        if self._memory < MIN_MEMORY:
-            raise Denied(
-                f"the host has {_shown(self._memory)} of memory; "
-                "a virtual machine needs at least 2Gi"
-            )
-        return _shown(max(MIN_MEMORY, min(self._memory // 4, MAX_DEFAULT_MEMORY)))
+    async def _default_memory(self, app: App) -> str:
+        if self._memory >= MIN_MEMORY:
+            return _shown(max(MIN_MEMORY, min(self._memory // 4, MAX_DEFAULT_MEMORY)))
+        if await self._is_host(app):
+            return ""
+        have = _shown(self._memory)
+        raise Denied(f"the host has {have} of memory; a virtual machine needs at least 2Gi")
 
     # -- refusing
 

@@ -72,15 +72,15 @@ def authority_problem(pem: str) -> str:
     return ""
 
 
-def proxy_environment(network: Network, *, is_guest: bool) -> dict[str, str]:
+def proxy_environment(network: Network) -> dict[str, str]:
     """The variables of a proxy, in both spellings.
 
-    In a guest, a proxy on this machine's loopback is that of the host.
+    The engine has a network of its own, in which the loopback of this machine has a name.
     """
     found = {}
     for name, url in (("HTTP_PROXY", network.http_proxy), ("HTTPS_PROXY", network.https_proxy)):
         if url:
-            found[name] = _from_guest(url) if is_guest else url
+            found[name] = _from_guest(url)
     if not found:
         return {}
     found["NO_PROXY"] = ",".join(network.no_proxy)

@@ -147,7 +147,7 @@ def template_of(inputs: Inputs) -> Template:
     """The template as a value."""
     wishes = inputs.wishes
     is_guest = inputs.driver != "host"
-    environment = net.proxy_environment(wishes.network, is_guest=is_guest)
+    environment = net.proxy_environment(wishes.network)
     common = Template(
         provision=tuple(_provision(inputs)),
         port_forwards=tuple(_forwards(inputs)),
@@ -191,7 +191,10 @@ def _forwards(inputs: Inputs) -> Iterator[PortForward]:
     port = inputs.wishes.kubernetes_port
     if port:
         # k3s listens everywhere in the guest; on this machine only for the user.
-        yield PortForward(guest_port=port, host_ip="127.0.0.1", host_port=port)
+        # Without a guest nothing tells that a port is listened on, so it is open all the time.
+        yield PortForward(
+            guest_port=port, host_ip="127.0.0.1", host_port=port, static=inputs.driver == "host"
+        )
     yield PortForward(guest_ip="0.0.0.0", guest_port_range=(1, 65535), host_ip="0.0.0.0")
     yield PortForward(
         guest_socket="/var/run/docker.sock", host_socket="{{.Param.HOST_DOCKER_SOCKET}}"
@@ -203,7 +206,7 @@ def _provision(inputs: Inputs) -> Iterator[Provision]:
     names = [name for name, _ in _params(inputs) if name not in _NOT_FOR_UNITS]
     yield _file(scripts.SETTINGS, "".join(f'{name}="{{{{.Param.{name}}}}}"\n' for name in names))
     is_guest = inputs.driver != "host"
-    environment = net.proxy_environment(network, is_guest=is_guest)
+    environment = net.proxy_environment(network)
     if environment and is_guest:  # without a guest, `env` is enough
         lines = (f'{name}="{value}"\n' for name, value in environment.items())
         yield _file(scripts.PROXY, "".join(lines))

@@ -4,9 +4,9 @@
     disabled               contexts go     False/NotApplicable
     no machine running     contexts go     False/NotRunning
     no k3s for the host                    False/NotInstalled, again after 15 s
-    API does not answer                    False/Probing, again after 5 s
+    API does not answer                    False/Probing, again after 0.5, 1, 2, 4, 5 s
     contexts not written                   False/MergeFailed, again after a growing pause
-    no node ready                          False/WaitingForNode, again after 5 s
+    no node ready                          False/WaitingForNode, the same
     otherwise                              True/Ready, again after 15 s
 
 Once it is ready, nodes are not looked at any more, and two attempts without an answer are
@@ -47,6 +47,8 @@ log = logging.getLogger("rdd.controllers.kubernetes")
 Object = dict[str, Any]
 
 FIELD_MANAGER = "kubernetes-controller"
+FIRST_RETRY_S = 0.5
+"""The first look again after a machine came up; the pauses then double."""
 RETRY_S = 5.0
 HEALTHY_S = 15.0
 LONGEST_MERGE_RETRY_S = 300.0
@@ -63,6 +65,7 @@ class KubernetesReconciler:
         self._surroundings = surroundings
         self._contexts = Contexts(surroundings)
         self._unanswered = 0
+        self._retry_s = FIRST_RETRY_S
         self._merge_retry_s = RETRY_S
         self._merge_due_s = 0.0
         self._due_s = 0.0
@@ -93,6 +96,7 @@ class KubernetesReconciler:
     async def _without(self, app: App, reason: str) -> Result:
         """There is no cluster."""
         self._unanswered, self._ready_since, self._due_s = 0, "", 0.0
+        self._retry_s = FIRST_RETRY_S
         problem = await self._contexts.remove()
         message = said(KUBERNETES_READY, reason).message
         if problem:
@@ -111,7 +115,9 @@ class KubernetesReconciler:
         connection = await self._connection(app)
         if isinstance(connection, Said):
             await self._say(app, connection)
-            return Result.requeue(HEALTHY_S if connection.reason == "NotInstalled" else RETRY_S)
+            return (
+                Result.requeue(HEALTHY_S) if connection.reason == "NotInstalled" else self._soon()
+            )
         health = await probe.health_of(connection)
         if health is not Health.HEALTHY:
             return await self._unhealthy(app, health, is_ready=is_ready)
@@ -127,7 +133,7 @@ class KubernetesReconciler:
         if not is_ready:
             if missing := await probe.missing_node(connection):
                 await self._say(app, said(KUBERNETES_READY, "WaitingForNode", missing))
-                return Result.requeue(RETRY_S)
+                return self._soon()
             await self._contexts.choose()
         if not is_confirmed and not _is_template_applied(app):
             return Result.requeue(RETRY_S)  # the App controller writes when it is
@@ -141,7 +147,8 @@ class KubernetesReconciler:
         if app.status.virtual_machine_type == "host":
             missing = catalog.ability("host", "missing_k3s")
             release = VERSIONS.get(app.spec.kubernetes.version, "")
-            if missing is not None and (why := missing(release, self._surroundings.environment)):
+            why = await asyncio.to_thread(missing, release, self._surroundings.environment)
+            if why:
                 return said(KUBERNETES_READY, "NotInstalled", why)
         try:
             path = self._surroundings.instance.k3s_config
@@ -156,7 +163,11 @@ class KubernetesReconciler:
                 return Result.requeue(RETRY_S)
         self._unanswered, self._ready_since = 0, ""
         await self._say(app, said(KUBERNETES_READY, "Probing"))
-        return Result.requeue(RETRY_S)
+        return self._soon()
+
+    def _soon(self) -> Result:
+        pause_s, self._retry_s = self._retry_s, min(self._retry_s * 2, RETRY_S)
+        return Result.requeue(pause_s)
 
     async def _not_merged(self, app: App, error: HostError) -> Result:
         self._ready_since = ""

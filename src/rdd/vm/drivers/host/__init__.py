@@ -8,13 +8,22 @@ agent needs.
 from collections.abc import Callable, Mapping
 
 from rdd.vm.drivers.host.availability import availability, availability_for
+from rdd.vm.drivers.host.k3s import missing_k3s
 from rdd.vm.drivers.host.leftovers import cleanup
 from rdd.vm.drivers.host.shell import shell
 from rdd.vm.drivers.protocol import Driver, Setting
 from rdd.vm.instances import InstanceDirectory
 from rdd.vm.template.model import Template
 
-__all__ = ["availability", "availability_for", "cleanup", "driver", "prepare", "shell"]
+__all__ = [
+    "availability",
+    "availability_for",
+    "cleanup",
+    "driver",
+    "missing_k3s",
+    "prepare",
+    "shell",
+]
 
 
 def driver(setting: Setting) -> Driver:

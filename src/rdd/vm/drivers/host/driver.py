@@ -122,9 +122,10 @@ class HostDriver:
 
     def _tell_what_is_left_out(self) -> None:
         template = self._setting.template
-        if template.provision:
+        scripts = [item for item in template.provision if item.mode != "data"]
+        if scripts:
             self._setting.warn(
-                f"{len(template.provision)} provision scripts are not run: the driver host has no "
+                f"{len(scripts)} provision scripts are not run: the driver host has no "
                 "guest, and changes nothing on this machine"
             )
         if template.probes:

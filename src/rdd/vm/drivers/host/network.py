@@ -31,6 +31,7 @@ _POOLS = [Network(f"172.{number}.0.0/16") for number in range(17, 32)] + [Networ
 _PREFIX = re.compile(r"\b(\d+\.\d+\.\d+\.\d+)(/\d+)?\b")
 _DEFAULT_DEVICE = re.compile(r"^default\b.*\bdev (\S+)", re.MULTILINE)
 _CONF = Path("/proc/sys/net/ipv4/conf")
+_RULES = 4  # of `open_way_out`, without those for uplinks
 INSIDE = "eth0"  # what the engine calls its end
 
 
@@ -135,24 +136,33 @@ def interfaces() -> list[str]:
     return [line.partition(":")[0].strip() for line in lines]
 
 
-def open_way_out(place: Place, cable: Cable, opened: Sequence[str] = ()) -> list[str]:
-    """Let packets through; the interfaces on which forwarding had to be switched on.
+def wanted_uplinks(place: Place, opened: Sequence[str] = ()) -> tuple[str, ...]:
+    """The interfaces on which forwarding is on because of us, or has to be switched on.
 
-    May be called again, when routes have changed or another agent has taken over; `opened` is
-    then what the call before returned. Raises HostError when the firewall refuses.
+    `opened` are those known so far. Nothing is changed: what is to be undone is written down
+    before it is done. Raises HostError.
     """
-    _write_forwarding(cable.link, True)
     uplinks = list(opened)
     for uplink in _DEFAULT_DEVICE.findall(routes()):
-        if not is_forwarding(uplink):
-            _write_forwarding(uplink, True)
+        # Another instance that switched it on may end before us.
+        is_shared = not is_forwarding("all") and bool(_others(place))
+        if is_shared or not is_forwarding(uplink):
             uplinks.append(uplink)
-        elif not is_forwarding("all") and _others(place):
-            uplinks.append(uplink)  # another instance switched it on and may end before us
-    uplinks = list(dict.fromkeys(uplinks))
+    return tuple(dict.fromkeys(uplinks))
+
+
+def open_way_out(place: Place, cable: Cable, uplinks: Sequence[str]) -> None:
+    """Let packets through. Raises HostError when the firewall refuses.
+
+    May be called again, when routes have changed or another agent has taken over.
+    """
+    present = interfaces()
+    for interface in (cable.link, *uplinks):
+        if interface in present and not is_forwarding(interface):
+            _write_forwarding(interface, True)
     shown = run_now("iptables-save")
-    if uplinks == list(opened) and place.comment in shown:
-        return uplinks
+    if shown.count(place.comment) == _RULES + len(uplinks):
+        return
     _close(place, shown)
     mark = f"-m comment --comment {place.comment}"
     link = cable.link
@@ -169,7 +179,6 @@ def open_way_out(place: Place, cable: Cable, opened: Sequence[str] = ()) -> list
         "",
     ]
     run_now("iptables-restore", "--noflush", "--wait", text="\n".join(rules))
-    return uplinks
 
 
 def close_way_out(place: Place) -> None:

@@ -21,7 +21,7 @@ from rdd.host.exits import ended_within, wait_ended
 from rdd.host.files import read_text, remove, write_atomically
 from rdd.host.logs import rotate
 from rdd.host.processes import Identity, send_signal
-from rdd.vm.drivers.host import deaf, dns, docker_api, leftovers, network, services
+from rdd.vm.drivers.host import deaf, dns, docker_api, k3s, leftovers, network, services
 from rdd.vm.drivers.host.commands import find
 from rdd.vm.drivers.host.listening import Watch, readable
 from rdd.vm.drivers.host.network import Cable
@@ -51,6 +51,7 @@ class RootEngine:
         self._sandbox: Sandbox | None = None
         self._relay: dns.DnsRelay | None = None
         self._tasks: list[asyncio.Task[None]] = []
+        self._opening: asyncio.Future[None] | None = None
 
     @property
     def is_docker(self) -> bool:
@@ -94,15 +95,20 @@ class RootEngine:
                 sockets=tuple(str(path) for path in self._outer_sockets()),
             )
             record.write(place.record)
-            service = self._service(cable)
-            write_atomically(place.config(service.name), service.config, durable=False)
-            rotate(place.directory.path, service.name, create=False)
+            started = [self._service(cable)]
+            if (cluster := self._kubernetes()) is not None:
+                started.append(cluster)
+            for service in started:
+                files = {place.config(service.name): service.config, **service.files}
+                for path, text in files.items():
+                    write_atomically(path, text, durable=False)
+                rotate(place.directory.path, service.name, create=False)
             entrance.open_up(
                 {
                     "resolv_conf": dns.inside_text(cable.guest_ip),
                     "ip": network.configuration(cable),
                     "ended": str(place.ended),
-                    "services": [_as_plan(service, place)],
+                    "services": [_as_plan(service, place) for service in started],
                 }
             )
             return process, record
@@ -134,6 +140,14 @@ class RootEngine:
             environment=environment,
         )
 
+    def _kubernetes(self) -> Service | None:
+        template, environment = self._setting.template, self._setting.environment
+        found = k3s.k3s(self._place, template, environment=environment)
+        if found is None and k3s.is_wanted(template):
+            release = template.param.get("KUBERNETES_RELEASE", "")
+            self._setting.warn(k3s.missing_k3s(release, environment))
+        return found
+
     def _outer_sockets(self) -> list[Path]:
         """The sockets on this machine that the engine itself listens on."""
         if self.is_docker:
@@ -160,7 +174,8 @@ class RootEngine:
             with readable(routes, changed.set):
                 while True:
                     try:
-                        await asyncio.to_thread(self._open_way_out)
+                        self._opening = asyncio.ensure_future(asyncio.to_thread(self._open_way_out))
+                        await asyncio.shield(self._opening)
                     except HostError as error:
                         self._setting.warn(f"containers cannot reach other networks: {error}")
                     await changed.wait()
@@ -171,10 +186,11 @@ class RootEngine:
         record = self._record
         assert record is not None
         cable = Cable(self._place.link, record.host_ip, record.guest_ip)
-        uplinks = tuple(network.open_way_out(self._place, cable, record.uplinks))
+        uplinks = network.wanted_uplinks(self._place, record.uplinks)
         if uplinks != record.uplinks:
             self._record = replace(record, uplinks=uplinks)
             self._record.write(self._place.record)
+        network.open_way_out(self._place, cable, uplinks)
 
     async def check(self) -> None:
         """Raise Unmet unless the engine answers where clients expect it."""
@@ -265,6 +281,8 @@ class RootEngine:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks.clear()
+        if self._opening is not None:  # a thread that must not open what is being closed
+            await asyncio.gather(self._opening, return_exceptions=True)
         if self._relay is not None:
             await self._relay.close()
         if self._sandbox is not None:

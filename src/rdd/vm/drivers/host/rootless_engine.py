@@ -66,7 +66,9 @@ class RootlessEngine:
         )
         make_private_dir(self._state)
         make_private_dir(self._setting.directory.sockets)
-        write_atomically(self._place.config(service.name), service.config, durable=False)
+        files = {self._place.config(service.name): service.config, **service.files}
+        for path, text in files.items():
+            write_atomically(path, text, durable=False)
         log = rotate(self._place.directory.path, service.name)
         record = Record(engine="moby", mode="rootless", sockets=tuple(map(str, self._sockets())))
         record.write(self._place.record)

@@ -9,9 +9,10 @@ programs is read. Paths below /run are those inside the namespaces.
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from rdd.vm.drivers.host import settings
 from rdd.vm.drivers.host.place import Place
 from rdd.vm.template.model import Template
 
@@ -35,6 +36,8 @@ class Service:
     socket: str
     """What it answers on when it is ready; below /run it is inside the namespaces."""
     environment: Mapping[str, str]
+    files: Mapping[Path, str] = field(default_factory=dict)
+    """Further files it reads."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,14 +99,16 @@ def moby(
         ]
         or None,
     }
-    kept = {name: value for name, value in config.items() if value is not None}
+    needed = {name: value for name, value in config.items() if value is not None}
+    kept = {**settings.engine_settings(template), **needed}
     return Service(
         name="dockerd",
         program=program,
         arguments=("--config-file", str(place.config("dockerd"))),
         config=json.dumps(kept, indent=2) + "\n",
         socket=DOCKER_SOCKET,
-        environment=_passed_on(environment),
+        environment={**passed_on(environment), **settings.environment_of(template, place)},
+        files=settings.files_of(template, place),
     )
 
 
@@ -124,11 +129,12 @@ def containerd(place: Place, *, program: Path, environment: Mapping[str, str]) -
         arguments=("--config", str(place.config("containerd"))),
         config=config,
         socket=socket,
-        environment=_passed_on(environment),
+        environment=passed_on(environment),
     )
 
 
-def _passed_on(environment: Mapping[str, str]) -> dict[str, str]:
+def passed_on(environment: Mapping[str, str]) -> dict[str, str]:
+    """What programs get of the environment of the daemon."""
     passed = {name: environment[name] for name in _PASSED_ON if name in environment}
     path = passed.get("PATH", "/usr/bin:/bin")
     missing = [part for part in ("/usr/sbin", "/sbin") if part not in path.split(":")]

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Kubernetes on this machine: k3s beside the engine, in the same namespaces.
+
+It is run when the template's param `KUBERNETES_ENABLED` is `true` and there is a program
+for the release `KUBERNETES_RELEASE` names: in the cache, or on the PATH. Nothing is
+downloaded here. Without it the engine runs alone, and `missing_k3s` says what to do.
+
+k3s must not take the engine down with it: a shell starts it when the engine's socket is
+there, and again when it has ended.
+"""
+
+import json
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import quote
+
+from rdd.vm.drivers.host import settings
+from rdd.vm.drivers.host.commands import find
+from rdd.vm.drivers.host.place import Place
+from rdd.vm.drivers.host.services import DOCKER_SOCKET, Service, engine_of, passed_on
+from rdd.vm.template.model import Template
+
+_VERSION_S = 10.0
+_SHELL = Path("/bin/sh")
+_KEEP_GOING = """\
+trap 'kill $child 2>/dev/null; wait $child; exit 0' TERM
+while :; do
+    if [ -z "$2" ] || [ -S "$2" ]; then "$0" server --config "$1" & child=$!; wait $child; fi
+    sleep 1 & child=$!; wait $child
+done
+"""
+
+
+def is_wanted(template: Template) -> bool:
+    """Whether a template asks for Kubernetes."""
+    return template.param.get("KUBERNETES_ENABLED") == "true"
+
+
+def cached(release: str, environment: Mapping[str, str]) -> Path:
+    """Where the program of a release is looked for first."""
+    home = environment.get("HOME") or "/"
+    cache = environment.get("XDG_CACHE_HOME") or f"{home}/.cache"
+    return Path(cache, "rdd", "k3s", release, "k3s")
+
+
+def find_k3s(release: str, environment: Mapping[str, str]) -> Path | None:
+    """The program of a release; None if there is none."""
+    place = cached(release, environment)
+    if os.access(place, os.X_OK):
+        return place
+    found = find("k3s", environment)
+    return found if found is not None and _release_of(found) == release else None
+
+
+def missing_k3s(release: str, environment: Mapping[str, str]) -> str:
+    """Why Kubernetes does not run here, and what to do; empty if it does."""
+    if os.geteuid() != 0:
+        return 'Kubernetes needs root with the type "host"; choose a virtual machine instead'
+    if find_k3s(release, environment) is not None:
+        return ""
+    other = find("k3s", environment)
+    why = f"k3s {release} is not installed"
+    if other is not None:
+        why += f' ("{other}" is {_release_of(other) or "no k3s"})'
+    place = cached(release, environment)
+    url = f"https://github.com/k3s-io/k3s/releases/download/{quote(release)}/k3s"
+    return (
+        f"{why}; to change that: mkdir -p {place.parent} && curl -fLo {place} {url} && "
+        f"chmod 755 {place} && rdd restart"
+    )
+
+
+def k3s(place: Place, template: Template, *, environment: Mapping[str, str]) -> Service | None:
+    """k3s, if it is wanted and there."""
+    param = template.param
+    program = find_k3s(param.get("KUBERNETES_RELEASE", ""), environment)
+    if not is_wanted(template) or program is None:
+        return None
+    is_docker = engine_of(template) == "moby"
+    config: dict[str, object] = {
+        "https-listen-port": int(param["KUBERNETES_PORT"]),
+        "write-kubeconfig": param["HOST_INSTANCE_CONFIG"],
+        "write-kubeconfig-mode": "600",
+        "data-dir": str(place.data("k3s")),
+        "node-name": place.directory.name,
+    }
+    if is_docker:
+        config["docker"] = True
+    files = settings.files_of(template, place)
+    if registries := settings.file_of(template, settings.REGISTRIES):
+        path = place.config("k3s-registries")
+        config["private-registry"] = str(path)
+        files[path] = registries
+    socket = DOCKER_SOCKET if is_docker else ""
+    return Service(
+        name="k3s",
+        program=_SHELL,
+        arguments=("-c", _KEEP_GOING, str(program), str(place.config("k3s")), socket),
+        config=json.dumps(config, indent=2) + "\n",  # JSON is YAML
+        socket="",
+        environment={**passed_on(environment), **settings.environment_of(template, place)},
+        files=files,
+    )
+
+
+def _release_of(program: Path) -> str:
+    """`v1.33.7+k3s3`, as the program says itself; empty if it does not."""
+    try:
+        done = subprocess.run(
+            [str(program), "--version"], capture_output=True, text=True, timeout=_VERSION_S
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    words = done.stdout.split()
+    return words[2] if words[:2] == ["k3s", "version"] and len(words) > 2 else ""

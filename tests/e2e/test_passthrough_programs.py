@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Endpoints of controllers, from a client's side: in the daemon, and in a program beside it."""
 
-import asyncio
 import json
 import signal
+import socket
 import ssl
 import subprocess
 import urllib.error
 import urllib.request
 from pathlib import Path
 
-import aiohttp
 import pytest
-from aiohttp import WSMsgType
+import websocket
 from tests.e2e.service_world import World
 
 from rdd.client.kubeconfig import load
@@ -51,23 +50,25 @@ def messages(config: Path, path: str, tmp_path: Path) -> tuple[list[bytes], int]
     authority = tmp_path / "authority.pem"
     authority.write_text(connection.authority)
     trust = ssl.create_default_context(cafile=str(authority))
-
-    async def talk() -> tuple[list[bytes], int]:
-        headers = {"Authorization": f"Bearer {connection.token}"}
-        async with aiohttp.ClientSession(headers=headers) as session:
-            said: list[bytes] = []
-            try:
-                async with session.ws_connect(connection.server + path, ssl=trust) as ws:
-                    while True:
-                        message = await asyncio.wait_for(ws.receive(), 30)
-                        if message.type not in (WSMsgType.BINARY, WSMsgType.TEXT):
-                            return said, ws.close_code or 0
-                        data = message.data
-                        said.append(data if isinstance(data, bytes) else data.encode())
-            except aiohttp.WSServerHandshakeError as refused:
-                return [], refused.status
-
-    return asyncio.run(talk())
+    host, _, port = connection.server.removeprefix("https://").partition(":")
+    said: list[bytes] = []
+    with (
+        socket.create_connection((host, int(port)), timeout=30) as plain,
+        trust.wrap_socket(plain, server_hostname=host) as secured,
+    ):
+        try:
+            client = websocket.create_connection(
+                connection.server.replace("https:", "wss:") + path,
+                header=[f"Authorization: Bearer {connection.token}"],
+                socket=secured,
+            )
+        except websocket.WebSocketBadStatusException as refused:
+            return [], refused.status_code
+        while True:
+            code, data = client.recv_data()
+            if code == websocket.ABNF.OPCODE_CLOSE:
+                return said, int.from_bytes(data[:2], "big")
+            said.append(data)
 
 
 def test_endpoints_of_the_daemons_own_controllers(world: World, tmp_path: Path) -> None:
@@ -92,6 +93,8 @@ def test_endpoints_of_a_program_beside_the_daemon(world: World, tmp_path: Path) 
         assert entry["enabledControllers"] == ["k3s-versions", "mock"]
         world.until(lambda: "migration" in containers(world))
         ten = containers(world)["migration"]
+        # The daemon follows the directory: it may learn of the program a moment after us.
+        world.until(lambda: messages(config, "/passthrough/mock/logs/-", tmp_path) == ([], 400))
         said, code = messages(config, f"/passthrough/mock/logs/{ten}", tmp_path)
         assert said == [f"[Line {i}]\n".encode() for i in range(1, 11)]
         assert code == 1000

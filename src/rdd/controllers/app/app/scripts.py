@@ -31,6 +31,14 @@ wants=/etc/systemd/system/$target.wants
 
 has() { systemctl cat "$1" >/dev/null 2>&1; }
 
+# Files of settings that are no longer made.
+last=/var/lib/rancher-desktop/files
+mkdir -p /var/lib/rancher-desktop
+for file in $(cat $last 2>/dev/null); do
+    case " $SETTINGS_FILES " in *" $file "*) ;; *) rm -f "$file" ;; esac
+done
+echo "$SETTINGS_FILES" >$last
+
 case $CONTAINER_ENGINE in
 containerd) chosen='containerd.service buildkitd.service' other='docker.socket docker.service' ;;
 *) chosen='docker.socket docker.service' other='buildkitd.service' ;;

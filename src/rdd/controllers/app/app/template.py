@@ -202,28 +202,38 @@ def _forwards(inputs: Inputs) -> Iterator[PortForward]:
 
 
 def _provision(inputs: Inputs) -> Iterator[Provision]:
-    wishes, network = inputs.wishes, inputs.wishes.network
     names = [name for name, _ in _params(inputs) if name not in _NOT_FOR_UNITS]
-    yield _file(scripts.SETTINGS, "".join(f'{name}="{{{{.Param.{name}}}}}"\n' for name in names))
-    is_guest = inputs.driver != "host"
+    lines = [f'{name}="{{{{.Param.{name}}}}}"\n' for name in names]
+    files = list(_files(inputs))
+    if inputs.driver == "host":
+        yield _file(scripts.SETTINGS, "".join(lines))
+        yield from files
+        return
+    lines.append(f'SETTINGS_FILES="{" ".join(item.path for item in files)}"\n')
+    yield _file(scripts.SETTINGS, "".join(lines))
+    yield from files
+    if inputs.kept_logs is not None:
+        yield Provision(mode="system", script=scripts.KEEP_LOGS)
+    yield Provision(mode="system", script=scripts.SET_UP)
+
+
+def _files(inputs: Inputs) -> Iterator[Provision]:
+    """The files that are made if there is something to set."""
+    wishes, network = inputs.wishes, inputs.wishes.network
     environment = net.proxy_environment(network)
-    if environment and is_guest:  # without a guest, `env` is enough
-        lines = (f'{name}="{value}"\n' for name, value in environment.items())
-        yield _file(scripts.PROXY, "".join(lines))
+    if environment and inputs.driver != "host":  # without a guest, `env` is enough
+        settings = (f'{name}="{value}"\n' for name, value in environment.items())
+        yield _file(scripts.PROXY, "".join(settings))
         for unit in scripts.PROXY_UNITS:
             yield _file(f"/etc/systemd/system/{unit}.d/rdd-proxy.conf", scripts.PROXY_DROP_IN)
-    if settings := net.daemon_json(network):
-        yield _file(scripts.DAEMON_JSON, settings)
+    if daemon := net.daemon_json(network):
+        yield _file(scripts.DAEMON_JSON, daemon)
     for registry, text in net.hosts_toml(network).items():
         yield _file(f"{scripts.CERTS_D}/{registry}/hosts.toml", text)
     if wishes.kubernetes:
         yield _file(scripts.K3S_CONFIG, _k3s_config(wishes))
         if registries := net.registries_yaml(network):
             yield _file(scripts.K3S_REGISTRIES, registries, permissions="600")
-    if inputs.kept_logs is not None:
-        yield Provision(mode="system", script=scripts.KEEP_LOGS)
-    if is_guest:
-        yield Provision(mode="system", script=scripts.SET_UP)
 
 
 _NOT_FOR_UNITS = ("HOST_INSTANCE_CONFIG", "GUEST_LOG_DIR")

@@ -16,6 +16,7 @@ from tests.controllers.runtime_world import World, open_world, until
 from rdd.api import errors
 from rdd.client.resources import CONFIG_MAPS, NAMESPACES
 from rdd.controllers.app.k3s_versions import k3s_versions, published
+from rdd.controllers.containers.container import container
 from rdd.controllers.mock import logs as logs_module
 from rdd.controllers.mock.controller import mock
 from rdd.controllers.mock.objects import NAMESPACE, OWNER, WRITER_LABEL, Mock, mocks
@@ -258,3 +259,26 @@ async def test_every_way_of_logging_has_a_container() -> None:
         if each.kind is Container and each.status is not None
     }
     assert writers == {"labels", "ten", "hundred", "loop"}
+
+
+@fake_time
+async def test_the_controllers_of_containers_can_run_beside_it(world: World) -> None:
+    """Both write the status of a container, each its own part, and come to rest."""
+    around = surroundings()
+    async with managed(world, mock(around), container(around)):
+        found = await eventually(
+            world,
+            CONTAINERS,
+            id_of("web"),
+            lambda obj: (obj.get("status") or {}).get("conditions"),
+            namespace=NAMESPACE,
+        )
+        await complete(world)
+        await asyncio.sleep(60)
+        before = {c["metadata"]["resourceVersion"] for c in await listed(world, Container)}
+        await asyncio.sleep(600)
+        after = {c["metadata"]["resourceVersion"] for c in await listed(world, Container)}
+    assert before == after
+    running = find_condition(found["status"]["conditions"], "Running")
+    assert running is not None
+    assert running["status"] == "True"

@@ -76,7 +76,7 @@ class Programs:
     def record(self) -> list[str]:
         """The values that were recorded, in order."""
         text = self.world.kubectl("get", "cm", "record", "--ignore-not-found", "-o", "json")
-        data = json.loads(text)["data"] if text else {}
+        data = (json.loads(text).get("data") or {}) if text else {}
         changes = sorted(key for key in data if key[:7] == "change_" and key[7:].isdigit())
         return [data[key].partition("value=")[2] for key in changes]
 

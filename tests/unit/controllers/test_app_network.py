@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Proxy, authorities and registries, and what runs the containers."""
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+import trustme
+import yaml
+
+from rdd.controllers.app.app import driver_choice, network
+from rdd.controllers.app.app.network import Network
+from rdd.kinds.app import AppSpec
+from rdd.vm.drivers import catalog
+from rdd.vm.drivers.protocol import Availability
+
+
+def of(**spec: Any) -> Network:
+    return network.network_of(AppSpec.of({"running": True, **spec}))
+
+
+def test_nothing_special_needs_nothing() -> None:
+    found = of()
+    assert found == network.NOTHING_SPECIAL
+    assert network.proxy_environment(found) == {}
+    assert (network.daemon_json(found), network.registries_yaml(found)) == ("", "")
+    assert network.hosts_toml(found) == {}
+
+
+def test_one_proxy_is_for_both_and_the_host_is_reached_directly() -> None:
+    found = network.proxy_environment(of(proxy={"httpProxy": "http://p:1", "noProxy": ["x.org"]}))
+    assert found["HTTP_PROXY"] == found["https_proxy"] == "http://p:1"
+    direct = found["NO_PROXY"].split(",")
+    assert {"localhost", "127.0.0.1", "host.docker.internal", "x.org"} <= set(direct)
+    assert ".svc" not in direct
+
+
+def test_the_networks_of_kubernetes_are_reached_directly() -> None:
+    spec = {"proxy": {"httpsProxy": "http://p:1"}, "kubernetes": {"enabled": True}}
+    found = network.proxy_environment(of(**spec))
+    assert {"10.42.0.0/16", "10.43.0.0/16", ".svc"} <= set(found["no_proxy"].split(","))
+    assert "HTTP_PROXY" not in found
+
+
+@pytest.mark.parametrize(
+    ("url", "inside"),
+    [
+        ("http://127.0.0.1:3128", "http://host.lima.internal:3128"),
+        ("http://u:p@localhost", "http://u:p@host.lima.internal"),
+        ("http://proxy:1", "http://proxy:1"),
+    ],
+)
+def test_a_proxy_on_this_machine_has_a_name_inside(url: str, inside: str) -> None:
+    assert network.proxy_environment(Network(http_proxy=url))["HTTP_PROXY"] == inside
+
+
+def test_authorities_that_cannot_be_read_are_left_out() -> None:
+    good = trustme.CA().cert_pem.bytes().decode()
+    begin = "-----BEGIN CERTIFICATE-----"
+    broken = good.replace(begin, f"{begin}\n!!")
+    found = of(certificates={"authorities": [good, "x", broken]})
+    assert found.authorities == (good.strip() + "\n",)
+    assert network.authority_problem(good) == ""
+    assert network.authority_problem(broken).startswith("it cannot be read")
+
+
+REGISTRIES = {
+    "mirrors": [
+        {"registry": "docker.io", "endpoints": ["https://a", "http://b:5000"]},
+        {"registry": "ghcr.io", "endpoints": ["https://c"]},
+    ],
+    "insecure": ["b:5000", "r:1"],
+}
+
+
+def test_dockerd_gets_the_mirrors_it_can_use() -> None:
+    assert json.loads(network.daemon_json(of(registries=REGISTRIES))) == {
+        "registry-mirrors": ["https://a", "http://b:5000"],
+        "insecure-registries": ["b:5000", "r:1"],
+    }
+
+
+def test_k3s_gets_all_mirrors() -> None:
+    found = yaml.safe_load(network.registries_yaml(of(registries=REGISTRIES)))
+    assert found["mirrors"]["ghcr.io"] == {"endpoint": ["https://c"]}
+    assert found["mirrors"]["r:1"] == {"endpoint": ["https://r:1", "http://r:1"]}
+    assert found["configs"]["r:1"] == {"tls": {"insecure_skip_verify": True}}
+
+
+def test_containerd_gets_a_file_per_registry() -> None:
+    import tomllib
+
+    found = {k: tomllib.loads(v) for k, v in network.hosts_toml(of(registries=REGISTRIES)).items()}
+    assert found["docker.io"]["server"] == "https://registry-1.docker.io"
+    assert found["docker.io"]["host"]["http://b:5000"]["skip_verify"] is True
+    assert "skip_verify" not in found["docker.io"]["host"]["https://a"]
+    assert set(found) == {"docker.io", "ghcr.io", "b:5000", "r:1"}
+
+
+# -- what runs the containers
+
+
+def choose(works: str, *, wanted: str = "auto", is_root: bool = False, **environment: str) -> Any:
+    def asked(driver: str, environment: Mapping[str, str]) -> Availability:
+        return Availability(driver, driver in works.split(), f"no {driver}", f"get {driver}")
+
+    return driver_choice.choose(wanted, environment, is_root=is_root, asked=asked)
+
+
+@pytest.mark.parametrize(
+    ("works", "is_root", "chosen"),
+    [
+        pytest.param("lima qemu host", False, "lima", id="Lima for a user"),
+        pytest.param("qemu host", False, "host", id="rootless before QEMU"),
+        pytest.param("qemu", False, "qemu", id="QEMU as a last resort"),
+        pytest.param("lima qemu host", True, "host", id="the host for root"),
+        pytest.param("lima qemu", True, "qemu", id="QEMU for root"),
+        pytest.param("", True, "", id="nothing"),
+    ],
+)
+def test_auto(works: str, is_root: bool, chosen: str) -> None:
+    assert choose(works, is_root=is_root).driver == chosen
+
+
+def test_a_wish_is_respected_and_its_refusal_told() -> None:
+    assert choose("lima qemu", wanted="qemu").driver == "qemu"
+    refused = choose("lima", wanted="host")
+    assert refused.driver == ""
+    assert refused.table() == "host  no host; to change that: get host"
+
+
+def test_the_environment_decides_for_auto_only() -> None:
+    assert choose("lima qemu host", RDD_VM_TYPE="qemu").driver == "qemu"
+    assert choose("lima qemu host", wanted="host", RDD_VM_TYPE="qemu").driver == "host"
+
+
+def test_every_driver_of_the_catalogue_is_tried() -> None:
+    tried = [answer.driver for answer in choose("").refused]
+    assert sorted(tried) == sorted(catalog.ORDER)
+
+
+def test_the_drivers_answer_for_this_machine() -> None:
+    for driver in ("host", "qemu"):
+        answer = driver_choice.availability(driver, {"PATH": "/nonexistent"})
+        assert answer.driver == driver
+        if not answer.usable:
+            assert answer.reason

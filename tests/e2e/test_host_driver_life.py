@@ -7,8 +7,10 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -23,6 +25,7 @@ from tests.e2e.host_world import (
 
 from rdd.vm import agentclient
 from rdd.vm.drivers.host import cleanup
+from rdd.vm.drivers.host.record import Record
 from rdd.vm.instances import Status
 
 
@@ -286,3 +289,38 @@ while True:
     record = bytes([0xC0, 12, 0, 1, 0, 1, 0, 0, 0, 9, 0, 4, 192, 0, 2, 77])
     sock.sendto(head + asked[12:end] + (record if is_a else b""), sender)
 """
+
+
+@pytest.mark.parametrize("state", ["starting", "stopping"])
+def test_machine_that_is_not_running_is_not_taken_over(hosts: HostWorld, state: str) -> None:
+    """An agent died while it brought its machine up or down."""
+    machine = hosts.machine("m")
+    machine.start()
+    holder = machine.holder
+    machine.kill_agent()
+    record = Record.read(machine.place.record)
+    assert record is not None
+    assert record.state == "running"
+    replace(record, state=state).write(machine.place.record)
+    if state == "stopping":
+        os.kill(holder, signal.SIGTERM)
+    machine.start()
+    assert machine.holder != holder
+    assert machine.stop() == 0
+    assert machine.traces() == []
+
+
+@pytest.mark.parametrize("delay_s", [0.05, 0.15, 0.25, 0.4])
+def test_agent_killed_at_any_moment_of_the_start_is_succeeded(
+    hosts: HostWorld, delay_s: float
+) -> None:
+    machine = hosts.machine("m")
+    machine.spawn()
+    assert machine.agent is not None
+    time.sleep(delay_s)  # not to wait for something, but to hit different moments
+    machine.agent.kill()
+    machine.agent.wait()
+    machine.start()
+    assert machine.docker("version", "--format", "{{.Server.Version}}")
+    assert machine.stop() == 0
+    assert machine.traces() == []

@@ -26,6 +26,8 @@ class Record:
     """Interfaces on which we switched forwarding on."""
     sockets: tuple[str, ...] = ()
     """Sockets outside the instance directory that the engine listens on."""
+    state: str = "running"
+    """Only what is `running` can be taken over; the others are `starting` and `stopping`."""
 
     def write(self, path: Path) -> None:
         """Keep it. Raises HostError."""
@@ -43,6 +45,7 @@ class Record:
                 guest_ip=str(data["guest_ip"]),
                 uplinks=tuple(data["uplinks"]),
                 sockets=tuple(data["sockets"]),
+                state=str(data["state"]),
             )
         except (ValueError, KeyError, TypeError, HostError):
             return None

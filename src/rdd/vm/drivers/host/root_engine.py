@@ -36,6 +36,8 @@ _RTMGRP_IPV4_ROUTE = 0x40
 _ROUTES_SETTLE_S = 0.5
 _ENGINE_HEARS_S = 0.3
 """After this a container that ends is not restarted: the engine knows that it is to stop."""
+_SHUTDOWN_S = 15.0
+"""What dockerd takes at most to stop its containers."""
 _LOG_LINES = 3
 _LOG_TAIL_BYTES = 8 << 10
 
@@ -74,6 +76,10 @@ class RootEngine:
         record = Record.read(self._place.record)
         if process is None or record is None or record.engine != self._engine:
             return False
+        if record.state == "stopping":
+            await ended_within(process, _SHUTDOWN_S)
+        if record.state != "running":
+            return False
         await self._attach(process, record)
         return True
 
@@ -93,6 +99,7 @@ class RootEngine:
                 host_ip=cable.host_ip,
                 guest_ip=cable.guest_ip,
                 sockets=tuple(str(path) for path in self._outer_sockets()),
+                state="starting",
             )
             record.write(place.record)
             started = [self._service(cable)]
@@ -111,6 +118,8 @@ class RootEngine:
                     "services": [_as_plan(service, place) for service in started],
                 }
             )
+            record = replace(record, state="running")
+            record.write(place.record)
             return process, record
         except BaseException:
             if entrance.process is not None:
@@ -270,6 +279,10 @@ class RootEngine:
         signals: dict[int, int] = {}
         if self.is_docker and self._sandbox is not None:
             signals = await deaf.stop_signals(self._sandbox.path(services.DOCKER_SOCKET))
+        await self._end_tasks()
+        if self._record is not None:
+            with contextlib.suppress(HostError):  # a full disk must not keep it running
+                replace(self._record, state="stopping").write(self._place.record)
         send_signal(process, signal.SIGTERM)
         if signals and not await ended_within(process, _ENGINE_HEARS_S):
             deaf.kill_deaf(process.pid, signals)
@@ -277,16 +290,19 @@ class RootEngine:
 
     async def let_go(self) -> None:
         """Stop doing things for the namespaces."""
+        await self._end_tasks()
+        if self._relay is not None:
+            await self._relay.close()
+        if self._sandbox is not None:
+            self._sandbox.close()
+
+    async def _end_tasks(self) -> None:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks.clear()
         if self._opening is not None:  # a thread that must not open what is being closed
             await asyncio.gather(self._opening, return_exceptions=True)
-        if self._relay is not None:
-            await self._relay.close()
-        if self._sandbox is not None:
-            self._sandbox.close()
 
 
 def _as_plan(service: Service, place: Place) -> dict[str, object]:

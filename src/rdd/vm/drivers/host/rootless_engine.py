@@ -155,5 +155,6 @@ def command(service: Service, state: Path, environment: Mapping[str, str]) -> li
         "--pidns",
         "sh",
         "-c",
-        f"rm -f {_FOREIGN}; exec {shlex.join(words)}",
+        # dockerd insists on the variable, which only a login through systemd sets.
+        f"rm -f {_FOREIGN}; export XDG_RUNTIME_DIR=/run; exec {shlex.join(words)}",
     ]

@@ -22,6 +22,7 @@ from rdd.daemon.vms import delete_all
 from rdd.host import docker_contexts, kube_contexts
 from rdd.host.errors import HostError
 from rdd.host.files import remove
+from rdd.host.trees import remove_as_mapped_root
 from rdd.instance import DATABASE_DIR, STDERR_LOG, STDOUT_LOG, Instance
 
 
@@ -128,6 +129,8 @@ def _remove_tree(path: Path) -> list[str]:
             failures.append(f'"{name}" is left: {getattr(info[1], "strerror", info[1])}')
 
     shutil.rmtree(path, onerror=failed)
+    if failures and remove_as_mapped_root(path):
+        return []
     return failures[:1]  # what is below a directory that cannot be removed says nothing new
 
 

@@ -18,6 +18,7 @@ from pathlib import Path
 from rdd.host.directories import make_private_dir
 from rdd.host.errors import HostError
 from rdd.host.files import remove, write_atomically
+from rdd.host.trees import remove_tree
 from rdd.vm.choosing import choose, has_own_image
 from rdd.vm.drivers import catalog
 from rdd.vm.errors import AlreadyExists
@@ -126,10 +127,10 @@ async def remove_directory(directory: InstanceDirectory) -> None:
 def _remove(path: Path, target: Path) -> None:
     try:
         if target.exists():  # of a deletion that a crash interrupted
-            shutil.rmtree(target)
+            remove_tree(target)
         if path.exists():
             path.rename(target)
-            shutil.rmtree(target)
+            remove_tree(target)
     except OSError as error:
         where = error.filename or path
         raise HostError.from_os(f'remove "{where}"', error) from error

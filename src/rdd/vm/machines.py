@@ -25,6 +25,7 @@ from rdd.host.files import write_atomically
 from rdd.host.processes import Identity, send_signal
 from rdd.vm import agentclient, creating
 from rdd.vm.choosing import has_own_image
+from rdd.vm.drivers import catalog
 from rdd.vm.errors import AlreadyExists, Busy, NotCreated, StartFailed, StopFailed
 from rdd.vm.instances import InstanceDirectory, InvalidName, LimaHome, Status
 from rdd.vm.killing import kill_all
@@ -202,13 +203,19 @@ class Machines:
         await asyncio.to_thread(prepare_files, directory, self._facts, self._environment)
         agent = await start_agent(
             directory,
-            command=self._agent_command,
+            command=self._command_of(directory),
             environment=self._environment,
             changes=self._watches(),
             timeout_s=self.limits.pid_file_s,
         )
         machine.watch(agent)
         return agent.identity
+
+    def _command_of(self, directory: InstanceDirectory) -> Sequence[str]:
+        """The host agent of a machine: ours, or that of a driver that has its own."""
+        driver = directory.driver
+        own = catalog.ability(driver, "agent_command") if driver in catalog.ORDER else None
+        return own(self._environment) if own else self._agent_command
 
     def stop(self, name: str, *, grace_s: float | None = None, suspend: bool = False) -> None:
         """Begin to stop a machine; `phase` tells how far it is. Raises InvalidName.

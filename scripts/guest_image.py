@@ -46,6 +46,7 @@ DEBIAN = (
     "iptables",
     "ca-certificates",
     "sshfs",
+    "busybox-static",
 )
 # In the order of need; what they depend on is added. The file systems and ext4 are for both.
 MODULES = (

@@ -71,7 +71,10 @@ class QemuDriver:
             warn=setting.warn,
         )
         self._sshfs = mounts.Sshfs(
-            self._link, log=self._path / "sshfs.log", helper=self._add_helper
+            self._link,
+            log=self._path / "sshfs.log",
+            helper=self._add_helper,
+            degrade=setting.degrade,
         )
 
     @property

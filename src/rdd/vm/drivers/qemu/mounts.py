@@ -169,10 +169,18 @@ def _sftp_server() -> str | None:
 class Sshfs:
     """Mounts over sshfs of one machine."""
 
-    def __init__(self, link: Link, *, log: Path, helper: Callable[[Identity], None]) -> None:
+    def __init__(
+        self,
+        link: Link,
+        *,
+        log: Path,
+        helper: Callable[[Identity], None],
+        degrade: Callable[[str], None],
+    ) -> None:
         self._link = link
         self._log = log
         self._helper = helper
+        self._degrade = degrade
 
     def requirements(self, mounts: Sequence[Mount]) -> list[Requirement]:
         """One for each mount; a mount that does not work leaves the machine degraded."""
@@ -185,19 +193,22 @@ class Sshfs:
                 Phase.OPTIONAL,
                 f"mount of {mount.location}",
                 check,
-                hint="the guest needs sshfs for mountType reverse-sshfs",
+                hint="see sshfs.log in the machine's directory",
                 timeout_s=60,
             )
 
         return [requirement(mount) for mount in mounts]
 
     async def mount(self, mount: Mount) -> None:
-        """Mount a directory unless it is. Raises Unmet."""
+        """Mount a directory unless it is. What can never work is told, not tried again."""
         if await self._is_mounted(mount):
             return
         server = _sftp_server()
-        if server is None:
-            raise Unmet("there is no sftp-server on this machine")
+        problem = "this machine has no sftp-server" if server is None else ""
+        if server is None or not await self._has_sshfs():
+            problem = problem or "the guest has no sshfs"
+            self._degrade(f"{mount.location} is not mounted: {problem}")
+            return
         point = shlex.quote(mount.mount_point)
         options = ["allow_other"]
         if not mount.writable:
@@ -219,6 +230,12 @@ class Sshfs:
             if await self._is_mounted(mount):
                 return
         raise Unmet(f"sshfs in the guest did not mount it: {tail(self._log)}")
+
+    async def _has_sshfs(self) -> bool:
+        try:
+            return (await self._link.run("command -v sshfs")).status == 0
+        except SshError as error:
+            raise Unmet(str(error)) from error
 
     async def _is_mounted(self, mount: Mount) -> bool:
         point = shlex.quote(f" {mount.mount_point} ")

@@ -495,6 +495,28 @@ async def test_deletion_completes_when_the_machine_is_terminating_already(world:
         await gone(world, LimaVM, "rd")
 
 
+async def test_deletion_waits_for_what_others_have_published(world: World) -> None:
+    async with apps(world):
+        await world.client.create(APPS, app_object(running=True))
+        await settled(world)
+        await report(world, "ContainerEngineReady", "True", "Connected")
+        await world.client.delete(APPS, "app")
+        await gone(world, LimaVM, "rd")
+        app = await eventually(world, App, "app", lambda obj: said(obj, "Running") == ("", ""))
+        assert CLEANUP in app["metadata"]["finalizers"]
+        await report(world, "ContainerEngineReady", "False", "Stopped")
+        await gone(world, App, "app")
+
+
+async def test_deletion_does_not_wait_for_the_dead(world: World) -> None:
+    async with apps(world):
+        await world.client.create(APPS, app_object(running=True))
+        await settled(world)
+        await report(world, "KubernetesReady", "True", "Ready")
+        await world.client.delete(APPS, "app")
+        await gone(world, App, "app")
+
+
 async def test_deletion_while_the_machine_boots(world: World) -> None:
     async with apps(world) as machines:
         machines.boots = False

@@ -68,6 +68,11 @@ def run_docker(world: World, docker: Path, *words: str, text: bytes | None = Non
     return done.stdout.decode().strip()
 
 
+def chosen(world: World, docker: Path) -> None:
+    """Wait until our context is the current one, which is decided beside everything else."""
+    world.until(lambda: run_docker(world, docker, "context", "show") == world.instance.name)
+
+
 def install_k3s(world: World) -> None:
     path = cached(RELEASE, world.environment())
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -87,8 +92,7 @@ def test_the_life_of_an_app(world: World, docker: Path) -> None:
         "Settled": ("True", "Settled"),
     }
     assert app(world)["status"]["virtualMachineType"] == "host"
-    name = world.instance.name
-    assert run_docker(world, docker, "context", "show") == name
+    chosen(world, docker)
     run_docker(world, docker, "import", "-", "tools", text=image())
     assert run_docker(world, docker, "run", "--rm", "tools", "/bin/echo", "hello") == "hello"
 
@@ -100,14 +104,16 @@ def test_the_life_of_an_app(world: World, docker: Path) -> None:
     assert not world.instance.docker_socket.exists()
 
     world.rdd("set", "running=true")
+    chosen(world, docker)
     assert run_docker(world, docker, "images", "-q")  # what was there is there again
     daemon = world.pid()
     world.crash()
     world.rdd("svc", "start")
     assert world.pid() != daemon
-    # What ran goes on; until somebody has looked at it again the context may be away.
-    world.until(lambda: run_docker(world, docker, "context", "show") == name)
+    # What ran goes on; while it is looked at again the context may be away for a moment.
+    world.until(lambda: says(world).get("Settled") != ("True", "Settled"))
     world.kubectl("wait", "--for=condition=Settled", "app/app", "--timeout=60s")
+    chosen(world, docker)
     assert run_docker(world, docker, "images", "-q")
 
 
@@ -125,6 +131,7 @@ def test_registries_proxy_and_authorities_reach_the_engine(world: World, docker:
     }
     world.kubectl("patch", "app", "app", "--type=merge", "-p", json.dumps(patch))
     world.rdd("set", "running=true")  # waits until it is settled
+    chosen(world, docker)
     info = json.loads(run_docker(world, docker, "info", "--format", "{{json .}}"))
     assert info["RegistryConfig"]["Mirrors"] == ["http://127.0.0.1:5999/"]
     assert "reg.example.com:5000" in info["RegistryConfig"]["IndexConfigs"]
@@ -135,6 +142,7 @@ def test_registries_proxy_and_authorities_reach_the_engine(world: World, docker:
     gone = {"spec": {"registries": None, "proxy": None}}
     world.kubectl("patch", "app", "app", "--type=merge", "-p", json.dumps(gone))
     world.rdd("set", "running=true")
+    chosen(world, docker)
     info = json.loads(run_docker(world, docker, "info", "--format", "{{json .}}"))
     assert (info["RegistryConfig"]["Mirrors"] or [], info["HttpProxy"]) == ([], "")
 
@@ -165,7 +173,7 @@ def test_kubernetes_says_what_is_missing_then_runs(world: World, docker: Path) -
         timeout=60,
     )
     assert json.loads(nodes.stdout)["items"][0]["metadata"]["name"] == "n", nodes.stderr
-    assert run_docker(world, docker, "context", "show") == name
+    chosen(world, docker)
     world.rdd("set", "running=false")
     assert name not in mine.read_text()
     assert mine.read_text().startswith("# mine\napiVersion: v1\nkind: Config\nclusters: []\n")

@@ -283,8 +283,9 @@ class AppReconciler:
         copy = await self._get(CONFIG_MAPS, place)
         if copy is None:
             return None
-        version = copy["metadata"]["resourceVersion"]
-        look.is_template_applied = version == vm.status.observed_template_resource_version
+        # Nothing observed yet: the machine is being made, and made from this.
+        observed = vm.status.observed_template_resource_version
+        look.is_template_applied = observed in ("", copy["metadata"]["resourceVersion"])
         present = (copy.get("data") or {}).get(TEMPLATE_KEY) or ""
         difference = template.compare(present, self._inputs(look))
         if difference == "none":

@@ -16,8 +16,11 @@ from rdd.runtime import find_condition
 Conditions = Sequence[Mapping[str, Any]]
 
 ENGINE_READY = "ContainerEngineReady"
-_GONE_ENGINE = ("Stopped", "NotApplicable")
-_GONE_KUBERNETES = ("NotRunning", "NotApplicable")
+ENDED: Mapping[str, Sequence[str]] = {
+    ENGINE_READY: ("Stopped", "NotApplicable"),
+    KUBERNETES_READY: ("NotRunning", "NotApplicable"),
+}
+"""The reasons by which controllers say that nothing of theirs is left."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +71,9 @@ def _machine(now: Situation) -> Said | None:
 
 
 def _on_the_way_down(now: Situation) -> Said | None:
-    if now.has_engine and not _is_gone(now, ENGINE_READY, _GONE_ENGINE):
+    if now.has_engine and not _has_ended(now, ENGINE_READY):
         return said(SETTLED, "EngineStale")
-    if now.has_kubernetes and not _is_gone(now, KUBERNETES_READY, _GONE_KUBERNETES):
+    if now.has_kubernetes and not _has_ended(now, KUBERNETES_READY):
         return said(SETTLED, "KubernetesStale")
     return None
 
@@ -98,12 +101,12 @@ def _unready(now: Situation, type_: str, *, missing: str, stale: str) -> Said | 
     return None
 
 
-def _is_gone(now: Situation, type_: str, reasons: Sequence[str]) -> bool:
+def _has_ended(now: Situation, type_: str) -> bool:
     found = _condition(now, type_)
     return (
         found is not None
         and found.get("observedGeneration", 0) >= now.generation
-        and found["reason"] in reasons
+        and found["reason"] in ENDED[type_]
     )
 
 

@@ -28,7 +28,31 @@ _DAY_S = 86_400
 _LOG_TAIL_BYTES = 256 * 1024
 _MACHINE = "rd"
 
+# Reasons of the condition Settled that do not go away by waiting, and what helps.
+_STUCK = {
+    "NoDriver": "Run one of the commands above, then: rdd start",
+    "NotOurs": "Delete what is in the way, then: rdd start",
+    "NotInstalled": "Install it, or: rdd set kubernetes.enabled=false",
+    "Refused": "rdd service log",
+    "CreateFailed": "rdd service log",
+    "StartFailed": f"rdd limavm log {_MACHINE}",
+    "StopFailed": f"rdd limavm log {_MACHINE}",
+    "MergeFailed": "Correct the file; kubectl needs it too.",
+}
+
 Check = Callable[[Facts], Finding]
+
+
+def app(facts: Facts) -> Finding:
+    """Whether the App has become, or is becoming, what it should be."""
+    settled = facts.condition("Settled")
+    if not settled:
+        return not_applicable("There is no App.")
+    reason = settled["reason"]
+    if reason not in _STUCK:
+        return well(reason, settled["message"])
+    first, *evidence = settled["message"].splitlines() or [reason]
+    return ill(reason, first, *(evidence or [first]), next_step=_STUCK[reason])
 
 
 def docker_context(facts: Facts) -> Finding:
@@ -228,6 +252,7 @@ def processes(facts: Facts) -> Finding:
 
 CHECKS: Mapping[str, Check] = MappingProxyType(
     {
+        "app": app,
         "certificates": certificates,
         "disk": disk,
         "docker-context": docker_context,

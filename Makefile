@@ -18,7 +18,7 @@ parts: ## the real programs the tests use (dockerd, qemu, kubectl, …)
 guest-image: ## the guests of virtual machines, from Debian packages (needs root, 90 s)
 	@scripts/guest-image.sh
 
-up: setup ## set up and run rdd
+up: ## set up and run rdd
 	@scripts/up.sh
 
 down: ## undo `make up`

@@ -45,8 +45,8 @@ for unit in $ours; do
     exists "$unit" || continue
     if command -v systemctl >/dev/null; then
         systemctl --quiet disable "$unit" 2>/dev/null || true
-    else # no systemd here; another boot of the same files may have it
-        deb-systemd-helper disable "$unit" >/dev/null 2>&1 || true
+    else # no systemd yet; its helper is there, but wants to be called by a package's script
+        DPKG_MAINTSCRIPT_PACKAGE=$unit deb-systemd-helper disable "$unit" >/dev/null 2>&1 || true
     fi
     if [ "$unit" = docker.service ]; then
         [ ! -x /usr/sbin/update-rc.d ] || update-rc.d docker disable >/dev/null 2>&1 || true

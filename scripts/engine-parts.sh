@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Prints the Debian packages that are missing to run containers on this machine without a virtual
-# machine, python3-venv first if that is missing. Prints nothing where Lima or QEMU can do the work, and
-# on other systems: there rdd itself says what helps.
+# machine. Prints nothing where Lima or QEMU can do the work, and on other systems: there rdd itself
+# says what helps.
 set -eu
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 

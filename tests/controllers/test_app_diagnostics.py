@@ -52,7 +52,7 @@ def stopped(facts: Facts) -> Facts:
     return replace(facts, app={"spec": {"running": False}})
 
 
-@pytest.mark.parametrize("name", ["docker-context", "engine", "kube-context", "ports"])
+@pytest.mark.parametrize("name", ["app", "docker-context", "engine", "kube-context", "ports"])
 def test_what_is_not_in_use_is_not_applicable(facts: Facts, name: str) -> None:
     for other in (stopped(facts), replace(facts, app=None)):
         found = checks.run(name, other)
@@ -64,6 +64,25 @@ def outcome(finding: Finding) -> tuple[str, str]:
         assert finding.next_step
         assert finding.evidence
     return finding.healthy, finding.reason
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "expected"),
+    [
+        pytest.param("Settled", "it is", ("True", "Settled"), id="settled"),
+        pytest.param("Starting", "not yet", ("True", "Starting"), id="on its way"),
+        pytest.param("StartFailed", "no", ("False", "StartFailed"), id="does not start"),
+        pytest.param("NoDriver", "Nothing:\nhost  no", ("False", "NoDriver"), id="no driver"),
+    ],
+)
+def test_an_app_that_waiting_does_not_help(
+    facts: Facts, reason: str, message: str, expected: tuple[str, str]
+) -> None:
+    assert facts.app is not None
+    settled = {"type": "Settled", "status": "Unknown", "reason": reason, "message": message}
+    found = checks.app(replace(facts, app={**facts.app, "status": {"conditions": [settled]}}))
+    assert outcome(found) == expected
+    assert found.message == message.partition("\n")[0]
 
 
 def test_a_context_that_is_missing_foreign_ours_and_current(facts: Facts) -> None:

@@ -143,7 +143,8 @@ def _tell(call: Call, vm: Object, told: dict[str, str], progress: Progress, unti
             continue
         told[kind] = line
         if condition["reason"].endswith("Failed"):
-            call.log.warning(line)
+            with progress.aside():
+                call.log.warning(line)
         else:
             call.log.info(line)
         progress.phase(until, message.partition("\n")[0])

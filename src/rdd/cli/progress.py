@@ -4,10 +4,12 @@
 A phase is a named step with a duration. When stderr is a terminal, a finished
 phase stays as a line with its time and the present one is redrawn in place;
 otherwise nothing is drawn and the log lines of the command are all there is.
+Other lines are written `aside`, so that they do not end up in the middle of the live one.
 `--timings` prints the table of phases at the end in either case.
 """
 
 import contextlib
+import os
 import sys
 import threading
 import time
@@ -19,7 +21,7 @@ from rdd.cli.types import Call
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _INTERVAL_S = 0.1
 _CLEAR = "\r\x1b[K"
-_WIDTH = 100
+_WIDTH = 80  # of a terminal that does not say
 
 
 class Progress:
@@ -42,7 +44,7 @@ class Progress:
             if name != self._name:
                 self._complete("✓")
                 self._name, self._began_phase = name, time.monotonic()
-            self._detail = detail
+            self._detail = detail.partition("\n")[0]
             self._draw(0)
         if self._live is not None and self._thread is None:
             self._thread = threading.Thread(target=self._spin, name="rdd-progress", daemon=True)
@@ -57,6 +59,15 @@ class Progress:
         if self._thread is not None:
             self._thread.join()
             self._thread = None
+
+    @contextlib.contextmanager
+    def aside(self) -> Iterator[None]:
+        """While something else is written to the terminal; the live line comes back below it."""
+        with self._lock:
+            if self._live is not None and self._name:
+                self._live.write(_CLEAR)
+                self._live.flush()
+            yield
 
     def timings(self) -> str:
         """One line per phase and the sum."""
@@ -87,14 +98,22 @@ class Progress:
         text = f"{_FRAMES[count % len(_FRAMES)]} {self._name}  {seconds:.1f} s"
         if self._detail:
             text += f"  {self._detail}"
-        self._live.write(_CLEAR + text[:_WIDTH])
+        self._live.write(_CLEAR + text[: _width(self._live) - 1])
         self._live.flush()
+
+
+def _width(terminal: TextIO) -> int:
+    try:
+        return os.get_terminal_size(terminal.fileno()).columns or _WIDTH
+    except OSError:
+        return _WIDTH
 
 
 @contextlib.contextmanager
 def shown(call: Call) -> Iterator[Progress]:
     """The progress of a command; drawn if a person looks, and not at the same time as a log."""
-    is_live = sys.stderr.isatty() and call.log.level in ("fatal", "error", "warning")
+    is_terminal = sys.stderr.isatty() and call.environment.variables.get("TERM") != "dumb"
+    is_live = is_terminal and call.log.level in ("fatal", "error", "warning")
     progress = Progress(sys.stderr if is_live else None)
     try:
         yield progress

@@ -4,14 +4,15 @@
 `Settled` must be true at the generation of the write, or a later one: an earlier
 one says nothing about it. On the way every change of a condition of that
 generation is told. A condition that says that nothing will come of it without the
-user ends the wait at once.
+user ends the wait at once. If it said so before the write already, the user may have
+done something meanwhile: the controller is asked to look again, and given a moment.
 """
 
 import time
 from typing import TYPE_CHECKING
 
 from rdd.cli.api import Object, conditions_of, follow
-from rdd.cli.app_object import APPS
+from rdd.cli.app_object import APP, APPS
 from rdd.cli.errors import TIMED_OUT, CommandError
 from rdd.cli.progress import Progress
 from rdd.cli.types import Call
@@ -19,8 +20,11 @@ from rdd.cli.types import Call
 if TYPE_CHECKING:
     from rdd.cli.ctl.connection import Connection
 
-HOPELESS = ("NoDriver",)
+HOPELESS = ("NoDriver", "NotOurs", "NotInstalled")
 """Reasons that last until the user does something."""
+
+_LOOK_AGAIN = "app.rancherdesktop.io/lookAgainRequested"
+_SECOND_LOOK_S = 3.0
 
 _PHASES = {
     "Created": "virtual machine",
@@ -45,15 +49,13 @@ def wait_until_settled(
     deadline = time.monotonic() + timeout_s if timeout_s > 0 else None
     call.log.info("Waiting for App to settle")
     progress.phase("settling")
+    if _is_hopeless(written):
+        _second_look(connection, generation)
     told: dict[str, tuple[str, str, str]] = {}
     for app in follow(connection, APPS, "app", deadline=deadline):
         if app is None or app["metadata"]["uid"] != uid:
             raise CommandError("the App was deleted while waiting for it to settle")
-        current = {
-            kind: condition
-            for kind, condition in conditions_of(app).items()
-            if condition.get("observedGeneration", 0) >= generation
-        }
+        current = _current(app, generation)
         _tell(call, current, told, progress)
         settled = current.get("Settled")
         if settled and settled["status"] == "True":
@@ -64,6 +66,35 @@ def wait_until_settled(
         f"waiting for App to settle: context deadline exceeded{_state(told)}",
         exit_code=TIMED_OUT,
     )
+
+
+def _current(app: Object, generation: int) -> dict[str, Object]:
+    """The conditions that speak of a generation, or a later one."""
+    return {
+        kind: condition
+        for kind, condition in conditions_of(app).items()
+        if condition.get("observedGeneration", 0) >= generation
+    }
+
+
+def _is_hopeless(app: Object) -> bool:
+    settled = _current(app, app["metadata"]["generation"]).get("Settled", {})
+    return settled.get("reason") in HOPELESS
+
+
+def _second_look(connection: "Connection", generation: int) -> None:
+    """Have what was hopeless before the write looked at once more. Raises CommandError."""
+    from rdd.cli.ctl.connection import MERGE_PATCH
+
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    body = {"metadata": {"annotations": {_LOOK_AGAIN: now}}}
+    connection.request("PATCH", APP, body=body, content_type=MERGE_PATCH)
+    message = ""
+    for app in follow(connection, APPS, "app", deadline=time.monotonic() + _SECOND_LOOK_S):
+        if app is None or not _is_hopeless(app) or app["metadata"]["generation"] > generation:
+            return
+        message = conditions_of(app)["Settled"]["message"]
+    raise CommandError(message)
 
 
 def _tell(
@@ -78,7 +109,12 @@ def _tell(
             continue
         told[kind] = state
         status, reason, message = state
-        call.log.info(f"{kind}={status}: {message} ({reason})")
+        line = f"{kind}={status}: {message} ({reason})"
+        if reason.endswith("Failed") and kind in ("Created", "Running"):
+            with progress.aside():
+                call.log.warning(line)
+        else:
+            call.log.info(line)
         if kind in _PHASES and status != "True" and kind != "Settled":
             progress.phase(_PHASES[kind], message)
 

@@ -160,12 +160,21 @@ def _ports(connection: "Connection", namespace: str) -> list[Object]:
             for binding in port.get("bindings") or []:
                 found.append(
                     {
-                        "host": f"{binding['hostIP'] or '0.0.0.0'}:{binding['hostPort']}",
+                        "host": _address(binding["hostIP"], binding["hostPort"]),
                         "container": status.get("name", ""),
                         "port": port["name"],
                     }
                 )
     return sorted(found, key=lambda entry: (entry["container"], entry["port"], entry["host"]))
+
+
+def _address(ip: str, port: object) -> str:
+    return f"[{ip}]:{port}" if ":" in ip else f"{ip or '0.0.0.0'}:{port}"
+
+
+def _words(reason: str) -> str:
+    """A reason as a person writes it: NotCurrent, not current."""
+    return "".join(f" {c.lower()}" if c.isupper() else c for c in reason).strip()
 
 
 def _add_diagnostics(connection: "Connection", found: Object) -> None:
@@ -176,7 +185,7 @@ def _add_diagnostics(connection: "Connection", found: Object) -> None:
         message = healthy.get("message", "")
         if name in ("docker-context", "kube-context") and healthy.get("status") == "True":
             kind = "dockerContext" if name == "docker-context" else "kubeContext"
-            state = "-" if healthy["reason"] == "NotApplicable" else healthy["reason"].lower()
+            state = "-" if healthy["reason"] == "NotApplicable" else _words(healthy["reason"])
             found["parts"].append(_part(kind, state, "" if state == "-" else message))
         if healthy.get("status") == "False":
             status = item.get("status") or {}
@@ -200,7 +209,10 @@ def _next_step(spec: Object, settled: Object, problems: list[Object]) -> str:
 
 def render(found: Object) -> str:
     """The state as text."""
-    rows = [(_LABELS[p["name"]], p["state"], p["detail"]) for p in found["parts"]]
+    # Further lines of a message are the evidence of a problem.
+    rows = [
+        (_LABELS[p["name"]], p["state"], p["detail"].partition("\n")[0]) for p in found["parts"]
+    ]
     for i, port in enumerate(found["ports"]):
         rows.append(
             ("Ports" if i == 0 else "", port["host"], f"{port['container']} {port['port']}")

@@ -2,8 +2,9 @@
 """Our Docker context, for as long as our engine can be reached.
 
 Publishing it makes `docker --context` work; it becomes the current one only if
-the user's current one leads nowhere, which takes a few seconds to find out and
-is decided once per connection. Files of the user are changed in threads: they
+the user's current one leads nowhere, which may take a few seconds to find out and
+is decided once per connection. Mostly it is clear at once, and waited for: when the
+App is settled, `docker` works. Files of the user are changed in threads: they
 may be on a slow disk, and are locked.
 """
 
@@ -17,6 +18,8 @@ from rdd.host.docker_health import should_switch
 from rdd.host.errors import HostError
 
 log = logging.getLogger("rdd.engine")
+
+_PATIENCE_S = 0.5
 
 
 class DockerContext:
@@ -45,6 +48,7 @@ class DockerContext:
             self._probe = asyncio.get_running_loop().create_task(
                 self._choose(), name="rdd-docker-context"
             )
+        await asyncio.wait((self._probe,), timeout=_PATIENCE_S)
 
     async def withdraw(self) -> None:
         """Have no context; nothing is read or written if that is known to be so."""

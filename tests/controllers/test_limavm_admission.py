@@ -153,6 +153,15 @@ async def test_a_labelled_configmap_that_nobody_owns_is_free(vms: VMWorld) -> No
     await vms.client.delete(CONFIG_MAPS, "source", namespace="default")
 
 
+async def test_what_becomes_a_template_by_its_label_is_checked(vms: VMWorld) -> None:
+    await vms.source("cpus: many\n")
+    labelled = {"metadata": {"labels": LABEL}}
+    why = await refusal(vms.client.patch(CONFIG_MAPS, "source", labelled, namespace="default"))
+    assert 'failed to validate template: line 1: cpus: "many" is not a whole number' in why
+    kept = await vms.client.get(CONFIG_MAPS, "source", namespace="default")
+    assert "labels" not in kept["metadata"]
+
+
 # -- names
 
 

@@ -97,6 +97,11 @@ def become(made: "ShellCommand") -> int:
     try:
         if made.cwd is not None:
             os.chdir(made.cwd)
+    except OSError as error:
+        raise CommandError(
+            f"cannot work in {quote(str(made.cwd))}: {error.strerror or error}"
+        ) from error
+    try:
         sys.stdout.flush()
         sys.stderr.flush()
         os.execvpe(made.argv[0], list(made.argv), dict(made.env))

@@ -36,6 +36,7 @@ _is_name = re.compile(r"[A-Za-z0-9]+(?:[._-][A-Za-z0-9]+)*").fullmatch
 LIMA_YAML = "lima.yaml"  # the template, as it was given
 LIMA_VERSION = "lima-version"  # whose layout this is
 AGENT_PID = "ha.pid"  # process id of the host agent
+AGENT_LOCK = "ha.lock"  # locked while it lives
 AGENT_SOCKET = "ha.sock"  # its HTTP interface
 AGENT_STDOUT = "ha.stdout"  # the event stream; without `.log`, as the rotation counts in between
 AGENT_STDERR = "ha.stderr"  # its log
@@ -117,6 +118,11 @@ class InstanceDirectory:
     def ha_identity(self) -> Path:
         """Identity of the host agent."""
         return self.path / "ha.identity"
+
+    @property
+    def ha_lock(self) -> Path:
+        """Locked by the host agent that owns the machine."""
+        return self.path / AGENT_LOCK
 
     @property
     def ha_sock(self) -> Path:

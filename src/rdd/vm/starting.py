@@ -46,7 +46,7 @@ def prepare_files(
         raise HostError(f'"{directory.lima_yaml}" is invalid: {error}') from error
     keep_all = bool(environment.get("RDD_KEEP_LOGS"))
     title = environment.get("RDD_LOG_TITLE", "")
-    first_line = json.dumps({"title": title}) if title else ""
+    first_line = json.dumps({"title": title}, separators=(",", ":")) if title else ""
     for name in (AGENT_STDOUT, AGENT_STDERR):
         rotate(directory.path, name, keep_all=keep_all, first_line=first_line)
     for name in SERIAL_LOGS:

@@ -6,10 +6,11 @@ from typing import Any, cast
 
 import pytest
 
-from rdd.cli import limavm_create, limavm_list, limavm_object, limavm_params
+from rdd.cli import limavm_create, limavm_list, limavm_object, limavm_params, limavm_shell
 from rdd.cli.ctl.connection import Connection
 from rdd.cli.ctl.failures import ServerError
 from rdd.cli.errors import CommandError
+from rdd.vm.drivers.protocol import ShellCommand
 
 Object = dict[str, Any]
 
@@ -61,6 +62,21 @@ def test_what_could_be_both_is_an_error(tmp_path: Path, monkeypatch: pytest.Monk
         '"thing.yaml" is a file and also a ConfigMap in namespace "ns"; '
         "write ./thing.yaml for the file"
     )
+
+
+@pytest.mark.parametrize(
+    ("program", "workdir", "why"),
+    [
+        pytest.param("sh", "/no/dir", 'cannot work in "/no/dir": No such file', id="directory"),
+        pytest.param("/no/sh", "/", 'cannot run "/no/sh": No such file', id="program"),
+    ],
+)
+def test_a_shell_that_cannot_begin_says_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, program: str, workdir: str, why: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(CommandError, match=why):
+        limavm_shell.become(ShellCommand((program,), {"PATH": "/bin"}, Path(workdir)))
 
 
 def test_params_are_set_and_removed() -> None:

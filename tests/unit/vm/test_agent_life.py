@@ -174,6 +174,15 @@ async def test_events_come_in_limas_order(world: World) -> None:
     assert world.statuses() == [{"exiting": True}]
 
 
+def test_events_are_written_as_go_writes_json(tmp_path: Path) -> None:
+    descriptor = os.open(tmp_path / "events", os.O_CREAT | os.O_WRONLY)
+    Events(descriptor=descriptor).exiting(["no disk"])
+    os.close(descriptor)
+    line = (tmp_path / "events").read_text()
+    assert line.startswith('{"time":"20')
+    assert line.endswith('Z","status":{"exiting":true,"errors":["no disk"]}}\n')
+
+
 async def test_ssh_port_is_the_first_thing_that_is_told(world: World) -> None:
     world.begin()
     await asyncio.sleep(0)
@@ -369,7 +378,7 @@ async def test_nonsense_on_the_socket_is_survived(world: World, short: Path, sen
 
 def test_pid_file_has_limas_form_and_goes_with_the_agent(tmp_path: Path) -> None:
     path = tmp_path / "ha.pid"
-    pidfile = PidFile.claim(path)
+    pidfile = PidFile.claim(path, tmp_path / "ha.lock")
     assert path.read_text() == f"{os.getpid()}\n"
     assert read_identity(tmp_path / "ha.identity") == own_identity()
     pidfile.release()
@@ -377,22 +386,23 @@ def test_pid_file_has_limas_form_and_goes_with_the_agent(tmp_path: Path) -> None
 
 
 def test_two_agents_at_once_are_one_too_many(tmp_path: Path) -> None:
-    pidfile = PidFile.claim(tmp_path / "ha.pid")
-    with pytest.raises(HostError, match="another host agent holds"):
-        PidFile.claim(tmp_path / "ha.pid")
+    pidfile = PidFile.claim(tmp_path / "ha.pid", tmp_path / "ha.lock")
+    for name in ("ha.pid", "other.pid"):  # wherever its pid file would be
+        with pytest.raises(HostError, match="another host agent holds"):
+            PidFile.claim(tmp_path / name, tmp_path / "ha.lock")
     pidfile.release()
 
 
 def test_pid_file_of_a_live_process_is_respected(tmp_path: Path) -> None:
     (tmp_path / "ha.pid").write_text(f"{os.getppid()}\n")  # as Lima writes it: no identity
     with pytest.raises(HostError, match=f"belongs to process {os.getppid()}, which is alive"):
-        PidFile.claim(tmp_path / "ha.pid")
+        PidFile.claim(tmp_path / "ha.pid", tmp_path / "ha.lock")
 
 
 def test_pid_file_whose_number_was_given_to_another_process_is_replaced(tmp_path: Path) -> None:
     mine = own_identity()
     write_pid(tmp_path / "ha.pid", type(mine)(os.getppid(), "long ago"))
-    pidfile = PidFile.claim(tmp_path / "ha.pid")
+    pidfile = PidFile.claim(tmp_path / "ha.pid", tmp_path / "ha.lock")
     assert (tmp_path / "ha.pid").read_text() == f"{os.getpid()}\n"
     pidfile.release()
 

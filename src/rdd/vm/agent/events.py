@@ -28,7 +28,8 @@ def now() -> str:
 
 def _write(descriptor: int, record: dict[str, Any]) -> None:
     try:
-        os.write(descriptor, json.dumps(record, ensure_ascii=False).encode() + b"\n")
+        text = json.dumps(record, ensure_ascii=False, separators=(",", ":"))  # as Go writes it
+        os.write(descriptor, text.encode() + b"\n")
     except OSError:
         pass
 

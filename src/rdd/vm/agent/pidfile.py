@@ -25,11 +25,14 @@ class PidFile:
         self._lock = lock
 
     @classmethod
-    def claim(cls, path: Path) -> "PidFile":
-        """Write the pid file of this process. Raises HostError when another agent lives."""
-        lock = FileLock.take(path.with_suffix(".lock"))
+    def claim(cls, path: Path, lock_path: Path) -> "PidFile":
+        """Write the pid file of this process. Raises HostError when another agent lives.
+
+        The lock is the machine's, wherever the pid file is.
+        """
+        lock = FileLock.take(lock_path)
         if lock is None:
-            raise HostError(f'another host agent holds "{path.with_suffix(".lock")}"')
+            raise HostError(f'another host agent holds "{lock_path}"')
         other = living(path, path.with_suffix(".identity"))
         if other is not None and other.pid != os.getpid():
             lock.release()

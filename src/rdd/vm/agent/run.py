@@ -29,7 +29,7 @@ def run(options: Options, environment: Mapping[str, str]) -> int:
     log = Log(debug=options.debug)
     try:
         directory = _open(options)
-        pidfile = PidFile.claim(options.pidfile or directory.ha_pid)
+        pidfile = PidFile.claim(options.pidfile or directory.ha_pid, directory.ha_lock)
     except (HostError, InvalidName) as error:
         log.write("fatal", str(error))
         return 1

@@ -14,6 +14,7 @@ server, like Kubernetes, keeps no grace period of custom resources.
 import asyncio
 import functools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from rdd.api import errors
@@ -72,7 +73,10 @@ class Admission:
     def webhooks(self) -> Sequence[Webhook]:
         """All of them."""
         return (
-            defaulting("limavm-defaulter", LimaVM, self.complete),
+            # As it was published when it still made the copy.
+            replace(
+                defaulting("limavm-defaulter", LimaVM, self.complete), side_effects="NoneOnDryRun"
+            ),
             validating("limavm-validator", LimaVM, self.check, operations=(CREATE, UPDATE, DELETE)),
             validating(
                 "limavm-configmap-validator",
@@ -192,14 +196,13 @@ class Admission:
         if old is not None:
             if new["metadata"].get("deletionTimestamp"):
                 return  # what is on its way out need not be right
-            has_label = (new["metadata"].get("labels") or {}).get(TEMPLATE_LABEL) == "true"
-            if not has_label:
+            if not _has_label(new):
                 if any(map(_is_owned_by, finalizers_of(old))):
                     raise Denied(f"cannot remove {TEMPLATE_LABEL} label: resource is owned")
                 return
         text = templates.text_of(new)
-        if old is not None and (old.get("data") or {}).get("template") == text:
-            return
+        if old is not None and _has_label(old) and templates.has_text(old, text):
+            return  # it was checked when it came
         owner = controller_of(new)
         if owner is None or owner["kind"] != LimaVM.kind:
             await self._check_template(text, {}, "")
@@ -213,6 +216,10 @@ class Admission:
         except errors.NotFound:
             return {}
         return LimaVM.of(found).spec.params
+
+
+def _has_label(config_map: Object) -> bool:
+    return (config_map["metadata"].get("labels") or {}).get(TEMPLATE_LABEL) == "true"
 
 
 def _is_owned_by(finalizer: str) -> bool:

@@ -112,6 +112,11 @@ def text_of(config_map: Object) -> str:
     return text
 
 
+def has_text(config_map: Object, text: str) -> bool:
+    """Whether a ConfigMap has this template."""
+    return (config_map.get("data") or {}).get(TEMPLATE_KEY) == text
+
+
 def wanted_text(vm: LimaVM, copy: Object) -> str:
     """What `lima.yaml` should contain. Raises TemplateError."""
     return with_params((copy.get("data") or {}).get(TEMPLATE_KEY) or "", vm.spec.params)

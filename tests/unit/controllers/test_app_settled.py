@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The decision behind Settled, row by row, and the table of reasons."""
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -219,6 +220,11 @@ def test_every_reason_is_given_once_and_only_by_the_table() -> None:
     assert len(keys) == len(set(keys))
     with pytest.raises(KeyError):
         reasons.said(reasons.SETTLED, "MadeUp")
+
+
+def test_the_page_shows_the_table() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "app.md").read_text()
+    assert reasons.update(page) == page
 
 
 def test_forwarded_messages_take_their_place() -> None:

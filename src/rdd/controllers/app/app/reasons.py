@@ -2,12 +2,18 @@
 """Every reason the controllers `app` and `kubernetes` give, and what it says.
 
 Other programs match reasons and messages, so they stand in one place: a condition is made
-by `said`, which knows nothing but this table, and docs/app.md shows it (`render`). What is
-mirrored from the LimaVM (Created, Running, Degraded) is that controller's.
+by `said`, which knows nothing but this table, and docs/app.md shows it:
+
+    python -m rdd.controllers.app.app docs/app.md
+
+What is mirrored from the LimaVM (Created, Running, Degraded) is that controller's.
 """
 
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
+
+MARKER = "<!-- Below this line: python -m rdd.controllers.app.app docs/app.md -->"
+"""Everything after it in docs/app.md is generated."""
 
 SETTLED = "Settled"
 KUBERNETES_READY = "KubernetesReady"
@@ -129,3 +135,9 @@ def render(rows: Iterable[Row] = TABLE) -> str:
         message = "*(forwarded)*" if row.message == FORWARDED else f"`{row.message}`"
         lines.append(f"| {row.type} | {row.status} | `{row.reason}` | {message} | {row.meaning} |")
     return "\n".join(lines) + "\n"
+
+
+def update(page: str) -> str:
+    """A page with the part below the marker made anew."""
+    head, marker, _ = page.partition(MARKER)
+    return f"{head}{marker or MARKER}\n\n{render()}"

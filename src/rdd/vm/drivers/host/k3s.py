@@ -20,6 +20,7 @@ from rdd.vm.drivers.host import settings
 from rdd.vm.drivers.host.commands import find
 from rdd.vm.drivers.host.place import Place
 from rdd.vm.drivers.host.services import DOCKER_SOCKET, Service, engine_of, passed_on
+from rdd.vm.images.location import cache_directory
 from rdd.vm.template.model import Template
 
 _VERSION_S = 10.0
@@ -40,9 +41,8 @@ def is_wanted(template: Template) -> bool:
 
 def cached(release: str, environment: Mapping[str, str]) -> Path:
     """Where the program of a release is looked for first."""
-    home = environment.get("HOME") or "/"
-    cache = environment.get("XDG_CACHE_HOME") or f"{home}/.cache"
-    return Path(cache, "rdd", "k3s", release, "k3s")
+    home = Path(environment.get("HOME") or "/")
+    return cache_directory(environment, home) / "k3s" / release / "k3s"
 
 
 def find_k3s(release: str, environment: Mapping[str, str]) -> Path | None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """From an App to its virtual machine, and back."""
 
+import asyncio
 import socket
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
@@ -445,6 +446,71 @@ async def test_transition_times_come_from_the_machine(world: World) -> None:
         theirs = find_condition(vm["status"]["conditions"], "Running")
         assert mine is not None and theirs is not None
         assert mine["lastTransitionTime"] == theirs["lastTransitionTime"]
+
+
+async def test_a_change_between_look_and_report_is_not_called_settled(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with apps(world) as machines:
+        await world.client.create(APPS, app_object(running=True))
+        await settled(world)
+        machines.stops = False
+        seen: list[str] = []
+        handle = world.server.handle
+
+        async def interfering(request: Any) -> Any:
+            if request.path.endswith("/apps/app/status") and not seen:
+                seen.append(request.path)
+                await patch_app(world, running=False)  # nobody has looked at this yet
+            return await handle(request)
+
+        monkeypatch.setattr(world.server, "handle", interfering)
+        await patch_app(world, application={"updates": {"enabled": False}})
+        app = await until_said(world, "False", "Started")
+        assert seen
+        assert app["metadata"]["generation"] == 3
+        for version in range(1, 3):
+            assert not is_settled({**app, "metadata": {"generation": version}})
+
+
+async def test_writers_of_the_status_lose_nothing_of_each_other(world: World) -> None:
+    async with apps(world) as machines:
+        await world.client.create(APPS, app_object(running=True))
+        await settled(world)
+
+        async def flap() -> None:
+            for _ in range(10):
+                machines.said = ("False", "Starting", "again")
+                machines.changed()
+                await until_said(world, "False", "Starting", "Running")
+                machines.said = None
+                machines.changed()
+                await until_said(world, "True", "Started", "Running")
+
+        async def engine() -> None:
+            for number in range(20):
+                await report(
+                    world, "ContainerEngineReady", "True", "Connected", message=str(number)
+                )
+                app = await world.client.get(APPS, "app")
+                found = find_condition(app["status"]["conditions"], "ContainerEngineReady")
+                assert found is not None and found["message"] == str(number)
+
+        await asyncio.gather(flap(), engine())
+        app = await settled(world)
+        assert {found["type"] for found in app["status"]["conditions"]} == {
+            "Created", "Running", "Settled", "ContainerEngineReady",
+        }  # fmt: skip
+        assert app["status"]["virtualMachineType"] == "host"
+
+
+async def test_long_messages_are_shortened_not_refused(world: World) -> None:
+    async with apps(world) as machines:
+        machines.said = ("False", "StartFailed", "é" * 32768)
+        await world.client.create(APPS, app_object(running=True))
+        app = await until_said(world, "False", "StartFailed")
+        found = find_condition(app["status"]["conditions"], "Settled")
+        assert found is not None and found["message"] == "é" * 32768
 
 
 # -- deleting

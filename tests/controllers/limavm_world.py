@@ -4,7 +4,7 @@
 import asyncio
 import shutil
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from rdd.client.resources import CONFIG_MAPS, NAMESPACES
 from rdd.controllers.lima.limavm import controller
 from rdd.kinds.limavm import LimaVM
 from rdd.runtime import Manager, resource_of
+from rdd.vm.errors import Busy
 from rdd.vm.instances import LimaHome, Status
 from rdd.vm.observation import Observation, Phase
 
@@ -51,6 +52,7 @@ class FakeMachines:
         self.errors: dict[str, list[Exception]] = {}
         """What the next calls of a method raise."""
         self.adopts = True
+        self.snapshots: list[str] = []
 
     def __call__(self, changed: Callable[[str], None]) -> "FakeMachines":
         self.changed = changed
@@ -81,8 +83,10 @@ class FakeMachines:
         if self.errors.get(method):
             raise self.errors[method].pop(0)
 
-    async def create(self, name: str, text: str, *, progress: Callable[[str], None]) -> None:
-        self.calls.append(("create", name))
+    async def create(
+        self, name: str, text: str, *, progress: Callable[[str], None], clone_of: str = ""
+    ) -> None:
+        self.calls.append(("create", name, clone_of) if clone_of else ("create", name))
         self._fail("create")
         directory = self.home.directory(name)
         directory.path.mkdir(parents=True)
@@ -130,11 +134,24 @@ class FakeMachines:
             asyncio.get_running_loop().call_soon(self.becomes, name, Phase.RUNNING)
         return self.adopts
 
-    def stop(self, name: str, *, grace_s: float) -> None:
-        self.calls.append(("stop", name, grace_s))
+    def stop(self, name: str, *, grace_s: float, suspend: bool = False) -> None:
+        self.calls.append(("suspend" if suspend else "stop", name, grace_s))
         self.becomes(name, Phase.STOPPING, is_stop_wanted=True)
         if not self.is_slow:
             asyncio.get_running_loop().call_soon(self.becomes, name, Phase.STOPPED)
+
+    def storage(self, name: str) -> AbstractAsyncContextManager[Any]:
+        return nullcontext(self)
+
+    async def describe_storage(self, name: str) -> dict[str, Any]:
+        return {"snapshots": [{"name": text} for text in self.snapshots]}
+
+    async def create_snapshot(self, name: str) -> None:
+        self._fail("snapshot")
+        self.snapshots.append(name)
+
+    async def trim(self, name: str) -> str:
+        raise Busy(f'machine "{name}" must be running for that')
 
     async def delete(self, name: str, *, grace_s: float, keep_logs_in: Path | None) -> None:
         self.calls.append(("delete", name, grace_s))

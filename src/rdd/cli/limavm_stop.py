@@ -2,6 +2,7 @@
 """`rdd limavm stop`: a virtual machine is shut down."""
 
 from rdd.cli import limavm_object as limavm
+from rdd.cli.limavm_suspend import STOP_MODE, suspend
 from rdd.cli.progress import shown
 from rdd.cli.types import Call
 
@@ -9,9 +10,14 @@ from rdd.cli.types import Call
 def run(call: Call) -> int:
     """Stop a virtual machine and wait until it is stopped."""
     (name,) = call.args
+    if call.flags.truth("suspend"):
+        suspend(call, name)
+        return 0
     with limavm.connection_for(call) as connection, shown(call) as progress:
         vm = limavm.find(connection, name)
-        written = limavm.patch(connection, vm, {"spec": {"running": False}})
+        # A wish to suspend that was refused must not stand in the way.
+        change = {"metadata": {"annotations": {STOP_MODE: None}}, "spec": {"running": False}}
+        written = limavm.patch(connection, vm, change)
         if call.flags.truth("wait"):
             limavm.wait(
                 call,

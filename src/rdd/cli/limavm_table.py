@@ -29,12 +29,33 @@ def _one(name: str, summary: str, description: str = "", flags: tuple[Flag, ...]
     )
 
 
+def _snapshot(name: str, summary: str) -> Command:
+    """A command about one snapshot."""
+    return Command(
+        name,
+        "rdd.cli.limavm_snapshot",
+        summary,
+        usage="NAME SNAPSHOT",
+        min_args=2,
+        max_args=2,
+    )
+
+
 LIMAVM = Group(
     "limavm",
     "Manage virtual machines one by one",
     aliases=("lima",),
     visibility="developer",
     members=(
+        Command(
+            "clone",
+            "rdd.cli.limavm_clone",
+            "Make another virtual machine with a copy of the disk of a stopped one",
+            usage="NAME NEW",
+            flags=_WAITING,
+            min_args=2,
+            max_args=2,
+        ),
         Command(
             "create",
             "rdd.cli.limavm_create",
@@ -62,6 +83,39 @@ LIMAVM = Group(
                     "seconds the shutdown may take (default 30)",
                     kind="int",
                     default="-1",
+                ),
+            ),
+        ),
+        Group(
+            "disk",
+            "Show, grow and trim the disks of virtual machines",
+            (
+                Command(
+                    "show",
+                    "rdd.cli.limavm_disk",
+                    "Show how large a disk is and what it takes on this machine",
+                    usage="NAME",
+                    flags=(_OUTPUT,),
+                    min_args=1,
+                    max_args=1,
+                ),
+                Command(
+                    "grow",
+                    "rdd.cli.limavm_disk",
+                    "Make a disk larger",
+                    "A running virtual machine is restarted. No disk can be made smaller.",
+                    usage="NAME SIZE",
+                    flags=_WAITING,
+                    min_args=2,
+                    max_args=2,
+                ),
+                Command(
+                    "trim",
+                    "rdd.cli.limavm_disk",
+                    "Give back to this machine what a running guest does not use",
+                    usage="NAME",
+                    min_args=1,
+                    max_args=1,
                 ),
             ),
         ),
@@ -123,7 +177,31 @@ LIMAVM = Group(
             ),
             raw=True,
         ),
+        Group(
+            "snapshot",
+            "Keep and bring back states of the disks of stopped virtual machines",
+            (
+                _snapshot("create", "Keep the present state of a disk under a name"),
+                _snapshot("delete", "Forget a snapshot"),
+                Command(
+                    "list",
+                    "rdd.cli.limavm_snapshot",
+                    "Show the snapshots of a virtual machine",
+                    usage="NAME",
+                    aliases=("ls",),
+                    flags=(_OUTPUT,),
+                    min_args=1,
+                    max_args=1,
+                ),
+                _snapshot("restore", "Go back to a snapshot; what is newer is lost"),
+            ),
+        ),
         _one("start", "Start a virtual machine"),
-        _one("stop", "Stop a virtual machine"),
+        _one(
+            "stop",
+            "Stop a virtual machine",
+            flags=(Flag("suspend", "keep its memory for the next start", kind="bool"),),
+        ),
+        _one("suspend", "Stop a virtual machine and keep its memory for the next start"),
     ),
 )

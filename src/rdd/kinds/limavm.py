@@ -17,6 +17,12 @@ RESTART_REQUESTED: Final = "lima.rancherdesktop.io/restartRequested"
 RESET_REQUESTED: Final = "lima.rancherdesktop.io/resetRequested"
 """The annotation that asks for a new disk from the template, whatever its value."""
 
+STOP_MODE: Final = "lima.rancherdesktop.io/stopMode"
+"""The annotation that says how a stop is meant: `suspend` keeps the memory for the next start."""
+
+CLONE_OF: Final = "lima.rancherdesktop.io/cloneOf"
+"""The annotation of a new LimaVM that names the stopped one whose disk it gets a copy of."""
+
 DELETION_GRACE: Final = "lima.rancherdesktop.io/deletionGracePeriodSeconds"
 """The annotation with the seconds a deletion gives the virtual machine to shut down."""
 

@@ -12,7 +12,7 @@ follows may take its time, and what a crash leaves of it is swept later.
 import asyncio
 import contextlib
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 
 from rdd.host.directories import make_private_dir
@@ -46,8 +46,9 @@ async def create(
     environment: Mapping[str, str],
     version: str,
     progress: Callable[[str], None],
+    fill: Callable[[InstanceDirectory], Awaitable[None]] | None = None,
 ) -> None:
-    """Make an instance from a template.
+    """Make an instance from a template; `fill` makes its disk instead of the driver.
 
     Cancellable. Raises InvalidName, TemplateError, AlreadyExists, HostError; then nothing of
     the attempt is left.
@@ -64,9 +65,12 @@ async def create(
     _begin(home, directory)
     try:
         await asyncio.to_thread(_write, directory, text, Record(driver, version), facts)
-        await catalog.package(driver).prepare(
-            directory, final, environment=environment, progress=progress
-        )
+        if fill is not None:
+            await fill(directory)
+        else:
+            await catalog.package(driver).prepare(
+                directory, final, environment=environment, progress=progress
+            )
         remove(directory.preparing)
     except BaseException:
         await asyncio.shield(discard(directory))

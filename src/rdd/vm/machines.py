@@ -14,9 +14,10 @@ import contextlib
 import logging
 import shutil
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rdd.host.changes import Changes
 from rdd.host.errors import HostError
@@ -107,14 +108,23 @@ class Machines:
         """The template on disk; None if there is none. Raises InvalidName, HostError."""
         return self.home.directory(name).read_lima_yaml()
 
-    async def create(self, name: str, text: str, *, progress: Callable[[str], None]) -> None:
+    async def create(
+        self, name: str, text: str, *, progress: Callable[[str], None], clone_of: str = ""
+    ) -> None:
         """Make an instance, with all that its first start needs; may take minutes.
 
-        Cancellable. Raises InvalidName, TemplateError, AlreadyExists, HostError; nothing of the
-        attempt is left then, and what an earlier one left is removed first.
+        With `clone_of` its disk is a copy of that of a stopped machine. Cancellable. Raises
+        InvalidName, TemplateError, AlreadyExists, Busy, HostError; nothing of the attempt is
+        left then, and what an earlier one left is removed first.
         """
         machine = self._machine(name)
-        async with machine.lock:
+        async with machine.lock, contextlib.AsyncExitStack() as stack:
+            prepare = None
+            if clone_of == name:
+                raise HostError(f'machine "{name}" cannot be a clone of itself')
+            if clone_of:
+                source = await stack.enter_async_context(self.storage(clone_of))
+                prepare = source.clone_to
             await creating.create(
                 self.home,
                 name,
@@ -123,6 +133,7 @@ class Machines:
                 environment=self._environment,
                 version=self._version,
                 progress=progress,
+                fill=prepare,
             )
 
     def write_template(self, name: str, text: str) -> None:
@@ -216,6 +227,46 @@ class Machines:
         driver = directory.driver
         own = catalog.ability(driver, "agent_command") if driver in catalog.ORDER else None
         return own(self._environment) if own else self._agent_command
+
+    @contextlib.asynccontextmanager
+    async def storage(self, name: str) -> AsyncIterator[Any]:
+        """The disk of a machine that does not run, and does not start meanwhile.
+
+        What is yielded is the driver's own `storage`. Raises InvalidName, NotCreated, Busy,
+        HostError when the driver has nothing of the kind.
+        """
+        machine = self._machine(name)
+        async with machine.lock:
+            directory = self._created(name)
+            if machine.is_stopping or directory.status() is not Status.STOPPED:
+                raise Busy(f'machine "{name}" must be stopped for that')
+            yield self._storage(directory)
+
+    async def describe_storage(self, name: str) -> dict[str, Any]:
+        """Size and snapshots of a machine's disk, whether it runs or not.
+
+        Raises InvalidName, NotCreated, HostError.
+        """
+        found: dict[str, Any] = await self._storage(self._created(name)).describe()
+        return found
+
+    async def trim(self, name: str) -> str:
+        """Have a running guest give back what it does not use; what it says.
+
+        Raises InvalidName, NotCreated, Busy, HostError.
+        """
+        directory = self._created(name)
+        if self.phase(name).phase is not Phase.RUNNING:
+            raise Busy(f'machine "{name}" must be running for that')
+        template = directory.template(self._facts)
+        return str(await self._storage(directory).trim(template, self._environment))
+
+    def _storage(self, directory: InstanceDirectory) -> Any:
+        driver = directory.driver
+        make = catalog.ability(driver, "storage") if driver in catalog.ORDER else None
+        if make is None:
+            raise HostError(f"the {driver} driver has no snapshots and no disk of its own")
+        return make(directory)
 
     def stop(self, name: str, *, grace_s: float | None = None, suspend: bool = False) -> None:
         """Begin to stop a machine; `phase` tells how far it is. Raises InvalidName.

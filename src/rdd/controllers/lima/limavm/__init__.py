@@ -6,6 +6,7 @@ reconciler    the order of a look
 creation      from a LimaVM to an instance on disk; templates: its copy of the template
 power         running or not, restarts, crashes; backoff: when to try again
 deletion      the end
+disks         snapshots and what a disk takes, asked for over HTTP
 activities    what takes longer than a look
 report        conditions and events
 machinery     what is used of rdd.vm
@@ -16,6 +17,7 @@ from typing import Any
 
 from rdd.client.resources import CONFIG_MAPS
 from rdd.controllers.lima.limavm.admission import Admission
+from rdd.controllers.lima.limavm.disks import ENDPOINT, Disks
 from rdd.controllers.lima.limavm.machinery import MachineRoom, MakeMachines
 from rdd.controllers.lima.limavm.reconciler import LimaVMReconciler
 from rdd.controllers.lima.limavm.uniqueness import NameHolds
@@ -67,12 +69,18 @@ def controller(surroundings: Surroundings, make_machines: MakeMachines) -> Contr
     """The same with a machine room of one's own."""
     holds = NameHolds()
     graces: dict[str, float] = {}
+    rooms: list[MachineRoom] = []  # the present one: a manager that starts over makes another
+    disks = Disks(lambda: rooms[-1] if rooms else None)
     keeps_logs = bool(surroundings.environment.get("RDD_KEEP_LOGS"))
+
+    def make_room(changed: Callable[[str], None]) -> MachineRoom:
+        rooms[:] = [make_machines(changed)]
+        return rooms[0]
 
     def reconciler(context: Context) -> LimaVMReconciler:
         return LimaVMReconciler(
             context,
-            make_machines,
+            make_room,
             holds,
             graces,
             log_dir=surroundings.instance.log_dir if keeps_logs else None,
@@ -97,6 +105,7 @@ def controller(surroundings: Surroundings, make_machines: MakeMachines) -> Contr
         ),
         definitions=crds_of("limavm"),
         webhooks=webhooks,
+        passthroughs={ENDPOINT: disks.handle},
         workers=_WORKERS,
     )
 

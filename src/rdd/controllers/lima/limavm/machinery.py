@@ -2,8 +2,9 @@
 """What the controller uses of `rdd.vm.machines.Machines`; tests put something else in its place."""
 
 from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from rdd.vm.instances import LimaHome, Status
 from rdd.vm.observation import Observation
@@ -22,7 +23,9 @@ class MachineRoom(Protocol):
     def home(self) -> LimaHome:
         """Where their directories are."""
 
-    async def create(self, name: str, text: str, *, progress: Callable[[str], None]) -> None:
+    async def create(
+        self, name: str, text: str, *, progress: Callable[[str], None], clone_of: str = ""
+    ) -> None:
         """Make an instance; nothing is left of one that fails or is cancelled."""
 
     def inspect(self, name: str) -> Status:
@@ -43,8 +46,17 @@ class MachineRoom(Protocol):
     async def adopt(self, name: str) -> bool:
         """Take over a machine whose agent is an orphan or dead; False if that is impossible."""
 
-    def stop(self, name: str, *, grace_s: float) -> None:
-        """Begin to stop a machine."""
+    def stop(self, name: str, *, grace_s: float, suspend: bool = False) -> None:
+        """Begin to stop a machine, or to suspend it."""
+
+    def storage(self, name: str) -> AbstractAsyncContextManager[Any]:
+        """The disk of a machine that does not run. Raises Busy, HostError."""
+
+    async def describe_storage(self, name: str) -> dict[str, Any]:
+        """Size and snapshots of a disk. Raises HostError."""
+
+    async def trim(self, name: str) -> str:
+        """Have a running guest give back what it does not use. Raises Busy, HostError."""
 
     async def delete(self, name: str, *, grace_s: float, keep_logs_in: Path | None) -> None:
         """Stop a machine and remove its directory."""

@@ -26,7 +26,7 @@ from rdd.controllers.lima.limavm.look import Look
 from rdd.controllers.lima.limavm.machinery import GRACE_S, STABLE_S, MachineRoom
 from rdd.controllers.lima.limavm.templates import wanted_text
 from rdd.host.errors import HostError
-from rdd.kinds.limavm import RESET_REQUESTED, RESTART_REQUESTED
+from rdd.kinds.limavm import RESET_REQUESTED, RESTART_REQUESTED, STOP_MODE
 from rdd.runtime import Context, Result
 from rdd.vm.errors import StartFailed
 from rdd.vm.instances import Status
@@ -252,7 +252,10 @@ class Power:
             return Result.requeue(wait_s)
         look.memory.stops_for = why
         look.memory.ran_since = None
-        self._machines.stop(look.name, grace_s=GRACE_S)
+        if why == "stop" and look.annotations.get(STOP_MODE) == "suspend":
+            self._machines.stop(look.name, grace_s=GRACE_S, suspend=True)
+        else:
+            self._machines.stop(look.name, grace_s=GRACE_S)
         return Result.done()
 
     def _wait_for_stop(self, look: Look, seen: Observation) -> Result:

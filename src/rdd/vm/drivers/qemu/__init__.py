@@ -6,12 +6,16 @@ it is called, for an agent must stay small and the command line quick.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from rdd.vm.drivers.protocol import Availability, Driver, Setting, ShellCommand
 from rdd.vm.instances import InstanceDirectory
 from rdd.vm.template.model import Template
 
-__all__ = ["availability", "cleanup", "driver", "prepare", "shell"]
+if TYPE_CHECKING:
+    from rdd.vm.drivers.qemu.storage import Storage
+
+__all__ = ["availability", "cleanup", "driver", "prepare", "shell", "storage"]
 
 
 def availability(environment: Mapping[str, str]) -> Availability:
@@ -80,3 +84,10 @@ async def cleanup(directory: InstanceDirectory) -> None:
     from rdd.vm.drivers.qemu.leftovers import cleanup
 
     await cleanup(directory)
+
+
+def storage(directory: InstanceDirectory) -> "Storage":
+    """The disk of a machine: size, snapshots, clones."""
+    from rdd.vm.drivers.qemu.storage import Storage
+
+    return Storage(directory)

@@ -55,7 +55,8 @@ def run_now(*command: str | Path, timeout_s: float = _TIMEOUT_S) -> str:
         raise HostError(f"{words[0]} did not end within {timeout_s:g} s") from None
     if done.returncode != 0:
         said = done.stderr.strip() or f"exit status {done.returncode}"
-        raise HostError(f"{Path(words[0]).name} {words[1]}: {' / '.join(said.splitlines()[-2:])}")
+        name = f"{Path(words[0]).name} {words[1]}" if words[0].endswith("-img") else words[0]
+        raise HostError(f"{name}: {' / '.join(said.splitlines()[-2:])}")
     return done.stdout
 
 

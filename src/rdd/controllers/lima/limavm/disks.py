@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Disks and snapshots of virtual machines: `/passthrough/limavm/disks/NAME/…`.
+
+    GET    NAME                           size, snapshots, whether it is suspended
+    POST   NAME/snapshots/SNAPSHOT        keep the present state under a name
+    POST   NAME/snapshots/SNAPSHOT/restore
+    DELETE NAME/snapshots/SNAPSHOT
+    POST   NAME/trim                      have the running guest give back what it does not use
+
+A snapshot is an act with an answer, not a state to be reached: whoever asks learns at once
+whether it worked and why not, in a Status. Only a stopped virtual machine has snapshots made,
+restored or deleted; it cannot start meanwhile.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from rdd.api import errors
+from rdd.controllers.lima.limavm.machinery import MachineRoom
+from rdd.host.errors import HostError
+from rdd.vm.errors import Busy, NotCreated
+from rdd.vm.instances import InvalidName
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+ENDPOINT = "disks"
+
+
+class Disks:
+    """Answers requests about disks."""
+
+    def __init__(self, machines: Callable[[], MachineRoom | None]) -> None:
+        self._machines = machines
+
+    async def handle(self, request: "web.BaseRequest", rest: str) -> "web.StreamResponse":
+        """Do what is asked for; what went wrong is a Status."""
+        from aiohttp import web
+
+        try:
+            answer = await self._do(request.method, rest.strip("/").split("/"))
+        except errors.ApiError as error:
+            return web.json_response(error.to_status(), status=error.code)
+        return web.json_response(answer)
+
+    async def _do(self, method: str, words: list[str]) -> dict[str, Any]:
+        machines = self._machines()
+        if machines is None:
+            raise errors.ServiceUnavailable("the limavm controller is starting")
+        name = words[0]
+        try:
+            match method, words[1:]:
+                case "GET", []:
+                    return await machines.describe_storage(name)
+                case "POST", ["trim"]:
+                    return {"message": await machines.trim(name)}
+                case "POST", ["snapshots", snapshot]:
+                    async with machines.storage(name) as storage:
+                        await storage.create_snapshot(snapshot)
+                case "POST", ["snapshots", snapshot, "restore"]:
+                    async with machines.storage(name) as storage:
+                        await storage.restore_snapshot(snapshot)
+                case "DELETE", ["snapshots", snapshot]:
+                    async with machines.storage(name) as storage:
+                        await storage.delete_snapshot(snapshot)
+                case _:
+                    raise errors.NotFound(f"there is no {method} {'/'.join(words)}")
+        except (NotCreated, InvalidName) as error:
+            raise errors.NotFound(str(error)) from error
+        except Busy as error:
+            raise errors.Conflict(str(error)) from error
+        except HostError as error:
+            raise errors.BadRequest(str(error)) from error
+        return await machines.describe_storage(name)

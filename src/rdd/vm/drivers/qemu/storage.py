@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The disk of a machine as its owner sees it: size, snapshots, clones, trimming.
+
+Everything but looking and trimming is for a machine that does not run. Going back to a snapshot
+also forgets the memory of a suspended machine: it belongs to the disk as it was.
+"""
+
+import asyncio
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from rdd.host.errors import HostError
+from rdd.host.files import remove
+from rdd.vm.drivers.qemu import disks, files
+from rdd.vm.drivers.qemu.disks import SnapshotError
+from rdd.vm.drivers.qemu.programs import run
+from rdd.vm.drivers.qemu.shells import shell
+from rdd.vm.images.cache import place
+from rdd.vm.instances import InstanceDirectory
+from rdd.vm.template.model import Template
+
+_NAME = re.compile(r"(?![0-9]+$)[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
+NAME_RULE = 'letters, digits, ".", "_" and "-", at most 63, and not digits alone'
+_SHARED = (files.IMAGE, files.KERNEL, files.INITRD)
+_TRIM_S = 300
+
+
+class Storage:
+    """The disk of one machine."""
+
+    def __init__(self, directory: InstanceDirectory) -> None:
+        self._directory = directory
+        self._disk = directory.path / files.DISK
+
+    async def describe(self) -> dict[str, Any]:
+        """Size and snapshots, in the words of the API. Raises HostError."""
+        disk = await disks.inspect(self._disk)
+        image = self._directory.path / files.IMAGE
+        return {
+            "virtualBytes": disk.virtual_bytes,
+            "actualBytes": disk.actual_bytes,
+            "imageBytes": image.stat().st_blocks * 512 if image.exists() else 0,
+            "suspended": (self._directory.path / files.SUSPENDED).exists(),
+            "snapshots": [
+                {"name": one.name, "creationTime": one.created}
+                for one in await disks.snapshots(self._disk)
+            ],
+        }
+
+    async def create_snapshot(self, name: str) -> None:
+        """Keep the present state of the disk. Raises SnapshotError, HostError."""
+        if not _NAME.fullmatch(name) or name == disks.SUSPEND_TAG:
+            raise SnapshotError(f'"{name}" cannot name a snapshot: allowed are {NAME_RULE}')
+        await disks.create_snapshot(self._disk, name)
+
+    async def restore_snapshot(self, name: str) -> None:
+        """Go back to a snapshot. Raises SnapshotError, HostError."""
+        await disks.restore_snapshot(self._disk, name)
+        remove(self._directory.path / files.SUSPENDED)
+        await disks.discard_memory(self._disk)
+
+    async def delete_snapshot(self, name: str) -> None:
+        """Forget a snapshot. Raises SnapshotError, HostError."""
+        await disks.delete_snapshot(self._disk, name)
+
+    async def clone_to(self, target: InstanceDirectory) -> None:
+        """Give another machine a disk like this one, with its snapshots. Raises HostError."""
+        for name in _SHARED:
+            if (self._directory.path / name).exists():
+                await asyncio.to_thread(place, self._directory.path / name, target.path / name)
+        line = self._directory.path / files.KERNEL_LINE
+        if line.exists():
+            shutil.copyfile(line, target.path / files.KERNEL_LINE)
+        copy = target.path / files.DISK
+        await asyncio.to_thread(_copy, self._disk, copy)
+        await disks.discard_memory(copy)
+
+    async def trim(self, template: Template, environment: Mapping[str, str]) -> str:
+        """Have the guest give back what it does not use; what it says. Raises HostError."""
+        command = shell(
+            self._directory,
+            template,
+            command=("sudo", "-n", "fstrim", "-av"),
+            environment=environment,
+        )
+        return (await run(*command.argv, timeout_s=_TRIM_S)).strip()
+
+
+def _copy(source: Path, target: Path) -> None:
+    """A copy that shares blocks where the file system can, and keeps holes."""
+    if shutil.which("cp") is None:
+        shutil.copyfile(source, target)
+        return
+    for options in (["--reflink=auto", "--sparse=always"], ["-c"], []):
+        done = subprocess.run(
+            ["cp", *options, str(source), str(target)], capture_output=True, text=True, check=False
+        )
+        if done.returncode == 0:
+            return
+    raise HostError(f'failed to copy "{source}": {done.stderr.strip()}')

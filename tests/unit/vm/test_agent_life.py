@@ -2,6 +2,7 @@
 """A host agent boots or adopts, waits, forwards and ends, and tells of it."""
 
 import asyncio
+import errno
 import json
 import os
 import tempfile
@@ -181,6 +182,38 @@ def test_events_are_written_as_go_writes_json(tmp_path: Path) -> None:
     line = (tmp_path / "events").read_text()
     assert line.startswith('{"time":"20')
     assert line.endswith('Z","status":{"exiting":true,"errors":["no disk"]}}\n')
+
+
+async def test_events_that_a_full_disk_refuses_are_written_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = 30
+    has_room = asyncio.Event()
+    write = os.write
+
+    def limited(descriptor: int, data: bytes) -> int:
+        nonlocal room
+        if not room:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        taken = write(descriptor, data[:room])
+        room -= taken
+        if room:
+            has_room.set()
+        return taken
+
+    monkeypatch.setattr("rdd.vm.agent.events.os.write", limited)
+    monkeypatch.setattr("rdd.vm.agent.events._AGAIN_S", 0.001)
+    descriptor = os.open(tmp_path / "events", os.O_CREAT | os.O_WRONLY)
+    events = Events(descriptor=descriptor)
+    events.booting(22)
+    events.running()
+    room = 1 << 20
+    async with asyncio.timeout(5):
+        await has_room.wait()
+    os.close(descriptor)
+    lines = (tmp_path / "events").read_text().splitlines()
+    statuses = [json.loads(line)["status"] for line in lines]
+    assert statuses == [{"sshLocalPort": 22}, {"running": True, "sshLocalPort": 22}]
 
 
 async def test_ssh_port_is_the_first_thing_that_is_told(world: World) -> None:

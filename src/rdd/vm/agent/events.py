@@ -8,9 +8,11 @@ end `exiting`. Members that are false or empty are left out. What happened just 
 
 Lines are written at once, each with one call, past Python's buffers: whoever reads the file
 sees whole lines, also of an agent that is killed. A disk that is full must not end an agent
-whose machine works, so what cannot be written is lost.
+whose machine works: what the log cannot take is lost, but events are kept and written when
+there is room, since a machine whose `running` got lost would start forever.
 """
 
+import asyncio
 import json
 import os
 from datetime import UTC, datetime
@@ -18,6 +20,8 @@ from typing import Any
 
 from rdd.vm.forwarding.forwarder import PortEvent
 
+_AGAIN_S = 1.0
+_MOST_KEPT = 1 << 20
 _LEVELS = ("debug", "info", "warning", "error", "fatal")
 
 
@@ -26,12 +30,17 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
-def _write(descriptor: int, record: dict[str, Any]) -> None:
+def _line(record: dict[str, Any]) -> bytes:
+    text = json.dumps(record, ensure_ascii=False, separators=(",", ":"))  # as Go writes it
+    return text.encode() + b"\n"
+
+
+def _write(descriptor: int, data: bytes) -> bytes:
+    """What could not be written."""
     try:
-        text = json.dumps(record, ensure_ascii=False, separators=(",", ":"))  # as Go writes it
-        os.write(descriptor, text.encode() + b"\n")
+        return data[os.write(descriptor, data) :]
     except OSError:
-        pass
+        return data
 
 
 class Log:
@@ -45,7 +54,7 @@ class Log:
         """Write a line; `level` is one of Lima's."""
         if _LEVELS.index(level) >= self._lowest:
             record = {"level": level, "msg": message, "time": now()}
-            _write(self._descriptor, record)
+            _write(self._descriptor, _line(record))
 
 
 class Events:
@@ -57,6 +66,8 @@ class Events:
         self._is_running = False
         self._is_exiting = False
         self._errors: list[str] = []
+        self._kept = b""
+        self._again: asyncio.TimerHandle | None = None
 
     @property
     def status(self) -> dict[str, Any]:
@@ -112,7 +123,18 @@ class Events:
         self._emit()
 
     def _emit(self, **more: Any) -> None:
-        _write(self._descriptor, {"time": now(), "status": {**self.status, **more}})
+        if more and len(self._kept) > _MOST_KEPT:
+            return  # the status itself is told in any case
+        self._kept += _line({"time": now(), "status": {**self.status, **more}})
+        self._flush()
+
+    def _flush(self) -> None:
+        if self._again is not None:
+            self._again.cancel()
+            self._again = None
+        self._kept = _write(self._descriptor, self._kept)
+        if self._kept:
+            self._again = asyncio.get_running_loop().call_later(_AGAIN_S, self._flush)
 
 
 def port_status(event: PortEvent) -> dict[str, Any]:

@@ -39,7 +39,7 @@ lint: setup-dev ## style, types, import layers, dependencies, spelling
 format: setup-dev ## rewrite the sources in the project's format
 	@.venv/bin/ruff check --fix . && .venv/bin/ruff format .
 
-bench: setup-dev ## measure, and write the results into docs/performance.md (5 minutes; ARGS=--quick: 1)
+bench: setup-dev ## measure, and write the results into docs/performance.md (6 minutes; ARGS=--quick: 1)
 	@.venv/bin/python -m compileall -q src
 	@.venv/bin/python -m bench.everything $(ARGS)
 

@@ -78,3 +78,25 @@ BOUNDS = (
     Bound("RSS growth, 100,000 updates", "MiB", 5, None, ("start", "growth", "growth_mib")),
     Bound("wake-ups when idle", "/s", None, None, ("start", "idle", "wakeups_per_s")),
 )
+
+
+def _desktop(name: str, unit: str, limit: float | None, key: str) -> Bound:
+    return Bound(name, unit, limit, None, ("desktop", key))
+
+
+DESKTOP = (
+    _desktop("`rdd start` on a fresh home, to Settled", "s", 4, "start_s"),
+    _desktop("`rdd start` after `rdd stop`, to Settled", "s", 2.5, "second_start_s"),
+    _desktop("`rdd stop` with a container that honours SIGTERM", "s", 3, "stop_s"),
+    _desktop("LimaVM with an engine: `spec.running` to `Running=True`", "s", 2, "machine_start_s"),
+    _desktop("daemon killed, from the next one's readiness to adoption", "s", 1, "adoption_s"),
+    _desktop("the same from the call of `rdd svc start`", "s", None, "crash_to_adopted_s"),
+    _desktop("GET of the App during stop and start, p99", "ms", 20, "read_p99_ms"),
+    _desktop("`rdd svc start` on a fresh home, all controllers", "s", 1.2, "svc_start_s"),
+    _desktop("RSS of the daemon, all controllers", "MiB", 90, "rss_mib"),
+    _desktop("RSS of the daemon, App running", "MiB", 90, "app_rss_mib"),
+    _desktop("wake-ups of the daemon at rest, all controllers", "/s", 2, "wakeups_per_s"),
+    _desktop("wake-ups of the daemon at rest, App running", "/s", 2, "app_wakeups_per_s"),
+    _desktop("host agent: start to its socket", "s", 0.35, "agent_socket_s"),
+    _desktop("RSS of the host agent", "MiB", 30, "agent_rss_mib"),
+)

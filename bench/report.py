@@ -3,7 +3,7 @@
 
     python -m bench.report [--publish]
 
-Reads results/*.json and prints the tables; with --publish it also rewrites the part of
+Reads results/*.json and prints the tables; with --publish it also rewrites the parts of
 docs/performance.md between the marks and draws docs/performance/apiserver.svg. Exits
 with 1 if a promise of `reference` is not kept.
 """
@@ -13,7 +13,7 @@ import os
 import platform
 import statistics
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,13 +21,13 @@ from typing import Any
 import orjson
 from bench import plot, reference
 from bench.apiserver import RESULTS
-from bench.reference import Row
+from bench.reference import Bound, Row
 
 DOCS = Path(__file__).parent.parent / "docs"
 PAGE = DOCS / "performance.md"
 PLOT = DOCS / "performance" / "apiserver.svg"
-BEGIN = "<!-- written by `make bench`, do not edit: begin -->"
-END = "<!-- written by `make bench`: end -->"
+BEGIN = "<!-- {}written by `make bench`, do not edit: begin -->"
+END = "<!-- {}written by `make bench`: end -->"
 NOISY = 0.1
 
 
@@ -37,11 +37,13 @@ class Report:
 
     runs: list[dict[str, Any]]
     start: dict[str, Any]
+    desktop: dict[str, Any]
     broken: list[str] = field(default_factory=list)
 
     def figure(self, path: tuple[str, ...]) -> float | None:
         """The median of a figure, or None if it was not measured."""
-        return _median(self.runs if path[0] == "apiserver" else [self.start], path[1:])
+        sources = {"apiserver": self.runs, "start": [self.start], "desktop": [self.desktop]}
+        return _median(sources[path[0]], path[1:])
 
     def row(self, name: str, figure: str) -> float | None:
         """A figure of a row, from the runs in which nothing else used the machine, if any."""
@@ -50,9 +52,14 @@ class Report:
         return _median(quiet or rows, (figure,))
 
     def text(self) -> str:
-        """The report in Markdown."""
-        parts = [*self._requests(), "", *self._bounds(), "", *self._split(), "", *self._verdict()]
+        """The report on the API server in Markdown."""
+        bounds = self._bounds(reference.BOUNDS)
+        parts = [*self._requests(), "", *bounds, "", *self._split(), "", *self._verdict()]
         return "\n".join(parts)
+
+    def desktop_text(self) -> str:
+        """The same on the App and its machine; empty if it was not measured."""
+        return "\n".join(self._bounds(reference.DESKTOP)) if self.desktop else ""
 
     def bars(self) -> list[plot.Bar]:
         """Factors over the reference: requests per second, and CPU time per request."""
@@ -109,10 +116,11 @@ class Report:
         if row.server_us and cost and cost > reference.CPU_SHARE * row.server_us:
             yield f"{shown(cost)} µs of CPU, reference {shown(row.server_us)} µs"
 
-    def _bounds(self) -> Iterator[str]:
-        yield "| figure | measured | limit | reference | kept |"
-        yield "|---|---|---|---|---|"
-        for bound in reference.BOUNDS:
+    def _bounds(self, bounds: Sequence[Bound]) -> Iterator[str]:
+        has_reference = any(bound.reference for bound in bounds)
+        yield f"| figure | measured | limit |{' reference |' * has_reference} kept |"
+        yield f"|---|---|---|{'---|' * has_reference}---|"
+        for bound in bounds:
             ours = self.figure(bound.source)
             if ours is None:
                 continue
@@ -123,7 +131,9 @@ class Report:
                 if ours > bound.limit:
                     kept = "**no**"
                     self.broken.append(f"{bound.name}: {shown(ours)} {bound.unit}")
-            yield f"| {bound.name} | {shown(ours)} {bound.unit} | {limit} | {theirs} | {kept} |"
+            cells = [bound.name, f"{shown(ours)} {bound.unit}", limit]
+            cells += [theirs, kept] if has_reference else [kept]
+            yield f"| {' | '.join(cells)} |"
 
     def _split(self) -> Iterator[str]:
         steps: dict[str, dict[str, float]] = self.start.get("split", {})
@@ -177,20 +187,30 @@ def shown(value: float) -> str:
 def read() -> Report:
     """The report of what lies in results/."""
     runs = [orjson.loads(p.read_bytes()) for p in sorted(RESULTS.glob("apiserver-*.json"))]
-    start = RESULTS / "start.json"
-    return Report(runs, orjson.loads(start.read_bytes()) if start.exists() else {})
+    return Report(runs, _results("start"), _results("desktop"))
 
 
-def publish(text: str, bars: list[plot.Bar]) -> None:
+def _results(name: str) -> dict[str, Any]:
+    path = RESULTS / f"{name}.json"
+    return orjson.loads(path.read_bytes()) if path.exists() else {}
+
+
+def publish(text: str, desktop: str, bars: list[plot.Bar]) -> None:
     """Put the report into the documentation."""
-    page = PAGE.read_text()
-    before, begin, rest = page.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise SystemExit(f"{PAGE} has no place for the report")
-    PAGE.write_text(f"{before}{begin}\n\n{text}\n\n{end}{after}")
+    page = _with(PAGE.read_text(), "", text)
+    if desktop:
+        page = _with(page, "desktop, ", desktop)
+    PAGE.write_text(page)
     PLOT.parent.mkdir(exist_ok=True)
     PLOT.write_text(plot.factors(bars, against=reference.SOURCE))
+
+
+def _with(page: str, part: str, text: str) -> str:
+    before, begin, rest = page.partition(BEGIN.format(part))
+    _, end, after = rest.partition(END.format(part))
+    if not begin or not end:
+        raise SystemExit(f"{PAGE} has no place for the report")
+    return f"{before}{begin}\n\n{text}\n\n{end}{after}"
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -200,10 +220,11 @@ def main(arguments: list[str] | None = None) -> int:
     report = read()
     if not report.runs:
         raise SystemExit("nothing in bench/results; `make bench` measures first")
-    text = report.text()
-    print(text)
+    desktop = report.desktop_text()
+    text = report.text()  # last: it ends with every promise that was not kept
+    print(text, desktop, sep="\n\n")
     if given.publish:
-        publish(text, report.bars())
+        publish(text, desktop, report.bars())
     return 1 if report.broken else 0
 
 

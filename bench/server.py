@@ -3,7 +3,8 @@
 
 What a benchmark measures is the program as users start it, in a process apart from
 the client, over HTTPS, with a real file under it. Its CPU time, memory and context
-switches are read from outside, by process id.
+switches are read from outside, by process id. Without other arguments it runs none of
+rdd's own controllers: the API server is compared; `bench.desktop` measures the whole.
 """
 
 import base64
@@ -81,7 +82,7 @@ class Server:
     def __init__(self, home: Path, *arguments: str) -> None:
         self.home = home
         self.ready_s = 0.0
-        self._arguments = arguments
+        self._arguments = arguments or ("--controllers=",)
         self._child: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:

@@ -6,6 +6,7 @@ loopback): ending its first process ends everything it ever started, and nothing
 is left on the machine. Its root image is Debian's static busybox.
 """
 
+import hashlib
 import http.client
 import io
 import json
@@ -31,6 +32,13 @@ APPLETS = (
 )  # fmt: skip
 
 
+# Processes and mounts of its own; what runtimes keep in /run belongs to them, too.
+APART = (
+    "unshare", "--pid", "--mount", "--fork", "--kill-child", "--mount-proc",
+    "sh", "-c", 'mount -t tmpfs run /run && exec "$@"', "sh",
+)  # fmt: skip
+
+
 class Dockerd:
     """An engine that can be killed and started again with the same data."""
 
@@ -48,8 +56,7 @@ class Dockerd:
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
                 [
-                    "unshare", "--pid", "--mount", "--fork", "--kill-child", "--mount-proc",
-                    sys.executable, str(ROOT / "scripts" / "offline.py"),
+                    *APART, sys.executable, str(ROOT / "scripts" / "offline.py"),
                     str(self.program),
                     "--data-root", str(self.directory / "data"),
                     "--exec-root", str(self.directory / "exec"),
@@ -208,6 +215,128 @@ def dockerd(real_part: Callable[[str], Path], directory: Path) -> Iterator[Docke
     try:
         engine.start()
         engine.import_image()
+        yield engine
+    finally:
+        engine.stop()
+
+
+class Containerd:
+    """A containerd in namespaces of its own, driven by its own client."""
+
+    def __init__(self, program: Path, client: Path, directory: Path) -> None:
+        self.program = program
+        self.directory = directory
+        self.socket = directory / "c.sock"
+        self._client = client
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        config = self.directory / "config.toml"
+        config.write_text(
+            f'version = 2\nroot = "{self.directory}/root"\nstate = "{self.directory}/state"\n'
+            'disabled_plugins = ["io.containerd.grpc.v1.cri"]\n'
+            f'[grpc]\n  address = "{self.socket}"\n'
+        )
+        environment = {**os.environ, "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin"}
+        with (self.directory / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [*APART, str(self.program), "--config", str(config)],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=environment,
+            )  # fmt: skip
+        end = time.monotonic() + START_S
+        while self.ctr("version", is_checked=False).returncode:
+            assert self._process.poll() is None, (self.directory / "log").read_text()
+            assert time.monotonic() < end, (self.directory / "log").read_text()
+            time.sleep(0.02)
+
+    def kill(self) -> None:
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+        shutil.rmtree(self.directory / "state", ignore_errors=True)
+        self.socket.unlink(missing_ok=True)
+
+    def stop(self) -> None:
+        self.kill()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    def ctr(
+        self, *words: str, namespace: str = "default", is_checked: bool = True
+    ) -> "subprocess.CompletedProcess[str]":
+        # The client mounts file systems itself, so it has to be where the engine is.
+        assert self._process is not None
+        enter: list[str] = []
+        if is_checked:
+            children = f"/proc/{self._process.pid}/task/{self._process.pid}/children"
+            pid = Path(children).read_text().split()[0]
+            enter = ["nsenter", "--target", pid, "--mount", "--pid"]
+        done = subprocess.run(
+            [*enter, str(self._client), "--address", str(self.socket), "--namespace", namespace,
+             *words],
+            capture_output=True, text=True, timeout=60, check=False,
+        )  # fmt: skip
+        assert not is_checked or done.returncode == 0, done.stderr
+        return done
+
+    def import_image(self, name: str, *, namespace: str = "default") -> None:
+        path = self.directory / "image.tar"
+        path.write_bytes(image_archive(name))
+        self.ctr("image", "import", str(path), namespace=namespace)
+
+    def run(self, image: str, id_: str, *command: str, namespace: str = "default") -> None:
+        words = ("run", "--detach", image, id_, *command)
+        self.ctr(*words, namespace=namespace)
+
+    def clear(self) -> None:
+        for namespace in self.ctr("namespaces", "list", "--quiet").stdout.split():
+            for id_ in self.ctr("tasks", "list", "-q", namespace=namespace).stdout.split():
+                self.ctr("tasks", "delete", "--force", id_, namespace=namespace)
+            for id_ in self.ctr("containers", "list", "-q", namespace=namespace).stdout.split():
+                self.ctr("containers", "delete", id_, namespace=namespace)
+            for name in self.ctr("images", "list", "-q", namespace=namespace).stdout.split():
+                self.ctr("images", "remove", "--sync", name, namespace=namespace)
+
+
+def image_archive(name: str) -> bytes:
+    """An image of busybox as `docker save` writes it."""
+    layer = archive({})
+    diff = hashlib.sha256(layer).hexdigest()
+    config = json.dumps(
+        {
+            "architecture": "amd64",
+            "os": "linux",
+            "created": "2026-01-02T03:04:05Z",
+            "config": {"Cmd": ["sleep", "1000"], "Env": ["PATH=/bin"], "Labels": {"made": "here"}},
+            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{diff}"]},
+        }
+    ).encode()
+    manifest = [{"Config": "config.json", "RepoTags": [name], "Layers": ["layer.tar"]}]
+    members = {
+        "config.json": config,
+        "layer.tar": layer,
+        "manifest.json": json.dumps(manifest).encode(),
+    }
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        for path, data in members.items():
+            member = tarfile.TarInfo(path)
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+    return buffer.getvalue()
+
+
+@contextmanager
+def containerd(real_part: Callable[[str], Path], directory: Path) -> Iterator[Containerd]:
+    """A containerd, gone without a trace at the end."""
+    real_part("busybox")
+    engine = Containerd(real_part("containerd"), real_part("ctr"), directory)
+    try:
+        engine.start()
         yield engine
     finally:
         engine.stop()

@@ -12,6 +12,7 @@ docker_context   our Docker context
 """
 
 from functools import partial
+from pathlib import Path
 
 from rdd.controllers.containers.engine.backend import Backend
 from rdd.controllers.containers.engine.docker_context import DockerContext
@@ -32,6 +33,9 @@ from rdd.kinds.crd import definition_of
 from rdd.kinds.kind import Kind
 from rdd.runtime import Context, Controller, maps, watch
 
+CONTAINERD_SOCKET = Path("rd") / "sock" / "containerd.sock"
+"""Where the App's machine has containerd's socket, below LIMA_HOME."""
+
 WORKERS = 16
 """Items looked at at the same time: enough to keep the engine busy and to share commits."""
 
@@ -40,10 +44,13 @@ __all__ = ["Backend", "Pace", "engine"]
 
 def engine(surroundings: Surroundings, *, pace: Pace | None = None) -> Controller:
     """The controller that mirrors the engine of the App."""
-    socket = surroundings.instance.docker_socket
+    instance = surroundings.instance
     link = Link()
     streams, execs = Streams(link), Execs(link)
-    backends: dict[str, MakeBackend] = {"moby": lambda: Moby(socket)}
+    backends: dict[str, MakeBackend] = {
+        "moby": lambda: Moby(instance.docker_socket),
+        "containerd": lambda: _containerd(instance.lima_home / CONTAINERD_SOCKET),
+    }
 
     def make(context: Context) -> EngineReconciler:
         return EngineReconciler(
@@ -67,3 +74,10 @@ def engine(surroundings: Surroundings, *, pace: Pace | None = None) -> Controlle
         workers=WORKERS,
         passthroughs={"logs": streams.logs, "stats": streams.stats, "exec": execs.exec},
     )
+
+
+def _containerd(socket: Path) -> Backend:
+    # HTTP/2 takes longer to load than the rest of the controller; few need it.
+    from rdd.controllers.containers.engine.containerd import Containerd
+
+    return Containerd(socket)

@@ -124,7 +124,7 @@ def _ports(published: Any, config: Object) -> list[Object]:
         port: Object = {"name": name}
         pairs = sorted(
             (_text(binding.get("HostIp")), _text(binding.get("HostPort")))
-            for binding in bindings or ()
+            for binding in (bindings if isinstance(bindings, list) else ())
             if isinstance(binding, dict)
         )
         if pairs:

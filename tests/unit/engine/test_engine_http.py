@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""HTTP on a unix socket, against answers that come in pieces, break off, or are nonsense."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from rdd.engine import Docker, EngineError, NotFound, Unintelligible, Unreachable
+from rdd.engine.errors import UnsupportedVersion
+from rdd.engine.http import Transport
+
+
+class Engine:
+    """A socket that answers each request with the next of some bytes."""
+
+    def __init__(
+        self, path: Path, *answers: bytes, is_slow: bool = False, is_mute: bool = False
+    ) -> None:
+        self.path = path
+        self._is_mute = is_mute
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.asked = asyncio.Event()
+        self.answers = list(answers)
+        self.requests: list[bytes] = []
+        self.connections = 0
+        self._is_slow = is_slow
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        try:
+            while True:
+                self.requests.append(await reader.readuntil(b"\r\n\r\n"))
+                self.asked.set()
+                if self._is_mute:
+                    await reader.read()
+                    return
+                answer = self.answers.pop(0)
+                if self._is_slow:
+                    for i in range(len(answer)):
+                        writer.write(answer[i : i + 1])
+                        await writer.drain()
+                        await asyncio.sleep(0)
+                else:
+                    writer.write(answer)
+                if b"Connection: close" in answer or not answer:
+                    return
+        except (asyncio.IncompleteReadError, ConnectionError, IndexError):
+            pass
+        finally:
+            writer.close()
+            try:
+                await writer.wait_closed()
+            except ConnectionError:
+                pass
+
+    @asynccontextmanager
+    async def running(self) -> AsyncIterator["Engine"]:
+        async with await asyncio.start_unix_server(self._serve, self.path):
+            yield self
+            await asyncio.gather(*self._tasks)
+
+
+def ok(body: bytes, **headers: str) -> bytes:
+    lines = [b"HTTP/1.1 200 OK", f"Content-Length: {len(body)}".encode()]
+    lines += [f"{name.replace('_', '-')}: {value}".encode() for name, value in headers.items()]
+    return b"\r\n".join(lines) + b"\r\n\r\n" + body
+
+
+CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+PING = ok(b"OK", Api_Version="1.41")
+
+
+async def body_of(transport: Transport, method: str = "GET") -> bytes:
+    async with transport.exchange(method, "/", answer_s=10) as exchange:
+        return await exchange.read()
+
+
+@pytest.mark.parametrize("is_slow", [False, True], ids=["at once", "byte by byte"])
+@pytest.mark.parametrize(
+    ("answer", "body"),
+    [
+        pytest.param(ok(b"hello"), b"hello", id="length"),
+        pytest.param(ok(b""), b"", id="empty"),
+        pytest.param(
+            CHUNKED + b"5\r\nhello\r\n6;x=y\r\n world\r\n0\r\n\r\n", b"hello world", id="chunks"
+        ),
+        pytest.param(b"HTTP/1.1 204 No Content\r\n\r\n", b"", id="no content"),
+        pytest.param(b"HTTP/1.1 100 Continue\r\n\r\n" + ok(b"x"), b"x", id="continue"),
+        pytest.param(
+            b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nuntil the end", b"until the end", id="end"
+        ),
+    ],
+)  # fmt: skip
+async def test_answers_are_read_however_they_are_framed_and_arrive(
+    answer: bytes, body: bytes, is_slow: bool, tmp_path: Path
+) -> None:
+    async with Engine(tmp_path / "s", answer, is_slow=is_slow).running() as engine:
+        transport = Transport(engine.path)
+        assert await body_of(transport) == body
+        await transport.close()
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "text"),
+    [
+        pytest.param(b"", Unreachable, "without an answer", id="nothing"),
+        pytest.param(b"SSH-2.0-x\r\n\r\n", Unintelligible, "not an HTTP answer", id="another"),
+        pytest.param(b"HTTP/1.1 abc OK\r\n\r\n", Unintelligible, "not an HTTP answer", id="status"),
+        pytest.param(
+            b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\nConnection: close\r\n\r\nshort", Unreachable,
+            "in its answer", id="short",
+        ),
+        pytest.param(
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n5\r\nhe",
+            Unreachable, "in its answer", id="short chunk",
+        ),
+        pytest.param(CHUNKED + b"zz\r\n", Unintelligible, "not a chunk", id="bad chunk"),
+        pytest.param(
+            b"HTTP/1.1 200 OK\r\nX: " + b"y" * 200_000 + b"\r\n\r\n", Unintelligible,
+            "too many headers", id="endless head",
+        ),
+    ],
+)  # fmt: skip
+async def test_answers_that_are_none_are_told_apart(
+    answer: bytes, error: type[Exception], text: str, tmp_path: Path
+) -> None:
+    async with Engine(tmp_path / "s", answer, answer).running() as engine:
+        transport = Transport(engine.path)
+        with pytest.raises(error, match=text):
+            await body_of(transport)
+        await transport.close()
+
+
+async def test_connection_is_used_again_and_replaced_when_it_is_gone(tmp_path: Path) -> None:
+    last = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 1\r\n\r\nc"
+    async with Engine(tmp_path / "s", ok(b"a"), ok(b"b"), last, ok(b"d")).running() as engine:
+        transport = Transport(engine.path)
+        found = [await body_of(transport) for _ in range(4)]
+        assert found == [b"a", b"b", b"c", b"d"]
+        assert engine.connections == 2
+        await transport.close()
+
+
+async def test_request_that_reads_is_repeated_after_a_lost_connection_and_others_are_not(
+    tmp_path: Path,
+) -> None:
+    # The engine takes the second request of a connection and goes away without a word.
+    async with Engine(tmp_path / "s", ok(b"a"), b"", ok(b"b"), b"").running() as engine:
+        transport = Transport(engine.path)
+        assert await body_of(transport) == b"a"
+        assert await body_of(transport) == b"b"
+        with pytest.raises(Unreachable):
+            await body_of(transport, "POST")
+        assert len(engine.requests) == 4
+        await transport.close()
+
+
+async def test_answer_that_does_not_come_in_time_is_unreachable(tmp_path: Path) -> None:
+    async with Engine(tmp_path / "s", is_mute=True).running() as engine:
+        transport = Transport(engine.path)
+        with pytest.raises(Unreachable, match=r"no answer to GET / within 0\.05 s"):
+            async with transport.exchange("GET", "/?a=b", answer_s=0.05):
+                pass
+        await transport.close()
+
+
+async def test_nobody_there_is_unreachable(tmp_path: Path) -> None:
+    with pytest.raises(Unreachable, match="No such file or directory"):
+        await Docker(tmp_path / "nowhere").ping()
+
+
+@pytest.mark.parametrize(
+    ("version", "agreed"),
+    [
+        pytest.param("1.41", "1.41", id="oldest"),
+        pytest.param("1.44", "1.44", id="between"),
+        pytest.param("1.99", "1.51", id="newer than we"),
+    ],
+)
+async def test_version_is_the_newest_both_speak(version: str, agreed: str, tmp_path: Path) -> None:
+    answers = (ok(b"OK", Api_Version=version), ok(b"[]"))
+    async with Engine(tmp_path / "s", *answers).running() as engine, Docker(engine.path) as docker:
+        assert await docker.containers() == []
+        assert engine.requests[1].startswith(f"GET /v{agreed}/containers/json?all=1 ".encode())
+
+
+@pytest.mark.parametrize(
+    ("version", "error"),
+    [
+        pytest.param("1.40", UnsupportedVersion, id="too old"),
+        pytest.param("", Unintelligible, id="none"),
+        pytest.param("x.y", Unintelligible, id="nonsense"),
+    ],
+)
+async def test_version_that_cannot_be_used_is_named(
+    version: str, error: type[Exception], tmp_path: Path
+) -> None:
+    answer = ok(b"OK", Api_Version=version)
+    async with Engine(tmp_path / "s", answer).running() as engine, Docker(engine.path) as docker:
+        with pytest.raises(error, match=version or "''"):
+            await docker.containers()
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind", "message"),
+    [
+        pytest.param(404, b'{"message":"No such container: x"}', NotFound,
+                     "No such container: x", id="not found"),
+        pytest.param(500, b"plain text", EngineError, "plain text", id="text"),
+        pytest.param(500, b"", EngineError, "the engine gave no reason", id="nothing"),
+        pytest.param(500, b'{"other":1}', EngineError, '{"other":1}', id="other JSON"),
+    ],
+)  # fmt: skip
+async def test_refusal_keeps_the_words_of_the_engine(
+    status: int, body: bytes, kind: type[EngineError], message: str, tmp_path: Path
+) -> None:
+    head = f"HTTP/1.1 {status} X\r\nContent-Length: {len(body)}\r\n\r\n".encode()
+    async with (
+        Engine(tmp_path / "s", PING, head + body).running() as engine,
+        Docker(engine.path) as docker,
+    ):
+        with pytest.raises(kind) as caught:
+            await docker.inspect_container("x")
+        assert (caught.value.status, str(caught.value)) == (status, message)
+
+
+@pytest.mark.parametrize("name", ["", "..", "a/../b", "."])
+async def test_name_that_would_be_another_path_is_refused(name: str, tmp_path: Path) -> None:
+    async with Engine(tmp_path / "s", PING).running() as engine, Docker(engine.path) as docker:
+        with pytest.raises(EngineError, match="invalid name"):
+            await docker.inspect_image(name)
+
+
+async def test_cancelled_request_does_not_give_its_connection_back(tmp_path: Path) -> None:
+    begun = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhe"
+    async with Engine(tmp_path / "s", begun, ok(b"other")).running() as engine:
+        transport = Transport(engine.path)
+        reading = asyncio.ensure_future(body_of(transport))
+        await engine.asked.wait()
+        await asyncio.sleep(0.01)
+        reading.cancel()
+        await asyncio.gather(reading, return_exceptions=True)
+        assert await body_of(transport) == b"other"
+        assert engine.connections == 2
+        await transport.close()

@@ -265,6 +265,22 @@ async def test_a_start_that_fails_is_tried_again_with_growing_pauses(managed: VM
     assert vm["status"]["restartCount"] == 1
 
 
+async def test_a_pause_is_kept_whatever_else_happens(managed: VMWorld) -> None:
+    await managed.source()
+    await managed.create(running=True)
+    await managed.until_reason("Started")
+    await managed.run(False)
+    await managed.until_reason("Stopped")
+    managed.machines.errors["start"] = [StartFailed("no")] * 4
+    await managed.run(True)
+    await managed.until(lambda vm: "attempt 3, next in 4 s" in said(vm)[2])
+    calls = len(managed.machines.called("start"))
+    await managed.annotate("example.com/note")
+    await asyncio.sleep(3)
+    assert len(managed.machines.called("start")) == calls
+    await managed.until_reason("Started")
+
+
 async def test_a_crash_loop_shows_the_attempt_and_the_last_lines_of_the_log(
     managed: VMWorld,
 ) -> None:

@@ -141,16 +141,24 @@ class Machines:
 
         Raises InvalidName, NotCreated, TemplateError, HostError (also for a smaller disk).
         """
-        directory = self._created(name)
+        directory = self.home.directory(name)
+        if not directory.exists() or directory.preparing.exists():
+            raise NotCreated(f'machine "{name}" is not created')
         has_image = has_own_image(self._environment)
         template = validate(text, driver=directory.driver, has_image=has_image)
-        with contextlib.suppress(TemplateError):  # the one on disk may have been broken by hand
-            disk = directory.template(self._facts).disk
-            if template.disk and template.disk < disk:
-                raise HostError(
-                    f"disk: {template.disk} must not be less than now, {disk}: no disk shrinks"
-                )
+        disk = self._disk_of(directory)
+        if template.disk and template.disk < disk:
+            raise HostError(
+                f"disk: {template.disk} must not be less than now, {disk}: no disk shrinks"
+            )
         write_atomically(directory.lima_yaml, text, mode=0o644)
+
+    def _disk_of(self, directory: InstanceDirectory) -> int:
+        """The size in the template; 0 if that was removed or broken by hand."""
+        try:
+            return directory.template(self._facts).disk
+        except (TemplateError, HostError):
+            return 0
 
     async def start(self, name: str) -> None:
         """Start a machine: returns when its agent is there, the boot goes on.

@@ -228,6 +228,17 @@ async def test_template_that_is_wrong_does_not_replace_the_one_there_is(world: W
     assert world.machines.template_text("vm") == "vmType: host\n"
 
 
+async def test_template_that_was_removed_by_hand_can_be_brought_back(world: World) -> None:
+    directory = await world.create()
+    directory.lima_yaml.unlink()
+    world.machines.write_template("vm", "vmType: host\ncpus: 1\n")
+    assert directory.template().cpus == 1
+    directory.lima_yaml.unlink()
+    directory.preparing.touch()
+    with pytest.raises(NotCreated):
+        world.machines.write_template("vm", "cpus: 1\n")
+
+
 async def test_instance_stays_when_it_cannot_be_removed(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -111,7 +111,7 @@ async def test_logs_begin_with_the_title_of_the_run(world: World) -> None:
     await world.machines.start("vm")
     await world.until_phase(Phase.RUNNING)
     for log in (directory.ha_stdout, directory.ha_stderr):
-        assert log.read_text().startswith('{"title": "a test"}\n')
+        assert log.read_text().startswith('{"title":"a test"}\n')
 
 
 async def test_degraded_machine_runs_and_tells_what_is_wrong(world: World) -> None:

@@ -148,6 +148,8 @@ class Power:
             case Phase.STOPPED if seen.crashed:
                 return await self._ended(look, seen)
             case Phase.STOPPED:
+                if wait_s := memory.starting.left_s(look.wanted):
+                    return Result.requeue(wait_s)
                 return await self._start(look)
             case _:
                 return await self._find_out(look)

@@ -31,14 +31,19 @@ def spawn_detached(
     stdout: Path,
     stderr: Path,
     inherit: Sequence[int] = (),
+    blocks_signals: bool = True,
 ) -> "subprocess.Popen[bytes]":
-    """Start a program. `inherit` are the descriptors it gets. Raises HostError."""
+    """Start a program. `inherit` are the descriptors it gets. Raises HostError.
+
+    `blocks_signals=False` is for a program that is not ours: it would never call
+    `heed_signals`, and hand the blocked signals on to whatever it starts.
+    """
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
     opened: list[int] = []
     try:
         for path in (stdout, stderr):
             opened.append(os.open(path, flags, 0o600))
-        with _signals_blocked():
+        with _signals_blocked() if blocks_signals else contextlib.nullcontext():
             return subprocess.Popen(
                 list(command),
                 stdin=subprocess.DEVNULL,

@@ -23,18 +23,22 @@ from rdd.vm.choosing import choose, has_own_image
 from rdd.vm.drivers import catalog
 from rdd.vm.errors import AlreadyExists
 from rdd.vm.instances import (
+    CREATING,
     LAYOUT_VERSION,
     LIMA_VERSION,
     InstanceDirectory,
     LimaHome,
     Record,
     Status,
+    living,
 )
+from rdd.vm.killing import kill_all
 from rdd.vm.template import HostFacts, Template, check, parse, resolved
 
-# End the names of directories that are not instances yet, or not any more.
-_CREATING, _DELETING = ".creating", ".deleting"
+# Ends the names of directories that are not instances any more.
+_DELETING = ".deleting"
 _PROTECTED = "protected"  # Lima's file against deletion
+_KILL_S = 5.0
 
 
 async def create(
@@ -82,7 +86,7 @@ def _begin(home: LimaHome, directory: InstanceDirectory) -> None:
     if directory.exists():
         raise AlreadyExists(f'machine "{directory.name}" already exists')
     make_private_dir(home.path)
-    new = directory.path.with_name(f".{directory.name}{_CREATING}")
+    new = directory.begun
     try:
         if new.exists():  # a crash, in the middle of the next lines
             shutil.rmtree(new)
@@ -141,10 +145,31 @@ def _remove(path: Path, target: Path) -> None:
 
 
 def leftovers(home: LimaHome) -> Iterator[Path]:
-    """Directories that a crash left when they were no instances yet, or not any more."""
+    """Directories that a crash left when they were no instances yet, or not any more.
+
+    In the order in which they must be removed: a driver that lets another program make the
+    instance has one beside the place where it began, and that place tells that it is incomplete.
+    """
     with contextlib.suppress(OSError):
-        for suffix in (_CREATING, _DELETING):
-            yield from home.path.glob(f".*{suffix}")
+        for name in home.names():
+            if home.directory(name).begun.exists():
+                yield home.path / name
+        yield from home.path.glob(f".*{CREATING}")
+        yield from home.path.glob(f".*{_DELETING}")
+
+
+async def sweep(home: LimaHome) -> list[str]:
+    """Remove such directories, and end what still works on them; what went wrong, in words."""
+    found = list(leftovers(home))
+    files = [file for path in found for file in path.glob("*.pid")]
+    workers = [living(file, file.with_suffix(".identity")) for file in files]
+    problems = await kill_all(workers, timeout_s=_KILL_S)
+    for path in found:
+        try:
+            await asyncio.to_thread(remove_tree, path)
+        except OSError as error:
+            problems.append(f'failed to remove "{path}": {error.strerror or error}')
+    return problems
 
 
 def keep_logs(directory: InstanceDirectory, target: Path) -> None:

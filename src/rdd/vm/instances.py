@@ -44,6 +44,7 @@ SERIAL_LOGS = ("serial", "serialp", "serialv")  # what the guest writes to its c
 SSH_SOCKET = "ssh.sock"  # control master
 SSH_CONFIG = "ssh.config"
 SOCKET_DIR = "sock"  # forwarded sockets
+CREATING = ".creating"  # ends the name of a directory that is not an instance yet
 PREPARING = ".preparing"  # there while an instance is being created
 RECORD = "rdd.json"  # what was decided at creation
 TEMPLATE_CACHE = "template.json"  # the template as it is used, made from lima.yaml
@@ -160,6 +161,11 @@ class InstanceDirectory:
         return self.path / PREPARING
 
     @property
+    def begun(self) -> Path:
+        """Where an instance begins. As long as this exists there is no complete one."""
+        return self.path.with_name(f".{self.name}{CREATING}")
+
+    @property
     def record(self) -> Path:
         """What was decided at creation."""
         return self.path / RECORD
@@ -266,7 +272,9 @@ class InstanceDirectory:
 
     def status(self) -> Status:
         """What the files and processes say now."""
-        if not self.exists() or self.preparing.exists() or not self.lima_yaml.exists():
+        if not self.exists() or not self.lima_yaml.exists():
+            return Status.UNINITIALIZED
+        if self.preparing.exists() or self.begun.exists():
             return Status.UNINITIALIZED
         agent, driver = self.agent() is not None, self.driver_process() is not None
         if agent and driver:

@@ -12,7 +12,6 @@ the next daemon, which finds them by identity (`adopt`).
 import asyncio
 import contextlib
 import logging
-import shutil
 import signal
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,9 +31,16 @@ from rdd.vm.instances import InstanceDirectory, InvalidName, LimaHome, Status
 from rdd.vm.killing import kill_all
 from rdd.vm.machine import Machine
 from rdd.vm.observation import Observation, Phase, PortForwardState
-from rdd.vm.starting import PID_FILE_TIMEOUT_S, check_startable, prepare_files, start_agent
+from rdd.vm.starting import (
+    PID_FILE_TIMEOUT_S,
+    check_startable,
+    prepare_files,
+    start_agent,
+    start_other_agent,
+)
 from rdd.vm.stopping import FORCE_S, GRACE_S, tidy
 from rdd.vm.template import HostFacts, TemplateError, validate
+from rdd.vm.watching import Agent
 
 __all__ = [
     "AlreadyExists",
@@ -53,6 +59,8 @@ __all__ = [
 ]
 
 _log = logging.getLogger(__name__)
+
+AGENT_COMMAND = "agent_command"  # the ability of drivers whose machines have another agent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -180,8 +188,9 @@ class Machines:
         """Look after a machine that an earlier daemon, or an agent that died, has left running.
 
         An orphaned agent is asked to let go of the driver and replaced. One that does not
-        answer is killed, but not the driver. One that answers and cannot let go (Lima's own)
-        is stopped with its driver, and the machine started anew. False if nothing runs.
+        answer is killed, but not the driver. One that answers and cannot let go is stopped with
+        its driver, and the machine started anew. Where the driver has an agent of its own
+        (Lima's), that is followed from now on. False if nothing runs.
         Raises InvalidName, NotCreated, Busy, StartFailed, HostError.
         """
         machine = self._machine(name)
@@ -194,6 +203,9 @@ class Machines:
             agent = directory.agent()
             if agent is None and directory.driver_process() is None:
                 return False
+            if agent is not None and self._has_other_agent(directory):
+                machine.watch(Agent(agent))
+                return True
             if agent is not None:
                 await self._replace_agent(directory, agent)
             await self._start(machine)
@@ -220,21 +232,31 @@ class Machines:
         directory = machine.directory
         check_startable(directory)
         await asyncio.to_thread(prepare_files, directory, self._facts, self._environment)
-        agent = await start_agent(
-            directory,
-            command=self._command_of(directory),
-            environment=self._environment,
-            changes=self._watches(),
-            timeout_s=self.limits.pid_file_s,
-        )
+        if self._has_other_agent(directory):
+            agent = await self._start_other_agent(directory)
+        else:
+            agent = await start_agent(
+                directory,
+                command=self._agent_command,
+                environment=self._environment,
+                changes=self._watches(),
+                timeout_s=self.limits.pid_file_s,
+            )
         machine.watch(agent)
         return agent.identity
 
-    def _command_of(self, directory: InstanceDirectory) -> Sequence[str]:
-        """The host agent of a machine: ours, or that of a driver that has its own."""
+    async def _start_other_agent(self, directory: InstanceDirectory) -> Agent:
+        """Start the agent of a driver that has its own. It cannot take over what still runs."""
         driver = directory.driver
-        own = catalog.ability(driver, "agent_command") if driver in catalog.ORDER else None
-        return own(self._environment) if own else self._agent_command
+        command = catalog.ability(driver, AGENT_COMMAND)(directory, self._environment)
+        await catalog.package(driver).cleanup(directory)
+        return await start_other_agent(
+            directory, command, environment=self._environment, changes=self._watches()
+        )
+
+    def _has_other_agent(self, directory: InstanceDirectory) -> bool:
+        driver = directory.driver
+        return driver in catalog.ORDER and catalog.ability(driver, AGENT_COMMAND) is not None
 
     @contextlib.asynccontextmanager
     async def storage(self, name: str) -> AsyncIterator[Any]:
@@ -293,6 +315,8 @@ class Machines:
         self, machine: Machine, grace_s: float, *, suspend: bool = False
     ) -> "asyncio.Task[None]":
         async def new_agent() -> Identity:
+            if self._has_other_agent(machine.directory):
+                raise HostError("its host agent cannot take over a machine")
             return await self._start(machine)
 
         return machine.stop(
@@ -344,11 +368,8 @@ class Machines:
 
     async def sweep(self) -> None:
         """Remove what a crash left beside the instances. For the start of a daemon."""
-        for path in creating.leftovers(self.home):
-            try:
-                await asyncio.to_thread(shutil.rmtree, path)
-            except OSError as error:
-                _log.warning('failed to remove "%s": %s', path, error.strerror or error)
+        for problem in await creating.sweep(self.home):
+            _log.warning("%s", problem)
 
     async def close(self) -> None:
         """Stop looking after all machines; they go on running."""

@@ -10,6 +10,7 @@ says before it dies is the reason why it did not come up.
 import asyncio
 import json
 import signal
+import subprocess
 from collections.abc import Mapping, Sequence
 
 from rdd.host.changes import Changes
@@ -19,8 +20,16 @@ from rdd.host.files import remove
 from rdd.host.logs import rotate
 from rdd.host.processes import Identity, identity, send_signal
 from rdd.host.spawn import spawn_detached
+from rdd.vm.drivers.protocol import AgentCommand
 from rdd.vm.errors import NotCreated, StartFailed
-from rdd.vm.instances import AGENT_STDERR, AGENT_STDOUT, SERIAL_LOGS, InstanceDirectory, Status
+from rdd.vm.instances import (
+    AGENT_STDERR,
+    AGENT_STDOUT,
+    SERIAL_LOGS,
+    InstanceDirectory,
+    Status,
+    write_identity,
+)
 from rdd.vm.killing import kill_all
 from rdd.vm.template import HostFacts, TemplateError
 from rdd.vm.watching import Agent, exit_reason, log_tail, wait_for_pid_file
@@ -66,21 +75,49 @@ async def start_agent(
     timeout_s: float = PID_FILE_TIMEOUT_S,
 ) -> Agent:
     """Start an agent and wait until it is there. Raises StartFailed; nothing then runs."""
+    arguments = ["--pidfile", str(directory.ha_pid), "--socket", str(directory.ha_sock)]
+    if debug:
+        arguments.append("--debug")
     process = spawn_detached(
-        [
-            *command,
-            "--pidfile",
-            str(directory.ha_pid),
-            "--socket",
-            str(directory.ha_sock),
-            *(["--debug"] if debug else []),
-            directory.name,
-        ],
+        [*command, *arguments, directory.name],
         environment={**environment, "LIMA_HOME": str(directory.path.parent)},
         directory=directory.path,
         stdout=directory.ha_stdout,
         stderr=directory.ha_stderr,
     )
+    return await _wait_for(directory, process, changes, timeout_s)
+
+
+async def start_other_agent(
+    directory: InstanceDirectory,
+    command: AgentCommand,
+    *,
+    environment: Mapping[str, str],
+    changes: Changes,
+) -> Agent:
+    """Start an agent that is not our program. Raises StartFailed; nothing then runs.
+
+    It writes no identity beside its process id, so that is done here.
+    """
+    process = spawn_detached(
+        command.argv,
+        environment={**environment, "LIMA_HOME": str(directory.path.parent)},
+        directory=directory.path,
+        stdout=directory.ha_stdout,
+        stderr=directory.ha_stderr,
+        blocks_signals=False,
+    )
+    agent = await _wait_for(directory, process, changes, command.start_s)
+    write_identity(directory.ha_identity, agent.identity)
+    return agent
+
+
+async def _wait_for(
+    directory: InstanceDirectory,
+    process: "subprocess.Popen[bytes]",
+    changes: Changes,
+    timeout_s: float,
+) -> Agent:
     who = identity(process.pid)
     if who is None:
         raise _failed(directory, process.wait())

@@ -128,6 +128,20 @@ class ShellCommand:
     cwd: Path | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class AgentCommand:
+    """How to start a host agent that is another program than ours.
+
+    It runs in the foreground as the process that was started, writes `ha.pid` and Lima's events,
+    and shuts its machine down on SIGINT. It need not be able to let go of its machine, or to
+    take one over.
+    """
+
+    argv: tuple[str, ...]
+    start_s: float
+    """How long it may take to write `ha.pid`."""
+
+
 class Driver(Protocol):
     """One machine, as its host agent sees it. All methods run in the agent's event loop."""
 
@@ -194,7 +208,9 @@ class DriverPackage(Protocol):
     """The functions of a driver's package, `rdd.vm.drivers.<name>`.
 
     Optional ones are looked up by `catalog.ability`: `availability_for(environment, template)`
-    when the answer depends on the template, `suspend(directory)`, `snapshots(…)`.
+    when the answer depends on the template, `agent_command(directory, environment)` (an
+    `AgentCommand`) when machines have a host agent of another program, `suspend(directory)`,
+    `snapshots(…)`.
     """
 
     def availability(self, environment: Mapping[str, str]) -> Availability:

@@ -2,47 +2,56 @@
 """The driver `lima`: limactl does the work, where it is installed and we are not root.
 
 Directories, pid files and events are Lima's own, so everything else treats such a machine like
-any other. `limactl hostagent` takes the command line of our host agent and is started in its
-place (`agent_command`): there is no agent of ours, and no `Driver` object. What such an agent
-cannot do is to let go of its machine; a daemon that comes back after a crash ends it and
-starts the machine again.
+any other. There is no agent of ours: `limactl start --foreground` makes everything ready for this
+start and then becomes Lima's host agent, without another process in between. It stays alive when
+the daemon ends, and the next daemon goes on following it. What Lima's agent cannot do is take
+over a virtual machine whose agent was killed: that one is ended and started again.
 
-limactl refuses to run as root, so for root this driver is not usable.
+The functions are those of `rdd.vm.drivers.protocol.DriverPackage`; each loads what it needs when
+it is called. docs/lima-driver.md
 """
 
 from collections.abc import Callable, Mapping, Sequence
 
 from rdd.host.errors import HostError
-from rdd.vm.drivers.protocol import Availability, Driver, Setting, ShellCommand
+from rdd.vm.drivers.protocol import AgentCommand, Availability, Driver, Setting, ShellCommand
 from rdd.vm.instances import InstanceDirectory
 from rdd.vm.template.model import Template
 
-__all__ = ["agent_command", "availability", "cleanup", "driver", "prepare", "shell"]
+__all__ = [
+    "agent_command",
+    "availability",
+    "availability_for",
+    "cleanup",
+    "driver",
+    "prepare",
+    "shell",
+]
+
+START_S = 60.0
+"""From the start of limactl to its pid file: it may have to make a disk larger before."""
 
 
 def availability(environment: Mapping[str, str]) -> Availability:
-    """Whether limactl is installed and would run."""
+    """Whether limactl is installed, new enough, and would run for this user."""
+    from rdd.vm.drivers.lima.refusals import availability
+
+    return availability(environment)
+
+
+def availability_for(environment: Mapping[str, str], template: Template) -> Availability:
+    """The same, and whether Lima can run this kind of machine here."""
+    from rdd.vm.drivers.lima.refusals import availability_for
+
+    return availability_for(environment, template)
+
+
+def agent_command(directory: InstanceDirectory, environment: Mapping[str, str]) -> AgentCommand:
+    """What is started in place of our host agent. Raises HostError without limactl."""
     from rdd.vm.drivers.lima import limactl
 
-    reason, fix = limactl.refusal(environment)
-    return Availability("lima", usable=not reason, reason=reason, fix=fix)
-
-
-def agent_command(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """What is started in place of our host agent. Raises HostError without limactl.
-
-    Our own agents are started with the signals that stop them blocked, until they can deal
-    with them. limactl would pass that on to the emulator, so the mask is cleared on the way.
-    """
-    import sys
-
-    from rdd.vm.drivers.lima import limactl
-
-    code = (
-        "import os, signal, sys; signal.pthread_sigmask(signal.SIG_SETMASK, ()); "
-        "os.execv(sys.argv[1], sys.argv[1:])"
-    )
-    return (sys.executable, "-I", "-S", "-c", code, limactl.program(environment), "hostagent")
+    words = (*limactl.command(environment), "start", "--foreground", directory.name)
+    return AgentCommand(words, START_S)
 
 
 def driver(setting: Setting) -> Driver:
@@ -60,9 +69,9 @@ async def prepare(
     progress: Callable[[str], None],
 ) -> None:
     """Have limactl make the instance, with its image and disk."""
-    from rdd.vm.drivers.lima import creating
+    from rdd.vm.drivers.lima.preparing import prepare
 
-    await creating.create(directory, environment=environment, progress=progress)
+    await prepare(directory, environment=environment, progress=progress)
 
 
 def shell(
@@ -75,22 +84,17 @@ def shell(
     workdir: str = "",
     is_terminal: bool = False,
 ) -> ShellCommand:
-    """`limactl shell`."""
+    """`limactl shell`, which finds out by itself whether it has a terminal."""
     from rdd.vm.drivers.lima import limactl
 
     options = [*(["--shell", shell] if shell else []), *(["--workdir", workdir] if workdir else [])]
-    argv = (limactl.program(environment), "shell", *options, directory.name, *command)
+    words = ["--", *command] if command else []
+    argv = (limactl.program(environment), "shell", *options, directory.name, *words)
     return ShellCommand(argv, limactl.environment_for(directory, environment))
 
 
 async def cleanup(directory: InstanceDirectory) -> None:
     """End by force what still runs, and remove what it left."""
-    import os
+    from rdd.vm.drivers.lima.leftovers import cleanup
 
-    from rdd.vm.drivers.lima import limactl
-
-    if directory.agent() is None and directory.driver_process() is None:
-        return
-    await limactl.run(
-        "stop", "--force", directory.name, directory=directory, environment=os.environ
-    )
+    await cleanup(directory)

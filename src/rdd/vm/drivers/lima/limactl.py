@@ -1,45 +1,69 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Running limactl: where it is, why it would refuse, what it said when it failed.
+"""Running limactl: where it is, which version, what it says while it works and when it fails.
 
-It writes log lines (`time="…" level=fatal msg="…"`) to stderr; the message of the last one is why
-it failed.
+It logs to stderr, in JSON when asked to; what it says before it has read that option, such as
+about an option it does not know, comes as text (`time="…" level=fatal msg="…"`). The last of it is
+why it failed.
 """
 
 import asyncio
+import functools
 import json
 import os
 import re
 import shutil
+import signal
 import subprocess
-from collections.abc import Callable, Mapping
+import sys
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
+from pathlib import Path
 
 from rdd.host.errors import HostError
-from rdd.vm.instances import InstanceDirectory
+from rdd.host.exits import ended_within
+from rdd.host.files import remove
+from rdd.host.processes import identity
+from rdd.vm.instances import InstanceDirectory, write_pid
+from rdd.vm.killing import kill_all
 
-_MESSAGE = re.compile(r'\bmsg="((?:[^"\\]|\\.)*)"')
-_LINE_LIMIT_BYTES = 1 << 20
+PROGRAM = "limactl"
+LINES = 3  # of what it said that belong to an error
+_VERSION_S = 10.0
+_TERMINATE_S = 3.0
+_KILL_S = 5.0
+_CHUNK = 1 << 16
+_LONGEST_LINE = 1 << 20
+_message = re.compile(rb'\bmsg="((?:[^"\\]|\\.)*)"').search
+_line_ends = re.compile(rb"[\r\n]+").split  # a bar that shows progress returns to its beginning
+_version = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?").search
 
 
-def refusal(environment: Mapping[str, str]) -> tuple[str, str]:
-    """Why limactl cannot be used, and what changes that; empty when it can."""
-    if _find(environment) is None:
-        return "limactl is not installed", "install Lima: https://lima-vm.io/docs/installation/"
-    if os.geteuid() == 0:
-        return "limactl refuses to run as root", "run rdd as an ordinary user"
-    return "", ""
+def remedy() -> str:
+    """How limactl is installed, or brought up to date."""
+    if sys.platform == "darwin":
+        return "brew install lima"
+    return "install it as https://lima-vm.io/docs/installation/ says"
+
+
+def find(environment: Mapping[str, str]) -> str | None:
+    """The path of limactl; None where it is not installed."""
+    return shutil.which(PROGRAM, path=environment.get("PATH", ""))
 
 
 def program(environment: Mapping[str, str]) -> str:
     """The path of limactl. Raises HostError."""
-    found = _find(environment)
+    found = find(environment)
     if found is None:
-        raise HostError("limactl is not installed")
+        raise HostError(
+            f"{PROGRAM} is not on the PATH any more, and this machine is run by it ({remedy()})"
+        )
     return found
 
 
-def _find(environment: Mapping[str, str]) -> str | None:
-    return shutil.which("limactl", path=environment.get("PATH", ""))
+def command(environment: Mapping[str, str]) -> tuple[str, ...]:
+    """limactl, as it is run without a person in front of it. Raises HostError."""
+    return (program(environment), "--log-format=json", "--tty=false")
 
 
 def environment_for(directory: InstanceDirectory, environment: Mapping[str, str]) -> dict[str, str]:
@@ -47,15 +71,55 @@ def environment_for(directory: InstanceDirectory, environment: Mapping[str, str]
     return {**environment, "LIMA_HOME": str(directory.path.parent)}
 
 
-def message_of(line: str) -> str:
-    """What a log line says."""
-    match = _MESSAGE.search(line)
-    if match is None:
-        return line.strip()
+def version(path: str) -> tuple[int, ...]:
+    """What `limactl --version` says; asked once per installed file. Raises HostError."""
     try:
-        return str(json.loads(f'"{match[1]}"'))
-    except ValueError:
-        return match[1]
+        file = Path(path).stat()
+    except OSError as error:
+        raise HostError.from_os(f'look at "{path}"', error) from error
+    return _ask_version(path, file.st_mtime_ns, file.st_size)
+
+
+@functools.lru_cache(maxsize=4)
+def _ask_version(path: str, modified_ns: int, size: int) -> tuple[int, ...]:
+    try:
+        done = subprocess.run(
+            [path, "--version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_VERSION_S,
+            check=False,
+        )
+    except OSError as error:
+        raise HostError.from_os(f'start "{path}"', error) from error
+    except subprocess.TimeoutExpired as error:
+        raise HostError(f"{PROGRAM} --version did not end within {_VERSION_S:g} s") from error
+    if done.returncode != 0:
+        said = message_of(done.stderr.strip().encode()) or f"exit status {done.returncode}"
+        raise HostError(f"{PROGRAM} --version failed: {said}")
+    found = _version(done.stdout)
+    if found is None:
+        raise HostError(f'{PROGRAM} does not tell its version: "{done.stdout.strip()}"')
+    return tuple(int(part) for part in found.groups("0"))
+
+
+def message_of(line: bytes) -> str:
+    """What a line of limactl's log says to a person, in one line."""
+    text = line.decode(errors="replace").strip()
+    if text.startswith("{"):
+        try:
+            entry = json.loads(text)
+            text = f"{entry['msg']} {entry.get('location', '')}"
+        except (ValueError, KeyError, TypeError):
+            pass
+    elif found := _message(line):
+        quoted = found[1].decode(errors="replace")
+        try:
+            text = str(json.loads(f'"{quoted}"'))
+        except ValueError:
+            text = quoted
+    return "; ".join(part.strip() for part in text.splitlines() if part.strip())
 
 
 async def run(
@@ -63,37 +127,65 @@ async def run(
     directory: InstanceDirectory,
     environment: Mapping[str, str],
     progress: Callable[[str], None] = lambda line: None,
+    pid_file: Path | None = None,
 ) -> None:
     """Run a subcommand to its end; each thing it says goes to `progress`.
 
-    Cancelling ends it. Raises HostError with its last words.
+    Cancelling ends it, with all it has started. `pid_file` tells of it as long as it runs.
+    Raises HostError with its last words.
     """
+    words = [*command(environment), *arguments]
     try:
         process = await asyncio.create_subprocess_exec(
-            program(environment),
-            *arguments,
+            *words,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             env=environment_for(directory, environment),
             start_new_session=True,
-            limit=_LINE_LIMIT_BYTES,
         )
     except OSError as error:
-        raise HostError.from_os("start limactl", error) from error
-    assert process.stderr is not None
-    last = ""
+        raise HostError.from_os(f'start "{words[0]}"', error) from error
+    last: deque[str] = deque(maxlen=LINES)
     try:
-        async for raw in process.stderr:
-            text = message_of(raw.decode(errors="replace"))
-            if text:
-                last = text
+        who = identity(process.pid)
+        if pid_file is not None and who is not None:
+            write_pid(pid_file, who)
+        assert process.stderr is not None
+        async for line in _lines(process.stderr):
+            if text := message_of(line):
+                last.append(text)
                 progress(text)
         status = await process.wait()
     finally:
-        if process.returncode is None:
-            with suppress(ProcessLookupError):
-                process.terminate()
-            await process.wait()
+        await asyncio.shield(_end(process))
+        if pid_file is not None:
+            remove(pid_file)
+            remove(pid_file.with_suffix(".identity"))
     if status != 0:
-        raise HostError(f"limactl {arguments[0]}: {last or f'exit status {status}'}")
+        said = " / ".join(last) or f"exit status {status}"
+        raise HostError(f"{PROGRAM} {arguments[0]} failed: {said}")
+
+
+async def _lines(stream: asyncio.StreamReader) -> AsyncIterator[bytes]:
+    rest = b""
+    while chunk := await stream.read(_CHUNK):
+        *lines, rest = _line_ends(rest + chunk)
+        for line in lines:
+            yield line
+        if len(rest) > _LONGEST_LINE:
+            rest = b""
+    if rest:
+        yield rest
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """End limactl and its helpers, if it has not ended yet."""
+    who = identity(process.pid) if process.returncode is None else None
+    if who is None:
+        return
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(who.pid, signal.SIGTERM)
+    if not await ended_within(who, _TERMINATE_S):
+        await kill_all([who], timeout_s=_KILL_S)
+    await process.wait()

@@ -140,6 +140,8 @@ async def has_banner(port: int, *, address: str = "127.0.0.1", timeout_s: float 
                 return (await reader.read(4)) == b"SSH-"
             finally:
                 writer.close()
+                with suppress(OSError):
+                    await writer.wait_closed()
     except (OSError, TimeoutError):
         return False
 

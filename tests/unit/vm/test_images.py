@@ -1,0 +1,328 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Images over HTTP and from files: whole or not at all, each failure with its reason."""
+
+import asyncio
+import bz2
+import gzip
+import hashlib
+import lzma
+import os
+import shutil
+import subprocess
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from rdd.host.errors import HostError
+from rdd.vm.images import download as downloads
+from rdd.vm.images.cache import Digest, ImageCache, place
+from rdd.vm.images.download import Unreachable
+from rdd.vm.images.fetching import fetch
+from rdd.vm.images.local import chosen_image, installed_image
+
+CONTENT = os.urandom(300_000) + bytes(2_000_000) + os.urandom(100_000)
+DIGEST = f"sha256:{hashlib.sha256(CONTENT).hexdigest()}"
+
+
+class Origin:
+    """A server that can be told to misbehave."""
+
+    def __init__(self) -> None:
+        self.content = CONTENT
+        self.url = ""
+        self.requests: list[str] = []
+        self.cut_after = 0
+        self.status = 200
+        self.etag = '"one"'
+        self.gate: asyncio.Event | None = None
+
+    async def answer(self, request: web.Request) -> web.StreamResponse:
+        self.requests.append(f"{request.method} {request.headers.get('Range', '')}".strip())
+        if self.status != 200:
+            return web.Response(status=self.status)
+        start = 0
+        asked = request.headers.get("Range")
+        if asked and request.headers.get("If-Range", self.etag) == self.etag:
+            start = int(asked.removeprefix("bytes=").rstrip("-"))
+        body = self.content[start:]
+        response = web.StreamResponse(status=206 if start else 200)
+        response.content_length = len(body)
+        if self.etag:
+            response.headers["ETag"] = self.etag
+        await response.prepare(request)
+        if request.method == "HEAD":
+            return response
+        if self.cut_after:
+            end, self.cut_after = self.cut_after, 0
+            await response.write(body[:end])
+            assert request.transport is not None
+            await asyncio.sleep(0.05)
+            request.transport.close()
+            return response
+        if self.gate is not None:
+            await response.write(body[:100_000])
+            await self.gate.wait()
+            body = body[100_000:]
+        await response.write(body)
+        return response
+
+
+@pytest.fixture
+async def origin() -> AsyncIterator[Origin]:
+    made = Origin()
+    app = web.Application()
+    app.router.add_route("*", "/{name}", made.answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    host, port = runner.addresses[0][:2]
+    made.url = f"http://{host}:{port}/disk.img"
+    yield made
+    await runner.cleanup()
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> ImageCache:
+    return ImageCache(tmp_path / "cache")
+
+
+@pytest.fixture(autouse=True)
+def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(downloads, "_PAUSES_S", (0, 0, 0, 0))
+
+
+async def get(
+    cache: ImageCache, location: str, digest: str = "", told: list[str] | None = None
+) -> Path:
+    progress = (told if told is not None else []).append
+    return await fetch(location, digest, cache=cache, progress=progress)
+
+
+def packed(kind: str) -> bytes:
+    if kind == "xz":
+        return lzma.compress(CONTENT)
+    return gzip.compress(CONTENT) if kind == "gzip" else bz2.compress(CONTENT)
+
+
+def entries(cache: ImageCache) -> list[str]:
+    """What is in the cache, apart from what is on its way."""
+    found = [path for path in cache.root.rglob("*") if path.is_file()]
+    return [path.name for path in found if path.parent.name not in ("partial", "locations")]
+
+
+async def test_image_is_downloaded_once_and_shared(origin: Origin, cache: ImageCache) -> None:
+    told: list[str] = []
+    path = await get(cache, origin.url, DIGEST, told)
+    assert path.read_bytes() == CONTENT
+    assert any("disk.img: 100 %" in line for line in told)
+    assert await get(cache, origin.url, DIGEST) == path
+    assert origin.requests == ["GET"]
+
+
+async def test_two_at_once_download_once(origin: Origin, cache: ImageCache) -> None:
+    paths = await asyncio.gather(*(get(cache, origin.url, DIGEST) for _ in range(3)))
+    assert len(set(paths)) == 1
+    assert origin.requests == ["GET"]
+
+
+async def test_download_that_breaks_off_goes_on_where_it_was(
+    origin: Origin, cache: ImageCache
+) -> None:
+    origin.cut_after = 200_000
+    assert (await get(cache, origin.url, DIGEST)).read_bytes() == CONTENT
+    assert [request.partition("=")[0] for request in origin.requests] == ["GET", "GET bytes"]
+
+
+async def test_cancelled_download_goes_on_next_time(origin: Origin, cache: ImageCache) -> None:
+    origin.gate = asyncio.Event()
+    told: list[str] = []
+    task = asyncio.create_task(get(cache, origin.url, DIGEST, told))
+    while not any(path.stat().st_size for path in (cache.root / "partial").glob("*[0-9a-f]")):  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    origin.gate.set()
+    origin.gate = None
+    assert entries(cache) == []
+    assert (await get(cache, origin.url, DIGEST)).read_bytes() == CONTENT
+    assert "bytes=" in origin.requests[-1]
+
+
+async def test_file_that_has_changed_meanwhile_is_fetched_anew(
+    origin: Origin, cache: ImageCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(downloads, "_ATTEMPTS", 1)
+    origin.cut_after = 200_000
+    with pytest.raises(Unreachable):
+        await get(cache, origin.url)
+    origin.etag, origin.content = '"two"', CONTENT[::-1]
+    assert (await get(cache, origin.url)).read_bytes() == CONTENT[::-1]
+    assert [request.partition("=")[0] for request in origin.requests] == ["GET", "GET bytes"]
+
+
+async def test_wrong_digest_keeps_nothing(origin: Origin, cache: ImageCache) -> None:
+    wrong = "sha256:" + "0" * 64
+    with pytest.raises(HostError) as refused:
+        await get(cache, origin.url, wrong)
+    assert str(refused.value) == (
+        f'the digest of "{origin.url}" is {DIGEST}, expected {wrong}: the file there was changed '
+        "or damaged on the way; nothing was kept"
+    )
+    assert entries(cache) == []
+    assert [path for path in (cache.root / "partial").iterdir() if path.suffix != ".lock"] == []
+
+
+async def test_missing_file_and_broken_server_are_told_with_their_status(
+    origin: Origin, cache: ImageCache
+) -> None:
+    origin.status = 404
+    with pytest.raises(HostError, match="the server answered 404 Not Found"):
+        await get(cache, origin.url, DIGEST)
+    origin.status = 503
+    with pytest.raises(Unreachable, match="the server answered 503 Service Unavailable"):
+        await get(cache, origin.url, DIGEST)
+
+
+async def test_server_that_is_not_there_is_unreachable(cache: ImageCache) -> None:
+    with pytest.raises(Unreachable, match=r'failed to download "http://127\.0\.0\.1:1/x": '):
+        await get(cache, "http://127.0.0.1:1/x", DIGEST)
+
+
+async def test_full_disk_is_told_before_the_download(
+    origin: Origin, cache: ImageCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Usage:
+        free = 1 << 20
+
+    monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage)
+    with pytest.raises(HostError, match=r"2 MiB are needed in .*, 1 MiB are free"):
+        await get(cache, origin.url, DIGEST)
+
+
+async def test_disk_that_fills_up_meanwhile_is_told(
+    origin: Origin, cache: ImageCache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.write
+
+    def write(descriptor: int, data: bytes) -> int:
+        if len(data) > 10_000:
+            raise OSError(28, "No space left on device")
+        return real(descriptor, data)
+
+    monkeypatch.setattr(os, "write", write)
+    with pytest.raises(HostError, match="No space left on device; make room"):
+        await get(cache, origin.url, DIGEST)
+
+
+@pytest.mark.parametrize("kind", ["xz", "gzip", "bzip2", "zstd"])
+async def test_packed_images_are_unpacked_with_holes(
+    kind: str, cache: ImageCache, tmp_path: Path, real_part: Callable[[str], Path]
+) -> None:
+    source = tmp_path / "disk"
+    if kind == "zstd":
+        plain = tmp_path / "plain"
+        plain.write_bytes(CONTENT)
+        command = [str(real_part("zstd")), "-q", str(plain), "-o", str(source)]
+        done = await asyncio.to_thread(lambda: subprocess.run(command, timeout=30))
+        assert done.returncode == 0
+    else:
+        source.write_bytes(packed(kind))
+    path = await get(cache, str(source))
+    assert path.read_bytes() == CONTENT
+    assert path.stat().st_blocks * 512 < len(CONTENT) - 1_000_000
+
+
+@pytest.mark.parametrize("kind", ["xz", "gzip", "zstd"])
+async def test_damaged_packed_image_is_told_and_not_kept(
+    kind: str, cache: ImageCache, tmp_path: Path, real_part: Callable[[str], Path]
+) -> None:
+    source = tmp_path / "disk"
+    if kind == "zstd":
+        real_part("zstd")
+        source.write_bytes(b"\x28\xb5\x2f\xfd" + b"nonsense" * 100)
+    else:
+        source.write_bytes(packed(kind)[:50_000])
+    with pytest.raises(HostError, match="is damaged and cannot be unpacked"):
+        await get(cache, str(source))
+    assert list((cache.root / "expanded").glob("*")) == []
+
+
+async def test_local_file_is_copied_once_and_noticed_when_it_changes(
+    cache: ImageCache, tmp_path: Path
+) -> None:
+    source = tmp_path / "disk"
+    source.write_bytes(b"one")
+    told: list[str] = []
+    first = await get(cache, str(source), "", told)
+    assert await get(cache, f"file://{source}", "", told) == first
+    assert told == [f"Reading {source}"]
+    source.write_bytes(b"other")
+    assert (await get(cache, str(source))).read_bytes() == b"other"
+    assert first.read_bytes() == b"one"
+
+
+async def test_local_file_with_another_digest_is_refused(cache: ImageCache, tmp_path: Path) -> None:
+    (tmp_path / "disk").write_bytes(b"one")
+    with pytest.raises(HostError, match=r'the digest of ".*disk" is sha256:.*, expected sha256:ab'):
+        await get(cache, str(tmp_path / "disk"), "sha256:ab")
+
+
+async def test_file_without_digest_is_asked_about_and_kept_offline(
+    origin: Origin, cache: ImageCache
+) -> None:
+    first = await get(cache, origin.url)
+    assert await get(cache, origin.url) == first
+    assert origin.requests == ["GET", "HEAD"]
+    origin.status = 500
+    assert await get(cache, origin.url) == first
+    origin.status, origin.etag, origin.content = 200, '"two"', b"new"
+    assert (await get(cache, origin.url)).read_bytes() == b"new"
+
+
+def test_other_schemes_are_refused(cache: ImageCache) -> None:
+    with pytest.raises(HostError, match="only http, https and file are supported"):
+        asyncio.run(get(cache, "ftp://example.com/x"))
+
+
+@pytest.mark.parametrize("text", ["md5:00", "sha256", "sha256:"])
+def test_odd_digests_are_refused(text: str) -> None:
+    with pytest.raises(HostError, match="must begin with one of sha256, sha384, sha512:"):
+        Digest.parse(text)
+
+
+def test_machine_gets_a_link_that_outlives_the_cache(tmp_path: Path) -> None:
+    source, target = tmp_path / "a", tmp_path / "b"
+    source.write_bytes(b"content")
+    target.write_bytes(b"old")
+    place(source, target)
+    assert target.stat().st_ino == source.stat().st_ino
+    source.unlink()
+    assert target.read_bytes() == b"content"
+
+
+def test_directory_of_a_guest_names_all_its_files(tmp_path: Path) -> None:
+    for name in ("image", "kernel", "initrd"):
+        (tmp_path / name).touch()
+    (tmp_path / "kernel.cmdline").write_text("quiet\n")
+    image = chosen_image({"RDD_GUEST_IMAGE": str(tmp_path)})
+    assert image is not None
+    assert image.kernel is not None
+    assert image.initrd is not None
+    assert (image.location, image.kernel.cmdline) == (str(tmp_path / "image"), "quiet")
+    assert chosen_image({}) is None
+    with pytest.raises(HostError, match='names "/no/such", which does not exist'):
+        chosen_image({"RDD_GUEST_IMAGE": "/no/such"})
+
+
+def test_installed_guest_is_found(tmp_path: Path) -> None:
+    assert installed_image({}, tmp_path) is None
+    folder = tmp_path / ".local" / "share" / "rdd" / "guest"
+    folder.mkdir(parents=True)
+    (folder / "image").touch()
+    found = installed_image({}, tmp_path)
+    assert found is not None
+    assert found.location == str(folder / "image")

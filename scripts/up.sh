@@ -6,14 +6,15 @@ set -eu
 cd "$(dirname "$0")/.."
 rdd=$PWD/.venv/bin/rdd
 
-missing=$(scripts/engine-parts.sh)
+venv=
 if [ ! -x .venv/bin/python ]; then
-    missing="$(scripts/setup.sh missing) $missing"
+    venv=$(scripts/setup.sh missing)
 fi
-if [ -n "${missing# }" ]; then
-    # shellcheck disable=SC2086 # a list of packages
-    scripts/apt-install.sh $missing
-    echo "installed: ${missing# }"
+# shellcheck disable=SC2046,SC2086 # a list of packages
+set -- $venv $(scripts/engine-parts.sh)
+if [ $# -gt 0 ]; then
+    scripts/apt-install.sh "$@"
+    echo "installed: $*"
 fi
 scripts/setup.sh
 

@@ -26,13 +26,13 @@ HOPELESS = ("NoDriver", "NotOurs", "NotInstalled")
 _LOOK_AGAIN = "app.rancherdesktop.io/lookAgainRequested"
 _SECOND_LOOK_S = 3.0
 
-_PHASES = {
-    "Created": "virtual machine",
-    "Running": "virtual machine",
-    "ContainerEngineReady": "container engine",
-    "KubernetesReady": "Kubernetes",
-    "Settled": "settling",
-}
+_STEPS = (
+    ("Created", "virtual machine"),
+    ("Running", "virtual machine"),
+    ("ContainerEngineReady", "container engine"),
+    ("KubernetesReady", "Kubernetes"),
+)
+"""The conditions on the way up, in the order in which they come true."""
 
 
 def wait_until_settled(
@@ -48,7 +48,6 @@ def wait_until_settled(
     uid = written["metadata"]["uid"]
     deadline = time.monotonic() + timeout_s if timeout_s > 0 else None
     call.log.info("Waiting for App to settle")
-    progress.phase("settling")
     if _is_hopeless(written):
         _second_look(connection, generation)
     told: dict[str, tuple[str, str, str]] = {}
@@ -57,6 +56,7 @@ def wait_until_settled(
             raise CommandError("the App was deleted while waiting for it to settle")
         current = _current(app, generation)
         _tell(call, current, told, progress)
+        progress.phase(*_phase(app, current))
         settled = current.get("Settled")
         if settled and settled["status"] == "True":
             return app
@@ -115,8 +115,20 @@ def _tell(
                 call.log.warning(line)
         else:
             call.log.info(line)
-        if kind in _PHASES and status != "True" and kind != "Settled":
-            progress.phase(_PHASES[kind], message)
+
+
+def _phase(app: Object, current: dict[str, Object]) -> tuple[str, str]:
+    """What is being done, and what is said about it."""
+    if app["spec"].get("running"):
+        for kind, name in _STEPS:
+            found = current.get(kind, {"status": "Unknown", "reason": "", "message": ""})
+            if found["status"] != "True" and found["reason"] != "NotApplicable":
+                return name, found["message"]
+    else:
+        running = conditions_of(app).get("Running", {})
+        if running.get("reason", "Stopped") != "Stopped":
+            return "virtual machine", running["message"]
+    return "settling", current.get("Settled", {}).get("message", "")
 
 
 def _state(told: dict[str, tuple[str, str, str]]) -> str:

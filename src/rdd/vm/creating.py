@@ -12,12 +12,13 @@ follows may take its time, and what a crash leaves of it is swept later.
 import asyncio
 import contextlib
 import shutil
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 from rdd.host.directories import make_private_dir
 from rdd.host.errors import HostError
 from rdd.host.files import remove, write_atomically
+from rdd.host.processes import Identity
 from rdd.host.trees import remove_tree
 from rdd.vm.choosing import choose, has_own_image
 from rdd.vm.drivers import catalog
@@ -114,7 +115,7 @@ def _check_forwarded_sockets(template: Template) -> None:
 
 async def discard(directory: InstanceDirectory) -> None:
     """Remove an instance that is not complete, with what its driver made. Raises HostError."""
-    if not directory.exists():
+    if not directory.exists() and not directory.begun.exists():
         return
     with contextlib.suppress(HostError):  # a record that a crash cut short
         if directory.driver in catalog.ORDER:
@@ -128,8 +129,33 @@ async def remove_directory(directory: InstanceDirectory) -> None:
         raise HostError(
             f'machine "{directory.name}" is protected; remove "{directory.path / _PROTECTED}" first'
         )
-    target = directory.path.with_name(f".{directory.name}{_DELETING}")
-    await asyncio.to_thread(_remove, directory.path, target)
+    if directory.begun.exists():
+        await _end_workers(directory.begun)
+    await asyncio.to_thread(_remove, directory.path, _gone(directory))
+    if directory.begun.exists():  # last: it tells that there is no complete instance
+        await asyncio.to_thread(_remove_tree, directory.begun)
+
+
+async def _end_workers(path: Path) -> None:
+    """End programs that are at work for a creation whose daemon has crashed."""
+    if problems := await kill_all(_workers(path), timeout_s=_KILL_S):
+        raise HostError("; ".join(problems))
+
+
+def _workers(path: Path) -> list[Identity | None]:
+    return [living(file, file.with_suffix(".identity")) for file in path.glob("*.pid")]
+
+
+def _gone(directory: InstanceDirectory) -> Path:
+    """Where a deletion moves an instance."""
+    return directory.path.with_name(f".{directory.name}{_DELETING}")
+
+
+def _remove_tree(path: Path) -> None:
+    try:
+        remove_tree(path)
+    except OSError as error:
+        raise HostError.from_os(f'remove "{error.filename or path}"', error) from error
 
 
 def _remove(path: Path, target: Path) -> None:
@@ -144,32 +170,21 @@ def _remove(path: Path, target: Path) -> None:
         raise HostError.from_os(f'remove "{where}"', error) from error
 
 
-def leftovers(home: LimaHome) -> Iterator[Path]:
-    """Directories that a crash left when they were no instances yet, or not any more.
-
-    In the order in which they must be removed: a driver that lets another program make the
-    instance has one beside the place where it began, and that place tells that it is incomplete.
-    """
+def unfinished(home: LimaHome) -> list[str]:
+    """The machines whose creation or deletion a crash has interrupted, or is under way."""
+    found = set()
     with contextlib.suppress(OSError):
-        for name in home.names():
-            if home.directory(name).begun.exists():
-                yield home.path / name
-        yield from home.path.glob(f".*{CREATING}")
-        yield from home.path.glob(f".*{_DELETING}")
+        for suffix in (CREATING, _DELETING):
+            found |= {path.name[1 : -len(suffix)] for path in home.path.glob(f".*{suffix}")}
+    return sorted(found)
 
 
-async def sweep(home: LimaHome) -> list[str]:
-    """Remove such directories, and end what still works on them; what went wrong, in words."""
-    found = list(leftovers(home))
-    files = [file for path in found for file in path.glob("*.pid")]
-    workers = [living(file, file.with_suffix(".identity")) for file in files]
-    problems = await kill_all(workers, timeout_s=_KILL_S)
-    for path in found:
-        try:
-            await asyncio.to_thread(remove_tree, path)
-        except OSError as error:
-            problems.append(f'failed to remove "{path}": {error.strerror or error}')
-    return problems
+async def sweep(directory: InstanceDirectory) -> None:
+    """Remove what a crash left of a creation or deletion. Raises HostError."""
+    if directory.begun.exists():
+        await discard(directory)
+    if _gone(directory).exists():
+        await asyncio.to_thread(_remove_tree, _gone(directory))
 
 
 def keep_logs(directory: InstanceDirectory, target: Path) -> None:

@@ -187,6 +187,10 @@ class InstanceDirectory:
         """Whether there is an instance, complete or not."""
         return self.path.is_dir()
 
+    def is_incomplete(self) -> bool:
+        """Whether it is being created, or a crash has interrupted that."""
+        return self.preparing.exists() or self.begun.exists()
+
     def read_record(self) -> Record | None:
         """What was decided at creation; None for an instance that is not ours.
 
@@ -274,7 +278,7 @@ class InstanceDirectory:
         """What the files and processes say now."""
         if not self.exists() or not self.lima_yaml.exists():
             return Status.UNINITIALIZED
-        if self.preparing.exists() or self.begun.exists():
+        if self.is_incomplete():
             return Status.UNINITIALIZED
         agent, driver = self.agent() is not None, self.driver_process() is not None
         if agent and driver:

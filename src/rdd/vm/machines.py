@@ -368,8 +368,13 @@ class Machines:
 
     async def sweep(self) -> None:
         """Remove what a crash left beside the instances. For the start of a daemon."""
-        for problem in await creating.sweep(self.home):
-            _log.warning("%s", problem)
+        for name in creating.unfinished(self.home):
+            try:
+                machine = self._machine(name)
+                async with machine.lock:  # or it is being created right now
+                    await creating.sweep(machine.directory)
+            except (HostError, InvalidName) as error:
+                _log.warning("%s", error)
 
     async def close(self) -> None:
         """Stop looking after all machines; they go on running."""

@@ -124,7 +124,7 @@ class Creation:
         if self._activities.get(look.name) is not None:
             return False
         directory = self._machines.home.directory(look.name)
-        is_preparing = directory.preparing.exists()
+        is_preparing = directory.is_incomplete()
         if report.is_created(look.vm):
             if is_preparing:
                 remove(directory.preparing)

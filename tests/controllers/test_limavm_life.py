@@ -337,6 +337,29 @@ async def test_a_stop_that_fails_says_so_and_is_tried_again(managed: VMWorld) ->
     assert len(managed.machines.called("stop")) == 2
 
 
+async def test_a_directory_that_cannot_be_read_is_told(
+    managed: VMWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await managed.source()
+    await managed.create(running=True)
+    await managed.until_reason("Started")
+    exists = Path.exists
+
+    def refuse(path: Path) -> bool:
+        if path.name == ".preparing":
+            raise PermissionError(13, "Permission denied")
+        return exists(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "exists", refuse)
+        await managed.annotate(RESTART_REQUESTED)
+        vm = await managed.until_reason("Degraded", "Degraded")
+        assert '/vm/.preparing": Permission denied' in said(vm, "Degraded")[2]
+        assert said(vm)[1] == "Started"
+    vm = await managed.until(lambda vm: vm["status"]["restartCount"] == 2)
+    assert not condition(vm, "Degraded")
+
+
 async def test_a_disk_that_cannot_be_read_is_told(managed: VMWorld) -> None:
     await managed.source()
     await managed.create()

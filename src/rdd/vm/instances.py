@@ -15,7 +15,7 @@ does not change it. `template.json` is the template as the machine uses it, made
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -65,7 +65,7 @@ class Status(StrEnum):
 
     RUNNING = "Running"  # agent and driver live
     STOPPED = "Stopped"  # neither does
-    BROKEN = "Broken"  # one of them, or the files cannot be read
+    BROKEN = "Broken"  # one of them
     UNINITIALIZED = "Uninitialized"  # not (completely) created
 
 
@@ -184,12 +184,12 @@ class InstanceDirectory:
         return self.path / f"{driver}.identity"
 
     def exists(self) -> bool:
-        """Whether there is an instance, complete or not."""
-        return self.path.is_dir()
+        """Whether there is an instance, complete or not. Raises HostError."""
+        return _look(self.path, Path.is_dir)
 
     def is_incomplete(self) -> bool:
-        """Whether it is being created, or a crash has interrupted that."""
-        return self.preparing.exists() or self.begun.exists()
+        """Whether it is being created, or a crash has interrupted that. Raises HostError."""
+        return _look(self.preparing, Path.exists) or _look(self.begun, Path.exists)
 
     def read_record(self) -> Record | None:
         """What was decided at creation; None for an instance that is not ours.
@@ -275,8 +275,8 @@ class InstanceDirectory:
                 yield path
 
     def status(self) -> Status:
-        """What the files and processes say now."""
-        if not self.exists() or not self.lima_yaml.exists():
+        """What the files and processes say now. Raises HostError when they cannot be read."""
+        if not self.exists() or not _look(self.lima_yaml, Path.exists):
             return Status.UNINITIALIZED
         if self.is_incomplete():
             return Status.UNINITIALIZED
@@ -300,6 +300,14 @@ class InstanceDirectory:
     def check_socket_paths(self, driver: str) -> None:
         """Raise HostError if the sockets of this instance would have too long a path."""
         check_socket_path(self.path / (AGENT_SOCKET if driver == "host" else LONGEST_SOCKET))
+
+
+def _look(path: Path, question: Callable[[Path], bool]) -> bool:
+    """Ask something of a path. Nobody knows what is behind a directory that cannot be read."""
+    try:
+        return question(path)
+    except OSError as error:
+        raise HostError.from_os(f'look at "{path}"', error) from error
 
 
 def living(pid_file: Path, identity_file: Path) -> Identity | None:

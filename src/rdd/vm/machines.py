@@ -150,7 +150,7 @@ class Machines:
         Raises InvalidName, NotCreated, TemplateError, HostError (also for a smaller disk).
         """
         directory = self.home.directory(name)
-        if not directory.exists() or directory.preparing.exists():
+        if not directory.exists() or directory.is_incomplete():
             raise NotCreated(f'machine "{name}" is not created')
         has_image = has_own_image(self._environment)
         template = validate(text, driver=directory.driver, has_image=has_image)

@@ -135,7 +135,7 @@ class LimaVMReconciler:
             if running in ("", "Stopped") or self._machines.inspect(key.name) is Status.RUNNING:
                 return
             await self._reporter.write(vm, report.STOPPED_NOW, without=report.DEGRADED)
-        except errors.ApiError as error:
+        except (errors.ApiError, HostError) as error:
             log.warning("limavm: %s: not said that it is stopped: %s", key, error)
 
     async def _forget(self, key: ObjectKey) -> None:

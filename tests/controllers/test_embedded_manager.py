@@ -185,8 +185,8 @@ async def test_a_controller_that_ends_later_fails_the_control_plane(
     ended = asyncio.Event()
     run = Workers.run
 
-    async def until_told(self: Workers, *arguments: Any) -> None:
-        working = asyncio.ensure_future(run(self, *arguments))
+    async def until_told(self: Workers, *arguments: Any, **options: Any) -> None:
+        working = asyncio.ensure_future(run(self, *arguments, **options))
         await ended.wait()
         working.cancel()
         raise RuntimeError("it broke")

@@ -85,6 +85,7 @@ from rdd.runtime.predicates import (
 from rdd.runtime.sources import Source, maps, owns, watch
 from rdd.runtime.status import apply_status, patch_status, update_status
 from rdd.runtime.types import (
+    Begins,
     Drains,
     ObjectKey,
     Reconciler,
@@ -104,6 +105,7 @@ __all__ = [
     "UPDATE",
     "AdmissionRequest",
     "AlreadyOwned",
+    "Begins",
     "Cache",
     "Change",
     "Context",

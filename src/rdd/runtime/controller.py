@@ -14,7 +14,7 @@ and tried again later; other keys go on.
 import asyncio
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rdd.api import errors
@@ -28,6 +28,7 @@ from rdd.runtime.metrics import Metrics
 from rdd.runtime.passthrough import Handler
 from rdd.runtime.sources import Source
 from rdd.runtime.types import (
+    Begins,
     Drains,
     Object,
     ObjectKey,
@@ -118,9 +119,21 @@ class Workers:
         for _, informer in self._sources:
             await informer.synced.wait()
 
-    async def run(self, started: Callable[[], None] = lambda: None) -> None:
-        """Work until cancelled or drained. MUST NOT be called before the caches have synced."""
+    async def run(
+        self,
+        started: Callable[[], None] = lambda: None,
+        *,
+        begun: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        """Work until cancelled or drained. MUST NOT be called before the caches have synced.
+
+        `begun` is awaited when the reconciler has begun, before it looks at the first key.
+        """
         reconciler = self._controller.reconciler(self.context)
+        if isinstance(reconciler, Begins):
+            await self._begin(reconciler)
+        if begun is not None:
+            await begun()
         leave = [informer.add_handler(self._handler(source)) for source, informer in self._sources]
         try:
             async with asyncio.TaskGroup() as group:
@@ -143,6 +156,12 @@ class Workers:
             for stop in leave:
                 stop()
             self.queue.shut()
+
+    async def _begin(self, reconciler: Begins) -> None:
+        try:
+            await reconciler.begin()
+        except (errors.ApiError, Unreachable) as error:
+            log.warning("%s: what was said before stays for now: %s", self._name, _text(error))
 
     async def drain(self) -> None:
         """Let the keys that are being worked on finish; `run` then returns."""

@@ -13,6 +13,8 @@ above it is complete:
     definitions     its kinds are served
     synced          everything it watches has been seen
     admission       its handlers answer, then the server is told to ask them
+    begun           it has taken back what a process before it said; so have the others
+                    that start with it
     working         its reconciler runs, its endpoints are offered
 
 A controller whose ownership is lost is stopped at once, in the middle of what
@@ -92,6 +94,8 @@ class Manager:
         self._states: dict[str, str] = {}
         self._working: dict[str, Workers] = {}
         self._tasks: list[asyncio.Task[None]] = []
+        self._beginning: set[str] = set()
+        self._have_begun = asyncio.Event()
         self._answering: dict[str, tuple[Webhook, ...]] = {}
         self._offered: dict[str, Mapping[str, Handler]] = {}
         self._is_stopping = False
@@ -126,6 +130,7 @@ class Manager:
         Admission goes on answering and the leases are kept: `stop` must follow.
         """
         self._is_stopping = True
+        self._have_begun.set()  # nobody waits for those that will not come
         async with self._stopping:
             if not self._is_drained:
                 self._is_drained = True
@@ -223,6 +228,7 @@ class Manager:
             await self._passthrough.start()
             self._go_on()
         ready: list[asyncio.Future[None]] = []
+        self._beginning = {controller.name for controller in owned}
         for controller in self._controllers:
             started = asyncio.get_running_loop().create_future()
             started.add_done_callback(lambda done: done.cancelled() or done.exception())
@@ -293,6 +299,7 @@ class Manager:
                 if claim is None or not claim.lost.is_set():
                     return
                 claim = None
+                self._has_begun(name)
                 if not started.done():
                     started.set_result(None)  # lost before it worked: a start does not wait for it
         except Exception as error:
@@ -303,6 +310,7 @@ class Manager:
             elif self.failed is not None and not self.failed.done():
                 self.failed.set_result(error)
         finally:
+            self._has_begun(name)
             if not started.done():
                 started.set_exception(Stopped(f"controller {name} was stopped while it started"))
 
@@ -347,6 +355,10 @@ class Manager:
         self._states[name] = "starting admission"
         webhooks = controller.webhooks_with(workers.context)
 
+        async def begun() -> None:
+            self._has_begun(name)
+            await self._have_begun.wait()
+
         def begin() -> None:
             self._states[name] = "working"
             if not started.done():
@@ -363,13 +375,19 @@ class Manager:
                 )
             self._working[name] = workers
             self._offer(name, controller.passthroughs_with(workers.context))
-            await workers.run(begin)
+            await workers.run(begin, begun=begun)
         finally:
             self._offer(name, {})
             self._working.pop(name, None)
             self._states[name] = "stopped"
             if not self._is_stopping:
                 self._withdraw(name)  # at a stop, others may still write what it has rules for
+
+    def _has_begun(self, name: str) -> None:
+        """A controller holds up the others that start with it no longer."""
+        self._beginning.discard(name)
+        if not self._beginning:
+            self._have_begun.set()
 
     def _offer(self, name: str, handlers: Mapping[str, Handler]) -> None:
         """Have exactly these endpoints of a controller answered."""

@@ -73,6 +73,20 @@ class Reconciler(Protocol):
 
 
 @runtime_checkable
+class Begins(Protocol):
+    """A reconciler that has to take back what a process before it has said."""
+
+    async def begin(self) -> None:
+        """Say what is not known any more.
+
+        Called once, when the caches have synced, before any controller that starts together
+        with this one looks at a key, and before the manager calls itself started. Errors of
+        the server are logged and end it, nothing else.
+        """
+        ...
+
+
+@runtime_checkable
 class Drains(Protocol):
     """A reconciler that has something to end before its process does (virtual machines)."""
 

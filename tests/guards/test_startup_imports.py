@@ -21,6 +21,7 @@ _OURS = {
     "rdd.cli",
     "rdd.cli.app_table",
     "rdd.cli.dispatch",
+    "rdd.cli.engine_table",
     "rdd.cli.entry",
     "rdd.cli.environment",
     "rdd.cli.errors",

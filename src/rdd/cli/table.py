@@ -8,6 +8,7 @@ entry: `rdd` says that it does not know it.
 """
 
 from rdd.cli.app_table import APP_COMMANDS
+from rdd.cli.engine_table import ENGINE_COMMANDS
 from rdd.cli.limavm_table import LIMAVM
 from rdd.cli.service_table import SERVICE
 from rdd.cli.types import Command, Flag, Group
@@ -96,6 +97,7 @@ ROOT = Group(
             raw=True,
         ),
         *APP_COMMANDS,
+        *ENGINE_COMMANDS,
         LIMAVM,
         SERVICE,
         Command(

@@ -13,7 +13,7 @@ from rdd.vm.instances import InstanceDirectory
 from rdd.vm.template.model import Template
 
 if TYPE_CHECKING:
-    from rdd.vm.drivers.qemu.storage import Storage
+    from rdd.vm.drivers.qemu.owned_disk import Storage
 
 __all__ = ["availability", "cleanup", "driver", "prepare", "shell", "storage"]
 
@@ -37,7 +37,7 @@ def availability(environment: Mapping[str, str]) -> Availability:
 
 def driver(setting: Setting) -> Driver:
     """The driver of one machine, for its agent."""
-    from rdd.vm.drivers.qemu.driver import QemuDriver
+    from rdd.vm.drivers.qemu.emulator import QemuDriver
 
     return QemuDriver(setting)
 
@@ -88,6 +88,6 @@ async def cleanup(directory: InstanceDirectory) -> None:
 
 def storage(directory: InstanceDirectory) -> "Storage":
     """The disk of a machine: size, snapshots, clones."""
-    from rdd.vm.drivers.qemu.storage import Storage
+    from rdd.vm.drivers.qemu.owned_disk import Storage
 
     return Storage(directory)

@@ -27,6 +27,11 @@ _NAME = re.compile(r"(?![0-9]+$)[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 NAME_RULE = 'letters, digits, ".", "_" and "-", at most 63, and not digits alone'
 _SHARED = (files.IMAGE, files.KERNEL, files.INITRD)
 _TRIM_S = 300
+# `fstrim --all` is not everywhere, busybox has none.
+_TRIM = (
+    "awk '$1 ~ /^.dev/ && $3 ~ /^(ext[34]|xfs|btrfs|f2fs)$/ && !seen[$1]++ { print $2 }' "
+    '/proc/mounts | while read -r point; do fstrim -v "$point"; done'
+)
 
 
 class Storage:
@@ -84,7 +89,7 @@ class Storage:
         command = shell(
             self._directory,
             template,
-            command=("sudo", "-n", "fstrim", "-av"),
+            command=("sudo", "-n", "sh", "-c", _TRIM),
             environment=environment,
         )
         return (await run(*command.argv, timeout_s=_TRIM_S)).strip()

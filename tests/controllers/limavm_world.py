@@ -131,7 +131,8 @@ class FakeMachines:
         if self.adopts:
             self.seen[name] = Observation()
             self.becomes(name, Phase.STARTING)
-            asyncio.get_running_loop().call_soon(self.becomes, name, Phase.RUNNING)
+            if not self.is_slow:
+                asyncio.get_running_loop().call_soon(self.becomes, name, Phase.RUNNING)
         return self.adopts
 
     def stop(self, name: str, *, grace_s: float, suspend: bool = False) -> None:

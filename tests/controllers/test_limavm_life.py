@@ -525,6 +525,47 @@ async def test_what_survived_a_crash_is_taken_over(vms: VMWorld) -> None:
         )
 
 
+async def test_what_ran_is_not_said_to_start_while_it_is_taken_over(vms: VMWorld) -> None:
+    async with vms.managed():
+        await vms.source()
+        await vms.create(running=True)
+        vm = await vms.until_reason("Started")
+    await vms.client.patch(
+        LIMAVMS, "vm", {"status": vm["status"]}, namespace="default", subresource="status"
+    )
+    vms.machines.alive["vm"] = Status.RUNNING
+    vms.machines.is_slow = True
+    async with vms.managed():
+        # Nobody finds it said to run, from the first moment on.
+        assert said(await vms.get())[:2] == ("Unknown", "Reconciling")
+        await until(lambda: vms.machines.phase("vm").phase is Phase.STARTING)
+        await vms.annotate("look", "again")
+        await asyncio.sleep(1)
+        assert said(await vms.get())[:2] == ("Unknown", "Reconciling")
+        vms.machines.becomes("vm", Phase.RUNNING)
+        vm = await vms.until_reason("Started")
+        assert vm["status"]["restartCount"] == 2
+        notes = await vms.changes("Running=True: Lima instance is running (Started)")
+        assert len([note for note in notes if "Starting" in note]) == 1  # the first time
+
+
+async def test_what_was_on_its_way_up_is_said_to_start_when_taken_over(vms: VMWorld) -> None:
+    vms.machines.is_slow = True
+    async with vms.managed():
+        await vms.source()
+        await vms.create(running=True)
+        vm = await vms.until_reason("Starting")
+    await vms.client.patch(
+        LIMAVMS, "vm", {"status": vm["status"]}, namespace="default", subresource="status"
+    )
+    vms.machines.alive["vm"] = Status.RUNNING
+    async with vms.managed():
+        await until(lambda: vms.machines.called("adopt"))
+        await vms.until_reason("Starting")
+        vms.machines.becomes("vm", Phase.RUNNING)
+        await vms.until_reason("Started")
+
+
 async def test_what_cannot_be_taken_over_is_stopped_and_started(vms: VMWorld) -> None:
     async with vms.managed():
         await vms.source()

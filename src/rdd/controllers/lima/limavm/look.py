@@ -32,12 +32,15 @@ class Memory:
         """When it came up, if it runs."""
         self.has_counted_end = False
         """Whether the failure is noted that left it without an agent."""
+        self.is_taken_over = False
+        """Whether a machine that ran has got a new agent, which has not said yet that it does."""
 
     def forget_run(self) -> None:
         """A new run begins."""
         self.stops_for = ""
         self.ran_since = None
         self.has_counted_end = False
+        self.is_taken_over = False
 
 
 class Look:

@@ -11,6 +11,7 @@
 | stopped | running | it ended by itself: taken over if only the agent did, else tried again |
 | stopped | stopped | said so |
 
+One that is taken over and ran before is not said to be starting: whoever uses it goes on.
 A restart or a reset that is due comes first. A machine that does not come up, or does not
 stay up, is tried again after pauses that double, with the reason and the last lines of its
 log in the condition; one that ran for a while is tried again at once.
@@ -130,9 +131,11 @@ class Power:
         memory = look.memory
         match seen.phase:
             case Phase.STARTING:
-                await look.say(report.STARTING, observes=True)
+                if not memory.is_taken_over:
+                    await look.say(report.STARTING, observes=True)
             case Phase.RUNNING:
                 memory.stops_for = ""
+                memory.is_taken_over = False
                 if memory.ran_since is None:
                     memory.ran_since = self._clock()
                 problems = [*(seen.errors if seen.degraded else ()), look.problem]
@@ -159,9 +162,9 @@ class Power:
         """Nobody here has looked after the machine so far."""
         if wait_s := look.memory.starting.left_s(look.wanted):
             return Result.requeue(wait_s)
-        await look.say(report.RECONCILING, without=report.DEGRADED)
         if self._machines.inspect(look.name) in _ALIVE:
-            return self._begin(look, "adopt", self._machines.adopt(look.name))
+            return await self._take_over(look, report.RECONCILING)
+        await look.say(report.RECONCILING, without=report.DEGRADED)
         return await self._start(look)
 
     async def _ended(self, look: Look, seen: Observation) -> Result:
@@ -184,9 +187,16 @@ class Power:
         if wait_s := memory.starting.left_s(look.wanted):
             return Result.requeue(wait_s)
         if self._machines.inspect(look.name) in _ALIVE:
-            await look.say(report.TAKING_OVER, without=report.DEGRADED)
-            return self._begin(look, "adopt", self._machines.adopt(look.name))
+            return await self._take_over(look, report.TAKING_OVER)
         return await self._start(look)
+
+    async def _take_over(self, look: Look, says: report.Says) -> Result:
+        """Who runs containers in it must not be told that it starts, as long as it ran before."""
+        ran = not report.is_said_down(look.vm)
+        await look.say(says, without=report.DEGRADED)
+        result = self._begin(look, "adopt", self._machines.adopt(look.name))
+        look.memory.is_taken_over = ran
+        return result
 
     async def _start(self, look: Look) -> Result:
         await look.say(report.STARTING, without=report.DEGRADED)

@@ -13,6 +13,7 @@ that a host agent tells, is a reason to look again.
 """
 
 import asyncio
+import contextlib
 import logging
 from pathlib import Path
 
@@ -64,6 +65,13 @@ class LimaVMReconciler:
         self._creation = Creation(context, machines, self._activities, self._copies)
         self._power = Power(context, machines, self._activities)
         self._deletion = Deletion(context, machines, self._activities, graces, log_dir=log_dir)
+
+    async def begin(self) -> None:
+        """What ran under another process may have ended with it: that is found out first."""
+        for vm in self._vms.list():
+            if (report.condition_of(vm, report.RUNNING) or {}).get("status") == "True":
+                with contextlib.suppress(errors.NotFound):
+                    await self._reporter.write(vm, report.RECONCILING, without=report.DEGRADED)
 
     async def reconcile(self, key: ObjectKey) -> Result:
         """Do the next steps for a LimaVM."""

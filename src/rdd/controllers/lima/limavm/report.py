@@ -104,6 +104,11 @@ def is_created(vm: LimaVM) -> bool:
     return (condition_of(vm, CREATED) or {}).get("status") == "True"
 
 
+def is_said_down(vm: LimaVM) -> bool:
+    """Whether the instance is said not to run, for whatever reason."""
+    return (condition_of(vm, RUNNING) or {}).get("status") == "False"
+
+
 class Reporter:
     """Writes the status of LimaVMs."""
 

@@ -44,7 +44,7 @@ def program(path: Path, script: str) -> None:
 class Lima:
     """Machines of one LIMA_HOME that limactl runs."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, lima_home: Path) -> None:
         self.folder = folder
         binaries = install(folder)
         self.environment = {
@@ -53,7 +53,7 @@ class Lima:
             "STANDIN_BEHAVIOUR": str(folder / "behaviour.json"),
         }
         self.behave()
-        self.home = LimaHome(folder / "lima")
+        self.home = LimaHome(lima_home)
         self.facts = HostFacts.gather(folder)
         self.progress: list[str] = []
         self.said = asyncio.Event()
@@ -126,11 +126,13 @@ class Lima:
 
 
 @asynccontextmanager
-async def a_lima(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Lima]:
+async def a_lima(
+    monkeypatch: pytest.MonkeyPatch, *, lima_home: str = "lima"
+) -> AsyncIterator[Lima]:
     """Lima that leaves nothing running, in a directory short enough for sockets."""
     monkeypatch.setattr(refusals, "is_root", lambda: False)
     with tempfile.TemporaryDirectory(prefix="rl", dir="/tmp") as folder:
-        lima = Lima(Path(folder))
+        lima = Lima(Path(folder), Path(folder) / lima_home)
         monkeypatch.setenv("PATH", lima.environment["PATH"])
         monkeypatch.setenv("STANDIN_BEHAVIOUR", lima.environment["STANDIN_BEHAVIOUR"])
         try:

@@ -19,7 +19,7 @@ SETTLED = "Settled"
 KUBERNETES_READY = "KubernetesReady"
 RESTART_PENDING = "RestartPending"
 
-Status = Literal["True", "False"]
+Status = Literal["True", "False", "Unknown"]
 
 FORWARDED = "…"
 """A message that comes from elsewhere: an error, another condition."""
@@ -90,6 +90,9 @@ TABLE: tuple[Row, ...] = (
         "nothing in the spec has changed, so it is not restarted by itself"),
     Row(KUBERNETES_READY, "True", "Ready", "Kubernetes cluster is ready",
         "the API answers, a node is ready, the contexts are published"),
+    Row(KUBERNETES_READY, "Unknown", "Reconciling",
+        "Verifying the cluster after controller restart",
+        "the cluster is looked at after a restart of the controllers; the contexts stay"),
     Row(KUBERNETES_READY, "False", "NotApplicable", "Kubernetes is not enabled",
         "spec.kubernetes.enabled is false; there are no contexts"),
     Row(KUBERNETES_READY, "False", "NotRunning", "VM is not running",

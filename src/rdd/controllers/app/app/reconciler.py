@@ -11,7 +11,7 @@ import asyncio
 from dataclasses import dataclass
 from typing import Any
 
-from rdd.api import errors
+from rdd.api import errors, timestamps
 from rdd.client.resources import CONFIG_MAPS, NAMESPACES
 from rdd.controllers.app.app import discovery, status, template
 from rdd.controllers.app.app.deletion import Deletion
@@ -34,6 +34,7 @@ from rdd.runtime import (
     find_condition,
     is_controlled_by,
     is_deleting,
+    is_true,
     owned_by,
     owner_reference,
     remove_finalizer,
@@ -94,6 +95,26 @@ class AppReconciler:
         finally:
             leave()
             self._port.release()
+
+    async def begin(self) -> None:
+        """An App that was settled for another process has to be looked at first."""
+        found = await self._get(App, APP)
+        if found is None or is_deleting(found):
+            return
+        app = App.of(found)
+        conditions = status.conditions_of(app)
+        if is_true(conditions, "Running"):
+            is_pending = find_condition(conditions, RESTART_PENDING) is not None
+            await self._reporter.write(
+                app,
+                Report(
+                    settled=said(SETTLED, "Reconciling"),
+                    mirrored=status.not_known(app, now=timestamps.now_text(self._context.clock)),
+                    restart_pending=_restart_pending(is_pending),
+                    port=app.status.kubernetes_port,
+                    driver=app.status.virtual_machine_type,
+                ),
+            )
 
     async def reconcile(self, key: ObjectKey) -> Result:
         """Do the next step for the App."""
@@ -324,13 +345,12 @@ class AppReconciler:
         mirrored = status.mirrored(app, look.vm)
         if settled is None:
             settled = decide(await self._situation(look, status.with_mirrored(app, mirrored)))
-        pending = said(RESTART_PENDING, "TemplateChanged") if look.is_restart_pending else None
         await self._reporter.write(
             app,
             Report(
                 settled=settled,
                 mirrored=mirrored,
-                restart_pending=pending,
+                restart_pending=_restart_pending(look.is_restart_pending),
                 port=app.status.kubernetes_port if port is None else port,
                 driver=look.driver,
             ),
@@ -379,6 +399,10 @@ class AppReconciler:
 def _reason(vm: LimaVM, type_: str) -> str:
     conditions = (vm.raw.get("status") or {}).get("conditions")
     return str((find_condition(conditions, type_) or {}).get("reason", ""))
+
+
+def _restart_pending(is_pending: bool) -> Said | None:
+    return said(RESTART_PENDING, "TemplateChanged") if is_pending else None
 
 
 def _is_at_rest(vm: LimaVM) -> bool:

@@ -59,6 +59,20 @@ def mirrored(app: App, vm: LimaVM | None) -> list[Object]:
     return found
 
 
+def not_known(app: App, *, now: str) -> list[Object]:
+    """What is mirrored of the LimaVM, without knowing whether it runs."""
+    message = "Verifying instance state after controller restart"
+    running = condition(
+        "Running",
+        "Unknown",
+        reason="Reconciling",
+        message=message,
+        generation=app.metadata.generation,
+        now=now,
+    )
+    return [running if known["type"] == "Running" else known for known in mirrored(app, None)]
+
+
 def with_mirrored(app: App, conditions: Sequence[Object]) -> list[Object]:
     """All conditions of an App once those of its LimaVM are in place."""
     others = [known for known in conditions_of(app) if known["type"] in _NOT_MIRRORED]

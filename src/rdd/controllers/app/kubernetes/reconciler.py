@@ -2,6 +2,7 @@
 """What KubernetesReady says.
 
     disabled               contexts go     False/NotApplicable
+    machine not known      contexts stay   what was said
     no machine running     contexts go     False/NotRunning
     no k3s for the host                    False/NotInstalled, again after 15 s
     API does not answer                    False/Probing, again after 0.5, 1, 2, 4, 5 s
@@ -37,6 +38,7 @@ from rdd.runtime import (
     apply_status,
     find_condition,
     is_deleting,
+    is_true,
     resource_of,
 )
 from rdd.runtime.conditions import condition
@@ -47,6 +49,7 @@ log = logging.getLogger("rdd.controllers.kubernetes")
 Object = dict[str, Any]
 
 FIELD_MANAGER = "kubernetes-controller"
+APP = "app"
 FIRST_RETRY_S = 0.5
 """The first look again after a machine came up; the pauses then double."""
 RETRY_S = 5.0
@@ -72,6 +75,15 @@ class KubernetesReconciler:
         self._ready_since = ""
         """When the machine came up that was found ready; empty: none was by this process."""
 
+    async def begin(self) -> None:
+        """That the cluster was ready for another process says nothing about now."""
+        try:
+            app = App.of(await self._client.get(resource_of(App), APP))
+        except errors.NotFound:
+            return
+        if is_true(conditions_of(app), KUBERNETES_READY):
+            await self._say(app, said(KUBERNETES_READY, "Reconciling"))
+
     async def reconcile(self, key: ObjectKey) -> Result:
         """Look at the cluster once."""
         try:
@@ -85,6 +97,8 @@ class KubernetesReconciler:
         if not app.spec.kubernetes.enabled:
             return await self._without(app, "NotApplicable")
         running = find_condition(conditions_of(app), "Running") or {}
+        if running.get("status") == "Unknown":
+            return Result.done()  # it is being found out: the App is written when it is
         if running.get("status") != "True":
             return await self._without(app, "NotRunning")
         return await self._look(app, running)
@@ -92,6 +106,12 @@ class KubernetesReconciler:
     async def drain(self) -> None:
         """The machines end with this process, so kubectl must not be led to them."""
         await self._contexts.remove()
+        try:
+            app = App.of(await self._client.get(resource_of(App), APP))
+            if is_true(conditions_of(app), KUBERNETES_READY):
+                await self._say(app, said(KUBERNETES_READY, "NotRunning"))
+        except errors.ApiError as error:
+            log.debug("not said that the cluster is gone: %s", error)
 
     async def _without(self, app: App, reason: str) -> Result:
         """There is no cluster."""
@@ -107,7 +127,9 @@ class KubernetesReconciler:
     async def _look(self, app: App, running: Object) -> Result:
         known = find_condition(conditions_of(app), KUBERNETES_READY) or {}
         came_up = str(running.get("lastTransitionTime") or "")
-        is_ready = known.get("status") == "True" and self._ready_since in ("", came_up)
+        # Ready for the process before us is ready, if nothing has come in between.
+        was_ready = known.get("status") == "True" or known.get("reason") == "Reconciling"
+        is_ready = was_ready and self._ready_since in ("", came_up)
         is_confirmed = known.get("observedGeneration") == app.metadata.generation
         left_s = self._due_s - asyncio.get_running_loop().time()
         if is_ready and is_confirmed and self._ready_since and left_s > 0:

@@ -39,6 +39,7 @@ log = logging.getLogger("rdd.engine")
 
 APP = ObjectKey("", "app")
 READY = "ContainerEngineReady"
+RECONCILING = "Verifying the container engine after controller restart"
 
 FIRST_RETRY_S = 0.25
 LONGEST_RETRY_S = 10.0
@@ -83,6 +84,12 @@ class EngineReconciler:
         self._task: asyncio.Task[None] | None = None
         self._attempts = 0
         self._retry_at = 0.0
+
+    async def begin(self) -> None:
+        """A connection of another process is none of ours."""
+        app = self._apps.get(APP)
+        if app is not None and is_true(_conditions(app), READY):
+            await self._report(app, "Unknown", "Reconciling", RECONCILING)
 
     async def reconcile(self, key: ObjectKey) -> Result:
         """Look at the App, or at an item of the engine."""
@@ -129,11 +136,10 @@ class EngineReconciler:
         return await self._connect(app, *wanted)
 
     def _is_undecided(self, app: App) -> bool:
-        """After a restart the machine's state is being found out: the mirrors wait for it."""
+        """Whether the machine's state is being found out: mirrors and context wait for it."""
         running = find_condition(_conditions(app), "Running")
         return (
-            app.spec.running
-            and not app.metadata.deletion_timestamp
+            not app.metadata.deletion_timestamp
             and running is not None
             and running.get("status") == "Unknown"
         )

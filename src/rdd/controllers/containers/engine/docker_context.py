@@ -2,14 +2,15 @@
 """Our Docker context, for as long as our engine can be reached.
 
 Publishing it makes `docker --context` work; it becomes the current one only if
-the user's current one leads nowhere, which may take a few seconds to find out and
-is decided once per connection. Mostly it is clear at once, and waited for: when the
-App is settled, `docker` works. Files of the user are changed in threads: they
-may be on a slow disk, and are locked.
+the user's current one leads nowhere, which may take three seconds to find out and
+is decided once per connection. Who says that the engine is connected waits for it
+(`is_decided`), beside other work: when the App is settled, `docker` works. Files of
+the user are changed in threads: they may be on a slow disk, and are locked.
 """
 
 import asyncio
 import logging
+from collections.abc import Callable
 from pathlib import Path
 
 from rdd.controllers.surroundings import Surroundings
@@ -19,7 +20,8 @@ from rdd.host.errors import HostError
 
 log = logging.getLogger("rdd.engine")
 
-_PATIENCE_S = 0.5
+LIMIT_S = 4.0
+"""For the choice: a probe of 3 s, and a file that is locked."""
 
 
 class DockerContext:
@@ -33,27 +35,39 @@ class DockerContext:
         self._host = surroundings.instance.docker_endpoint
         self._probe: asyncio.Task[None] | None = None
         self._is_withdrawn = False
+        self.problem = ""
+        """Why there is no context, or why it is not what it should be."""
 
-    async def publish(self) -> None:
-        """Have the context, and begin to find out whether it should be the current one."""
+    @property
+    def is_decided(self) -> bool:
+        """Whether nothing is being found out."""
+        return self._probe is None or self._probe.done()
+
+    async def publish(self, decided: Callable[[], None]) -> None:
+        """Have the context, and begin to find out whether it should be the current one.
+
+        `decided` is called when that is known, at the latest after LIMIT_S.
+        """
         self._is_withdrawn = False
+        self.problem = ""
         try:
             await asyncio.to_thread(
                 docker_contexts.publish, self._directory, self._name, host=self._host
             )
         except HostError as error:
-            log.warning("the Docker context was not published: %s", error)
+            self._failed("the Docker context was not published", error)
             return
-        if self._probe is None or self._probe.done():
+        if self.is_decided:
             self._probe = asyncio.get_running_loop().create_task(
                 self._choose(), name="rdd-docker-context"
             )
-        await asyncio.wait((self._probe,), timeout=_PATIENCE_S)
+            self._probe.add_done_callback(lambda _: decided())
 
     async def withdraw(self) -> None:
         """Have no context; nothing is read or written if that is known to be so."""
         if self._is_withdrawn:
             return
+        self.problem = ""
         await self.stop()
         try:
             await asyncio.to_thread(docker_contexts.remove, self._directory, self._name)
@@ -69,18 +83,28 @@ class DockerContext:
             self._probe = None
 
     async def _choose(self) -> None:
+        try:
+            async with asyncio.timeout(LIMIT_S):
+                await self._switch()
+        except TimeoutError:
+            self._failed("the current Docker context stays", f"no decision in {LIMIT_S:g} s")
+        except HostError as error:
+            self._failed("the current Docker context stays", error)
+
+    def _failed(self, what: str, why: object) -> None:
+        self.problem = f"{what}: {why}"
+        log.warning("%s", self.problem)
+
+    async def _switch(self) -> None:
         verdict = await should_switch(self._directory, self._name, environment=self._environment)
         log.debug("Docker context %s: %s", self._name, verdict.reason)
         if not verdict.should_switch:
             return
-        try:
-            changed = await asyncio.to_thread(
-                docker_contexts.make_current,
-                self._directory,
-                self._name,
-                instead_of=verdict.current,
-            )
-            if changed:
-                log.info("Docker context %s is the current one: %s", self._name, verdict.reason)
-        except HostError as error:
-            log.warning("the current Docker context stays: %s", error)
+        changed = await asyncio.to_thread(
+            docker_contexts.make_current,
+            self._directory,
+            self._name,
+            instead_of=verdict.current,
+        )
+        if changed:
+            log.info("Docker context %s is the current one: %s", self._name, verdict.reason)

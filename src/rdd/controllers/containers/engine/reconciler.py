@@ -129,9 +129,11 @@ class EngineReconciler:
             await self._stopped(app)
             return Result.done()
         if session is not None and not session.is_over:
-            if session.is_synced:
+            if session.is_synced and self._docker_context.is_decided:
                 self._attempts = 0
-                await self._report(app, "True", "Connected", _synced(session))
+                problems = (session.problem(), self._docker_context.problem)
+                message = "; ".join(filter(None, ("Container engine synced", *problems)))
+                await self._report(app, "True", "Connected", message)
             return Result.done()
         return await self._connect(app, *wanted)
 
@@ -188,7 +190,7 @@ class EngineReconciler:
         self._link.backend = name
         self._link.docker = backend.docker if isinstance(backend, Moby) else None
         if name == "moby":
-            await self._docker_context.publish()
+            await self._docker_context.publish(lambda: self._context.enqueue(APP))
         else:
             await self._docker_context.withdraw()
         return Result.done()
@@ -237,8 +239,3 @@ class EngineReconciler:
 def _conditions(app: App) -> Sequence[dict[str, object]]:
     found: Sequence[dict[str, object]] = (app.raw.get("status") or {}).get("conditions") or []
     return found
-
-
-def _synced(session: Session) -> str:
-    problem = session.problem()
-    return f"Container engine synced; {problem}" if problem else "Container engine synced"

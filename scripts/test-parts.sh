@@ -15,6 +15,9 @@ need dockerd docker.io
 need docker docker.io
 need iptables iptables
 need ip iproute2
+need containerd containerd
+need ctr containerd
+need docker-registry docker-registry
 need busybox busybox-static
 need qemu-system-x86_64 qemu-system-x86
 need qemu-img qemu-utils

@@ -247,13 +247,13 @@ class World:
             return True
         return False
 
-    async def until(self, holds: Callable[[], Awaitable[object]]) -> None:
+    async def until(self, holds: Callable[[], Awaitable[object]], *, pause_s: float = 0.01) -> None:
         try:
             async with asyncio.timeout(TIMEOUT_S):
                 while True:
                     if await holds():
                         return
-                    await asyncio.sleep(0.01)
+                    await asyncio.sleep(pause_s)
         except TimeoutError:
             raise AssertionError(f"did not happen in time: {holds}") from None
 

@@ -4,6 +4,7 @@
 import hashlib
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.controllers.engine_parts import Dockerd, dockerd
@@ -188,6 +189,46 @@ async def test_objects_of_others_are_never_touched(world: World, docker: Dockerd
     for kind in (Image, Volume, ContainerNamespace, Container):
         left = [obj["metadata"]["name"] for obj in await world.all(kind)]
         assert left == ["mine"]
+
+
+async def test_conditions_of_containers_of_others_are_derived_from_their_state(
+    world: World,
+) -> None:
+    body = {"metadata": {"name": "mock", "namespace": NAMESPACE}}
+    await world.client.create(resource_of(Container), body)
+    for state, expected in (("running", {"Running"}), ("paused", {"Paused"}), ("exited", set())):
+        status = {"name": "m", "namespace": "x", "path": "p", "image": "i", "status": state}
+        await world.client.patch(
+            resource_of(Container),
+            "mock",
+            {"status": status},
+            namespace=NAMESPACE,
+            subresource="status",
+            field_manager="mock",
+        )
+
+        def is_derived(obj: dict[str, Any], expected: set[str] = expected) -> bool:
+            return "conditions" in obj.get("status", {}) and true_conditions(obj) == expected
+
+        obj = await world.eventually(Container, "mock", is_derived)
+        oom = find_condition(obj["status"]["conditions"], "OOMKilled")
+        assert oom is not None
+        assert (oom["status"], oom["reason"]) == ("Unknown", "OOMKilled")
+
+
+async def test_foreign_objects_do_not_keep_the_namespace_of_the_engine(
+    world: World,
+) -> None:
+    body = {"metadata": {"name": "mine", "namespace": NAMESPACE}}
+    await world.client.create(resource_of(Image), body)
+    status = {"namespace": "moby", "id": "x", "architecture": "", "os": "", "size": 0}
+    await world.client.patch(
+        resource_of(Image), "mine", {"status": status}, namespace=NAMESPACE, subresource="status"
+    )
+    await world.set_running(False)
+    await world.ready("Stopped")
+    assert await world.all(ContainerNamespace) == []
+    assert [obj["metadata"]["name"] for obj in await world.all(Image)] == ["mine"]
 
 
 async def test_object_of_another_in_the_place_of_a_mirror_is_reported_and_kept(

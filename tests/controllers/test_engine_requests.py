@@ -182,6 +182,16 @@ async def settled_waiting(world: World, kind: Any, name: str) -> None:
     assert all(c["status"] == "False" for c in obj["status"]["conditions"])
 
 
+async def test_what_is_asked_for_cannot_be_changed(world: World) -> None:
+    await world.ask(VolumeCreateRequest, "done", driver="local", name="done")
+    await world.outcome(VolumeCreateRequest, "done")
+    resource = resource_of(VolumeCreateRequest)
+    with pytest.raises(errors.Forbidden, match="spec is immutable: make another request"):
+        await world.client.patch(resource, "done", {"spec": {"name": "other"}}, namespace=NAMESPACE)
+    labels = {"metadata": {"labels": {"a": "b"}}}
+    await world.client.patch(resource, "done", labels, namespace=NAMESPACE)
+
+
 async def test_request_waits_for_the_engine(docker: Dockerd, tmp_path: Path) -> None:
     docker.clear()
     async with open_world(tmp_path, docker.socket) as world:

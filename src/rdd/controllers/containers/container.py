@@ -17,7 +17,12 @@ from rdd.controllers.containers.container_conditions import (
 )
 from rdd.controllers.containers.container_create import CreateContainer
 from rdd.controllers.containers.engine.items import backend_of
-from rdd.controllers.containers.requests import RequestReconciler, has_ended, request_key
+from rdd.controllers.containers.requests import (
+    RequestReconciler,
+    has_ended,
+    is_unchanged,
+    request_key,
+)
 from rdd.controllers.surroundings import Surroundings
 from rdd.engine import Docker
 from rdd.kinds.app import App
@@ -26,7 +31,6 @@ from rdd.kinds.crd import definition_of
 from rdd.kinds.kind import Kind
 from rdd.kinds.ports import Port
 from rdd.runtime import (
-    CREATE,
     AdmissionRequest,
     Context,
     Controller,
@@ -81,7 +85,6 @@ def _webhooks(context: Context) -> tuple[Webhook, ...]:
             "containercreaterequest-validator",
             ContainerCreateRequest,
             rules.check,
-            operations=(CREATE,),
         ),
     )
 
@@ -110,6 +113,8 @@ class CreateRules:
 
     async def check(self, request: AdmissionRequest[ContainerCreateRequest]) -> None:
         """Refuse a name that is taken, and ports that are none."""
+        if is_unchanged(request):
+            return
         for port in request.object.spec.ports:
             check_port(port)
         name = request.object.spec.name

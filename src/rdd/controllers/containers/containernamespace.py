@@ -6,6 +6,7 @@ the mirror would bring it back, and whoever selects by it would see nothing for
 a moment.
 """
 
+from rdd.controllers.containers.engine.items import backend_of
 from rdd.controllers.surroundings import Surroundings
 from rdd.kinds.container import Container
 from rdd.kinds.containernamespace import ContainerNamespace
@@ -22,6 +23,7 @@ from rdd.runtime import (
     ObjectKey,
     Result,
     Webhook,
+    is_deleting,
     maps,
     validating,
 )
@@ -84,5 +86,8 @@ class Guard:
 
 
 def _by_namespace(obj: Object) -> tuple[str, ...]:
+    """What the engine has: neither objects of others, nor those on their way out."""
     namespace = (obj.get("status") or {}).get("namespace")
-    return (f"{obj['metadata'].get('namespace')}/{namespace}",) if namespace else ()
+    if not namespace or not backend_of(obj) or is_deleting(obj):
+        return ()
+    return (f"{obj['metadata'].get('namespace')}/{namespace}",)

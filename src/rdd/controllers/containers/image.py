@@ -5,7 +5,12 @@ from collections.abc import Callable
 from functools import partial
 
 from rdd.controllers.containers.image_scan import ScanImage
-from rdd.controllers.containers.requests import RequestReconciler, has_ended, request_key
+from rdd.controllers.containers.requests import (
+    RequestReconciler,
+    has_ended,
+    is_unchanged,
+    request_key,
+)
 from rdd.controllers.containers.transfers import PullImage, PushImage, Registries
 from rdd.controllers.surroundings import Surroundings
 from rdd.engine import Docker
@@ -15,7 +20,6 @@ from rdd.kinds.crd import definition_of
 from rdd.kinds.image import Image, ImagePullRequest, ImagePushRequest, ImageScanRequest
 from rdd.kinds.kind import Kind
 from rdd.runtime import (
-    CREATE,
     AdmissionRequest,
     Context,
     Controller,
@@ -89,7 +93,6 @@ def _webhooks(context: Context) -> tuple[Webhook, ...]:
             f"{kind.kind.lower()}-validator",
             kind,
             OneAtATime(context, kind, name).check,
-            operations=(CREATE,),
         )
         for kind, name in (
             (ImagePullRequest, _pulled),
@@ -117,6 +120,8 @@ class OneAtATime:
 
     async def check(self, request: AdmissionRequest[Kind]) -> None:
         """Look at the requests that have not ended."""
+        if is_unchanged(request):
+            return
         try:
             wanted = self._name({**request.object.raw, "metadata": _metadata(request)})
         except InvalidReference as error:

@@ -27,7 +27,9 @@ from rdd.engine import Unreachable as EngineGone
 from rdd.kinds.app import App
 from rdd.kinds.kind import Kind
 from rdd.runtime import (
+    AdmissionRequest,
     Context,
+    Denied,
     ObjectKey,
     Result,
     find_condition,
@@ -77,6 +79,18 @@ def has_ended(obj: Object) -> bool:
     """Whether a request was carried out or failed."""
     conditions = (obj.get("status") or {}).get("conditions")
     return is_true(conditions, "Complete") or is_true(conditions, "Failed")
+
+
+def is_unchanged(request: AdmissionRequest[Any]) -> bool:
+    """Whether a write changes nothing but metadata. Raises Denied if it changes what is asked for.
+
+    A request is carried out once, and the rules for new ones were kept when it was made.
+    """
+    if request.old is None:
+        return False
+    if request.object.raw.get("spec") != request.old.raw.get("spec"):
+        raise Denied("spec is immutable: make another request")
+    return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,12 @@
 
 from functools import partial
 
-from rdd.controllers.containers.requests import RequestReconciler, has_ended, request_key
+from rdd.controllers.containers.requests import (
+    RequestReconciler,
+    has_ended,
+    is_unchanged,
+    request_key,
+)
 from rdd.controllers.containers.volume_create import CreateVolume
 from rdd.controllers.surroundings import Surroundings
 from rdd.engine import Docker
@@ -11,7 +16,6 @@ from rdd.kinds.app import App
 from rdd.kinds.crd import definition_of
 from rdd.kinds.volume import Volume, VolumeCreateRequest
 from rdd.runtime import (
-    CREATE,
     AdmissionRequest,
     Context,
     Controller,
@@ -57,11 +61,7 @@ class VolumeReconciler(RequestReconciler):
 
 def _webhooks(context: Context) -> tuple[Webhook, ...]:
     rules = CreateRules(context)
-    return (
-        validating(
-            "volumecreaterequest-validator", VolumeCreateRequest, rules.check, operations=(CREATE,)
-        ),
-    )
+    return (validating("volumecreaterequest-validator", VolumeCreateRequest, rules.check),)
 
 
 class CreateRules:
@@ -74,7 +74,7 @@ class CreateRules:
     async def check(self, request: AdmissionRequest[VolumeCreateRequest]) -> None:
         """Refuse a name that is taken."""
         name = request.object.spec.name
-        if not name:
+        if is_unchanged(request) or not name:
             return
         if any(found.status.name == name for found in self._volumes.list()):
             raise Denied(f'there is a volume "{name}" already')

@@ -52,7 +52,8 @@ def run(call: Call) -> int:
             f"with template ConfigMap {quote(source['metadata']['name'])}"
         )
         if start and call.flags.truth("wait") and not is_dry_run:
-            limavm.wait(call, connection, vm, limavm.is_running, until="running", progress=progress)
+            is_met = limavm.unless_revoked(vm, limavm.is_running)
+            limavm.wait(call, connection, vm, is_met, until="running", progress=progress)
     return 0
 
 

@@ -97,6 +97,23 @@ def speaks_of(vm: Object, written: Object) -> bool:
     return int(observed) >= int(written["metadata"]["generation"])
 
 
+def unless_revoked(written: Object, is_met: Callable[[Object], bool]) -> Callable[[Object], bool]:
+    """A condition to wait for, for as long as nobody else wants the opposite.
+
+    CommandError then: the wait would last until its deadline.
+    """
+    wanted = bool(written["spec"].get("running"))
+
+    def check(vm: Object) -> bool:
+        if bool(vm["spec"].get("running")) is not wanted:
+            now = "stopped" if wanted else "started"
+            name = quote(vm["metadata"]["name"])
+            raise CommandError(f"LimaVM {name} was {now} by somebody else while waiting")
+        return is_met(vm)
+
+    return check
+
+
 def deadline_of(call: Call) -> float | None:
     """When the wait of a command ends, on the monotonic clock."""
     seconds = call.flags.seconds("timeout")

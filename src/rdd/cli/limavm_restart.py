@@ -21,10 +21,13 @@ def run(call: Call) -> int:
                 call,
                 connection,
                 written,
-                lambda vm: (
-                    limavm.starts(vm) > before
-                    and limavm.is_running(vm)
-                    and not limavm.has_annotation(vm, REQUESTED)
+                limavm.unless_revoked(
+                    written,
+                    lambda vm: (
+                        limavm.starts(vm) > before
+                        and limavm.is_running(vm)
+                        and not limavm.has_annotation(vm, REQUESTED)
+                    ),
                 ),
                 until="restarted",
                 progress=progress,

@@ -17,7 +17,9 @@ def run(call: Call) -> int:
                 call,
                 connection,
                 written,
-                lambda vm: limavm.speaks_of(vm, written) and limavm.is_running(vm),
+                limavm.unless_revoked(
+                    written, lambda vm: limavm.speaks_of(vm, written) and limavm.is_running(vm)
+                ),
                 until="running",
                 progress=progress,
             )

@@ -23,7 +23,9 @@ def run(call: Call) -> int:
                 call,
                 connection,
                 written,
-                lambda vm: limavm.speaks_of(vm, written) and limavm.is_stopped(vm),
+                limavm.unless_revoked(
+                    written, lambda vm: limavm.speaks_of(vm, written) and limavm.is_stopped(vm)
+                ),
                 until="stopped",
                 progress=progress,
             )

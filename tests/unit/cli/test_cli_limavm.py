@@ -147,6 +147,14 @@ def test_a_state_from_before_a_change_does_not_count() -> None:
     assert limavm_object.speaks_of(vm(observedGeneration=4), vm())
 
 
+def test_a_wait_ends_when_somebody_else_wants_the_opposite() -> None:
+    written: Object = {"metadata": {"name": "vm", "generation": 2}, "spec": {"running": True}}
+    is_met = limavm_object.unless_revoked(written, limavm_object.is_running)
+    assert not is_met(written)
+    with pytest.raises(CommandError, match='LimaVM "vm" was stopped by somebody else'):
+        is_met({**written, "spec": {"running": False}})
+
+
 def test_a_long_message_is_cut_in_the_table_and_complete_in_json() -> None:
     message = "x" * 100 + "\nlog"
     state = vm(CREATED, ("Running", "False", "StartFailed", message))

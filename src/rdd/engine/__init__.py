@@ -10,7 +10,9 @@
 
     errors                 what can go wrong
     http                   HTTP/1.1 on a unix socket: answers, streams, hijacked connections
-    docker                 the Docker API
+    docker, records        the Docker API
+    containerd             containerd's own API
+    grpc, protobuf         what that is spoken over
     frames                 stdout and stderr in one stream
     references             names of images
     credentials            who we are to a registry
@@ -20,7 +22,7 @@ version, and who mirrors them decides what an absent one means. What is asked of
 it is typed. Nothing here knows Kubernetes.
 """
 
-from rdd.engine.docker import ContainerConfig, Docker, EngineEvent, ExecConfig, Progress
+from rdd.engine.docker import Docker
 from rdd.engine.errors import (
     Conflict,
     EngineError,
@@ -32,6 +34,7 @@ from rdd.engine.errors import (
 )
 from rdd.engine.frames import Chunk
 from rdd.engine.http import Hijacked
+from rdd.engine.records import ContainerConfig, EngineEvent, ExecConfig, Progress
 
 __all__ = [
     "Chunk",

@@ -143,7 +143,7 @@ class Machine:
             self.set(replace(self.observation, phase=phase, stop_error=str(error)))
             return
         if self._agent is not None:
-            self._agent.reap()
+            await self._agent.wait()
         self._unwatch()
         self._stop_task = None
         reason = "it did not stop in time and was killed" if stop.was_forced else ""

@@ -131,7 +131,7 @@ async def _wait_for(
     if not await ended_within(who, 0):
         await _give_up(agent, who)
         raise _failed(directory, None, timeout_s=timeout_s)
-    raise _failed(directory, agent.reap())
+    raise _failed(directory, await agent.wait())
 
 
 async def _came_up(
@@ -157,7 +157,7 @@ async def _give_up(agent: Agent, who: Identity) -> None:
     if not await ended_within(who, _KILL_TIMEOUT_S):
         await kill_all([who], timeout_s=_KILL_TIMEOUT_S)
     if await ended_within(who, 0):
-        agent.reap()
+        await agent.wait()
     else:
         agent.leave()
 

@@ -22,6 +22,7 @@ from rdd.vm.observation import log_messages, parse_event
 _CHUNK = 1 << 16
 _LINE_LIMIT = 1 << 20  # a line that long is no event
 _TAIL_BYTES = 16 << 10
+_REAP_TRIES, _REAP_PAUSE_S = 100, 0.01
 LOG_LINES = 5  # of an agent's log that go into a condition
 
 
@@ -74,6 +75,12 @@ class Agent:
     async def wait(self) -> int | None:
         """Wait for its end; the exit code if it is our child."""
         await wait_ended(self.identity)
+        # One that has threads looks ended as soon as the first of them is; the system hands
+        # out its exit code after the last.
+        for _ in range(_REAP_TRIES):
+            if self._process is None or self._process.poll() is not None:
+                break
+            await asyncio.sleep(_REAP_PAUSE_S)
         return self.reap()
 
     def reap(self) -> int | None:

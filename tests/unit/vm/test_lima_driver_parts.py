@@ -114,6 +114,7 @@ def test_machines_of_vz_need_macos(environment: Environment) -> None:
 def test_lima_needs_the_emulator_of_the_template(environment: Environment) -> None:
     (Path(environment["PATH"]) / f"qemu-system-{os.uname().machine}").unlink()
     assert "limactl needs qemu-system-" in refusal(environment, TEMPLATE)[0]
+    assert refusal(environment) == refusal(environment, TEMPLATE)
     assert refusal(environment, f"arch: riscv64\n{TEMPLATE}") == (
         "limactl needs qemu-system-riscv64, which is missing",
         "install QEMU",
@@ -125,6 +126,7 @@ def test_lima_needs_the_emulator_of_the_template(environment: Environment) -> No
 def test_own_guest_image_is_for_our_own_driver(environment: Environment) -> None:
     environment["RDD_GUEST_IMAGE"] = "/image.qcow2"
     assert "RDD_GUEST_IMAGE" in refusal(environment, TEMPLATE)[0]
+    assert "RDD_GUEST_IMAGE" in refusal(environment)[0]
 
 
 # -- what is run, and what it says

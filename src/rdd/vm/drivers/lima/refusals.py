@@ -31,7 +31,21 @@ def default_kind() -> str:
 
 
 def availability(environment: Mapping[str, str]) -> Availability:
-    """Whether limactl is installed, new enough, and would run for this user."""
+    """Whether limactl is installed, and can run the machines that are usual here."""
+    return _limactl(environment) or _kind(environment, "", "") or Availability(NAME, usable=True)
+
+
+def availability_for(environment: Mapping[str, str], template: Template) -> Availability:
+    """The same for one machine."""
+    return (
+        _limactl(environment)
+        or _kind(environment, template.vm_type, template.arch)
+        or Availability(NAME, usable=True)
+    )
+
+
+def _limactl(environment: Mapping[str, str]) -> Availability | None:
+    """Why limactl does nothing for this user; None when it does."""
     path = limactl.find(environment)
     if path is None:
         return _refusal("limactl is not installed", limactl.remedy())
@@ -44,26 +58,23 @@ def availability(environment: Mapping[str, str]) -> Availability:
     if found < OLDEST:
         has = ".".join(map(str, found))
         return _refusal(f"limactl {has} is too old, 2.0 is needed", limactl.remedy())
-    return Availability(NAME, usable=True)
-
-
-def availability_for(environment: Mapping[str, str], template: Template) -> Availability:
-    """The same, and whether Lima can run this kind of machine here."""
-    answer = availability(environment)
-    if not answer.usable:
-        return answer
     if environment.get("RDD_GUEST_IMAGE"):
         return _refusal("RDD_GUEST_IMAGE names an image for the driver qemu", "unset it")
-    kind = template.vm_type or default_kind()
+    return None
+
+
+def _kind(environment: Mapping[str, str], kind: str, arch: str) -> Availability | None:
+    """Why Lima cannot run machines of a `vmType` and an architecture; None when it can."""
+    kind = kind or default_kind()
     if kind == "vz" and default_kind() != "vz":
         return _refusal("machines of vmType vz need macOS", "")
     if kind == "qemu":
-        arch = template.arch or os.uname().machine.replace("arm64", "aarch64")
+        arch = arch or os.uname().machine.replace("arm64", "aarch64")
         emulator = f"qemu-system-{arch}"
         named = environment.get(f"QEMU_SYSTEM_{arch.upper()}", "")  # as Lima lets users name it
         if not named and shutil.which(emulator, path=environment.get("PATH", "")) is None:
             return _refusal(f"limactl needs {emulator}, which is missing", "install QEMU")
-    return answer
+    return None
 
 
 def _refusal(reason: str, fix: str) -> Availability:

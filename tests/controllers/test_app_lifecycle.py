@@ -644,3 +644,34 @@ async def test_builtin_controllers_do_not_collect_what_the_app_has(world: World)
             await world.client.get(LIMAVMS, "rd", namespace="mine")
     finally:
         await builtin.stop(timeout_s=5)
+
+
+async def test_what_was_settled_for_another_process_is_looked_at_first(world: World) -> None:
+    await enabled(world)
+    async with apps(world) as machines:
+        await world.client.create(APPS, app_object(running=True))
+        before = (await settled(world))["status"]
+    await world.client.patch(APPS, "app", {"status": before}, subresource="status")
+    machines.said = ("Unknown", "Reconciling", "looking")
+    async with managed(world, machines.controller()):
+        await eventually(world, LimaVM, "rd", lambda vm: said(vm, "Running")[0] == "Unknown")
+    async with apps(world, machines):
+        # Whoever has waited for the controllers does not find what was true before.
+        found = await world.client.get(APPS, "app")
+        assert (said(found), said(found, "Running")) == (
+            ("False", "Reconciling"),
+            ("Unknown", "Reconciling"),
+        )
+        machines.said = None
+        machines.changed()
+        await settled(world)
+
+
+async def test_a_stopped_app_is_not_taken_back(world: World) -> None:
+    await enabled(world)
+    async with apps(world) as machines:
+        await world.client.create(APPS, app_object())
+        version = (await settled(world))["metadata"]["resourceVersion"]
+    async with apps(world, machines):
+        await asyncio.sleep(5)
+        assert (await settled(world))["metadata"]["resourceVersion"] == version

@@ -100,6 +100,30 @@ async def test_a_source_without_a_template_is_refused(vms: VMWorld) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("spec", "why"),
+    [
+        pytest.param(None, "spec: Required value", id="no spec"),
+        pytest.param({"running": True}, "spec.templateRef: Required value", id="no reference"),
+        pytest.param({"templateRef": {}}, "spec.templateRef.name: Required value", id="no name"),
+        pytest.param(
+            {"templateRef": {"name": ""}},
+            DENIED.format("defaulter") + "spec.templateRef.name must not be empty",
+            id="an empty name",
+        ),
+    ],
+)
+async def test_a_limavm_without_a_template_is_told_what_it_needs(
+    vms: VMWorld, spec: dict[str, Any] | None, why: str
+) -> None:
+    await vms.source()  # which must not be taken for the one that is not named
+    body = limavm("vm")
+    del body["spec"]
+    if spec is not None:
+        body["spec"] = spec
+    assert why in await refusal(vms.client.create(LIMAVMS, body), errors.ApiError)
+
+
 async def test_a_source_that_does_not_exist_is_not_found(vms: VMWorld) -> None:
     message = await refusal(vms.create(), errors.NotFound)
     assert message == DENIED.format("defaulter") + 'configmaps "source" not found'

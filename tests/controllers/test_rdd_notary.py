@@ -143,9 +143,18 @@ async def test_the_record_of_another_notary_is_not_written_to(world: World) -> N
     assert found["ConfigMapError"] == ['ConfigMap "record" is controlled by Notary a']
 
 
-async def test_a_name_no_config_map_can_have_is_told_and_stops_nobody(world: World) -> None:
+@pytest.mark.parametrize(
+    ("name", "why"),
+    [
+        pytest.param("No Such Name", "Invalid value", id="wrong"),
+        pytest.param("", "resource name may not be empty", id="empty"),
+    ],
+)
+async def test_a_name_no_config_map_can_have_is_told_and_stops_nobody(
+    world: World, name: str, why: str
+) -> None:
     async with managed(world, notary(surroundings())) as manager:
-        await world.client.create(NOTARIES, made("bad", config_map="No Such Name"))
+        await world.client.create(NOTARIES, made("bad", config_map=name))
         await world.client.create(NOTARIES, made("good"))
         await eventually(world, NOTARIES, "good", count_is(1))
         failed = lambda: "reconcile_errors_total" in manager.metrics.render()  # noqa: E731
@@ -154,8 +163,8 @@ async def test_a_name_no_config_map_can_have_is_told_and_stops_nobody(world: Wor
         await world.client.patch(NOTARIES, "bad", patch, namespace="default")
         await eventually(world, NOTARIES, "bad", count_is(1))
     (note,) = (await reasons(world, "bad"))["ConfigMapError"]
-    assert note.startswith('ConfigMap "No Such Name": ')
-    assert "Invalid value" in note
+    assert note.startswith(f'ConfigMap "{name}": ')
+    assert why in note
 
 
 async def test_a_status_that_could_not_be_written_does_not_double_the_record(

@@ -142,7 +142,7 @@ class Client:
     ) -> Object:
         """One object; NotFound if there is none."""
         headers = self._accept(metadata_only)
-        obj = await self._json("GET", resource.path(namespace, name, subresource), headers=headers)
+        obj = await self._json("GET", _path(resource, namespace, name, subresource), headers=headers)
         return partial(obj) if metadata_only else obj
 
     async def list(
@@ -298,7 +298,7 @@ class Client:
         dry_run: bool = False,
     ) -> Object:
         """Replace the object of that name; Conflict if it has moved on from its resourceVersion."""
-        path = resource.path(_namespace(obj), obj["metadata"]["name"], subresource)
+        path = _path(resource, _namespace(obj), obj["metadata"]["name"], subresource)
         query = _write_query(field_manager, field_validation, dry_run)
         return await self._json("PUT", path, query, body=_typed(resource, obj))
 
@@ -319,7 +319,7 @@ class Client:
 
         A resourceVersion in the patch makes it conditional.
         """
-        path = resource.path(namespace, name, subresource)
+        path = _path(resource, namespace, name, subresource)
         query = _write_query(field_manager, field_validation, dry_run)
         return await self._json("PATCH", path, query, _PATCHES[type_], body)
 
@@ -335,7 +335,7 @@ class Client:
         dry_run: bool = False,
     ) -> Object:
         """Server-side apply: the object has what is given here; the rest is others' business."""
-        path = resource.path(_namespace(obj), obj["metadata"]["name"], subresource)
+        path = _path(resource, _namespace(obj), obj["metadata"]["name"], subresource)
         query = _write_query(field_manager, field_validation, dry_run)
         if force:
             query["force"] = ["true"]
@@ -358,7 +358,7 @@ class Client:
         `uid` and `resource_version` are preconditions: Conflict if they do not hold.
         """
         body = _delete_options(propagation_policy, uid, resource_version, grace_period_s, dry_run)
-        return await self._json("DELETE", resource.path(namespace, name), body=body)
+        return await self._json("DELETE", _path(resource, namespace, name), body=body)
 
     async def delete_collection(
         self,
@@ -462,6 +462,13 @@ def _delete_options(
 
 def _namespace(obj: Object) -> str:
     return str(obj["metadata"].get("namespace") or "")
+
+
+def _path(resource: ApiResource, namespace: str, name: str, subresource: str = "") -> str:
+    """The path of one object. Without a name it would be that of all of them."""
+    if not name:
+        raise errors.BadRequest("resource name may not be empty")
+    return resource.path(namespace, name, subresource)
 
 
 def _typed(resource: ApiResource, obj: Object) -> Object:

@@ -52,6 +52,21 @@ async def test_life_of_an_object(client: Client) -> None:
         await client.get(CONFIG_MAPS, "a", namespace="default")
 
 
+async def test_without_a_name_nothing_is_meant_rather_than_everything(client: Client) -> None:
+    await client.create(CONFIG_MAPS, config("a"))
+    requests = (
+        client.get(CONFIG_MAPS, "", namespace="default"),
+        client.delete(CONFIG_MAPS, "", namespace="default"),
+        client.patch(CONFIG_MAPS, "", {"data": {}}, namespace="default"),
+        client.update(CONFIG_MAPS, config("")),
+        client.apply(CONFIG_MAPS, config(""), field_manager="tester"),
+    )
+    for request in requests:
+        with pytest.raises(errors.BadRequest, match="resource name may not be empty"):
+            await request
+    await client.get(CONFIG_MAPS, "a", namespace="default")
+
+
 async def test_patches_of_every_type(client: Client) -> None:
     await client.create(CONFIG_MAPS, config("a", x="1", y="1"))
     patch = partial(client.patch, CONFIG_MAPS, "a", namespace="default")

@@ -96,6 +96,10 @@ class Admission:
         raw = dict(vm.raw)
         metadata = raw["metadata"] = dict(raw["metadata"])
         namespace, name = request.key
+        if not vm.spec.template_ref.name:
+            if "name" in ((vm.raw.get("spec") or {}).get("templateRef") or {}):
+                raise Denied("spec.templateRef.name must not be empty")
+            return vm  # the schema says what is missing
         if name:
             await self._check_name(namespace, name)
         text = await self._source(vm, namespace)

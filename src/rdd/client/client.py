@@ -142,7 +142,9 @@ class Client:
     ) -> Object:
         """One object; NotFound if there is none."""
         headers = self._accept(metadata_only)
-        obj = await self._json("GET", _path(resource, namespace, name, subresource), headers=headers)
+        obj = await self._json(
+            "GET", _path(resource, namespace, name, subresource), headers=headers
+        )
         return partial(obj) if metadata_only else obj
 
     async def list(

@@ -92,6 +92,24 @@ MASKED = (
     "systemd-sysusers.service",
     "systemd-hwdb-update.service",
     "systemd-journal-flush.service",
+    # The kernel makes the nodes in /dev, the initial RAM disk has loaded the modules.
+    "systemd-udevd.service",
+    "systemd-udevd-control.socket",
+    "systemd-udevd-kernel.socket",
+    "systemd-udev-trigger.service",
+    "systemd-udev-settle.service",
+    "systemd-logind.service",
+    "modprobe@configfs.service",
+    "modprobe@dm_mod.service",
+    "modprobe@drm.service",
+    "modprobe@fuse.service",
+    "modprobe@loop.service",
+    "systemd-network-generator.service",
+    "systemd-tmpfiles-clean.timer",
+    "systemd-random-seed.service",
+    "sys-fs-fuse-connections.mount",
+    "sys-kernel-config.mount",
+    "kmod-static-nodes.service",
     "dev-hugepages.mount",
     "dev-mqueue.mount",
     "sys-kernel-debug.mount",
@@ -100,6 +118,17 @@ MASKED = (
     "systemd-pstore.service",
     "keyboard-setup.service",
     "console-setup.service",
+)
+
+
+CONTAINERD_UNUSED = (
+    "grpc.v1.cri",
+    "snapshotter.v1.aufs",
+    "snapshotter.v1.btrfs",
+    "snapshotter.v1.devmapper",
+    "snapshotter.v1.zfs",
+    "internal.v1.tracing",
+    "tracing.processor.v1.otlp",
 )
 
 
@@ -314,12 +343,17 @@ def build_debian(
     shutil.copy(GUEST / "rdd-init", root / "usr/sbin/rdd-init")
     (root / "usr/sbin/rdd-init").chmod(0o755)
     units = root / "etc/systemd/system"
-    for name in ("rdd-init-setup.service", "rdd-init-boot.service"):
+    power = root / "etc/acpi/PWRF/00000080"
+    power.parent.mkdir(parents=True)
+    power.write_text("#!/bin/sh\nexec systemctl poweroff\n")
+    power.chmod(0o755)
+    for name in ("rdd-init-setup.service", "rdd-init-boot.service", "rdd-power.service"):
         shutil.copy(GUEST / name, units / name)
         (units / name).chmod(0o644)
     wants = {
         "sysinit.target.wants/rdd-init-setup.service": "../rdd-init-setup.service",
         "multi-user.target.wants/rdd-init-boot.service": "../rdd-init-boot.service",
+        "sysinit.target.wants/rdd-power.service": "../rdd-power.service",
     }
     for name, goal in wants.items():
         (units / name).parent.mkdir(exist_ok=True)
@@ -332,6 +366,12 @@ def build_debian(
     (units / "ssh.service.d" / "rdd.conf").write_text("[Service]\nExecStartPre=\n")
     for key in (root / "etc/ssh").glob("ssh_host_*"):
         key.unlink()  # every machine makes its own
+    # Plugins for other file systems and for Kubernetes take containerd seconds to try.
+    (root / "etc/containerd").mkdir(exist_ok=True)
+    unused = ", ".join(f'"io.containerd.{name}"' for name in CONTAINERD_UNUSED)
+    (root / "etc/containerd/config.toml").write_text(
+        f"version = 2\ndisabled_plugins = [{unused}]\n"
+    )
     (root / "etc/machine-id").write_text("")
     (root / "etc/hostname").write_text("rdd-guest\n")
     (root / "etc/hosts").write_text("127.0.0.1 localhost\n::1 localhost\n")

@@ -19,7 +19,9 @@ from rdd.vm.template.model import Probe, Template
 _SSH_INTERVAL_S = 0.25
 _PROBE_INTERVAL_S = 3.0
 _PROBE_TIMEOUT_S = 300.0
-_WAIT_IN_GUEST_S = 20  # one ssh session waits this long before it is asked again
+# One ssh session waits for some 20 s; each look costs an emulated guest two processes.
+_PAUSES = "0.1 0.2 0.4 0.8 " + "1 " * 18
+_WAIT_IN_GUEST_S = 20
 
 
 class Checks:
@@ -91,8 +93,8 @@ class Checks:
         """Wait in the guest: each ssh session costs an emulated guest part of a second."""
         wanted = shlex.quote(f"instance-id: {self._id}")
         line = (
-            f"n=0; while ! grep -qxF {wanted} {path} 2>/dev/null; do "
-            f"n=$((n+1)); [ $n -le {_WAIT_IN_GUEST_S * 5} ] || exit 3; sleep 0.2; done"
+            f"for pause in {_PAUSES}; do "
+            f"grep -qxF {wanted} {path} 2>/dev/null && exit 0; sleep $pause; done; exit 3"
         )
         await self._run(line, timeout_s=_WAIT_IN_GUEST_S + 10, unmet=f"{path} is not there yet")
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from rdd.engine.errors import Unintelligible, Unreachable
 
 CONNECT_S = 5.0
-MAX_IDLE = 8
+MAX_IDLE = 32
 MAX_HEAD_BYTES = 64 * 1024
 _PIECE = 64 * 1024
 _REPEATABLE = ("GET", "HEAD")

@@ -36,7 +36,7 @@ from rdd.runtime import Context, Controller, maps, watch
 CONTAINERD_SOCKET = Path("rd") / "sock" / "containerd.sock"
 """Where the App's machine has containerd's socket, below LIMA_HOME."""
 
-WORKERS = 16
+WORKERS = 32
 """Items looked at at the same time: enough to keep the engine busy and to share commits."""
 
 __all__ = ["Backend", "Pace", "engine"]

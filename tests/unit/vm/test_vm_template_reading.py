@@ -74,7 +74,17 @@ def test_unknown_options_of_machines_are_kept() -> None:
         pytest.param(
             "memory: lots", 'line 1: memory: "lots" is not a size such as "4GiB"', id="size"
         ),
+        pytest.param(
+            f"disk: {'9' * 5000}GiB",
+            f'line 1: disk: "{"9" * 60}…" is not a size such as "4GiB"',
+            id="size beyond all sizes",
+        ),
         pytest.param("arch: [x86_64]", "line 1: arch: a list is not text", id="text"),
+        pytest.param(
+            'env: {A: "b\\0c"}',
+            r'line 1: env.A: "b\x00c" must not contain the character NUL',
+            id="text that is no C string",
+        ),
         pytest.param("images: {}", "line 1: images: a mapping is not a list", id="list"),
         pytest.param("mounts: [a]", 'line 1: mounts[0]: "a" is not a mapping', id="record"),
         pytest.param("param: [A]", "line 1: param: a list is not a mapping", id="map"),

@@ -24,7 +24,7 @@ MAX_DEPTH = 64
 MAX_VALUES = 100_000  # a template has hundreds; the App's has less than 200
 
 _UNITS = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50}
-_size = re.compile(r"([0-9]+(?:\.[0-9]+)?) ?(?:([kmgtp])i?)?b?", re.IGNORECASE).fullmatch
+_size = re.compile(r"([0-9]{1,30}(?:\.[0-9]{1,30})?) ?(?:([kmgtp])i?)?b?", re.IGNORECASE).fullmatch
 _is_int = re.compile(r"[-+]?[0-9]{1,18}").fullmatch
 _is_plain_key = re.compile(r"[\w./-]{1,60}").fullmatch
 _BOOLS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
@@ -282,7 +282,10 @@ class _Reader:
             self.wrong(node, path, f"{_described(node)} is not {_EXPECTED[kind]}")
             return None
         if kind == "text":
-            return text
+            if "\0" not in text:
+                return text
+            self.wrong(node, path, f"{shown(text)} must not contain the character NUL")
+            return None
         value: Any = None
         if kind == "bool":
             value = _BOOLS.get(text)

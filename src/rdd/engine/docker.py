@@ -258,11 +258,6 @@ class Docker:
         query = {"force": "1"} if force else {}
         await self._do("DELETE", f"/images/{_name(reference, '/:@')}", query)
 
-    async def tag_image(self, reference: str, repository: str, tag: str) -> None:
-        """Give an image another name."""
-        query = {"repo": repository, "tag": tag}
-        await self._do("POST", f"/images/{_name(reference, '/:@')}/tag", query)
-
     async def pull(
         self, repository: str, tag: str, *, auth: Mapping[str, str] | None = None
     ) -> AsyncGenerator[Progress, None]:
@@ -279,20 +274,6 @@ class Docker:
         # The API requires the header, however empty.
         async for progress in self._transfer(path, {"tag": tag}, auth or {}):
             yield progress
-
-    async def import_image(
-        self, archive: bytes | AsyncIterator[bytes], *, repository: str = "", tag: str = ""
-    ) -> str:
-        """The ID of an image made of a tar archive of its root directory."""
-        query = {"fromSrc": "-", "repo": repository, "tag": tag}
-        headers = {"Content-Type": "application/x-tar"}
-        found = ""
-        async with self._exchange(
-            "POST", "/images/create", query, headers=headers, body=archive, answer_s=None
-        ) as exchange:
-            async for line in exchange.lines():
-                found = _progress(line).status
-        return found
 
     # -- volumes
 
@@ -333,7 +314,7 @@ class Docker:
         query: Mapping[str, str],
         *,
         headers: Mapping[str, str] | None = None,
-        body: bytes | AsyncIterator[bytes] = b"",
+        body: bytes = b"",
         answer_s: float | None = ANSWER_S,
     ) -> AsyncGenerator[Exchange, None]:
         """One request whose refusal is raised."""

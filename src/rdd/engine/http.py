@@ -14,7 +14,7 @@ A general client costs five times the CPU time per request (decision 0022).
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -223,7 +223,7 @@ class Transport:
         target: str,
         *,
         headers: Mapping[str, str] = _NO_HEADERS,
-        body: bytes | AsyncIterator[bytes] = b"",
+        body: bytes = b"",
         answer_s: float | None = None,
     ) -> AsyncGenerator[Exchange, None]:
         """Send a request; the answer's head has been read when the block is entered.
@@ -252,7 +252,7 @@ class Transport:
         method: str,
         target: str,
         headers: Mapping[str, str],
-        body: bytes | AsyncIterator[bytes],
+        body: bytes,
         answer_s: float | None,
     ) -> tuple[_Connection, Exchange]:
         while self._idle:
@@ -288,7 +288,7 @@ class Transport:
         method: str,
         target: str,
         headers: Mapping[str, str],
-        body: bytes | AsyncIterator[bytes],
+        body: bytes,
         answer_s: float | None,
     ) -> tuple[_Connection, Exchange]:
         exchange = Exchange(connection, method)
@@ -314,21 +314,11 @@ async def _send(
     method: str,
     target: str,
     headers: Mapping[str, str],
-    body: bytes | AsyncIterator[bytes],
+    body: bytes,
 ) -> None:
     lines = [f"{method} {target} HTTP/1.1", "Host: engine"]
     lines += [f"{name}: {value}" for name, value in headers.items()]
-    if not isinstance(body, bytes):
-        lines.append("Transfer-Encoding: chunked")
-    elif body or method == "POST":
+    if body or method == "POST":
         lines.append(f"Content-Length: {len(body)}")
-    head = ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
-    if isinstance(body, bytes):
-        writer.write(head + body)
-    else:
-        writer.write(head)
-        async for piece in body:
-            writer.write(b"%x\r\n%b\r\n" % (len(piece), piece))
-            await writer.drain()
-        writer.write(b"0\r\n\r\n")
+    writer.write(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1") + body)
     await writer.drain()

@@ -71,6 +71,16 @@ def ports(at: str) -> Table:
     }
 
 
+PROGRESS: Table = {
+    "status.progress": "object",
+    "status.progress.current": "integer/int64",
+    "status.progress.total": "integer/int64",
+    "status.progress.layers": "integer",
+    "status.progress.layersDone": "integer",
+    "status.progress.message": "string",
+}
+"""Of transfers; ours beyond what is published."""
+
 TABLES: dict[type[Kind], Table] = {
     App: {
         "": "object rule[self.metadata.name == 'app' → App resource must be named 'app']",
@@ -202,6 +212,7 @@ TABLES: dict[type[Kind], Table] = {
         "spec.namespace": "string",
         "status": "object",
         **conditions(),
+        **PROGRESS,
     },
     ImagePushRequest: {
         "": "object",
@@ -209,6 +220,7 @@ TABLES: dict[type[Kind], Table] = {
         "spec.imageRef": "string!",
         "status": "object",
         **conditions(),
+        **PROGRESS,
     },
     ImageScanRequest: {
         "": "object",

@@ -7,6 +7,9 @@ it takes the arguments the host driver gives:
 
     k3s --version
     k3s server --config FILE
+
+What the program answers can be changed while it runs: `Behaviour` is written to a file beside
+the kubeconfig.
 """
 
 import asyncio
@@ -18,8 +21,9 @@ import sys
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import orjson
 import yaml
@@ -40,6 +44,35 @@ def node(*, is_ready: bool = True) -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True)
+class Behaviour:
+    """What the program does, beside what a healthy one would."""
+
+    nodes: Literal["ready", "unready", "none"] = "ready"
+    health: int = 200
+    is_silent: bool = False
+    """It takes requests and does not answer."""
+
+    def write(self, kubeconfig: Path) -> None:
+        """Have the program of a kubeconfig, also one that starts later, behave so."""
+        path = self._path(kubeconfig)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        new = path.with_suffix(".new")
+        new.write_bytes(orjson.dumps(asdict(self)))
+        new.replace(path)
+
+    @classmethod
+    def read(cls, kubeconfig: Path) -> "Behaviour":
+        try:
+            return cls(**orjson.loads(cls._path(kubeconfig).read_bytes()))
+        except FileNotFoundError:
+            return cls()
+
+    @staticmethod
+    def _path(kubeconfig: Path) -> Path:
+        return kubeconfig.with_name("k3s-behaviour.json")
+
+
 class Cluster:
     """What the stand-in answers; tests change it."""
 
@@ -50,8 +83,20 @@ class Cluster:
         self.answers = asyncio.Event()
         self.answers.set()
         self.probes = 0
+        self.kubeconfig: Path | None = None
+        """Of a program, whose behaviour is in a file."""
+
+    def _behave(self, path: Path) -> None:
+        behaviour = Behaviour.read(path)
+        self.health = behaviour.health
+        (self.answers.clear if behaviour.is_silent else self.answers.set)()
+        self.nodes = [node(is_ready=behaviour.nodes == "ready")]
+        if behaviour.nodes == "none":
+            self.nodes = []
 
     async def handle(self, request: Request) -> Answer:
+        if self.kubeconfig is not None:
+            self._behave(self.kubeconfig)
         if request.path == "/healthz":
             self.probes += 1
             await self.answers.wait()
@@ -114,11 +159,10 @@ async def serve(config: dict[str, Any]) -> None:
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     with tempfile.TemporaryDirectory(prefix="k3s-") as directory:
-        async with k3s(
-            Path(config["write-kubeconfig"]),
-            port=int(config["https-listen-port"]),
-            directory=Path(directory),
-        ):
+        kubeconfig = Path(config["write-kubeconfig"])
+        port = int(config["https-listen-port"])
+        async with k3s(kubeconfig, port=port, directory=Path(directory)) as cluster:
+            cluster.kubeconfig = kubeconfig
             await stop.wait()
 
 

@@ -65,6 +65,19 @@ def notes(world: World) -> list[str]:
     return [event["note"] for event in listed]
 
 
+def said_since(world: World, version: str) -> set[tuple[str, str]]:
+    """Type and reason of everything the App has said since a version of it."""
+    query = f"watch=1&timeoutSeconds=1&resourceVersion={version}"
+    path = "/apis/app.rancherdesktop.io/v1alpha1/apps"
+    lines = world.kubectl("get", "--raw", f"{path}?{query}").splitlines()
+    events = [json.loads(line) for line in lines]
+    return {
+        (found["type"], found["reason"])
+        for event in events
+        for found in event["object"]["status"]["conditions"]
+    }
+
+
 def identity(path: Path) -> tuple[int, bytes]:
     """Which file it is, and what is in it."""
     return path.stat().st_ino, path.read_bytes()
@@ -122,6 +135,7 @@ def test_a_daemon_that_dies_takes_nothing_along(world: World, docker: Path) -> N
     )
     files = [identity(path) for path in paths]
     count, told = restarts(world), len(notes(world))
+    version = app(world)["metadata"]["resourceVersion"]
 
     world.crash()
     world.rdd("svc", "start")
@@ -134,9 +148,16 @@ def test_a_daemon_that_dies_takes_nothing_along(world: World, docker: Path) -> N
     assert [identity(path) for path in paths] == files
     assert restarts(world) == count + 1
     assert run_docker(world, docker, "inspect", "--format", "{{.State.Running}}", "kept") == "true"
+    heard = said_since(world, version)
     since = notes(world)[told:]
     assert not [note for note in since if "Running=False" in note or "Stopped" in note]
     assert [note for note in since if note.startswith("Running=Unknown")]
+    assert heard >= {
+        ("Settled", "Reconciling"),
+        ("Running", "Reconciling"),
+        ("ContainerEngineReady", "Reconciling"),
+        ("KubernetesReady", "Reconciling"),
+    }
 
 
 def kill_all(world: World) -> None:

@@ -27,7 +27,9 @@ MAX_DEFAULT_MEMORY = 6 * GIB
 DEFAULT_CPUS = 2
 CPUS_VARIABLE = "RDD_VM_CPUS"
 
-_is_registry = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?(:[0-9]{1,5})?").fullmatch
+_host_and_port = re.compile(
+    r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?(?::([0-9]{1,5}))?"
+).fullmatch
 _is_plain = re.compile(r"[!#-\[\]-~]+").fullmatch  # visible ASCII without quotes and backslash
 _PROXY_SCHEMES = ("http", "https", "socks5", "socks5h")
 
@@ -205,6 +207,11 @@ def _warnings(spec: AppSpec) -> Iterator[str]:
         others = [m.registry for m in spec.registries.mirrors if m.registry != network.DOCKER_HUB]
         if others:
             yield f"the engine moby has no mirrors of {', '.join(others)}, only of docker.io"
+
+
+def _is_registry(text: str) -> bool:
+    found = _host_and_port(text)
+    return found is not None and 0 < int(found[1] or 1) < 65536
 
 
 def _is_url(url: str, schemes: tuple[str, ...]) -> bool:

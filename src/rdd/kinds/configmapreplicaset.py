@@ -23,9 +23,7 @@ class ConfigMapReplicaSetStatus(Struct):
     """The ConfigMaps there are."""
 
     ready_replicas: int = field("How many there are.", schema=constraints.INT32)
-    conditions: Sequence[Condition] = field(
-        "The state of the ConfigMaps: Ready.", default=UNSET
-    )
+    conditions: Sequence[Condition] = field("The state of the ConfigMaps: Ready.", default=UNSET)
 
 
 class ConfigMapReplicaSet(Kind, group=GROUP, short_names=("cmrs",)):

@@ -31,7 +31,7 @@ from rdd.kinds.image import (
     ImageScanSpec,
     ImageScanStatus,
     ImageStatus,
-    RequestStatus,
+    TransferStatus,
 )
 from rdd.kinds.kind import Kind
 from rdd.kinds.limavm import LimaVM, LimaVMSpec, LimaVMStatus, TemplateReference
@@ -149,12 +149,12 @@ _ALL: tuple[Kind, ...] = (
     ImagePullRequest(
         metadata=_META,
         spec=ImagePullSpec(repo_tag="busybox:latest", namespace="moby"),
-        status=RequestStatus(conditions=_CONDITIONS),
+        status=TransferStatus(conditions=_CONDITIONS),
     ),
     ImagePushRequest(
         metadata=_META,
         spec=ImagePushSpec(image_ref="busybox"),
-        status=RequestStatus(conditions=_CONDITIONS),
+        status=TransferStatus(conditions=_CONDITIONS),
     ),
     ImageScanRequest(
         metadata=_META,

@@ -12,6 +12,7 @@ need() {
 need mmdebstrap mmdebstrap
 need mke2fs e2fsprogs
 need qemu-img qemu-utils
+[ -e /usr/share/keyrings/debian-archive-keyring.gpg ] || missing="$missing debian-archive-keyring"
 if [ -n "$missing" ]; then
     # shellcheck disable=SC2086 # a list of packages
     scripts/apt-install.sh $missing

@@ -420,7 +420,7 @@ def provide() -> None:
     target = CACHE / fingerprint(versions)
     if not target.exists():
         if os.geteuid() != 0:
-            sys.exit("building the guests needs root: files in them belong to root")
+            sys.exit("building the guests needs root; run: sudo make guest-image")
         build(target, packages, versions)
     link = CACHE / f"current.{os.getpid()}"
     link.symlink_to(target.name)

@@ -19,6 +19,8 @@ from rdd.vm.machines import Phase
 PROVISION = """
 param: {WHO: world}
 env: {GREETING: good morning}
+copyToHost:
+- {guest: /etc/hello/there, host: "{{.Home}}/copied", deleteOnStop: true}
 hostResolver:
   hosts: {registry.internal: host.lima.internal}
 provision:
@@ -78,6 +80,8 @@ async def test_machine_boots_is_set_up_keeps_its_disk_and_stops(small: World) ->
     assert await small.shell("vm", "stat", "-c", "%a", "/etc/hello/there") == "640"
     assert await small.shell("vm", "sh", "-c", "echo $GREETING") == "good morning"
     assert await small.shell("vm", "hostname") == "lima-vm"
+    copied = small.user_home / "copied"
+    assert copied.read_text() == "hello world"
     hosts = await small.shell("vm", "cat", "/etc/hosts")
     assert "192.168.5.2 registry.internal" in hosts
     assert await small.shell("vm", "cat", stdin=b"through\n") == "through"
@@ -87,6 +91,7 @@ async def test_machine_boots_is_set_up_keeps_its_disk_and_stops(small: World) ->
     stopped = await small.stop("vm")
     assert (stopped.phase, stopped.reason) == (Phase.STOPPED, "")
     assert directory.status() is Status.STOPPED
+    assert not copied.exists()
     assert list(directory.path.glob("*.sock")) == []
     assert list(directory.path.glob("*.pid")) == []
 

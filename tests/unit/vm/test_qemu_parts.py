@@ -16,6 +16,7 @@ from rdd.vm.drivers.qemu import accelerator, arguments, disks, listening, mounts
 from rdd.vm.drivers.qemu.checks import failures
 from rdd.vm.drivers.qemu.link import Link, specification
 from rdd.vm.drivers.qemu.programs import find, system_program
+from rdd.vm.instances import InstanceDirectory
 from rdd.vm.ssh import Target
 from rdd.vm.template import HostFacts, parse, resolved
 from rdd.vm.template.model import Template
@@ -353,3 +354,49 @@ def test_cached_answer_is_readable(tmp_path: Path) -> None:
     assert accelerator._cached(tmp_path / "a.json", "k") == "kvm"
     (tmp_path / "a.json").write_text("[]")
     assert accelerator._cached(tmp_path / "a.json", "k") == ""
+
+
+# -- creation
+
+
+async def test_installed_guest_takes_the_place_of_an_image_that_cannot_be_reached(
+    tmp_path: Path, qemu_path: Path
+) -> None:
+    installed = tmp_path / "data" / "rdd" / "guest"
+    installed.mkdir(parents=True)
+    (installed / "image").write_bytes(bytes(1 << 20))
+    directory = InstanceDirectory(tmp_path / "lima" / "vm")
+    directory.path.mkdir(parents=True)
+    wanted = template("disk: 4MiB\nimages: [{location: 'http://127.0.0.1:1/disk'}]\n")
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path),
+        "RDD_CACHE_DIR": str(tmp_path / "cache"),
+        "RDD_QEMU_ACCEL": "tcg",
+    }
+    told: list[str] = []
+    with pytest.raises(HostError, match=r'failed to download "http://127\.0\.0\.1:1/disk"'):
+        await catalog.package("qemu").prepare(
+            directory, wanted, environment=environment, progress=told.append
+        )
+    environment["XDG_DATA_HOME"] = str(tmp_path / "data")
+    await catalog.package("qemu").prepare(
+        directory, wanted, environment=environment, progress=told.append
+    )
+    assert any("using the installed guest image" in line for line in told)
+    assert (await disks.inspect(directory.path / "disk")).virtual_bytes == 4 << 20
+
+
+async def test_template_without_an_image_for_this_architecture_is_told(
+    tmp_path: Path, qemu_path: Path
+) -> None:
+    directory = InstanceDirectory(tmp_path / "lima" / "vm")
+    directory.path.mkdir(parents=True)
+    wanted = template("images: [{location: 'http://127.0.0.1:1/disk', arch: aarch64}]\n")
+    with pytest.raises(HostError, match="no image for x86_64; it has: aarch64"):
+        await catalog.package("qemu").prepare(
+            directory,
+            wanted,
+            environment={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+            progress=lambda line: None,
+        )

@@ -354,6 +354,8 @@ def _qemu(template: Template) -> Problems:
             )
     if template.networks:
         yield "networks: not supported by the qemu driver: guests have the user-mode network"
+    if template.additional_disks:
+        yield "additionalDisks: not supported by the qemu driver: make the disk larger"
     if template.rosetta.enabled:
         yield 'rosetta.enabled: only with vmType "vz"'
     for key, value in (

@@ -9,12 +9,14 @@ scripts' own last words.
 
 import shlex
 from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
 
+from rdd.host.files import write_atomically
 from rdd.vm.cidata import BOOT_DONE, FAILURES, LOG, SSH_READY
 from rdd.vm.drivers.protocol import Phase, Requirement, Unmet
 from rdd.vm.drivers.qemu.link import Link
 from rdd.vm.ssh import SshError
-from rdd.vm.template.model import Probe, Template
+from rdd.vm.template.model import CopyToHost, Probe, Template
 
 _SSH_INTERVAL_S = 0.25
 _PROBE_INTERVAL_S = 3.0
@@ -78,7 +80,22 @@ class Checks:
                 interval_s=_SSH_INTERVAL_S,
             )
         )
+        found += [self._copy(item) for item in self._template.copy_to_host]
         return found
+
+    def _copy(self, item: CopyToHost) -> Requirement:
+        async def check() -> None:
+            try:
+                answer = await self._link.run(f"sudo -n cat {shlex.quote(item.guest)}")
+            except SshError as error:
+                raise Unmet(str(error)) from error
+            if answer.status != 0:
+                raise Unmet(answer.errors.strip())
+            path = Path(item.host)
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            write_atomically(path, answer.output)
+
+        return Requirement(Phase.FINAL, f"copy of {item.guest}", check, timeout_s=60)
 
     async def _is_set_up(self) -> None:
         await self._wait_for_marker(SSH_READY)

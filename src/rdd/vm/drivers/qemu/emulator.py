@@ -18,7 +18,7 @@ from pathlib import Path
 
 from rdd.host.errors import HostError
 from rdd.host.exits import ended_within, wait_ended
-from rdd.host.files import read_text, write_atomically
+from rdd.host.files import read_text, remove, write_atomically
 from rdd.host.processes import Identity, identity, is_alive, send_signal
 from rdd.vm import cidata, ssh
 from rdd.vm.drivers.protocol import Forward, Listener, Requirement, Setting
@@ -87,6 +87,7 @@ class QemuDriver:
     async def start(self) -> None:
         """Start the emulator, with the memory it was suspended with if there is any."""
         await cleanup(self._directory)
+        self._tell_unsupported()
         if not (self._path / files.DISK).exists():
             raise HostError(f'"{self._path / files.DISK}" is missing; delete the machine')
         await ssh.ensure_key(self._path.parent)
@@ -101,6 +102,17 @@ class QemuDriver:
         except BaseException:
             await asyncio.shield(self.stop(grace_s=0))
             raise
+
+    def _tell_unsupported(self) -> None:
+        template = self._template
+        for name, is_asked in (
+            ("audio.device", template.audio.device not in ("", "none", "default")),
+            ("video.display", template.video.display not in ("", "none")),
+            ("mountInotify", template.mount_inotify),
+            ("nestedVirtualization", template.nested_virtualization),
+        ):
+            if is_asked:
+                self._setting.warn(f"{name} is ignored by the qemu driver")
 
     async def _describe(self) -> tuple[arguments.Machine, suspension.Kind]:
         environment = self._setting.environment
@@ -297,6 +309,9 @@ class QemuDriver:
             await self._link.close()
         await self._end_emulator()
         await cleanup(self._directory)
+        for item in self._template.copy_to_host:
+            if item.delete_on_stop:
+                remove(Path(item.host))
 
     async def _end_emulator(self) -> None:
         process, self._process = self._process, None

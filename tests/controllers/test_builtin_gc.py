@@ -285,6 +285,15 @@ async def test_cluster_scoped_owner_has_namespaced_dependents(world: World) -> N
     await world.gone("child", namespace="elsewhere")
 
 
+@pytest.mark.parametrize("name", ["a,b", "a=b", "a\\b", "a,metadata.namespace=default", "A b"])
+async def test_owner_that_nothing_can_be_called_counts_as_absent(world: World, name: str) -> None:
+    await world.start("gc")
+    uid = "11111111-1111-1111-1111-111111111111"
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "uid": uid}}
+    await world.create("child", owner)
+    await world.gone("child")
+
+
 async def test_owner_in_another_namespace_counts_as_absent_and_is_reported(world: World) -> None:
     await world.start("gc")
     await world.namespace("elsewhere")

@@ -46,7 +46,10 @@ def path_of(vm: Object) -> str:
 
 def find(connection: "Connection", name: str) -> Object:
     """The LimaVM of a name, whatever its namespace. Raises CommandError if there is none."""
-    listed = connection.get(f"{PREFIX}/limavms", {"fieldSelector": f"metadata.name={name}"})
+    from rdd.api.fieldselectors import escape
+
+    query = {"fieldSelector": f"metadata.name={escape(name)}"}
+    listed = connection.get(f"{PREFIX}/limavms", query)
     items = listed.get("items") or []
     if not items:
         raise CommandError(f"LimaVM {quote(name)} not found in any namespace")

@@ -79,6 +79,19 @@ def test_a_shell_that_cannot_begin_says_what_is_missing(
         limavm_shell.become(ShellCommand((program,), {"PATH": "/bin"}, Path(workdir)))
 
 
+def test_a_name_is_no_selector() -> None:
+    asked: list[Object] = []
+
+    class Nothing:
+        def get(self, path: str, query: Object) -> Object:
+            asked.append(query)
+            return {"items": []}
+
+    with pytest.raises(CommandError, match="not found in any namespace"):
+        limavm_object.find(cast(Connection, Nothing()), "a,metadata.namespace=b")
+    assert asked == [{"fieldSelector": r"metadata.name=a\,metadata.namespace\=b"}]
+
+
 def test_params_are_set_and_removed() -> None:
     words = ["A=1", "B=", "C=x=y", "D-", "A=2"]
     assert limavm_params._parsed(words) == {"A": "2", "B": "", "C": "x=y", "D": None}

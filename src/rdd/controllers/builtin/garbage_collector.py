@@ -24,7 +24,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from rdd.api import errors
+from rdd.api import errors, fieldselectors
 from rdd.client import ApiResource, Client, Event
 from rdd.client.client import Propagation
 from rdd.controllers.builtin import events
@@ -255,8 +255,9 @@ class GarbageCollector:
         return metadata
 
     async def _is_elsewhere(self, resource: ApiResource, reference: Reference) -> bool:
+        name = fieldselectors.escape(reference.name)
         found = await self._client.list(
-            resource, field_selector=f"metadata.name={reference.name}", metadata_only=True
+            resource, field_selector=f"metadata.name={name}", metadata_only=True
         )
         return any(o["metadata"]["uid"] == reference.uid for o in found.items)
 

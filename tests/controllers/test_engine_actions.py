@@ -260,6 +260,46 @@ async def test_image_in_use_waits_for_its_container_and_says_so(
     assert condition["message"] in await world.notes("InUse")
 
 
+async def test_image_in_use_goes_when_it_has_another_tag_and_holds_up_none(
+    world: World, docker: Dockerd
+) -> None:
+    id_ = docker.import_image("held", "1", a="1")
+    container = docker.create("user", Image="held:1")
+    await world.state(container, "created")
+    (held,) = [obj for obj in await world.all(Image) if obj["status"]["repoTag"] == "held:1"]
+    await world.delete(Image, held["metadata"]["name"])
+    await world.until(lambda: has_note(world, "InUse", "is using its referenced image"))
+    docker.call("POST", f"/images/{id_}/tag?repo=held&tag=2", raw=True)
+    await world.gone(Image, held["metadata"]["name"])
+    (last,) = [obj for obj in await world.all(Image) if obj["status"]["id"] == id_]
+    await world.delete(Image, last["metadata"]["name"])
+    await world.until(lambda: has_note(world, "InUse", '"held:2"'))
+    docker.call("POST", f"/images/{id_}/tag?repo=held&tag=3", raw=True)
+    await world.gone(Image, last["metadata"]["name"])
+    assert docker.call("GET", f"/images/{id_}/json")["RepoTags"] == ["held:3"]
+
+
+async def test_image_with_images_made_from_it_goes_after_them(
+    world: World, docker: Dockerd
+) -> None:
+    base = docker.import_image("base", "1", a="1")
+    container = docker.create("user", Image="base:1")
+    made = docker.call("POST", f"/commit?container={container}&repo=made&tag=1", {})["Id"]
+    docker.call("DELETE", f"/containers/{container}", raw=True)
+    docker.import_image("base", "1", a="2")  # takes the tag away
+    await world.until(lambda: is_dangling(world, base))
+    (image,) = [obj for obj in await world.all(Image) if obj["status"]["id"] == base]
+    await world.delete(Image, image["metadata"]["name"])
+    await world.until(lambda: has_note(world, "InUse", "dependent child images"))
+    docker.call("DELETE", f"/images/{made}?noprune=true")
+    await world.gone(Image, image["metadata"]["name"])
+
+
+async def is_dangling(world: World, id_: str) -> bool:
+    found = [obj for obj in await world.all(Image) if obj["status"].get("id") == id_]
+    return len(found) == 1 and "repoTag" not in found[0]["status"]
+
+
 async def test_deleting_one_tag_keeps_the_others(world: World, docker: Dockerd) -> None:
     id_ = docker.import_image("two", "1", a="1")
     docker.call("POST", f"/images/{id_}/tag?repo=two&tag=2", raw=True)

@@ -73,13 +73,20 @@ class Requests:
     async def serve(self, item: ObjectKey, namespace: str) -> None:
         """Do what is asked for on the mirrors of an item.
 
-        Raises EngineFailure, ApiError, or InUse if a removal has to wait.
+        Raises EngineFailure, ApiError, or InUse if a removal has to wait; it holds up none of
+        the others, such as that of another tag of an image.
         """
+        in_use: InUse | None = None
         for obj in self._mirrors.of(item, namespace):
             if asks_for_removal(obj):
-                await self._remove(item, obj)
+                try:
+                    await self._remove(item, obj)
+                except InUse as held:
+                    in_use = held
             elif asks_for_action(obj):
                 await self._act(item, obj)
+        if in_use is not None:
+            raise in_use
 
     # -- deletion
 

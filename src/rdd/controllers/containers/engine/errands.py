@@ -2,8 +2,8 @@
 """Work that may take long and must not hold up the mirror: stopping, removing.
 
 There is at most one errand per item at a time; asking for another one while it
-runs does nothing, and the item is looked at again when it is over. Errands end
-with the session that started them.
+runs is remembered and told when it is over. Errands end with the session that
+started them.
 """
 
 import asyncio
@@ -18,15 +18,18 @@ _AT_ONCE = 32
 class Errands:
     """Tasks by item."""
 
-    def __init__(self, done: Callable[[ObjectKey, Exception | None], None]) -> None:
-        """`done` is called with the item and what went wrong, if anything did."""
+    def __init__(self, done: Callable[[ObjectKey, Exception | None, bool], None]) -> None:
+        """`done` gets the item, what went wrong, and whether another errand was asked for."""
         self._done = done
+        self._asked_again: set[ObjectKey] = set()
         self._tasks: dict[ObjectKey, asyncio.Task[None]] = {}
         self._turns = asyncio.Semaphore(_AT_ONCE)
 
     def begin(self, item: ObjectKey, work: Callable[[], Awaitable[None]]) -> None:
         """Do something about an item, unless something is being done."""
-        if item not in self._tasks:
+        if item in self._tasks:
+            self._asked_again.add(item)
+        else:
             self._tasks[item] = asyncio.get_running_loop().create_task(
                 self._run(item, work), name=f"rdd-errand {item}"
             )
@@ -47,7 +50,9 @@ class Errands:
             failure = error
         finally:
             del self._tasks[item]
-        self._done(item, failure)
+            asked_again = item in self._asked_again
+            self._asked_again.discard(item)
+        self._done(item, failure, asked_again)
 
 
 async def first_of(*works: Coroutine[Any, Any, None]) -> None:

@@ -75,7 +75,8 @@ class Session:
         self._requests = Requests(context, mirrors, backend)
         self._errands = Errands(self._errand_done)
         self._failures: dict[ObjectKey, tuple[str, int]] = {}
-        self._held: dict[ObjectKey, asyncio.TimerHandle | None] = {}
+        self._in_use: set[ObjectKey] = set()
+        self._held: dict[ObjectKey, asyncio.TimerHandle] = {}
         self._pending: set[ObjectKey] = set()
         self._none_pending = asyncio.Event()
 
@@ -101,8 +102,7 @@ class Session:
         finally:
             self.is_over = True
             for timer in self._held.values():
-                if timer is not None:
-                    timer.cancel()
+                timer.cancel()
             await self._errands.stop()
             await self.backend.close()
             self._changed()
@@ -174,8 +174,9 @@ class Session:
         if item.namespace == IMAGES:
             for other in self._mirrors.losing_tags(item, found.mirrors, self.namespace):
                 self._context.enqueue(other)
-        elif item.namespace == CONTAINERS and not found.mirrors:
-            self._release_held()  # what was in use may no longer be
+        if not found.mirrors:
+            for other in self._in_use - {item}:  # perhaps by this one
+                self._context.enqueue(other)
 
     async def _settle(self, item: ObjectKey, mirrors: Sequence[Mirror]) -> None:
         await self._mirrors.settle(
@@ -199,15 +200,19 @@ class Session:
     # -- what is asked for
 
     def _see_to_requests(self, item: ObjectKey) -> None:
+        # Whatever was the reason to look at it, it may be free now, or another tag be removed.
+        self._in_use.discard(item)
         if item not in self._held and self._requests.is_needed(item, self.namespace):
             self._errands.begin(item, lambda: self._requests.serve(item, self.namespace))
 
-    def _errand_done(self, item: ObjectKey, error: Exception | None) -> None:
+    def _errand_done(self, item: ObjectKey, error: Exception | None, asked_again: bool) -> None:
         if error is None:
             self._context.enqueue(item)
             return
         if isinstance(error, InUse):
-            self._held[item] = None
+            self._in_use.add(item)
+            if asked_again:  # perhaps for what was not asked for when it began
+                self._context.enqueue(item)
         elif not isinstance(error, EngineGone) and not self.is_over:
             delay_s = self._pace.retry_s
             loop = asyncio.get_running_loop()
@@ -217,8 +222,3 @@ class Session:
     def _release(self, item: ObjectKey) -> None:
         self._held.pop(item, None)
         self._context.enqueue(item)
-
-    def _release_held(self) -> None:
-        waiting = [item for item, timer in self._held.items() if not timer]
-        for item in waiting:
-            self._release(item)

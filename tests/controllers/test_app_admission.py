@@ -171,6 +171,9 @@ REFUSED = [
         {"registries": {"insecure": ["http://x"]}}, r"registries\.insecure\[0\]", id="insecure"
     ),
     pytest.param(
+        {"registries": {"insecure": ["x:99999"]}}, r"registries\.insecure\[0\]", id="no such port"
+    ),
+    pytest.param(
         {"virtualMachine": {"cpus": 9, "memory": "17Gi"}}, "count of 8; .*memory of 16Gi", id="two"
     ),
 ]

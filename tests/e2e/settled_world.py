@@ -62,6 +62,9 @@ class Desk:
         self.heard: list[Said] = []
         self._client: Client | None = None
         self._changed = asyncio.Event()
+        self._latest: Object | None = None
+        """The App as the watch tells: what was said before has been heard."""
+        self._written = 0
 
     @property
     def machine(self) -> InstanceDirectory:
@@ -81,6 +84,7 @@ class Desk:
         async with control_plane(self.instance, options) as running:
             transport = LocalTransport(running.server.handle, partial(Request, user=ADMIN))
             self._client = Client(transport)
+            self._latest = None
             listening = asyncio.create_task(self._listen())
             try:
                 yield self
@@ -98,6 +102,9 @@ class Desk:
                         )
                         if said not in self.heard:
                             self.heard.append(said)
+                    self._latest = event.object
+                elif event.type == "DELETED":
+                    self._latest = None
                 self._changed.set()
 
     # -- the App
@@ -105,11 +112,13 @@ class Desk:
     async def set(self, **spec: Any) -> Object:
         """Have an App with these settings; the others stay."""
         try:
-            return await self.client.patch(APPS, "app", {"spec": spec})
+            found = await self.client.patch(APPS, "app", {"spec": spec})
         except errors.NotFound:
-            return await self.client.create(
+            found = await self.client.create(
                 APPS, {"metadata": {"name": "app"}, "spec": {"running": False, **spec}}
             )
+        self._written = _version(found)
+        return found
 
     async def app(self) -> Object:
         return await self.client.get(APPS, "app")
@@ -120,8 +129,8 @@ class Desk:
             async with asyncio.timeout(TIMEOUT_S):
                 while True:
                     self._changed.clear()
-                    found = await self.app()
-                    if condition(found):
+                    found = self._latest
+                    if found and _version(found) >= self._written and condition(found):
                         return found
                     with contextlib.suppress(TimeoutError):
                         await asyncio.wait_for(self._changed.wait(), 0.5)
@@ -209,6 +218,10 @@ class Desk:
                     os.kill(pid, signal.SIGKILL)
         if self.machine.exists():
             await cleanup(self.machine)
+
+
+def _version(obj: Object) -> int:
+    return int(obj["metadata"]["resourceVersion"])
 
 
 def current(obj: Object, type_: str) -> Object:

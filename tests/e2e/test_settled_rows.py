@@ -254,6 +254,7 @@ async def test_another_version_of_the_template_waits_for_a_restart(
 async def test_a_file_in_the_place_of_the_machines(desk: Desk) -> None:
     await desk.delete()
     home = desk.instance.lima_home
+    home.mkdir(parents=True, exist_ok=True)
     home.rename(home.with_name("aside"))
     home.write_text("in the way")
     await desk.set(running=False)
@@ -283,10 +284,10 @@ async def test_machines_of_the_user_stay_the_users(desk: Desk) -> None:
     await desk.set(running=True)
     message = await desk.said(SETTLED, "NotOurs")
     assert message == 'LimaVM "default/rd" was not made by this App; delete it to go on'
-    await desk.client.delete(LIMAVMS, "rd", namespace="default")
+    await desk.delete()
+    await desk.client.delete(LIMAVMS, "rd", namespace="default")  # it is still there
     await desk.gone(LIMAVMS, "rd", "default")
     await desk.client.create(LIMAVMS, machine("other"))
-    await desk.delete()
     await desk.set(running=True)
     message = await desk.said(SETTLED, "Refused")
     assert 'LimaVM name "rd" is already used in namespace "other"' in message

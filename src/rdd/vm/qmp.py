@@ -54,9 +54,13 @@ class Qmp:
             raise QmpError(f'failed to reach qemu at "{path}": {error.strerror}') from error
         client = cls(reader, writer, on_event)
         try:
-            await reader.readline()  # the greeting
+            if not await reader.readline():  # the greeting
+                raise QmpError(f'qemu closed the connection at "{path}"')
             client._reading = asyncio.create_task(client._read(), name=f"qmp {path}")
             await client.execute("qmp_capabilities")
+        except OSError as error:  # it ended as we came
+            await client.close()
+            raise QmpError(f'failed to reach qemu at "{path}": {error.strerror}') from error
         except BaseException:
             await client.close()
             raise

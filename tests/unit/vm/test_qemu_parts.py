@@ -73,8 +73,10 @@ def test_hardware_acceleration_offers_the_real_processor() -> None:
 
 def test_shared_directories_need_shared_memory() -> None:
     offered = mounts.offered(template("mounts: [{location: /srv}]\n").mounts, mounts.VIRTIOFS)
-    text = " ".join(arguments.command(template("memory: 1GiB\n"), machine(shares=offered), mac=""))
-    assert "memory-backend-memfd,id=mem,size=1073741824,share=on" in text
+    odd = template("memory: 1073742848\n")
+    text = " ".join(arguments.command(odd, machine(shares=offered), mac=""))
+    assert "-m 1024M" in text
+    assert "memory-backend-memfd,id=mem,size=1024M,share=on" in text
     assert "vhost-user-fs-pci,queue-size=1024,chardev=fs0,tag=mount0" in text
 
 

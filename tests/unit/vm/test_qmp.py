@@ -133,3 +133,15 @@ async def test_job_is_waited_for_and_tells_its_error(emulator: Emulator) -> None
 async def test_nobody_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(QmpError, match="failed to reach qemu at"):
         await Qmp.connect(tmp_path / "none")
+
+
+async def test_emulator_that_ends_as_we_come_is_an_error() -> None:
+    async def end(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    with tempfile.TemporaryDirectory(prefix="q", dir="/tmp") as folder:
+        path = Path(folder) / "qmp.sock"
+        server = await asyncio.start_unix_server(end, path)
+        with pytest.raises(QmpError, match="qemu"):
+            await Qmp.connect(path)
+        server.close()

@@ -84,6 +84,7 @@ def find_firmware(arch: str) -> Path | None:
 def hardware(template: Template, machine: Machine, mac: str) -> list[str]:
     """The part of the command line that memory of a suspended machine depends on."""
     cpus, arch = template.cpus, template.arch
+    memory = template.memory // _MIB  # half of a machine's memory need not be whole pages
     accelerator = machine.accelerator
     if accelerator == "tcg":
         accelerator = f"tcg,thread=multi,tb-size={_TRANSLATION_MIB}"
@@ -92,7 +93,7 @@ def hardware(template: Template, machine: Machine, mac: str) -> list[str]:
         *("-accel", accelerator),
         *("-cpu", template.cpu_type.get(arch) or cpu_model(machine.accelerator)),
         *("-smp", f"{cpus},sockets=1,cores={cpus},threads=1"),
-        *("-m", f"{template.memory // _MIB}M"),
+        *("-m", f"{memory}M"),
         *("-nodefaults", "-no-user-config", "-no-reboot", "-display", "none"),
         *("-rtc", "base=utc,clock=host"),
         *("-object", "rng-random,id=rng0,filename=/dev/urandom"),
@@ -105,7 +106,7 @@ def hardware(template: Template, machine: Machine, mac: str) -> list[str]:
     ]
     if machine.shares:
         # The other end of virtiofs reads the guest's memory.
-        words += ["-object", f"memory-backend-memfd,id=mem,size={template.memory},share=on"]
+        words += ["-object", f"memory-backend-memfd,id=mem,size={memory}M,share=on"]
         words += ["-numa", "node,memdev=mem"]
     return words
 

@@ -20,6 +20,7 @@ from rdd.host.errors import HostError
 from rdd.host.exits import ended_within, wait_ended
 from rdd.host.files import read_text, remove, write_atomically
 from rdd.host.processes import Identity, identity, is_alive, send_signal
+from rdd.host.spawn import spawn_into_log
 from rdd.vm import cidata, ssh
 from rdd.vm.drivers.protocol import Forward, Listener, Requirement, Setting
 from rdd.vm.drivers.qemu import arguments, disks, files, listening, mounts, suspension
@@ -460,16 +461,7 @@ def _is_free(port: int) -> bool:
 
 
 def _spawn(command: Sequence[str], directory: Path) -> "subprocess.Popen[bytes]":
-    (directory / files.QMP_SOCKET).unlink(missing_ok=True)
-    try:
-        with (directory / files.LOG).open("wb") as log:
-            return subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=log,
-                cwd=directory,
-                start_new_session=True,
-            )
-    except OSError as error:
-        raise HostError.from_os(f'start "{command[0]}"', error) from error
+    log = directory / files.LOG
+    for path in (directory / files.QMP_SOCKET, log):
+        remove(path)
+    return spawn_into_log(command, log)

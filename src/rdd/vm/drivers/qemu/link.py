@@ -13,10 +13,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+from rdd.host.commands import Answer
 from rdd.host.errors import HostError
 from rdd.vm.drivers.protocol import Endpoint, Forward, ForwardError, Unmet
 from rdd.vm.forwarding.sockets import check_length, clear_stale, listen_inet
-from rdd.vm.ssh import Answer, Master, SshError, Target, has_banner, run
+from rdd.vm.ssh import Master, SshError, Target, has_banner, run
 
 _RECONNECT_S = 1.0
 _LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}

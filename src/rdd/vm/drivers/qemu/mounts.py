@@ -19,6 +19,7 @@ from pathlib import Path
 
 from rdd.host.errors import HostError
 from rdd.host.processes import Identity, identity
+from rdd.host.spawn import spawn_into_log
 from rdd.vm.cidata import Share
 from rdd.vm.drivers.protocol import Phase, Requirement, Unmet
 from rdd.vm.drivers.qemu.arguments import SharedDirectory
@@ -120,7 +121,7 @@ async def start_virtiofs(
 
 async def _start_virtiofsd(program: Path, directory: Path, name: str, location: str) -> Identity:
     log = directory / "virtiofsd.log"
-    process = _spawn(_virtiofsd(program, name, location), directory, log)
+    process = spawn_into_log(_virtiofsd(program, name, location), log)
     who = identity(process.pid)
     try:
         async with asyncio.timeout(_SOCKET_S):
@@ -145,21 +146,6 @@ def _virtiofsd(program: Path, name: str, location: str) -> list[str]:
         *(str(program), f"--socket-path={name}", "--shared-dir", location),
         *("--sandbox", "chroot", "--cache", "auto"),
     ]
-
-
-def _spawn(words: Sequence[str], directory: Path, log: Path) -> "subprocess.Popen[bytes]":
-    try:
-        with log.open("ab") as file:
-            return subprocess.Popen(
-                words,
-                stdin=subprocess.DEVNULL,
-                stdout=file,
-                stderr=file,
-                cwd=directory,
-                start_new_session=True,
-            )
-    except OSError as error:
-        raise HostError.from_os(f'start "{words[0]}"', error) from error
 
 
 def _sftp_server() -> str | None:

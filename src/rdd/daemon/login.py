@@ -10,17 +10,18 @@ link, which is made here, so that installing needs no running systemd.
 import contextlib
 import plistlib
 import shutil
-import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from rdd.host.commands import run_now
 from rdd.host.errors import HostError
 from rdd.host.files import remove, write_atomically
 from rdd.instance import Instance
 
 _AGENT = "io.rancherdesktop.rdd"
 _KEPT_VARIABLES = ("PATH", "RDD_LOG_DIR", "DOCKER_CONFIG", "KUBECONFIG")
+_RELOAD_TIMEOUT_S = 10
 _STOP_TIMEOUT_S = 120  # longer than virtual machines need to shut down
 
 
@@ -123,14 +124,13 @@ class LoginService:
         program = shutil.which("systemctl", path=self.variables.get("PATH"))
         if self.instance.system == "darwin" or program is None:
             return
-        with contextlib.suppress(OSError, subprocess.TimeoutExpired):
-            subprocess.run(
-                [program, "--user", "daemon-reload"],
-                env=dict(self.variables),
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=10,
-                check=False,
+        with contextlib.suppress(HostError):
+            run_now(
+                program,
+                "--user",
+                "daemon-reload",
+                timeout_s=_RELOAD_TIMEOUT_S,
+                environment=self.variables,
             )
 
 

@@ -63,6 +63,18 @@ def spawn_detached(
             os.close(descriptor)
 
 
+def spawn_into_log(command: Sequence[str], log: Path) -> "subprocess.Popen[bytes]":
+    """Start a program that is not ours, in the directory of its log. Raises HostError."""
+    return spawn_detached(
+        command,
+        environment=os.environ,
+        directory=log.parent,
+        stdout=log,
+        stderr=log,
+        blocks_signals=False,
+    )
+
+
 def heed_signals() -> None:
     """Let in what stops us, also what came since we were started. The handlers must be there."""
     signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)

@@ -8,8 +8,10 @@ which there is no such engine, makes one.
 
 import os
 import shutil
-import subprocess
 from pathlib import Path
+
+from rdd.host.commands import run_now
+from rdd.host.errors import HostError
 
 _PROGRAM = "rootlesskit"
 _TIMEOUT_S = 300.0
@@ -30,12 +32,7 @@ def remove_as_mapped_root(path: Path) -> bool:
     if program is None:
         return False
     try:
-        subprocess.run(
-            [program, "rm", "-rf", "--", str(path)],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_TIMEOUT_S,
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        run_now(program, "rm", "-rf", "--", path, timeout_s=_TIMEOUT_S)
+    except HostError:
         return False
     return not path.exists()

@@ -17,11 +17,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from rdd.host import commands
+from rdd.host.commands import Answer
 from rdd.host.errors import HostError
 from rdd.host.exits import wait_ended
-from rdd.host.files import read_text
+from rdd.host.files import read_text, remove
 from rdd.host.locks import FileLock
 from rdd.host.processes import Identity, identity
+from rdd.host.spawn import spawn_into_log
 
 CONFIG_DIR = "_config"  # in LIMA_HOME: the keys of all machines
 KEY = "user"
@@ -89,15 +92,6 @@ class Target:
         return "\n".join(lines) + "\n"
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a command in the guest gave back."""
-
-    status: int
-    output: str
-    errors: str
-
-
 async def run(target: Target, remote: str, *, script: str = "", timeout_s: float = 30) -> Answer:
     """Run a line in the guest, with `script` as its input. Raises SshError.
 
@@ -108,27 +102,11 @@ async def run(target: Target, remote: str, *, script: str = "", timeout_s: float
 
 async def _finish(words: Sequence[str], text: str, timeout_s: float) -> Answer:
     try:
-        process = await asyncio.create_subprocess_exec(
-            *words,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise SshError.from_os("start ssh", error) from error
-    try:
-        async with asyncio.timeout(timeout_s):
-            output, errors = await process.communicate(text.encode())
-    except TimeoutError as error:
+        return await commands.run(*words, text=text, timeout_s=timeout_s)
+    except commands.TimedOut as error:
         raise SshError(f"no answer over ssh within {timeout_s:g} s") from error
-    finally:
-        if process.returncode is None:
-            with suppress(ProcessLookupError):
-                process.kill()
-            await process.wait()
-    status = process.returncode if process.returncode is not None else 255
-    return Answer(status, output.decode(errors="replace"), errors.decode(errors="replace"))
+    except HostError as error:
+        raise SshError(str(error)) from error
 
 
 async def has_banner(port: int, *, address: str = "127.0.0.1", timeout_s: float = 1.0) -> bool:
@@ -201,8 +179,7 @@ class Master:
         """Carry connections: `[address:]port:address:port` or paths of sockets. Raises SshError."""
         answer = await self._control("forward", "-R" if reverse else "-L", specification)
         if answer.status != 0:
-            lines = answer.errors.strip().splitlines()
-            raise SshError(lines[-1] if lines else f"ssh ended with exit status {answer.status}")
+            raise SshError(answer.last_words())
 
     async def close_forward(self, specification: str, *, reverse: bool = False) -> None:
         """Stop carrying new connections; it is no error when there are none."""
@@ -227,16 +204,10 @@ class Master:
 
     def _spawn(self, words: Sequence[str]) -> "subprocess.Popen[bytes]":
         try:
-            with self._log.open("wb") as log:
-                return subprocess.Popen(
-                    words,
-                    stdin=subprocess.DEVNULL,
-                    stdout=log,
-                    stderr=log,
-                    start_new_session=True,
-                )
-        except OSError as error:
-            raise SshError.from_os("start ssh", error) from error
+            remove(self._log)  # what an earlier master said explains nothing about this one
+            return spawn_into_log(words, self._log)
+        except HostError as error:
+            raise SshError(str(error)) from error
 
     async def _control(self, request: str, *words: str) -> Answer:
         command = [*self.target.arguments(ControlMaster="no"), "-O", request, *words]
@@ -295,22 +266,12 @@ def _derive(key: Path, public: Path) -> None:
 
 
 def _keygen(*words: str) -> str:
-    try:
-        done = subprocess.run(
-            ["ssh-keygen", *words],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=_KEYGEN_TIMEOUT_S,
-            check=False,
-        )
-    except FileNotFoundError as error:
-        raise HostError("ssh-keygen is missing: install the OpenSSH client") from error
-    except subprocess.TimeoutExpired as error:
-        raise HostError(f"ssh-keygen did not end within {_KEYGEN_TIMEOUT_S} s") from error
-    if done.returncode != 0:
-        raise HostError(f"ssh-keygen failed: {done.stderr.strip()}")
-    return done.stdout
+    return commands.run_now(
+        "ssh-keygen",
+        *words,
+        timeout_s=_KEYGEN_TIMEOUT_S,
+        remedy="install the OpenSSH client",
+    ).checked()
 
 
 def remote_line(

@@ -1,17 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Short programs of the system that are run for their effect: `ip`, `iptables`.
+"""Programs for root, such as `ip` and `iptables`: in which directories they are, and run at once.
 
-They run in a thread, since the firewall's lock may make them wait; the agent answers meanwhile.
+The firewall's lock may make them wait, so what calls `output_of` runs in a thread.
 """
 
-import asyncio
 import os
-import shutil
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
-from rdd.host.errors import HostError
+from rdd.host import commands
 
 _TIMEOUT_S = 20.0
 _DAEMON_PATH = ("/usr/local/sbin", "/usr/sbin", "/sbin")
@@ -19,38 +16,17 @@ _DAEMON_PATH = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 
 def search_path(environment: Mapping[str, str]) -> str:
     """PATH, and where systems keep programs for root."""
-    return os.pathsep.join([environment.get("PATH", "/usr/bin:/bin"), *_DAEMON_PATH])
+    return commands.search_path(environment, also=_DAEMON_PATH)
 
 
 def find(name: str, environment: Mapping[str, str]) -> Path | None:
     """A program of the system; None if it is not installed."""
-    found = shutil.which(name, path=search_path(environment))
-    return Path(found) if found else None
+    return commands.find(name, environment, also=_DAEMON_PATH)
 
 
-def run_now(*command: str, text: str = "") -> str:
+def output_of(*command: str, text: str = "") -> str:
     """Run a program with a text as its input; what it prints. Raises HostError."""
     environment = {"PATH": search_path(os.environ), "LC_ALL": "C"}
-    try:
-        done = subprocess.run(
-            command,
-            input=text,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=_TIMEOUT_S,
-            env=environment,
-        )
-    except FileNotFoundError:
-        raise HostError(f'the program "{command[0]}" is not installed') from None
-    except subprocess.TimeoutExpired:
-        raise HostError(f"{command[0]} did not end within {_TIMEOUT_S:g} s") from None
-    if done.returncode != 0:
-        lines = done.stderr.strip().splitlines() or [f"exit status {done.returncode}"]
-        raise HostError(f"{' '.join(command)}: {lines[0]}")
-    return done.stdout
-
-
-async def run(*command: str, text: str = "") -> str:
-    """The same without blocking the loop."""
-    return await asyncio.to_thread(run_now, *command, text=text)
+    return commands.run_now(
+        *command, text=text, timeout_s=_TIMEOUT_S, environment=environment
+    ).checked()

@@ -11,11 +11,12 @@ there, and again when it has ended.
 
 import json
 import os
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote
 
+from rdd.host.commands import run_now
+from rdd.host.errors import HostError
 from rdd.vm.drivers.host import settings
 from rdd.vm.drivers.host.commands import find
 from rdd.vm.drivers.host.place import Place
@@ -108,10 +109,7 @@ def k3s(place: Place, template: Template, *, environment: Mapping[str, str]) -> 
 def _release_of(program: Path) -> str:
     """`v1.33.7+k3s3`, as the program says itself; empty if it does not."""
     try:
-        done = subprocess.run(
-            [str(program), "--version"], capture_output=True, text=True, timeout=_VERSION_S
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        words = run_now(program, "--version", timeout_s=_VERSION_S).output.split()
+    except HostError:
         return ""
-    words = done.stdout.split()
     return words[2] if words[:2] == ["k3s", "version"] and len(words) > 2 else ""

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rdd.host.errors import HostError
-from rdd.vm.drivers.host.commands import run_now
+from rdd.vm.drivers.host.commands import output_of
 from rdd.vm.drivers.host.place import Place
 
 Network = ipaddress.IPv4Network
@@ -47,7 +47,7 @@ class Cable:
 
 def routes() -> str:
     """All IPv4 routes of this machine, of every table."""
-    return run_now("ip", "-4", "route", "show", "table", "all")
+    return output_of("ip", "-4", "route", "show", "table", "all")
 
 
 def used_networks(text: str) -> list[Network]:
@@ -93,7 +93,7 @@ def plug_in(place: Place, process: int) -> Cable:
             f"addr add {host}/{cable.prefix} dev {cable.link}\n"
             f"link set {cable.link} up\n"
         )
-        run_now("ip", "-batch", "-", text=commands)
+        output_of("ip", "-batch", "-", text=commands)
         if _is_alone(cable):
             return cable
         unplug(place)  # another instance took the same at the same moment
@@ -104,7 +104,7 @@ def plug_in(place: Place, process: int) -> Cable:
 def _is_alone(cable: Cable) -> bool:
     """Whether nobody took the same network at the same moment; of two, the older one stays."""
     subnet = Network(f"{cable.host_ip}/{cable.prefix}", strict=False)
-    shown = run_now("ip", "-4", "-oneline", "addr", "show").splitlines()
+    shown = output_of("ip", "-4", "-oneline", "addr", "show").splitlines()
     same = [
         line.split()[1]
         for line in shown
@@ -127,7 +127,7 @@ def unplug(place: Place) -> None:
     """Remove the cable if it is there."""
     if place.link in interfaces():
         with contextlib.suppress(HostError):  # it goes with the namespace at any moment
-            run_now("ip", "link", "del", place.link)
+            output_of("ip", "link", "del", place.link)
 
 
 def interfaces() -> list[str]:
@@ -160,7 +160,7 @@ def open_way_out(place: Place, cable: Cable, uplinks: Sequence[str]) -> None:
     for interface in (cable.link, *uplinks):
         if interface in present and not is_forwarding(interface):
             _write_forwarding(interface, True)
-    shown = run_now("iptables-save")
+    shown = output_of("iptables-save")
     if shown.count(place.comment) == _RULES + len(uplinks):
         return
     _close(place, shown)
@@ -178,12 +178,12 @@ def open_way_out(place: Place, cable: Cable, uplinks: Sequence[str]) -> None:
         "COMMIT",
         "",
     ]
-    run_now("iptables-restore", "--noflush", "--wait", text="\n".join(rules))
+    output_of("iptables-restore", "--noflush", "--wait", text="\n".join(rules))
 
 
 def close_way_out(place: Place) -> None:
     """Remove the rules with our comment, and no others. Raises HostError."""
-    _close(place, run_now("iptables-save"))
+    _close(place, output_of("iptables-save"))
 
 
 def _close(place: Place, shown: str) -> None:
@@ -195,7 +195,7 @@ def _close(place: Place, shown: str) -> None:
             lines.append(line)
         elif line.startswith("-A ") and re.search(rf'--comment "?{place.comment}"?(\s|$)', line):
             lines.append("-D " + line[3:])
-    run_now("iptables-restore", "--noflush", "--wait", text="\n".join(lines) + "\n")
+    output_of("iptables-restore", "--noflush", "--wait", text="\n".join(lines) + "\n")
 
 
 def restore_forwarding(place: Place, uplinks: Iterable[str]) -> None:

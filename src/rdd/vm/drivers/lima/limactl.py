@@ -20,6 +20,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from rdd.host.commands import run_now
 from rdd.host.errors import HostError
 from rdd.host.exits import ended_within
 from rdd.host.files import remove
@@ -82,25 +83,13 @@ def version(path: str) -> tuple[int, ...]:
 
 @functools.lru_cache(maxsize=4)
 def _ask_version(path: str, modified_ns: int, size: int) -> tuple[int, ...]:
-    try:
-        done = subprocess.run(
-            [path, "--version"],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=_VERSION_S,
-            check=False,
-        )
-    except OSError as error:
-        raise HostError.from_os(f'start "{path}"', error) from error
-    except subprocess.TimeoutExpired as error:
-        raise HostError(f"{PROGRAM} --version did not end within {_VERSION_S:g} s") from error
-    if done.returncode != 0:
-        said = message_of(done.stderr.strip().encode()) or f"exit status {done.returncode}"
+    answer = run_now(path, "--version", timeout_s=_VERSION_S)
+    if answer.status != 0:
+        said = message_of(answer.errors.strip().encode()) or answer.last_words()
         raise HostError(f"{PROGRAM} --version failed: {said}")
-    found = _version(done.stdout)
+    found = _version(answer.output)
     if found is None:
-        raise HostError(f'{PROGRAM} does not tell its version: "{done.stdout.strip()}"')
+        raise HostError(f'{PROGRAM} does not tell its version: "{answer.output.strip()}"')
     return tuple(int(part) for part in found.groups("0"))
 
 

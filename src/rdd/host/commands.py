@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs of the system that are run for what they do or print: found, run to their end, heard.
+
+Whatever goes wrong is a HostError that a person can act on: which program, how long it was waited
+for, its last words. No program gets our terminal or outlives the one who waits for it. What is
+to live on without us is started by spawn.py.
+"""
+
+import asyncio
+import os
+import shlex
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from rdd.host.errors import HostError
+
+_LAST_LINES = 2  # of what a program said that belong to an error
+
+
+class TimedOut(HostError):
+    """The program did not end in time, and was ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a program gave back."""
+
+    command: tuple[str, ...]
+    status: int
+    output: str
+    errors: str
+
+    def checked(self, title: str = "") -> str:
+        """What it printed. Raises HostError with its last words when it failed.
+
+        `title` names what was run where the whole command is too long.
+        """
+        if self.status != 0:
+            title = title or shlex.join((Path(self.command[0]).name, *self.command[1:]))
+            raise HostError(f"{title}: {self.last_words()}")
+        return self.output
+
+    def last_words(self) -> str:
+        """The last lines of its errors, or else its exit status."""
+        lines = self.errors.strip().splitlines()[-_LAST_LINES:]
+        return " / ".join(lines) or f"exit status {self.status}"
+
+
+def search_path(environment: Mapping[str, str], *, also: Sequence[str] = ()) -> str:
+    """PATH, and directories in which programs are that are on nobody's PATH."""
+    return os.pathsep.join([environment.get("PATH", "/usr/bin:/bin"), *also])
+
+
+def find(name: str, environment: Mapping[str, str], *, also: Sequence[str] = ()) -> Path | None:
+    """A program; None if it is not installed."""
+    found = shutil.which(name, path=search_path(environment, also=also))
+    return Path(found) if found else None
+
+
+def run_now(
+    *command: str | Path,
+    timeout_s: float,
+    text: str = "",
+    environment: Mapping[str, str] | None = None,
+    remedy: str = "",
+) -> Answer:
+    """Run a program with `text` as its input; blocks. Raises HostError if it cannot be run.
+
+    `remedy` is what the user can do where it is not installed.
+    """
+    words = tuple(str(word) for word in command)
+    try:
+        done = subprocess.run(
+            words,
+            input=text,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+            timeout=timeout_s,
+            env=None if environment is None else dict(environment),
+        )
+    except OSError as error:
+        raise _not_started(words[0], error, remedy) from error
+    except subprocess.TimeoutExpired:
+        raise _timed_out(words[0], timeout_s) from None
+    return Answer(words, done.returncode, done.stdout, done.stderr)
+
+
+async def run(
+    *command: str | Path,
+    timeout_s: float,
+    text: str = "",
+    environment: Mapping[str, str] | None = None,
+    remedy: str = "",
+) -> Answer:
+    """The same without blocking the loop. Cancelling it ends the program."""
+    words = tuple(str(word) for word in command)
+    try:
+        process = await asyncio.create_subprocess_exec(
+            *words,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=None if environment is None else dict(environment),
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise _not_started(words[0], error, remedy) from error
+    try:
+        async with asyncio.timeout(timeout_s):
+            output, errors = await process.communicate(text.encode())
+    except TimeoutError:
+        raise _timed_out(words[0], timeout_s) from None
+    finally:
+        if process.returncode is None:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+    status = process.returncode if process.returncode is not None else 255
+    return Answer(words, status, output.decode(errors="replace"), errors.decode(errors="replace"))
+
+
+def _not_started(program: str, error: OSError, remedy: str) -> HostError:
+    hint = f"; {remedy}" if remedy else ""
+    if isinstance(error, FileNotFoundError):
+        return HostError(f'the program "{program}" is not installed{hint}')
+    return HostError(f'failed to start "{program}": {error.strerror or error}{hint}')
+
+
+def _timed_out(program: str, timeout_s: float) -> TimedOut:
+    return TimedOut(f"{Path(program).name} did not end within {timeout_s:g} s")

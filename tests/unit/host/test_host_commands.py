@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Programs that are run to their end: what they say, how they fail, that none stays behind."""
+
+import asyncio
+import os
+from pathlib import Path
+
+import pytest
+
+from rdd.host import commands
+from rdd.host.errors import HostError
+from rdd.host.processes import identity
+
+TALK = "cat; echo out; echo one >&2; echo two >&2; echo three >&2; exit $0"
+
+
+async def test_program_gets_its_input_and_gives_back_what_it_prints() -> None:
+    now = commands.run_now("sh", "-c", TALK, "0", text="in\n", timeout_s=20)
+    later = await commands.run("sh", "-c", TALK, "0", text="in\n", timeout_s=20)
+    assert now == later
+    assert now.checked() == "in\nout\n"
+
+
+async def test_failure_tells_the_command_and_its_last_words() -> None:
+    with pytest.raises(HostError, match=r"^sh -c 'cat; .*' 3: two / three$"):
+        commands.run_now("/bin/sh", "-c", TALK, "3", timeout_s=20).checked()
+    answer = await commands.run("sh", "-c", "exit 4", timeout_s=20)
+    with pytest.raises(HostError, match=r"^sh -c 'exit 4': exit status 4$"):
+        answer.checked()
+
+
+async def test_missing_program_is_named_with_its_remedy() -> None:
+    expected = r'^the program "no-such-program" is not installed; buy one$'
+    with pytest.raises(HostError, match=expected):
+        commands.run_now("no-such-program", timeout_s=20, remedy="buy one")
+    with pytest.raises(HostError, match=expected):
+        await commands.run("no-such-program", timeout_s=20, remedy="buy one")
+
+
+def test_file_that_is_no_program_is_named(tmp_path: Path) -> None:
+    with pytest.raises(HostError, match=rf'^failed to start "{tmp_path}": Permission denied$'):
+        commands.run_now(tmp_path, timeout_s=20)
+
+
+async def test_program_that_takes_too_long_is_ended() -> None:
+    with pytest.raises(commands.TimedOut, match=r"^sleep did not end within 0.05 s$"):
+        commands.run_now("sleep", "100", timeout_s=0.05)
+    with pytest.raises(commands.TimedOut, match=r"^sleep did not end within 0.05 s$"):
+        await commands.run("sleep", "100", timeout_s=0.05)
+
+
+async def test_program_ends_when_nobody_waits_for_it_any_more(tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    os.mkfifo(pid_file)
+    script = f"echo $$ > {pid_file}; exec sleep 100"
+    task = asyncio.create_task(commands.run("sh", "-c", script, timeout_s=100))
+    pid = int(await asyncio.to_thread(pid_file.read_text))
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert identity(pid) is None
+
+
+def test_programs_are_found_on_the_path_and_elsewhere(tmp_path: Path) -> None:
+    program = tmp_path / "tool"
+    program.symlink_to("/bin/sh")
+    assert commands.find("tool", {"PATH": str(tmp_path)}) == program
+    assert commands.find("tool", {"PATH": "/nowhere"}) is None
+    assert commands.find("tool", {"PATH": "/nowhere"}, also=[str(tmp_path)]) == program

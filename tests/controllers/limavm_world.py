@@ -53,6 +53,8 @@ class FakeMachines:
         """What the next calls of a method raise."""
         self.adopts = True
         self.snapshots: list[str] = []
+        self.drivers: list[str] = []
+        """The drivers that creations asked for."""
 
     def __call__(self, changed: Callable[[str], None]) -> "FakeMachines":
         self.changed = changed
@@ -84,8 +86,15 @@ class FakeMachines:
             raise self.errors[method].pop(0)
 
     async def create(
-        self, name: str, text: str, *, progress: Callable[[str], None], clone_of: str = ""
+        self,
+        name: str,
+        text: str,
+        *,
+        progress: Callable[[str], None],
+        clone_of: str = "",
+        driver: str = "",
     ) -> None:
+        self.drivers.append(driver)
         self.calls.append(("create", name, clone_of) if clone_of else ("create", name))
         self._fail("create")
         directory = self.home.directory(name)

@@ -23,7 +23,7 @@ from rdd.api import errors
 from rdd.client.resources import CONFIG_MAPS, LEASES
 from rdd.controllers.lima.limavm.templates import with_params
 from rdd.controllers.lima.limavm.uniqueness import SETTLE_S, NameHolds
-from rdd.kinds.limavm import TEMPLATE_LABEL
+from rdd.kinds.limavm import DRIVER, TEMPLATE_LABEL
 from rdd.runtime import ObjectKey, owned_by
 from rdd.vm.template import TemplateError
 
@@ -90,6 +90,23 @@ async def test_a_virtual_machine_needs_an_image_and_the_host_does_not(vms: VMWor
     assert "images" in await refusal(vms.create())
     await vms.source("message: no image\n", name="none")
     await vms.create(templateRef={"name": "none"})
+
+
+async def test_a_driver_that_does_not_exist_is_refused(vms: VMWorld) -> None:
+    await vms.source()
+    wanted = limavm("vm", running=False)
+    wanted["metadata"]["annotations"] = {DRIVER: "xen"}
+    assert await refusal(vms.client.create(LIMAVMS, wanted)) == (
+        DENIED.format("defaulter") + f'{DRIVER} "xen" is no driver; known are host, lima, qemu'
+    )
+
+
+async def test_a_driver_that_is_asked_for_has_its_rules(vms: VMWorld) -> None:
+    # Without an image it could only be the driver host, which needs none.
+    await vms.source("message: no image\n")
+    wanted = limavm("vm", running=False)
+    wanted["metadata"]["annotations"] = {DRIVER: "qemu"}
+    assert "images" in await refusal(vms.client.create(LIMAVMS, wanted))
 
 
 async def test_a_source_without_a_template_is_refused(vms: VMWorld) -> None:

@@ -14,13 +14,14 @@ from tests.controllers.limavm_world import (
     FakeMachines,
     VMWorld,
     condition,
+    limavm,
     said,
 )
 from tests.controllers.runtime_world import open_world, until
 
 from rdd.client.resources import CONFIG_MAPS
 from rdd.host.errors import HostError
-from rdd.kinds.limavm import RESET_REQUESTED, RESTART_REQUESTED
+from rdd.kinds.limavm import DRIVER, RESET_REQUESTED, RESTART_REQUESTED
 from rdd.runtime import CLEANUP
 from rdd.vm.errors import StartFailed
 from rdd.vm.instances import Status
@@ -64,6 +65,17 @@ async def test_a_limavm_becomes_an_instance_with_its_own_template(managed: VMWor
     assert "restartCount" not in status
     assert "annotations" not in vm["metadata"]
     assert managed.machines.home.directory("vm").lima_yaml.read_text() == TEMPLATE
+
+
+async def test_the_driver_that_is_asked_for_makes_the_instance(managed: VMWorld) -> None:
+    await managed.source()
+    wanted = limavm("vm", running=False)
+    wanted["metadata"]["annotations"] = {DRIVER: "host"}
+    await managed.client.create(LIMAVMS, wanted)
+    await managed.until_reason("Created", "Created")
+    await managed.create("other")
+    await managed.until_reason("Created", "Created", name="other")
+    assert managed.machines.drivers == ["host", ""]
 
 
 async def test_the_source_may_go_as_soon_as_the_limavm_exists(managed: VMWorld) -> None:

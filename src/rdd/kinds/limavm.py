@@ -23,6 +23,9 @@ STOP_MODE: Final = "lima.rancherdesktop.io/stopMode"
 CLONE_OF: Final = "lima.rancherdesktop.io/cloneOf"
 """The annotation of a new LimaVM that names the stopped one whose disk it gets a copy of."""
 
+DRIVER: Final = "lima.rancherdesktop.io/driver"
+"""The annotation of a new LimaVM that names the driver which runs it: host, lima or qemu."""
+
 DELETION_GRACE: Final = "lima.rancherdesktop.io/deletionGracePeriodSeconds"
 """The annotation with the seconds a deletion gives the virtual machine to shut down."""
 

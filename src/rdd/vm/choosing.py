@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which driver runs a machine.
 
-The template's `vmType` names the kind of machine; `RDD_VM_TYPE` decides where the template is
-silent, and between two drivers that can do the same kind. Without either, the first driver in
-the order of preference that works here is taken; one that needs an image is passed over when
-there is none. The choice is made once, at creation.
+The template's `vmType` names the kind of machine; between the drivers that can do it whoever
+creates the machine decides, then `RDD_VM_TYPE`, which also decides where the template is silent.
+Without any, the first driver in the order of preference that works here is taken; one that needs
+an image is passed over when there is none. The choice is made once, at creation.
 """
 
 from collections.abc import Mapping
@@ -17,8 +17,19 @@ from rdd.vm.template import Template
 _BY_VM_TYPE = {"host": ("host",), "qemu": ("lima", "qemu"), "vz": ("lima",)}
 
 
-def candidates(template: Template, environment: Mapping[str, str]) -> tuple[str, ...]:
-    """The drivers that may run a machine, best first. Raises HostError for a wrong override."""
+def candidates(
+    template: Template, environment: Mapping[str, str], *, driver: str = ""
+) -> tuple[str, ...]:
+    """The drivers that may run a machine, best first; only `driver` if one is given.
+
+    Raises HostError for a driver that does not exist, or not for such machines.
+    """
+    if driver:
+        catalog.package(driver)
+        possible = _BY_VM_TYPE.get(template.vm_type, ()) if template.vm_type else catalog.ORDER
+        if driver not in possible:
+            raise HostError(f"the driver {driver} cannot run machines of vmType {template.vm_type}")
+        return (driver,)
     wanted = environment.get("RDD_VM_TYPE", "")
     if wanted and wanted not in catalog.ORDER and wanted not in _BY_VM_TYPE:
         known = ", ".join(sorted({*catalog.ORDER, *_BY_VM_TYPE}))
@@ -38,10 +49,13 @@ def has_own_image(environment: Mapping[str, str]) -> bool:
     return bool(environment.get("RDD_GUEST_IMAGE"))
 
 
-def choose(template: Template, environment: Mapping[str, str]) -> str:
-    """The driver for a new machine. Raises HostError with each driver's reason and remedy."""
+def choose(template: Template, environment: Mapping[str, str], *, driver: str = "") -> str:
+    """The driver for a new machine, `driver` if one is given.
+
+    Raises HostError with each driver's reason and remedy.
+    """
     refused = []
-    for name in candidates(template, environment):
+    for name in candidates(template, environment, driver=driver):
         answer = catalog.availability(name, environment, template)
         if answer.usable:
             return name

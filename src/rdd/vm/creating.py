@@ -52,15 +52,18 @@ async def create(
     version: str,
     progress: Callable[[str], None],
     fill: Callable[[InstanceDirectory], Awaitable[None]] | None = None,
+    driver: str = "",
 ) -> None:
-    """Make an instance from a template; `fill` makes its disk instead of the driver.
+    """Make an instance from a template, for the driver that is given, if one is.
+
+    `fill` makes its disk instead of the driver.
 
     Cancellable. Raises InvalidName, TemplateError, AlreadyExists, HostError; then nothing of
     the attempt is left.
     """
     directory = home.directory(name)
     template = parse(text)
-    driver = choose(template, environment)
+    driver = choose(template, environment, driver=driver)
     directory.check_socket_paths(driver)
     check(template, driver=driver, has_image=has_own_image(environment))
     final = resolved(template, facts, name=name, directory=directory.path, driver=driver)

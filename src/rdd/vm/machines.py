@@ -117,11 +117,18 @@ class Machines:
         return self.home.directory(name).read_lima_yaml()
 
     async def create(
-        self, name: str, text: str, *, progress: Callable[[str], None], clone_of: str = ""
+        self,
+        name: str,
+        text: str,
+        *,
+        progress: Callable[[str], None],
+        clone_of: str = "",
+        driver: str = "",
     ) -> None:
         """Make an instance, with all that its first start needs; may take minutes.
 
-        With `clone_of` its disk is a copy of that of a stopped machine. Cancellable. Raises
+        With `clone_of` its disk is a copy of that of a stopped machine, with `driver` no other
+        one runs it. Cancellable. Raises
         InvalidName, TemplateError, AlreadyExists, Busy, HostError; nothing of the attempt is
         left then, and what an earlier one left is removed first.
         """
@@ -142,6 +149,7 @@ class Machines:
                 version=self._version,
                 progress=progress,
                 fill=prepare,
+                driver=driver,
             )
 
     def write_template(self, name: str, text: str) -> None:

@@ -23,7 +23,7 @@ from rdd.controllers.app.app.status import Report, Reporter
 from rdd.controllers.surroundings import Surroundings
 from rdd.host.directories import make_private_dir
 from rdd.kinds.app import App
-from rdd.kinds.limavm import RESTART_REQUESTED, TEMPLATE_KEY, LimaVM
+from rdd.kinds.limavm import DRIVER, RESTART_REQUESTED, TEMPLATE_KEY, LimaVM
 from rdd.runtime import (
     CLEANUP,
     Change,
@@ -254,21 +254,23 @@ class AppReconciler:
                 patch = {"data": {TEMPLATE_KEY: text}}
                 await self._client.patch(CONFIG_MAPS, VM, patch, namespace=namespace)
                 return _AGAIN
-            await self._client.create(resource_of(LimaVM), self._new_vm(app))
+            await self._client.create(resource_of(LimaVM), self._new_vm(look))
         except errors.AlreadyExists:
             pass
         except (errors.Forbidden, errors.Invalid) as error:
             return await self._refused(look, error)
         return _AGAIN
 
-    def _new_vm(self, app: App) -> Object:
-        namespace = app.spec.namespace
+    def _new_vm(self, look: Look) -> Object:
+        app, namespace = look.app, look.app.spec.namespace
         return {
             "metadata": {
                 "name": VM,
                 "namespace": namespace,
                 "finalizers": [OWNED],
                 "ownerReferences": [owner_reference(app.raw)],
+                # The template says what kind of machine it is, which two drivers may be able to do.
+                "annotations": {DRIVER: look.driver},
             },
             "spec": {
                 "running": app.spec.running,

@@ -21,7 +21,7 @@ from rdd.api import errors
 from rdd.client.resources import CONFIG_MAPS
 from rdd.controllers.lima.limavm import templates
 from rdd.controllers.lima.limavm.uniqueness import NameHolds, holder_of, taken
-from rdd.kinds.limavm import GROUP, TEMPLATE, TEMPLATE_LABEL, LimaVM
+from rdd.kinds.limavm import DRIVER, GROUP, TEMPLATE, TEMPLATE_LABEL, LimaVM
 from rdd.runtime import (
     CLEANUP,
     CREATE,
@@ -40,6 +40,7 @@ from rdd.runtime import (
 )
 from rdd.runtime.finalizers import finalizers_of
 from rdd.vm import choosing
+from rdd.vm.drivers import catalog
 from rdd.vm.instances import LimaHome, check_name
 from rdd.vm.template import Template
 
@@ -102,8 +103,12 @@ class Admission:
             return vm  # the schema says what is missing
         if name:
             await self._check_name(namespace, name)
+        driver = _driver_of(vm)
+        if driver and driver not in catalog.ORDER:
+            known = ", ".join(sorted(catalog.ORDER))
+            raise Denied(f'{DRIVER} "{driver}" is no driver; known are {known}')
         text = await self._source(vm, namespace)
-        await self._check_template(text, vm.spec.params, "")
+        await self._check_template(text, vm.spec.params, "", driver=driver)
         finalizers = list(metadata.get("finalizers") or ())
         if CLEANUP not in finalizers:
             metadata["finalizers"] = [*finalizers, CLEANUP]
@@ -148,17 +153,18 @@ class Admission:
         )
         return templates.text_of(found)
 
-    async def _check_template(self, text: str, params: Mapping[str, str], name: str) -> None:
+    async def _check_template(
+        self, text: str, params: Mapping[str, str], name: str, *, driver: str = ""
+    ) -> None:
         """Refuse a template that does not work for a LimaVM; the name of a new one is empty."""
 
         def driver_of(template: Template) -> str:
             if name and (recorded := self._home.directory(name).driver):
                 return recorded
-            possible = choosing.candidates(template, self._environment)
+            possible = choosing.candidates(template, self._environment, driver=driver)
             # What works here matters only where there is a choice.
-            return (
-                possible[0] if len(possible) == 1 else choosing.choose(template, self._environment)
-            )
+            is_clear = len(possible) == 1
+            return possible[0] if is_clear else choosing.choose(template, self._environment)
 
         check = functools.partial(
             templates.refuse_unless_valid,
@@ -186,7 +192,9 @@ class Admission:
             except errors.NotFound:
                 text = None
         if text is not None:
-            await self._check_template(text, vm.spec.params, request.key.name)
+            await self._check_template(
+                text, vm.spec.params, request.key.name, driver=_driver_of(vm)
+            )
 
     # -- templates
 
@@ -211,15 +219,25 @@ class Admission:
         if owner is None or owner["kind"] != LimaVM.kind:
             await self._check_template(text, {}, "")
         else:
-            await self._check_template(text, await self._params_of(owner, new), owner["name"])
+            vm = await self._owner(owner["name"], new["metadata"]["namespace"])
+            await self._check_template(
+                text,
+                vm.spec.params if vm is not None else {},
+                owner["name"],
+                driver=_driver_of(vm) if vm is not None else "",
+            )
 
-    async def _params_of(self, owner: Object, config_map: Object) -> Mapping[str, str]:
-        namespace = config_map["metadata"]["namespace"]
+    async def _owner(self, name: str, namespace: str) -> LimaVM | None:
         try:
-            found = await self._client.get(resource_of(LimaVM), owner["name"], namespace=namespace)
+            found = await self._client.get(resource_of(LimaVM), name, namespace=namespace)
         except errors.NotFound:
-            return {}
-        return LimaVM.of(found).spec.params
+            return None
+        return LimaVM.of(found)
+
+
+def _driver_of(vm: LimaVM) -> str:
+    """The driver that was asked for; empty if it is to be chosen."""
+    return str((vm.raw["metadata"].get("annotations") or {}).get(DRIVER, ""))
 
 
 def _has_label(config_map: Object) -> bool:

@@ -15,7 +15,7 @@ from rdd.controllers.lima.limavm.look import Look
 from rdd.controllers.lima.limavm.machinery import MachineRoom
 from rdd.controllers.lima.limavm.templates import Copies, copy_name, wanted_text
 from rdd.host.files import remove
-from rdd.kinds.limavm import CLONE_OF, RESET_REQUESTED, TEMPLATE
+from rdd.kinds.limavm import CLONE_OF, DRIVER, RESET_REQUESTED, TEMPLATE
 from rdd.runtime import Context, Result
 from rdd.vm.observation import Phase
 from rdd.vm.template import TemplateError
@@ -93,8 +93,13 @@ class Creation:
             memory.progress = message
             self._context.enqueue(key)
 
-        source = look.annotations.get(CLONE_OF, "")
-        work = self._machines.create(name, text, progress=progress, clone_of=source)
+        work = self._machines.create(
+            name,
+            text,
+            progress=progress,
+            clone_of=look.annotations.get(CLONE_OF, ""),
+            driver=look.annotations.get(DRIVER, ""),
+        )
         self._activities.begin(name, "create", work, look.wanted)
         return Result.done()
 

@@ -24,7 +24,13 @@ class MachineRoom(Protocol):
         """Where their directories are."""
 
     async def create(
-        self, name: str, text: str, *, progress: Callable[[str], None], clone_of: str = ""
+        self,
+        name: str,
+        text: str,
+        *,
+        progress: Callable[[str], None],
+        clone_of: str = "",
+        driver: str = "",
     ) -> None:
         """Make an instance; nothing is left of one that fails or is cancelled."""
 

@@ -29,13 +29,16 @@ async def world() -> AsyncIterator[World]:
         yield opened
 
 
+def total_memory() -> int:
+    return int(Path("/proc/meminfo").read_text().split()[1]) * 1024
+
+
 async def test_it_is_there_after_the_start_and_tells_cpus_and_memory(world: World) -> None:
     async with managed(world, hostinfo(surroundings())):
         found = await eventually(world, INFOS, "system", lambda obj: obj.get("status"))
     status = found["status"]
-    listed = Path("/proc/meminfo").read_text().split()
     assert status["cpus"] == os.cpu_count()
-    assert Quantity.parse(status["memory"]).value() == int(listed[1]) * 1024
+    assert Quantity.parse(status["memory"]).value() == total_memory()
     assert status["memory"].endswith("i")
 
 

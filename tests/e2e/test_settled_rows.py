@@ -294,6 +294,15 @@ async def test_machines_of_the_user_stay_the_users(desk: Desk) -> None:
     await desk.delete()
     await desk.client.delete(LIMAVMS, "rd", namespace="other")
     await desk.gone(LIMAVMS, "rd", "other")
+    for name, reason in (("rd", "NotOurs"), ("rd-template", "Refused")):
+        mine = {"metadata": {"name": name, "namespace": "default"}, "data": {"mine": "yes"}}
+        await desk.client.create(CONFIG_MAPS, mine)
+        await desk.set(running=True)
+        assert name in await desk.said(SETTLED, reason)
+        await desk.delete()
+        found = await desk.client.get(CONFIG_MAPS, name, namespace="default")
+        assert found["data"] == {"mine": "yes"}
+        await desk.client.delete(CONFIG_MAPS, name, namespace="default")
     await desk.client.delete(CONFIG_MAPS, "source", namespace="default")
 
 

@@ -255,8 +255,10 @@ class AppReconciler:
                 await self._client.patch(CONFIG_MAPS, VM, patch, namespace=namespace)
                 return _AGAIN
             await self._client.create(resource_of(LimaVM), self._new_vm(look))
-        except errors.AlreadyExists:
-            pass
+        except errors.AlreadyExists as error:
+            # Of several that make the same, or of the ConfigMap that the LimaVM would make.
+            if source is not None and await self._get(LimaVM, ObjectKey(namespace, VM)) is None:
+                return await self._refused(look, error)
         except (errors.Forbidden, errors.Invalid) as error:
             return await self._refused(look, error)
         return _AGAIN

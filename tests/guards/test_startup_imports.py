@@ -33,6 +33,7 @@ _OURS = {
     "rdd.cli.service_table",
     "rdd.cli.table",
     "rdd.cli.types",
+    "rdd.cli.usual_flags",
     "rdd.host",
     "rdd.host.errors",
 }

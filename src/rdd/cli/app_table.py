@@ -2,18 +2,11 @@
 """The commands for the App: settings, start, stop, and what is going on."""
 
 from rdd.cli.types import Command, Flag
+from rdd.cli.usual_flags import SHELL_FLAGS, TIMEOUT, WAIT, output
 
-_WAIT = Flag("wait", "wait until it is done", kind="bool", default="true")
-_TIMEOUT = Flag("timeout", "give up waiting after this time (0: never)", "duration", "5m")
 _TIMINGS = Flag("timings", "show how long each phase took", kind="bool")
-_OUTPUT = Flag(
-    "output",
-    "text, or json: print the result on stdout as JSON",
-    default="text",
-    short="o",
-    values=("text", "json"),
-)
-_WAITING = (_WAIT, _TIMEOUT, _TIMINGS, _OUTPUT)
+_OUTPUT = output()
+_WAITING = (WAIT, TIMEOUT, _TIMINGS, _OUTPUT)
 
 SHELL = Command(
     "shell",
@@ -21,10 +14,7 @@ SHELL = Command(
     "Run a command, or a shell, in the virtual machine of the App",
     "Flags must stand before COMMAND; everything from it on belongs to the command.",
     usage="[--shell S] [--workdir D] [COMMAND…]",
-    flags=(
-        Flag("shell", "the shell to use (default: that of the user there)"),
-        Flag("workdir", "the directory to begin in"),
-    ),
+    flags=SHELL_FLAGS,
     raw=True,
 )
 

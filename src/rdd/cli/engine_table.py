@@ -2,14 +2,9 @@
 """The commands for containers, images and volumes: thin views over the API."""
 
 from rdd.cli.types import Command, Flag
+from rdd.cli.usual_flags import output
 
-_OUTPUT = Flag(
-    "output",
-    "text, or json: print the objects' status as a JSON list",
-    default="text",
-    short="o",
-    values=("text", "json"),
-)
+_OUTPUT = output("text, or json: print the objects' status as a JSON list")
 _QUIET = Flag("quiet", "print only IDs", kind="bool", short="q")
 _NAMESPACE = Flag("namespace", "only this namespace of the engine", short="n")
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from rdd.cli.api import Object, conditions_of, connected, follow
 from rdd.cli.errors import FAILED, REJECTED, TIMED_OUT, CommandError
 from rdd.cli.gotext import quote
-from rdd.cli.progress import Progress
+from rdd.cli.progress import Progress, shown
 from rdd.cli.types import Call
 
 if TYPE_CHECKING:
@@ -115,6 +115,37 @@ def unless_revoked(written: Object, is_met: Callable[[Object], bool]) -> Callabl
         return is_met(vm)
 
     return check
+
+
+def change_and_wait(
+    call: Call,
+    name: str,
+    change: Object,
+    is_met: Callable[[Object, Object], bool],
+    *,
+    until: str,
+) -> None:
+    """Change a LimaVM and, with `--wait`, wait until it is so, unless somebody wants the opposite.
+
+    `is_met` gets the LimaVM as it is, and as it was before the change. Raises CommandError.
+    """
+    with connection_for(call) as connection, shown(call) as progress:
+        before = find(connection, name)
+        written = patch(connection, before, change)
+        if not call.flags.truth("wait"):
+            return
+
+        def is_done(vm: Object) -> bool:
+            return speaks_of(vm, written) and is_met(vm, before)
+
+        wait(
+            call,
+            connection,
+            written,
+            unless_revoked(written, is_done),
+            until=until,
+            progress=progress,
+        )
 
 
 def deadline_of(call: Call) -> float | None:

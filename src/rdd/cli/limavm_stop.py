@@ -3,7 +3,6 @@
 
 from rdd.cli import limavm_object as limavm
 from rdd.cli.limavm_suspend import STOP_MODE, suspend
-from rdd.cli.progress import shown
 from rdd.cli.types import Call
 
 
@@ -13,20 +12,12 @@ def run(call: Call) -> int:
     if call.flags.truth("suspend"):
         suspend(call, name)
         return 0
-    with limavm.connection_for(call) as connection, shown(call) as progress:
-        vm = limavm.find(connection, name)
+    limavm.change_and_wait(
+        call,
+        name,
         # A wish to suspend that was refused must not stand in the way.
-        change = {"metadata": {"annotations": {STOP_MODE: None}}, "spec": {"running": False}}
-        written = limavm.patch(connection, vm, change)
-        if call.flags.truth("wait"):
-            limavm.wait(
-                call,
-                connection,
-                written,
-                limavm.unless_revoked(
-                    written, lambda vm: limavm.speaks_of(vm, written) and limavm.is_stopped(vm)
-                ),
-                until="stopped",
-                progress=progress,
-            )
+        {"metadata": {"annotations": {STOP_MODE: None}}, "spec": {"running": False}},
+        lambda vm, before: limavm.is_stopped(vm),
+        until="stopped",
+    )
     return 0

@@ -2,17 +2,10 @@
 """The commands of `rdd limavm` and their flags: a part of the table in table.py."""
 
 from rdd.cli.types import Command, Flag, Group
+from rdd.cli.usual_flags import FOLLOW, SHELL_FLAGS, TIMEOUT, WAIT, output
 
-_WAIT = Flag("wait", "wait until it is done", kind="bool", default="true")
-_TIMEOUT = Flag("timeout", "give up waiting after this time (0: never)", "duration", "5m")
-_WAITING = (_WAIT, _TIMEOUT)
-_OUTPUT = Flag(
-    "output",
-    "text, or json: print the result on stdout as JSON",
-    default="text",
-    short="o",
-    values=("text", "json"),
-)
+_WAITING = (WAIT, TIMEOUT)
+_OUTPUT = output()
 
 
 def _one(name: str, summary: str, description: str = "", flags: tuple[Flag, ...] = ()) -> Command:
@@ -144,7 +137,7 @@ LIMAVM = Group(
             aliases=("logs",),
             flags=(
                 Flag("stdout", "its events instead", kind="bool", short="o"),
-                Flag("follow", "go on until interrupted", kind="bool", short="f"),
+                FOLLOW,
             ),
             min_args=1,
             max_args=1,
@@ -171,10 +164,7 @@ LIMAVM = Group(
             "Run a command, or a shell, in a virtual machine",
             "Flags must stand before INSTANCE; everything after it belongs to the command.",
             usage="[--shell S] [--workdir D] INSTANCE [COMMAND…]",
-            flags=(
-                Flag("shell", "the shell to use (default: that of the user there)"),
-                Flag("workdir", "the directory to begin in"),
-            ),
+            flags=SHELL_FLAGS,
             raw=True,
         ),
         Group(

@@ -2,6 +2,7 @@
 """The commands of `rdd service` and their flags: a part of the table in table.py."""
 
 from rdd.cli.types import Command, Flag, Group
+from rdd.cli.usual_flags import FOLLOW, WAIT, output
 
 _CONTROLLERS = Flag(
     "controllers",
@@ -14,7 +15,6 @@ _SECURE_PORT = Flag(
     kind="int",
     default="6443",
 )
-_WAIT = Flag("wait", "wait until it is done", kind="bool", default="true")
 
 SERVE = Command(
     "serve",
@@ -122,7 +122,7 @@ SERVICE = Group(
             aliases=("logs",),
             flags=(
                 Flag("stdout", "what it wrote to stdout", kind="bool", short="o"),
-                Flag("follow", "go on until interrupted", kind="bool", short="f"),
+                FOLLOW,
             ),
         ),
         Command(
@@ -146,7 +146,7 @@ SERVICE = Group(
             "reset",
             "rdd.cli.svc_reset",
             "Start again with an empty database; the old one is kept",
-            flags=(_WAIT, _timeout("90s")),
+            flags=(WAIT, _timeout("90s")),
         ),
         SERVE,
         Command(
@@ -157,27 +157,19 @@ SERVICE = Group(
             "apply to this run only.",
             usage="[-- ARGS…]",
             max_args=None,
-            flags=(_WAIT, _timeout("90s"), *_FOR_SERVE),
+            flags=(WAIT, _timeout("90s"), *_FOR_SERVE),
         ),
         Command(
             "status",
             "rdd.cli.svc_status",
             "Show whether the control plane exists and runs",
-            flags=(
-                Flag(
-                    "output",
-                    "output format: text or json",
-                    short="o",
-                    default="text",
-                    values=("text", "json"),
-                ),
-            ),
+            flags=(output("output format: text or json"),),
         ),
         Command(
             "stop",
             "rdd.cli.svc_stop",
             "Stop the control plane",
-            flags=(_WAIT, _timeout("5m")),
+            flags=(WAIT, _timeout("5m")),
         ),
         Command(
             "uninstall",

@@ -19,9 +19,7 @@ is a proper end: what is being done is finished, everything given back.
 import asyncio
 import contextlib
 import logging
-import os
 import secrets
-import signal
 import time
 from collections.abc import Awaitable, Coroutine, Mapping, Sequence
 from contextlib import aclosing
@@ -50,10 +48,10 @@ from rdd.daemon.errors import ServiceError
 from rdd.daemon.probe import NotYet, Probe
 from rdd.daemon.record import Record, State
 from rdd.daemon.registration import Registration
+from rdd.daemon.stopping import Stop
 from rdd.host.exits import wait_ended
 from rdd.host.files import read_text
 from rdd.host.sockets import listen_on_loopback
-from rdd.host.spawn import STOP_SIGNALS, heed_signals
 from rdd.instance import Instance
 from rdd.runtime import (
     Controller,
@@ -163,23 +161,17 @@ class _External:
         self._instance = instance
         self._options = options
         self._daemon = daemon
-        self._stop = asyncio.Event()
-        self._starting: asyncio.Task[Any] | None = None
-        self._signals = 0
+        self._stop = Stop()
 
     async def run(self) -> None:
-        running_loop = asyncio.get_running_loop()
-        for number in STOP_SIGNALS:
-            running_loop.add_signal_handler(number, self._signalled, number)
-        self._starting = asyncio.current_task()
-        heed_signals()
+        self._stop.heed()
         config = self._instance.config
         transport = HttpsTransport.from_file(config, context=kubeconfig.ADMIN_CONTEXT)
         try:
             async with Client(transport) as client:
                 await self._serve(client)
         except asyncio.CancelledError:
-            if not self._stop.is_set():
+            if not self._stop.is_set:
                 raise
             log.info("stopped before the controllers were ready")
 
@@ -235,7 +227,7 @@ class _External:
                         client, group, url=endpoints.url, secret=endpoints.secret
                     )
                 await directory.register(group, entry, create=False)
-                self._starting = None
+                self._stop.started()
                 log.info("%s: running %s", group, ", ".join(manager.running))
                 leaving = _left(client, group, uid=present["metadata"]["uid"])
                 await self._until_over(manager, ownership, leaving)
@@ -328,18 +320,8 @@ class _External:
                 f'another process has become the manager "{self._options.group}" while this one '
                 "could not renew its leases"
             )
-        if not self._stop.is_set():
+        if not self._stop.is_set:
             log.info("%s: stopping", reason)
-
-    def _signalled(self, number: signal.Signals) -> None:
-        self._signals += 1
-        if self._signals > 1:
-            log.warning("second signal (%s): ending at once", number.name)
-            os._exit(1)
-        log.info("%s: stopping", number.name)
-        self._stop.set()
-        if self._starting is not None:
-            self._starting.cancel()
 
 
 async def _left(client: Client, group: str, *, uid: str) -> str:

@@ -10,7 +10,6 @@ looks for it.
 import asyncio
 import logging
 import os
-import signal
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -20,11 +19,11 @@ from rdd.daemon import arguments, loop, record
 from rdd.daemon.control_plane import Running, ServeOptions, control_plane
 from rdd.daemon.errors import ServiceError
 from rdd.daemon.record import Record, State
+from rdd.daemon.stopping import Stop
 from rdd.host.directories import make_private_dir
 from rdd.host.errors import HostError
 from rdd.host.locks import FileLock
 from rdd.host.processes import own_identity
-from rdd.host.spawn import STOP_SIGNALS, heed_signals
 from rdd.host.supervisor import notify
 from rdd.instance import Instance
 
@@ -118,20 +117,14 @@ class _Daemon:
         self._options = options
         self._surroundings = surroundings
         self._record = daemon
-        self._stop = asyncio.Event()
-        self._signals = 0
-        self._starting: asyncio.Task[object] | None = None
+        self._stop = Stop()
 
     async def run(self) -> None:
-        running_loop = asyncio.get_running_loop()
-        for number in STOP_SIGNALS:
-            running_loop.add_signal_handler(number, self._signalled, number)
-        self._starting = asyncio.current_task()
-        heed_signals()
+        self._stop.heed()
         try:
             await self._serve()
         except asyncio.CancelledError:
-            if not self._stop.is_set():
+            if not self._stop.is_set:
                 raise
             log.info("stopped before the control plane was ready")
         log.info('"%s" control plane has stopped', self._instance.name)
@@ -142,7 +135,7 @@ class _Daemon:
             asyncio.to_thread(self._surroundings.publish), name="rdd-publish"
         )
         async with control_plane(self._instance, self._options, report=self._report) as running:
-            self._starting = None
+            self._stop.started()
             log.info(
                 '"%s" control plane is ready on https://%s after %.3f s',
                 self._instance.name,
@@ -166,19 +159,9 @@ class _Daemon:
         _, pending = await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
         for task in pending:
             task.cancel()
-        if not self._stop.is_set() and not running.failure.done():
+        if not self._stop.is_set and not running.failure.done():
             log.info("nobody has called for %g s", self._options.idle_timeout_s)
         self._stop.set()
-
-    def _signalled(self, number: signal.Signals) -> None:
-        self._signals += 1
-        if self._signals > 1:
-            log.warning("second signal (%s): ending at once", number.name)
-            os._exit(1)
-        log.info("%s: stopping", number.name)
-        self._stop.set()
-        if self._starting is not None:
-            self._starting.cancel()
 
     async def _report(self, state: State, step: str) -> None:
         self._record = self._record.at(state, step)

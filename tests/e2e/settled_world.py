@@ -18,6 +18,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tests.e2e.host_world import run
 from tests.e2e.limavm_parts import processes
 
 from rdd.api import errors
@@ -33,6 +34,7 @@ from rdd.runtime import find_condition, resource_of
 from rdd.runtime.types import Object
 from rdd.vm.drivers.host import cleanup
 from rdd.vm.drivers.host.k3s import cached
+from rdd.vm.drivers.host.place import Place
 from rdd.vm.instances import InstanceDirectory, LimaHome
 
 ROOT = Path(__file__).parents[2]
@@ -192,6 +194,23 @@ class Desk:
             if Path(os.fsdecode(words[0])).name == program and any(mark in word for word in words)
         ]
 
+    def traces(self) -> list[str]:
+        """What there is of the App beside the files of the control plane."""
+        place, mark = Place(self.machine), str(self.home)
+        found = [
+            f"process {pid} {words}"
+            for pid, words in processes()
+            if any(mark.encode() in word for word in words)
+        ]
+        mounts = Path("/proc/self/mountinfo").read_text().splitlines()
+        found += [line for line in mounts if f" {mark}" in line]
+        found += [line for line in run("ip", "-o", "link").splitlines() if place.link in line]
+        found += [line for line in run("iptables-save").splitlines() if place.comment in line]
+        found += [str(path) for path in self.home.rglob("*") if path.is_socket()]
+        found += [str(path) for path in Path("/sys/fs/cgroup").glob(f"**{place.cgroup}")]
+        found += [str(path) for path in self.home.glob(".docker/contexts/meta/*")]
+        return found
+
     def agent(self) -> int:
         return int(self.machine.ha_pid.read_text())
 
@@ -218,6 +237,15 @@ class Desk:
                     os.kill(pid, signal.SIGKILL)
         if self.machine.exists():
             await cleanup(self.machine)
+
+
+async def happened(check: Callable[[], object], timeout_s: float = 20) -> None:
+    """Wait for something that no object tells."""
+    async with asyncio.timeout(timeout_s):
+        while True:
+            if check():
+                return
+            await asyncio.sleep(0.005)
 
 
 def _version(obj: Object) -> int:

@@ -29,9 +29,19 @@ def connection_for(call: Call) -> Iterator["Connection"]:
         with connected(call) as connection:
             yield connection
     except CommandError as error:
+        if _is_unserved(error.__cause__):
+            raise CommandError(
+                "the control plane does not know LimaVMs: it must run with the limavm controller "
+                "(`rdd svc start` without --controllers does)"
+            ) from error
         if error.exit_code != REJECTED:
             raise
         raise CommandError(str(error), exit_code=FAILED) from error
+
+
+def _is_unserved(cause: BaseException | None) -> bool:
+    """Whether the path does not exist at all: then the answer is about no object."""
+    return str(cause) == "the server could not find the requested resource"
 
 
 def collection_of(namespace: str) -> str:

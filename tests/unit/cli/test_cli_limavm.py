@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The parts of `rdd limavm` that need no control plane."""
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -10,6 +12,7 @@ from rdd.cli import limavm_create, limavm_list, limavm_object, limavm_params, li
 from rdd.cli.ctl.connection import Connection
 from rdd.cli.ctl.failures import ServerError
 from rdd.cli.errors import CommandError
+from rdd.cli.types import Call
 from rdd.vm.drivers.protocol import ShellCommand
 
 Object = dict[str, Any]
@@ -77,6 +80,29 @@ def test_a_shell_that_cannot_begin_says_what_is_missing(
     monkeypatch.chdir(tmp_path)
     with pytest.raises(CommandError, match=why):
         limavm_shell.become(ShellCommand((program,), {"PATH": "/bin"}, Path(workdir)))
+
+
+def test_a_control_plane_without_limavms_is_told_what_it_lacks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    @contextlib.contextmanager
+    def connected(call: Call) -> Iterator[Connection]:
+        try:
+            yield cast(Connection, None)
+        except ServerError as error:
+            raise CommandError(error.message) from error
+
+    monkeypatch.setattr(limavm_object, "connected", connected)
+    statuses = {
+        "the server could not find the requested resource": "must run with the limavm controller",
+        'configmaps "x" not found': 'configmaps "x" not found',
+    }
+    for message, told in statuses.items():
+        with (
+            pytest.raises(CommandError, match=told),
+            limavm_object.connection_for(cast(Call, None)),
+        ):
+            raise ServerError({"code": 404, "reason": "NotFound", "message": message})
 
 
 def test_a_name_is_no_selector() -> None:

@@ -4,19 +4,30 @@
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("[0-9]*"))
+NEEDS = {"04-containers": ("dockerd", "containerd", "iptables")}
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.name)
 def test_example_runs_and_prints_what_its_readme_shows(
-    example: Path, clean_environment: Mapping[str, str], rdd_script: Path
+    example: Path,
+    clean_environment: Mapping[str, str],
+    rdd_script: Path,
+    real_part: Callable[[str], Path],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    env = {**clean_environment, "PATH": f"{rdd_script.parent}:{os.environ['PATH']}"}
+    for part in NEEDS.get(example.name, ()):
+        real_part(part)
+    env = {
+        **clean_environment,
+        "HOME": str(tmp_path_factory.mktemp("h")),  # short: sockets are below it
+        "PATH": f"{rdd_script.parent}:{os.environ['PATH']}",
+    }
     scripts = sorted(example.glob("*.py")) + sorted(example.glob("*.sh"))
     assert scripts
     for script in scripts:

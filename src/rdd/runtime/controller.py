@@ -161,7 +161,7 @@ class Workers:
         try:
             await reconciler.begin()
         except (errors.ApiError, Unreachable) as error:
-            log.warning("%s: what was said before stays for now: %s", self._name, _text(error))
+            log.warning("%s: what was said before stays for now: %s", self._name, told(error))
 
     async def drain(self) -> None:
         """Let the keys that are being worked on finish; `run` then returns."""
@@ -215,7 +215,7 @@ class Workers:
     def _fail(self, key: ObjectKey, error: Exception) -> str:
         name = self._name
         self._metrics.count("controller_runtime_reconcile_errors_total", controller=name)
-        message = _text(error)
+        message = told(error)
         if isinstance(error, TerminalError):
             self._metrics.count(
                 "controller_runtime_terminal_reconcile_errors_total", controller=name
@@ -243,10 +243,12 @@ def is_of_server(error: BaseException) -> bool:
     return isinstance(error, errors.ApiError | Unreachable)
 
 
-def _text(error: BaseException) -> str:
+def told(error: BaseException) -> str:
     """What a person wants to read; of several errors at once, each of them."""
     if isinstance(error, BaseExceptionGroup):
-        return f"{error.message}: {'; '.join(map(_text, error.exceptions))}"
+        each = "; ".join(map(told, error.exceptions))
+        is_empty = error.message == "unhandled errors in a TaskGroup"
+        return each if is_empty else f"{error.message}: {each}"
     return str(error) or type(error).__name__
 
 

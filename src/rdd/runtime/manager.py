@@ -33,7 +33,7 @@ from rdd.client import Client
 from rdd.client.listwatch import Backoff
 from rdd.runtime.admission import Reviewer, Webhook
 from rdd.runtime.cache import Cache
-from rdd.runtime.controller import Controller, Workers, is_of_server
+from rdd.runtime.controller import Controller, Workers, is_of_server, told
 from rdd.runtime.definitions import install_definitions
 from rdd.runtime.endpoints import Endpoints
 from rdd.runtime.metrics import Metrics
@@ -293,7 +293,7 @@ class Manager:
                         or not is_of_server(error)
                     ):
                         raise
-                    log.warning("controller %s could not start: %s", name, error)
+                    log.warning("controller %s could not start: %s", name, told(error))
                     await self._give_back(claim)
                     await backoff.pause()
                 if claim is None or not claim.lost.is_set():

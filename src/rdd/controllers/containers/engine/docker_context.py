@@ -96,6 +96,7 @@ class DockerContext:
         log.warning("%s", self.problem)
 
     async def _switch(self) -> None:
+        await asyncio.to_thread(docker_contexts.current, self._directory)  # or why it is unreadable
         verdict = await should_switch(self._directory, self._name, environment=self._environment)
         log.debug("Docker context %s: %s", self._name, verdict.reason)
         if not verdict.should_switch:

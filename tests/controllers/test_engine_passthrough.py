@@ -86,6 +86,8 @@ async def test_logs_over_plain_http(docker: Dockerd, client: ClientSession) -> N
     async with client.get(f"/engine/logs/{id_}?follow=false&tail=3") as answer:
         assert answer.status == 200
         assert await answer.read() == b"998\n999\n1000\n"
+    async with client.get(f"/engine/logs/{id_}?follow=&tail=") as answer:  # as if not given
+        assert (await answer.read()).count(b"\n") == 1000
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,18 @@ def test_ps_shows_what_runs_and_with_all_the_rest(
         desktop.until(lambda: "idle" not in desktop.rdd("ps", "-a").out)
 
 
+def test_ps_has_one_line_per_container_whatever_its_command(
+    desktop: World, engine: Dockerd
+) -> None:
+    id_ = engine.run("lines", Cmd=["sh", "-c", "echo a\nsleep 9\x1b[31m"])
+    desktop.until(lambda: "lines" in desktop.rdd("ps", "-a").out)
+    out = desktop.rdd("ps", "-a").out
+    assert r"sh -c echo a\nsleep 9\x1b[31m" in out
+    assert out.count("\n") == 2
+    engine.remove(id_)
+    desktop.until(lambda: desktop.rdd("ps", "-aq").out == "")
+
+
 def test_images_and_volumes(desktop: World, engine: Dockerd) -> None:
     lines = desktop.rdd("images").out.splitlines()
     assert lines[0].split() == ["REPOSITORY", "TAG", "IMAGE", "ID", "CREATED", "SIZE"]
@@ -118,6 +130,23 @@ def test_logs_are_followed_until_the_container_ends(desktop: World, engine: Dock
     id_ = engine.run("short", Cmd=["sh", "-c", "echo first; sleep 0.5; echo last"])
     desktop.until(lambda: "short" in desktop.rdd("ps", "-a").out)
     assert desktop.rdd("logs", "-f", "short").out == "first\nlast\n"
+    engine.remove(id_)
+    desktop.until(lambda: desktop.rdd("ps", "-aq").out == "")
+
+
+def test_reader_of_logs_may_leave_early(desktop: World, engine: Dockerd) -> None:
+    id_ = engine.run("many", Cmd=["seq", "200000"])
+    engine.post(id_, "wait")
+    desktop.until(lambda: "many" in desktop.rdd("ps", "-a").out)
+    done = subprocess.run(
+        ["bash", "-c", '"$0" logs many | head -1; exit ${PIPESTATUS[0]}', str(desktop.script)],
+        env=desktop.environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (141, "1\n", "")
     engine.remove(id_)
     desktop.until(lambda: desktop.rdd("ps", "-aq").out == "")
 
@@ -177,3 +206,17 @@ def test_exec_in_a_container_that_does_not_run_says_so(desktop: World, engine: D
 
 def test_help_names_the_flags_of_exec(desktop: World) -> None:
     assert "--interactive" in desktop.rdd("exec", "--help").out
+
+
+def test_commands_say_that_the_engine_is_not_connected(desktop: World) -> None:
+    """Last of this file: it stops the machine that the test plays."""
+    assert desktop.rdd("images").err == ""
+    stopped = {**RUNNING, "status": "False", "reason": "Stopped"}
+    status = json.dumps({"status": {"conditions": [stopped]}})
+    desktop.kubectl("patch", "app/app", "--subresource=status", "--type=merge", "-p", status)
+    why = "the container engine is not connected: Container engine stopped"
+    desktop.until(lambda: why in desktop.rdd("ps").err)
+    assert desktop.rdd("images", "-o", "json").out == "[]\n"
+    done = desktop.try_rdd("logs", "web")
+    assert done.code == 1
+    assert f'no such container: "web"; {why}' in done.err.replace('\\"', '"')

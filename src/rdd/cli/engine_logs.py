@@ -26,6 +26,7 @@ def run(call: Call) -> int:
     }
     if flags.text("since"):
         query["since"] = flags.text("since")
+    left: BrokenPipeError | None = None
     with connected(call) as connection:
         id_ = find_container(connection, call.args[0])["metadata"]["name"]
         path = f"/passthrough/engine/logs/{id_}?{urlencode(query)}"
@@ -34,7 +35,12 @@ def run(call: Call) -> int:
                 raise CommandError(response.read().decode("utf-8", "replace").strip())
             call.out.flush()
             output = getattr(call.out, "buffer", sys.stdout.buffer)
-            while piece := response.read1(_PIECE):
-                output.write(piece)
-                output.flush()
+            try:
+                while piece := response.read1(_PIECE):
+                    output.write(piece)
+                    output.flush()
+            except BrokenPipeError as error:
+                left = error  # not a failure of the connection, which would call it one
+    if left is not None:
+        raise left
     return 0

@@ -6,7 +6,8 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from rdd.cli.api import Object, connected, get_or_none
+from rdd.cli.api import Object, conditions_of, connected, get_or_none
+from rdd.cli.app_object import APPS
 from rdd.cli.errors import CommandError
 from rdd.cli.gotext import quote
 from rdd.cli.outputs import is_json
@@ -50,6 +51,9 @@ def show(
     as_json = is_json(call)
     with connected(call) as connection:
         objects = mirrored(connection, plural, call.flags.text("namespace"))
+        problem = engine_problem(connection)
+    if problem:
+        call.log.warning(problem)
     objects = sorted(filter(keep, objects), key=order, reverse=True)
     if as_json:
         shown = [{"objectName": obj["metadata"]["name"], **obj["status"]} for obj in objects]
@@ -61,12 +65,31 @@ def show(
     return 0
 
 
+def engine_problem(connection: "Connection") -> str:
+    """Why what is shown is nothing, or of the past; empty while the engine is connected."""
+    app = get_or_none(connection, f"{APPS}/app")
+    ready = conditions_of(app or {}).get("ContainerEngineReady") or {}
+    if ready.get("status") == "True":
+        return ""
+    why = ready.get("message") or "the virtual machine was not started"
+    return f"the container engine is not connected: {why}"
+
+
 def write_table(call: Call, rows: Sequence[Row]) -> None:
-    """Print rows with aligned columns."""
+    """Print rows with aligned columns; what a terminal would obey is escaped."""
+    rows = [[_printable(cell) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for row in rows:
         cells = (f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
         call.out.write("   ".join(cells).rstrip() + "\n")
+
+
+def _printable(text: str) -> str:
+    return text if text.isprintable() else "".join(map(_escaped, text))
+
+
+def _escaped(char: str) -> str:
+    return char if char.isprintable() else quote(char)[1:-1]
 
 
 def find_container(connection: "Connection", given: str) -> Object:
@@ -75,7 +98,8 @@ def find_container(connection: "Connection", given: str) -> Object:
     exact = [obj for obj in objects if given in (obj["metadata"]["name"], obj["status"]["name"])]
     found = exact or [obj for obj in objects if obj["metadata"]["name"].startswith(given)]
     if not found or not given:
-        raise CommandError(f"no such container: {quote(given)}")
+        problem = engine_problem(connection)
+        raise CommandError(f"no such container: {quote(given)}" + (problem and f"; {problem}"))
     if len(found) > 1:
         names = ", ".join(sorted(obj["status"]["name"] for obj in found))
         raise CommandError(f"{quote(given)} is not unique: {names}")
@@ -89,11 +113,14 @@ def short_id(id_: str) -> str:
 
 def age(timestamp: str, *, now: float | None = None) -> str:
     """How long ago something was, in the largest unit that fits: `3 hours ago`."""
-    if not timestamp:
-        return ""
-    import calendar
+    from datetime import datetime
 
-    then = calendar.timegm(time.strptime(timestamp, "%Y-%m-%dT%H:%M:%SZ"))
+    try:
+        then = datetime.fromisoformat(timestamp).timestamp()
+    except ValueError:  # none, or one that somebody else wrote
+        return ""
+    if not then:  # a volume whose driver keeps no date
+        return ""
     passed = max(0, int((time.time() if now is None else now) - then))
     for seconds, unit in _UNITS:
         count = passed // seconds

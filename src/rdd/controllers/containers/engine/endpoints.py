@@ -81,7 +81,7 @@ def container_id(rest: str) -> str:
 def flag(request: web.BaseRequest, name: str, default: bool) -> bool:
     """A truth value of the query, as Go reads them. Raises Refused."""
     text = request.query.get(name)
-    if text is None:
+    if not text:
         return default
     value = _BOOLEANS.get(text)
     if value is None:

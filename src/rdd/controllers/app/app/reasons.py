@@ -53,7 +53,7 @@ TABLE: tuple[Row, ...] = (
     Row(SETTLED, "False", "NoDriver", FORWARDED,
         "nothing can run the containers here; the message lists what was tried and what helps"),
     Row(SETTLED, "False", "NotOurs", FORWARDED,
-        "a LimaVM of the name exists that was not made by this App"),
+        "a LimaVM or ConfigMap of the name exists that was not made by this App"),
     Row(SETTLED, "False", "Refused", FORWARDED,
         "the LimaVM or its template was refused; the message is that of the refusal"),
     Row(SETTLED, "False", "CreateFailed", FORWARDED,

@@ -154,9 +154,15 @@ def _session(call: Call, namespace: str) -> "Session":
 
 
 def _startup(session: "Session") -> tuple[int, int]:
+    """The moment before the control plane started.
+
+    Times of objects are cut to the second, and controllers can be done within the one in
+    which they started: that counts.
+    """
     from rdd.daemon.discovery import CONFIG_MAP_PATH
 
-    return _time(str(session.api.get(CONFIG_MAP_PATH)["metadata"]["creationTimestamp"]))
+    created = str(session.api.get(CONFIG_MAP_PATH)["metadata"]["creationTimestamp"])
+    return _time(created)[0] - 1, 999_999_999
 
 
 def wait(session: "Session", resource: "Resource", goal: Goal, deadline: float | None) -> None:

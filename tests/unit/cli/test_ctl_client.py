@@ -20,7 +20,7 @@ from rdd.cli.ctl.flags import Given
 from rdd.cli.ctl.main import _UNSUPPORTED, VERBS, run_client
 from rdd.cli.ctl.session import Session, Streams
 from rdd.cli.errors import CommandError
-from rdd.cli.wait_condition import Goal, wait
+from rdd.cli.wait_condition import Goal, _startup, wait
 from rdd.testing import LiveServer
 
 Ctl = Callable[..., Outcome]
@@ -276,6 +276,22 @@ def test_proxy_serves_local_requests_only(apiserver: LiveServer) -> None:
     assert get("/api/v1/namespaces/nope")[0] == 404
     assert get("/api/v1/namespaces/default", host="evil.example")[0] == 403
     assert get("/api/v1/namespaces/x/pods/y/exec")[0] == 403
+
+
+def test_wait_condition_counts_the_second_of_the_startup(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = {"metadata": {"creationTimestamp": "2026-11-15T22:30:06Z"}}
+    monkeypatch.setattr(session.api, "get", lambda path: started)
+    goal = Goal("thing", "a", "Ready", since=_startup(session))
+    seconds = {"05": False, "06": True, "07": True}
+    for second, is_met in seconds.items():
+        condition = {
+            "type": "Ready",
+            "status": "True",
+            "lastTransitionTime": f"2026-11-15T22:30:{second}Z",
+        }
+        assert goal.is_met({"status": {"conditions": [condition]}}) is is_met
 
 
 def test_wait_condition_sees_objects_that_come_later(

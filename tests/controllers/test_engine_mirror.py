@@ -10,6 +10,7 @@ import pytest
 from tests.controllers.engine_parts import Dockerd, dockerd
 from tests.controllers.engine_world import NAMESPACE, World, running_world
 
+from rdd.controllers.containers.engine.items import ITEM
 from rdd.kinds.app import App
 from rdd.kinds.container import Container
 from rdd.kinds.containernamespace import ContainerNamespace
@@ -257,6 +258,22 @@ async def test_label_that_somebody_takes_away_comes_back(world: World, docker: D
     gone = {"metadata": {"labels": dict.fromkeys(labels), "annotations": {}}}
     await world.client.patch(resource_of(Container), id_, gone, namespace=NAMESPACE)
     await world.eventually(Container, id_, lambda found: found["metadata"].get("labels") == labels)
+
+
+@pytest.mark.parametrize(
+    "value", [pytest.param(None, id="taken away"), pytest.param("elsewhere", id="changed")]
+)
+async def test_item_of_a_mirror_that_somebody_changes_comes_back(
+    value: str | None, world: World, docker: Dockerd
+) -> None:
+    id_ = docker.create("pointed")
+    await world.state(id_, "created")
+    patch = {"metadata": {"annotations": {ITEM: value}}}
+    await world.client.patch(resource_of(Container), id_, patch, namespace=NAMESPACE)
+    await world.eventually(
+        Container, id_, lambda found: (found["metadata"].get("annotations") or {}).get(ITEM) == id_
+    )
+    assert docker.call("GET", f"/containers/{id_}/json")["Name"] == "/pointed"
 
 
 async def test_mirror_that_was_removed_by_force_comes_back(world: World, docker: Dockerd) -> None:

@@ -112,6 +112,14 @@ def is_mirror(obj: Object) -> bool:
     return bool(backend_of(obj)) or MIRROR in finalizers_of(obj)
 
 
+def marks_of(obj: Object) -> tuple[str, str]:
+    """What makes an object a mirror; others may take it away or change it.
+
+    Not the finalizer: who takes it away wants the object gone and the thing kept.
+    """
+    return backend_of(obj), item_of(obj)
+
+
 def unknown_container(id_: str, known: Object) -> Mirror:
     """The mirror of a container whose description makes no sense, from what was known before."""
     status = {"name": "", "namespace": "", "path": "", "image": ""} | (known.get("status") or {})

@@ -16,7 +16,7 @@ from rdd.controllers.containers.engine.actions import asks_for_action
 from rdd.controllers.containers.engine.backend import Backend
 from rdd.controllers.containers.engine.docker_context import DockerContext
 from rdd.controllers.containers.engine.endpoints import Link
-from rdd.controllers.containers.engine.items import KINDS, MANAGER, backend_of
+from rdd.controllers.containers.engine.items import KINDS, MANAGER, backend_of, marks_of
 from rdd.controllers.containers.engine.mirrors import Mirrors
 from rdd.controllers.containers.engine.moby import Moby
 from rdd.controllers.containers.engine.session import Pace, Session
@@ -58,7 +58,7 @@ def concerns_the_engine(change: Change) -> bool:
         return old is None or old["metadata"].get("annotations") != new["metadata"].get(
             "annotations"
         )
-    return old is not None and bool(backend_of(old)) and not backend_of(new)
+    return old is not None and bool(backend_of(old)) and marks_of(old) != marks_of(new)
 
 
 class EngineReconciler:

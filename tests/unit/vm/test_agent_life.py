@@ -316,13 +316,21 @@ async def test_listeners_become_forwards_that_end_with_the_agent(world: World) -
     ]
 
 
-async def test_socket_that_is_taken_leaves_the_machine_degraded() -> None:
+async def test_socket_that_is_taken_leaves_the_machine_degraded_until_it_is_free(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("rdd.vm.forwarding.forwarder.FIRST_RETRY_S", 0.001)
     rule = PortForward(guest_ip="127.0.0.1", guest_socket="/run/a", host_socket="/tmp/a")
     world = World(Template(port_forwards=(rule,)))
     world.machine.taken.add("/tmp/a")
     world.begin()
     status = await world.until("running")
     assert (status["degraded"], status["errors"]) == (True, ["/tmp/a is taken"])
+    world.machine.taken.clear()
+    status = await world.until("portForward")
+    assert status["portForward"]["type"] == "forwarding"
+    status = await world.until("running")
+    assert status.keys() == {"running", "sshLocalPort"}
     world.agent.ask(Wish.STOP)
     assert await world.end() == 0
     world.close()

@@ -141,7 +141,8 @@ async def test_socket_that_cannot_be_had_is_a_reason() -> None:
     rule = PortForward(guest_ip="127.0.0.1", guest_socket="/run/a", host_socket="/tmp/a")
     world = World([rule])
     world.carrier.refused["/tmp/a"] = ForwardError("somebody has it", permanent=True)
-    assert await world.forwarder.open_static() == ["somebody has it"]
+    (failed,) = await world.forwarder.open_static()
+    assert (failed.type, failed.error) == ("failed", "somebody has it")
     assert world.told() == ["failed /run/a /tmp/a"]
 
 

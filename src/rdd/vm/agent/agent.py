@@ -18,7 +18,7 @@ from rdd.host.processes import own_identity
 from rdd.vm.agent.events import Events, Log, port_status
 from rdd.vm.agent.waiting import wait_for
 from rdd.vm.drivers.protocol import Driver, Phase
-from rdd.vm.forwarding.forwarder import Forwarder
+from rdd.vm.forwarding.forwarder import Forwarder, PortEvent
 from rdd.vm.forwarding.rules import Rules
 from rdd.vm.template.model import Template
 
@@ -44,7 +44,8 @@ class HostAgent:
         self._events = events
         self._log = log
         rules = Rules(template.port_forwards, ssh_local_port=driver.ssh_local_port)
-        self._forwarder = Forwarder(rules, driver, report=events.port)
+        self._forwarder = Forwarder(rules, driver, report=self._tell_forward)
+        self._missing: dict[str, str] = {}  # why, by host address: forwards that should be there
         self._wish: asyncio.Future[Wish] = asyncio.get_running_loop().create_future()
         self._let_go: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -97,9 +98,10 @@ class HostAgent:
         requirements = self._driver.requirements()
         essential = [r for r in requirements if r.phase is Phase.ESSENTIAL]
         await wait_for(essential, self._events, self._log)
-        for error in await self._forwarder.open_static():
-            self._log.write("warning", error)
-            self._events.degraded(error)
+        for failed in await self._forwarder.open_static():
+            self._log.write("warning", failed.error)
+            self._missing[failed.host] = failed.error
+            self._events.degraded(failed.error)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follow_listeners(), name="listeners")
             for phase in (Phase.OPTIONAL, Phase.FINAL):
@@ -108,6 +110,11 @@ class HostAgent:
                 )
             self._events.running()
             self._log.write("info", "READY")
+
+    def _tell_forward(self, event: PortEvent) -> None:
+        self._events.port(event)
+        if event.type == "forwarding" and (error := self._missing.pop(event.host, "")):
+            self._events.recovered(error)
 
     async def _follow_listeners(self) -> None:
         async for listeners in self._driver.listeners():

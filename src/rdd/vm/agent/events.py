@@ -101,6 +101,13 @@ class Events:
             if self._is_running:
                 self._emit()
 
+    def recovered(self, error: str) -> None:
+        """What was told with `degraded` works by now."""
+        if error in self._errors:
+            self._errors.remove(error)
+            if self._is_running:
+                self._emit()
+
     def requirement(self, state: str, phase: str, number: int, of: int, description: str) -> None:
         """Progress of the start."""
         self._emit(

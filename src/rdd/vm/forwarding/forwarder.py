@@ -70,14 +70,14 @@ class Forwarder:
         self._refused: frozenset[Listener] = frozenset()
         self._busy = asyncio.Lock()  # one change at a time, so that events come in order
 
-    async def open_static(self) -> list[str]:
-        """Open what does not wait for a listener; the reasons of those that failed."""
+    async def open_static(self) -> list[PortEvent]:
+        """Open what does not wait for a listener; those that failed."""
         async with self._busy:
             forwards = {_key(forward): forward for forward in self._rules.static()}
             self._static = frozenset(forwards)
             for key, forward in forwards.items():
                 await self._add(key, forward)
-            return [entry.error for entry in self._entries.values() if entry.error]
+            return [state for state in self.states() if state.error]
 
     async def update(self, listeners: Iterable[Listener]) -> None:
         """Bring the forwards in step with what listens in the guest now."""

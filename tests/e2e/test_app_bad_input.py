@@ -49,8 +49,8 @@ def test_what_is_no_setting_is_refused_before_anything_is_contacted(
 @pytest.mark.parametrize(
     ("word", "listed"),
     [
-        pytest.param("runing=true", ["running", "containerEngine.name"], id="name"),
-        pytest.param("containerEngine.nam=moby", ["valid properties: name"], id="name below"),
+        pytest.param("runs=true", ["running", "containerEngine.name"], id="name"),
+        pytest.param("containerEngine.title=moby", ["valid properties: name"], id="name below"),
         pytest.param("containerEngine.name=podman", ["moby", "containerd"], id="value"),
         pytest.param("running=perhaps", ["true", "false"], id="no boolean"),
         pytest.param("virtualMachine.cpus=many", ["virtualMachine.cpus"], id="no number"),

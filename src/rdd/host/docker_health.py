@@ -19,26 +19,16 @@ choice is taken for healthy and stays:
 import json
 import ssl
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 from rdd.host import docker_contexts
+from rdd.host.context_verdicts import Verdict, judge
 from rdd.host.errors import HostError
-from rdd.host.http_probe import Address, status_of
+from rdd.host.http_probe import Address
 
 DEFAULT_ENDPOINT = "unix:///var/run/docker.sock"
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """Whether to switch, and why."""
-
-    should_switch: bool
-    reason: str
-    current: str = ""
-    """The context that is chosen now; what `make_current` is told it replaces."""
 
 
 async def should_switch(
@@ -75,16 +65,8 @@ async def should_switch(
         address = _address(endpoint, docker_contexts.tls_directory(directory, current))
     except (OSError, ValueError) as error:
         return Verdict(False, f'the context "{shown}" cannot be tried: {error}', current)
-    try:
-        status = await status_of(address, "/_ping")
-    except ssl.SSLError as error:
-        return Verdict(False, f'the engine of the context "{shown}" refuses: {error}', current)
-    except OSError as error:
-        why = str(error) or "no answer in time"
-        return Verdict(True, f'the engine of the context "{shown}" does not answer: {why}', current)
-    if status >= 500:
-        return Verdict(True, f'the engine of the context "{shown}" answers {status}', current)
-    return Verdict(False, f'the engine of the context "{shown}" answers', current)
+    who = f'the engine of the context "{shown}"'
+    return await judge(who, address, "/_ping", current=current)
 
 
 def _address(endpoint: Mapping[str, Any], tls: Path) -> Address:

@@ -19,25 +19,15 @@ choice is taken for healthy and stays:
 import base64
 import ssl
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]
 
 from rdd.host import kube_contexts
+from rdd.host.context_verdicts import Verdict, judge
 from rdd.host.errors import HostError
-from rdd.host.http_probe import Address, status_of
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """Whether to switch, and why."""
-
-    should_switch: bool
-    reason: str
-    current: str = ""
-    """The context in use now; what `make_current` is told it replaces."""
+from rdd.host.http_probe import Address
 
 
 async def should_switch(
@@ -60,17 +50,8 @@ async def should_switch(
         address, target, host = _address(cluster, path.parent, environment)
     except (OSError, ValueError) as error:
         return Verdict(False, f'the context "{current}" cannot be tried: {error}', current)
-    try:
-        status = await status_of(address, target, host_header=host)
-    except ssl.SSLError as error:
-        return Verdict(False, f'the server of the context "{current}" refuses: {error}', current)
-    except OSError as error:
-        why = str(error) or "no answer in time"
-        return Verdict(True, f'the server of the context "{current}" does not answer: {why}',
-                       current)  # fmt: skip
-    if status >= 500:
-        return Verdict(True, f'the server of the context "{current}" answers {status}', current)
-    return Verdict(False, f'the server of the context "{current}" answers', current)
+    who = f'the server of the context "{current}"'
+    return await judge(who, address, target, current=current, host_header=host)
 
 
 def _address(

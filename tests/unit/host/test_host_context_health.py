@@ -15,6 +15,7 @@ import pytest
 import trustme
 
 from rdd.host import docker_contexts, docker_health, http_probe, kube_health
+from rdd.host.context_verdicts import Verdict
 
 NAME = "rancher-desktop-2"
 
@@ -73,7 +74,7 @@ class Docker:
     def choose(self, name: str) -> None:
         (self.directory / "config.json").write_text(json.dumps({"currentContext": name}))
 
-    async def verdict(self) -> docker_health.Verdict:
+    async def verdict(self) -> Verdict:
         return await docker_health.should_switch(
             self.directory,
             NAME,
@@ -194,7 +195,7 @@ def kubeconfig(path: Path, **cluster: Any) -> Path:
     return path
 
 
-async def verdict_on(path: Path, **environment: str) -> kube_health.Verdict:
+async def verdict_on(path: Path, **environment: str) -> Verdict:
     return await kube_health.should_switch([path], NAME, environment=environment)
 
 

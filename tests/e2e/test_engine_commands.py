@@ -151,6 +151,11 @@ def test_reader_of_logs_may_leave_early(desktop: World, engine: Dockerd) -> None
     desktop.until(lambda: desktop.rdd("ps", "-aq").out == "")
 
 
+def test_exec_takes_several_variables(desktop: World, container: str) -> None:
+    words = ("-e", "A=1 2", "--env=B=3", "-w", "/bin", "web", "sh", "-c", 'echo "$A,$B"; pwd')
+    assert desktop.rdd("exec", *words).out == "1 2,3\n/bin\n"
+
+
 def test_exec_has_the_streams_and_the_exit_code_of_the_command(
     desktop: World, container: str
 ) -> None:

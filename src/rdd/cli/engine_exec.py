@@ -65,10 +65,10 @@ def _query(flags: Flags, command: list[str]) -> list[tuple[str, str]]:
         query.append(("stdin", "true"))
     if flags.truth("tty"):
         query.append(("tty", "true"))
-    for name in ("user", "workdir", "env"):
+    for name in ("user", "workdir"):
         if flags.text(name):
             query.append((name, flags.text(name)))
-    return query
+    return query + [("env", variable) for variable in flags.texts("env")]
 
 
 class _Session:

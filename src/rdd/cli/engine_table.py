@@ -16,7 +16,9 @@ EXEC = Command(
     "code is the\ncommand's.",
     usage="[FLAGS] CONTAINER COMMAND…",
     flags=(
-        Flag("env", "a variable for the command, NAME=VALUE", short="e"),
+        Flag(
+            "env", "a variable for the command, NAME=VALUE; may be repeated", "strings", short="e"
+        ),
         Flag("interactive", "pass standard input on", kind="bool", short="i"),
         Flag("tty", "give the command a terminal", kind="bool", short="t"),
         Flag("user", "run as this user, name or number", short="u"),

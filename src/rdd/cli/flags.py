@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from rdd.cli.errors import CommandError
 from rdd.cli.gotext import parse_bool, parse_duration, quote
-from rdd.cli.types import Flag, Flags, Value
+from rdd.cli.types import SEPARATOR, Flag, Flags, Value
 
 
 class Parser:
@@ -76,6 +76,8 @@ class Parser:
                 if not pending:
                     raise CommandError(f"flag needs an argument: {needs}{self._suffix()}")
                 value = pending.pop()
+        if flag.kind == "strings" and flag.name in self.values:
+            value = f"{self.values[flag.name]}{SEPARATOR}{value}"
         self.values[flag.name] = convert(flag, value)
 
     def _unknown(self, problem: str, name: str) -> CommandError:
@@ -118,5 +120,5 @@ def _integer(text: str) -> int:
 
 
 def _default(flag: Flag) -> Value:
-    empty = {"bool": "false", "int": "0", "duration": "0", "string": ""}
+    empty = {"bool": "false", "int": "0", "duration": "0", "string": "", "strings": ""}
     return convert(flag, flag.default or empty[flag.kind])

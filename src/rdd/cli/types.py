@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 Visibility = Literal["shown", "developer", "hidden"]
 Value = str | bool | int | float
+SEPARATOR = "\0"  # between the values of one flag; no argument of a program can contain it
 _Item = TypeVar("_Item", "Flag", "Command | Group")
 
 
@@ -32,7 +33,7 @@ class Flag(NamedTuple):
 
     name: str
     help: str
-    kind: Literal["string", "bool", "int", "duration"] = "string"
+    kind: Literal["string", "strings", "bool", "int", "duration"] = "string"
     default: str = ""  # as a user would write it
     short: str = ""  # one letter
     implied: str = ""  # value of a bare `--flag`; empty: the flag needs a value (bool: "true")
@@ -87,6 +88,11 @@ class Flags(NamedTuple):
     def text(self, name: str) -> str:
         """Return the value of a string flag."""
         return str(self.values[name])
+
+    def texts(self, name: str) -> list[str]:
+        """Return the values of a flag that may be given several times, in their order."""
+        joined = str(self.values[name])
+        return joined.split(SEPARATOR) if joined else []
 
     def truth(self, name: str) -> bool:
         """Return the value of a bool flag."""

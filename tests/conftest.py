@@ -50,6 +50,25 @@ def pytest_configure(config: pytest.Config) -> None:
         settings.load_profile("soak")
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests run in any order, but for modules that say IN_ORDER: they tell the life of one thing.
+
+    What takes a minute to make, such as a virtual machine, is shared by all tests of a module.
+    """
+    places: dict[object, list[int]] = {}
+    for place, item in enumerate(items):
+        module = getattr(item, "module", None)
+        if getattr(module, "IN_ORDER", False):
+            places.setdefault(module, []).append(place)
+    for found in places.values():
+        as_written = sorted(
+            (items[place] for place in found), key=lambda item: item.location[1] or 0
+        )
+        for place, item in zip(found, as_written, strict=True):
+            items[place] = item
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """A home directory of its own for the session: nothing may touch the user's."""

@@ -95,8 +95,10 @@ async def test_container_killed_for_lack_of_memory_says_so(world: World, docker:
         Cmd=["dd", "if=/dev/zero", "of=/dev/null", "bs=200M"],
         HostConfig={"Memory": 8 * 1024 * 1024, "MemorySwap": 8 * 1024 * 1024},
     )
-    obj = await world.state(id_, "exited")
-    assert true_conditions(obj) == {"OOMKilled"}
+    # The engine may tell of the end before it tells of its cause.
+    await world.eventually(
+        Container, id_, lambda found: "status" in found and true_conditions(found) == {"OOMKilled"}
+    )
     healthy = docker.run("modest")
     obj = await world.state(healthy, "running")
     condition = find_condition(obj["status"]["conditions"], "OOMKilled")

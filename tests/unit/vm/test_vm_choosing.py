@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which driver runs a machine."""
 
-from collections.abc import Mapping
+import tempfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -89,8 +90,15 @@ def test_first_driver_that_works_is_taken(monkeypatch: pytest.MonkeyPatch) -> No
     )
 
 
+@pytest.fixture
+def short_path() -> Iterator[Path]:
+    """A directory short enough for sockets."""
+    with tempfile.TemporaryDirectory(prefix="rdd-") as path:
+        yield Path(path)
+
+
 async def test_driver_that_was_asked_for_is_recorded_although_limactl_would_be_preferred(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, short_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def fill(directory: InstanceDirectory) -> None: ...
 
@@ -100,7 +108,7 @@ async def test_driver_that_was_asked_for_is_recorded_although_limactl_would_be_p
         program(binaries / name, "exit 0")
     environment = {"PATH": str(binaries)}
     assert choose(parse(TEMPLATE), environment) == "lima"
-    home = LimaHome(tmp_path / "lima")
+    home = LimaHome(short_path / "lima")
     await create(
         home,
         "m",

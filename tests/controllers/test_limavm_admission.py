@@ -2,6 +2,7 @@
 """What is refused about LimaVMs and their templates, and that a refusal leaves nothing behind."""
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -90,6 +91,22 @@ async def test_a_virtual_machine_needs_an_image_and_the_host_does_not(vms: VMWor
     assert "images" in await refusal(vms.create())
     await vms.source("message: no image\n", name="none")
     await vms.create(templateRef={"name": "none"})
+
+
+async def test_programs_are_asked_without_holding_up_the_server(
+    vms: VMWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[threading.Thread] = []
+
+    def choose(*_: object, **__: object) -> str:
+        asked.append(threading.current_thread())
+        return "qemu"
+
+    monkeypatch.setattr("rdd.vm.choosing.choose", choose)
+    await vms.source("images: [{location: /image}]\nprovision: [{mode: yq}]\n")
+    assert "provision[0].mode" in await refusal(vms.create())
+    assert asked
+    assert threading.main_thread() not in asked
 
 
 async def test_a_driver_that_does_not_exist_is_refused(vms: VMWorld) -> None:

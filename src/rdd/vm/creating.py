@@ -63,7 +63,8 @@ async def create(
     """
     directory = home.directory(name)
     template = parse(text)
-    driver = choose(template, environment, driver=driver)
+    # Programs are asked, and some answer slowly.
+    driver = await asyncio.to_thread(choose, template, environment, driver=driver)
     directory.check_socket_paths(driver)
     check(template, driver=driver, has_image=has_own_image(environment))
     final = resolved(template, facts, name=name, directory=directory.path, driver=driver)

@@ -3,12 +3,15 @@
 
 import asyncio
 import json
+import threading
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from tests.unit.vm.machine_world import World
 
 from rdd.host.errors import HostError
+from rdd.vm.drivers.protocol import Availability
 from rdd.vm.instances import InstanceDirectory, InvalidName
 from rdd.vm.machines import AlreadyExists, NotCreated, Phase, Status, StopFailed, TemplateError
 
@@ -201,6 +204,20 @@ async def test_half_deleted_instances_are_swept(world: World) -> None:
     left.mkdir()
     await world.machines.delete("vm", grace_s=0)
     assert list(world.home.path.iterdir()) == []
+
+
+async def test_drivers_are_asked_in_a_thread(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[threading.Thread] = []
+    answer = world.package.availability
+
+    def availability(environment: Mapping[str, str]) -> Availability:
+        asked.append(threading.current_thread())
+        return answer(environment)
+
+    monkeypatch.setattr(world.package, "availability", availability)
+    await world.create()
+    assert asked
+    assert threading.main_thread() not in asked
 
 
 async def test_template_of_an_instance_can_be_changed(world: World) -> None:

@@ -13,7 +13,7 @@ server, like Kubernetes, keeps no grace period of custom resources.
 
 import asyncio
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +21,7 @@ from rdd.api import errors
 from rdd.client.resources import CONFIG_MAPS
 from rdd.controllers.lima.limavm import templates
 from rdd.controllers.lima.limavm.uniqueness import NameHolds, holder_of, taken
+from rdd.host.errors import HostError
 from rdd.kinds.limavm import DRIVER, GROUP, TEMPLATE, TEMPLATE_LABEL, LimaVM
 from rdd.runtime import (
     CLEANUP,
@@ -42,7 +43,7 @@ from rdd.runtime.finalizers import finalizers_of
 from rdd.vm import choosing
 from rdd.vm.drivers import catalog
 from rdd.vm.instances import LimaHome, check_name
-from rdd.vm.template import Template
+from rdd.vm.template import Template, TemplateError, parse
 
 Object = dict[str, Any]
 
@@ -157,26 +158,26 @@ class Admission:
         self, text: str, params: Mapping[str, str], name: str, *, driver: str = ""
     ) -> None:
         """Refuse a template that does not work for a LimaVM; the name of a new one is empty."""
-
-        def driver_of(template: Template) -> str:
-            if name and (recorded := self._home.directory(name).driver):
-                return recorded
-            possible = choosing.candidates(template, self._environment, driver=driver)
-            # What works here matters only where there is a choice.
-            is_clear = len(possible) == 1
-            return possible[0] if is_clear else choosing.choose(template, self._environment)
-
+        run = _now if len(text) <= _QUICK else asyncio.to_thread
+        try:
+            chosen = await self._driver(await run(parse, text), name, driver)
+        except (TemplateError, HostError):
+            chosen = ""  # told with everything else, or when an instance is made
+        has_image = choosing.has_own_image(self._environment)
         check = functools.partial(
-            templates.refuse_unless_valid,
-            text,
-            params,
-            driver_of=driver_of,
-            has_image=choosing.has_own_image(self._environment),
+            templates.refuse_unless_valid, text, params, driver=chosen, has_image=has_image
         )
-        if len(text) <= _QUICK:
-            check()
-        else:
-            await asyncio.to_thread(check)
+        await run(check)
+
+    async def _driver(self, template: Template, name: str, driver: str) -> str:
+        """Which driver runs, or would run, an instance. Raises HostError."""
+        if name and (recorded := self._home.directory(name).driver):
+            return recorded
+        possible = choosing.candidates(template, self._environment, driver=driver)
+        if len(possible) == 1:
+            return possible[0]
+        # What works here matters only where there is a choice; programs are asked then.
+        return await asyncio.to_thread(choosing.choose, template, self._environment)
 
     async def _check_new_params(self, request: AdmissionRequest[LimaVM]) -> None:
         vm, old = request.object, request.old
@@ -238,6 +239,10 @@ class Admission:
 def _driver_of(vm: LimaVM) -> str:
     """The driver that was asked for; empty if it is to be chosen."""
     return str((vm.raw["metadata"].get("annotations") or {}).get(DRIVER, ""))
+
+
+async def _now(work: Callable[..., Any], *args: Any) -> Any:
+    return work(*args)
 
 
 def _has_label(config_map: Object) -> bool:

@@ -12,13 +12,12 @@ owner is gone: the remains of something that did not complete. Its text is repla
 """
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from rdd.api import errors
 from rdd.client import Client
 from rdd.client.resources import CONFIG_MAPS
-from rdd.host.errors import HostError
 from rdd.kinds.limavm import TEMPLATE, TEMPLATE_KEY, TEMPLATE_LABEL, LimaVM
 from rdd.runtime import (
     Denied,
@@ -75,16 +74,15 @@ def refuse_unless_valid(
     text: str,
     params: Mapping[str, str],
     *,
-    driver_of: Callable[[lima.Template], str],
+    driver: str,
     has_image: bool = False,
 ) -> None:
     """Raise Denied with everything that is wrong with a template.
 
-    `driver_of` tells which driver would run it; drivers have rules of their own.
+    `driver` would run it, if that is known; drivers have rules of their own.
     `has_image` says that the image comes from elsewhere.
     """
     try:
-        driver = _driver(text, driver_of)
         lima.validate(text, driver=driver, has_image=has_image)
         if params:
             lima.validate(with_params(text, params), driver=driver, has_image=has_image)
@@ -92,13 +90,6 @@ def refuse_unless_valid(
         raise Denied(f"failed to parse template: {error}") from None
     except lima.TemplateError as error:
         raise Denied(f"failed to validate template: {error}") from None
-
-
-def _driver(text: str, driver_of: Callable[[lima.Template], str]) -> str:
-    try:
-        return driver_of(lima.parse(text))
-    except (lima.TemplateError, HostError):
-        return ""  # what is wrong is told with everything else, or when an instance is made
 
 
 def text_of(config_map: Object) -> str:

@@ -2,6 +2,7 @@
 """The cidata disk: its files, and the ISO 9660 image they are put into."""
 
 import json
+import os
 import re
 import subprocess
 from collections.abc import Callable
@@ -54,11 +55,14 @@ def test_cloud_init_gets_a_user_with_the_key_and_the_boot_script() -> None:
     assert head == "#cloud-config"
     data = json.loads(body)
     (user,) = data["users"]
-    assert (user["name"], user["uid"], user["homedir"]) == ("anna", "501", "/home/anna.guest")
+    assert (user["name"], user["uid"], user["homedir"]) == ("anna", 501, "/home/anna.guest")
     assert user["ssh_authorized_keys"] == ["ssh-ed25519 AAAA lima"]
     (script,) = data["write_files"]
     assert script["path"].startswith("/var/lib/cloud/scripts/per-boot/")
     assert "/mnt/lima-cidata/boot.sh" in script["content"]
+    ((*shell, early),) = data["bootcmd"]
+    assert shell == ["sh", "-c"]
+    assert "/mnt/lima-cidata/boot.sh environment" in early
     assert data["timezone"] == "Europe/Berlin"
     network = json.loads(found["network-config"])
     assert network["ethernets"]["eth0"]["match"] == {"macaddress": "52:55:55:00:00:01"}
@@ -164,6 +168,60 @@ def test_boot_script_is_valid_for_every_shell(real_part: Callable[[str], Path]) 
     for shell in ("sh", "bash"):
         done = subprocess.run([real_part(shell), "-n", path], capture_output=True, timeout=10)
         assert done.returncode == 0, done.stderr
+
+
+def run_boot_script(world: Path, text: str, *arguments: str) -> str:
+    """Run boot.sh with all its directories below `world`; what it prints."""
+    disk = world / "mnt" / "lima-cidata"
+    for path, content in cidata.files(template(text), GUEST).items():
+        (disk / path).parent.mkdir(parents=True, exist_ok=True)
+        (disk / path).write_bytes(content)
+        (disk / path).chmod(0o755)
+    for folder in ("etc", "run", "var/log", "bin"):
+        (world / folder).mkdir(parents=True, exist_ok=True)
+    (world / "etc" / "group").touch()
+    programs = {"su": 'shift 3; exec sh -c "$1"', "loginctl": "exit 0"}
+    for name, line in programs.items():
+        (world / "bin" / name).write_text(f"#!/bin/sh\n{line}\n")
+        (world / "bin" / name).chmod(0o755)
+    script = disk / "boot.sh"
+    moved = re.sub(r"(?<![\w$\"}])/(mnt|etc|run|var)/", rf"{world}/\1/", script.read_text())
+    script.write_text(moved)
+    done = subprocess.run(
+        ["sh", script, *arguments],
+        env={"PATH": f"{world}/bin:/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        timeout=20,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+BOOTING = """
+env: {COLOUR: blue}
+provision:
+- {mode: user, script: "#!/bin/sh\\necho from $0 in $XDG_RUNTIME_DIR"}
+"""
+
+
+def test_environment_is_set_before_anything_else_happens(tmp_path: Path) -> None:
+    assert run_boot_script(tmp_path, BOOTING, "environment") == ""
+    wanted = "# rdd begin\nCOLOUR=blue\n# rdd end\n"
+    assert (tmp_path / "etc" / "environment").read_text() == wanted
+    assert not (tmp_path / "etc" / "hosts").exists()
+    assert not list((tmp_path / "run").iterdir())
+    run_boot_script(tmp_path, BOOTING)
+    assert (tmp_path / "etc" / "environment").read_text() == wanted
+    assert (tmp_path / "run" / "lima-boot-done").read_text() == cidata.meta_data(GUEST)
+
+
+def test_script_of_the_user_runs_where_programs_may_run(tmp_path: Path) -> None:
+    said = run_boot_script(tmp_path, BOOTING)
+    # Debian's /run is mounted noexec; the user's number is the one the guest knows.
+    runtime = tmp_path / "run" / "user" / str(os.getuid())
+    assert f"from {tmp_path}/var/lib/lima-provision-user in {runtime}\n" in said
+    assert not list((tmp_path / "var" / "lib").iterdir())
 
 
 # -- the image

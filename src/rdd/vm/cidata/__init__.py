@@ -2,10 +2,11 @@
 """The cidata disk: what a guest learns about itself when it boots.
 
 It is a NoCloud data source of cloud-init (label `cidata`, files `meta-data`, `user-data`,
-`network-config`), so any cloud image understands it; the files beside these have Lima's names
-where Lima has them. `user-data` only makes the user and has cloud-init run `boot.sh` at each boot;
-everything else (environment, mounts, provision scripts, marker files) is done by that script, which
-our own guest runs too, without cloud-init. docs/internals.md lists the files.
+`network-config`), so cloud images understand it; the files beside these have Lima's names
+where Lima has them. `user-data` only makes the user and has cloud-init run `boot.sh` twice at each
+boot: before the ssh server starts for the environment, at the end for everything else (mounts,
+provision scripts, marker files). Our own guest runs that script too, without cloud-init.
+docs/internals.md lists the files.
 
 The id in `meta-data` is new at each boot: cloud-init then does its work again, and a marker file
 left from an earlier boot is not taken for one of this boot.
@@ -45,15 +46,15 @@ _SCRIPT_DIRECTORIES = {
     "user": "provision.user",
 }
 
-_PER_BOOT = f"""#!/bin/sh
-set -eu
+_MOUNT = f"""set -eu
 mkdir -p {MOUNT_POINT}
 if [ ! -e {MOUNT_POINT}/meta-data ]; then
     mount -t iso9660 -o ro,mode=0700,dmode=0700,overriderockperm,uid=0,gid=0 \\
         /dev/disk/by-label/{LABEL} {MOUNT_POINT}
 fi
-exec sh {MOUNT_POINT}/boot.sh >>{LOG} 2>&1
 """
+_BEFORE_SSH = f"{_MOUNT}exec sh {MOUNT_POINT}/boot.sh environment >>{LOG} 2>&1\n"
+_PER_BOOT = f"#!/bin/sh\n{_MOUNT}exec sh {MOUNT_POINT}/boot.sh >>{LOG} 2>&1\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +152,7 @@ def _user_data(template: Template, guest: Guest) -> dict[str, object]:
         "users": [
             {
                 "name": user.name,
-                "uid": str(user.uid or 1000),
+                "uid": user.uid or 1000,
                 "gecos": user.comment,
                 "homedir": user.home,
                 "shell": user.shell,
@@ -160,6 +161,8 @@ def _user_data(template: Template, guest: Guest) -> dict[str, object]:
                 "ssh_authorized_keys": list(guest.keys),
             }
         ],
+        # cloud-init runs this before the ssh server starts, and the scripts long afterwards.
+        "bootcmd": [["sh", "-c", _BEFORE_SSH]],
         "write_files": [
             {
                 "path": "/var/lib/cloud/scripts/per-boot/00-lima.boot.sh",

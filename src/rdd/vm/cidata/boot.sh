@@ -1,8 +1,9 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Runs in the guest as root at each boot, from the cidata disk: by cloud-init, or by the
-# init of our own guest. Plain POSIX shell, for distributions of all kinds and for busybox.
-# Its output is the log /var/log/lima-init.log.
+# init of our own guest. With `environment` it only does what must be there before the first
+# login, because one ssh connection keeps the environment it began with. Plain POSIX shell, for
+# distributions of all kinds and for busybox. Its output is the log /var/log/lima-init.log.
 #
 # A script that fails does not stop the others. What failed stands in
 # /run/lima-boot-failures when /run/lima-boot-done appears, and the host reports it.
@@ -96,13 +97,19 @@ data_file() {
 }
 
 as_user() {
-    copy=/run/lima-provision-user
+    # Not in /run, which Debian and Ubuntu mount noexec.
+    copy=/var/lib/lima-provision-user
+    mkdir -p /var/lib
     cp "$1" $copy
     chmod 0755 $copy
     if command -v loginctl >/dev/null; then
         loginctl enable-linger "$LIMA_CIDATA_USER" 2>/dev/null
     fi
-    su - "$LIMA_CIDATA_USER" -c "set -a; . /run/lima-param.env; set +a; XDG_RUNTIME_DIR=/run/user/$LIMA_CIDATA_UID exec $copy"
+    # The number the guest gave the user: an image may have had that user before us.
+    su - "$LIMA_CIDATA_USER" -c "set -a; . /run/lima-param.env; set +a; XDG_RUNTIME_DIR=/run/user/\$(id -u) exec $copy"
+    code=$?
+    rm -f $copy
+    return $code
 }
 
 scripts() {
@@ -118,9 +125,10 @@ execute() {
     "$1"
 }
 
+replace_lines /etc/environment $cidata/etc_environment
+[ "${1-}" != environment ] || exit 0
 rm -f $failures /run/lima-boot-done
 replace_lines /etc/hosts $cidata/hosts
-replace_lines /etc/environment $cidata/etc_environment
 if [ -n "$LIMA_CIDATA_TIMEZONE" ] && [ -e "/usr/share/zoneinfo/$LIMA_CIDATA_TIMEZONE" ]; then
     ln -sf "/usr/share/zoneinfo/$LIMA_CIDATA_TIMEZONE" /etc/localtime
 fi

@@ -653,6 +653,8 @@ async def test_what_was_settled_for_another_process_is_looked_at_first(world: Wo
     async with apps(world) as machines:
         await world.client.create(APPS, app_object(running=True))
         before = (await settled(world))["status"]
+    # At an orderly end it is taken back at once: who comes next may take long to come.
+    assert said(await world.client.get(APPS, "app")) == ("False", "Reconciling")
     await world.client.patch(APPS, "app", {"status": before}, subresource="status")
     machines.said = ("Unknown", "Reconciling", "looking")
     async with managed(world, machines.controller()):

@@ -158,6 +158,7 @@ async def test_a_port_that_is_taken_during_the_start_is_replaced(desk: Desk) -> 
             "another port", lambda obj: port_of(obj) not in (0, port) and settled(obj)
         )
         assert current(found, KUBERNETES_READY)["reason"] == "Ready"
+        assert any(said.type == "Degraded" and str(port) in said.message for said in desk.heard)
         assert f":{port_of(found)}" in desk.kube_config.read_text()
         await desk.delete()
 

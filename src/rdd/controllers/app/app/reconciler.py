@@ -8,6 +8,7 @@ was just written must be seen.
 """
 
 import asyncio
+import logging
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,6 +43,8 @@ from rdd.runtime import (
     with_controller,
 )
 from rdd.runtime.types import AnyResource
+
+log = logging.getLogger("rdd.controllers.app")
 
 Object = dict[str, Any]
 
@@ -98,6 +101,17 @@ class AppReconciler:
 
     async def begin(self) -> None:
         """An App that was settled for another process has to be looked at first."""
+        await self._take_back()
+
+    async def drain(self) -> None:
+        """Nobody answers for it from now on, maybe for long."""
+        try:
+            await self._take_back()
+        except errors.ApiError as error:
+            log.debug("what was said of the App stays: %s", error)
+
+    async def _take_back(self) -> None:
+        """Say that it is not known whether the machine runs, if it was said to."""
         found = await self._get(App, APP)
         if found is None or is_deleting(found):
             return

@@ -79,9 +79,11 @@ def shell_command(
                 f"instance {quote(name)} is not running (status: {status}), "
                 f"run `rdd limavm start {name}` to start it"
             )
-        return catalog.package(directory.driver).shell(
+        template = directory.template()
+        driver = directory.driver or template.vm_type  # as its agent does, if the record is lost
+        return catalog.package(driver).shell(
             directory,
-            directory.template(),
+            template,
             command=command,
             environment=call.environment.variables,
             shell=shell,

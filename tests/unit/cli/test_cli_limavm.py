@@ -4,6 +4,7 @@
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -13,7 +14,9 @@ from rdd.cli.ctl.connection import Connection
 from rdd.cli.ctl.failures import ServerError
 from rdd.cli.errors import CommandError
 from rdd.cli.types import Call
+from rdd.host.processes import own_identity
 from rdd.vm.drivers.protocol import ShellCommand
+from rdd.vm.instances import LimaHome, write_pid
 
 Object = dict[str, Any]
 
@@ -103,6 +106,19 @@ def test_a_control_plane_without_limavms_is_told_what_it_lacks(
             limavm_object.connection_for(cast(Call, None)),
         ):
             raise ServerError({"code": 404, "reason": "NotFound", "message": message})
+
+
+def test_a_shell_needs_no_record_of_the_driver_if_the_template_names_it(tmp_path: Path) -> None:
+    directory = LimaHome(tmp_path).directory("vm")
+    directory.path.mkdir()
+    directory.lima_yaml.write_text("vmType: host\nuser: {shell: /bin/dash}\n")
+    for pid_file in (directory.ha_pid, directory.pid_file("host")):
+        write_pid(pid_file, own_identity())
+    call = SimpleNamespace(
+        instance=SimpleNamespace(lima_home=tmp_path), environment=SimpleNamespace(variables={})
+    )
+    made = limavm_shell.shell_command(cast(Call, call), "vm", ["true"])
+    assert made.argv == ("/bin/dash", "-l", "-c", "true")
 
 
 def test_a_name_is_no_selector() -> None:

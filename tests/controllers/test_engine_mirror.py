@@ -92,7 +92,8 @@ async def test_states_of_a_container_become_its_conditions(world: World, docker:
 async def test_container_killed_for_lack_of_memory_says_so(world: World, docker: Dockerd) -> None:
     id_ = docker.run(
         "greedy",
-        Cmd=["dd", "if=/dev/zero", "of=/dev/null", "bs=200M"],
+        # The engine hears of a lack of memory only once it listens for it.
+        Cmd=["sh", "-c", "sleep 1; exec dd if=/dev/zero of=/dev/null bs=200M"],
         HostConfig={"Memory": 8 * 1024 * 1024, "MemorySwap": 8 * 1024 * 1024},
     )
     # The engine may tell of the end before it tells of its cause.

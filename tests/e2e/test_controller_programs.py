@@ -182,7 +182,6 @@ def test_a_daemon_that_stops_waits_for_programs_and_they_end_well(free: Programs
     assert program.wait(timeout=30) == 0
     done = free.world.end(program)
     assert "the control plane is stopping: stopping" in done.messages
-    assert "waiting for rdd-" in free.world.log()
     assert "WARN" not in done.err and "level=warning" not in done.err  # all was given back
     free.world.rdd("svc", "start")
     leases = free.world.kubectl("get", "leases", "-n", "rdd-system", "-o", "name")

@@ -11,6 +11,8 @@ from tests.controllers.engine_parts import Dockerd, dockerd
 from tests.e2e.service_world import World
 from tests.e2e.service_world import world as make_world
 
+IN_ORDER = True  # the last test stops the machine
+
 RUNNING = {
     "type": "Running",
     "status": "True",
@@ -214,7 +216,6 @@ def test_help_names_the_flags_of_exec(desktop: World) -> None:
 
 
 def test_commands_say_that_the_engine_is_not_connected(desktop: World) -> None:
-    """Last of this file: it stops the machine that the test plays."""
     assert desktop.rdd("images").err == ""
     stopped = {**RUNNING, "status": "False", "reason": "Stopped"}
     status = json.dumps({"status": {"conditions": [stopped]}})

@@ -10,6 +10,8 @@ from tests.e2e.limavm_parts import place as make_place
 
 pytestmark = pytest.mark.timeout(300)
 
+IN_ORDER = True  # the last test takes the image away
+
 TEMPLATE = """\
 vmType: qemu
 cpus: 1

@@ -52,7 +52,13 @@ from rdd.runtime.admission import (
     validating,
 )
 from rdd.runtime.cache import Cache, Lister
-from rdd.runtime.conditions import find_condition, is_true, remove_condition, set_condition
+from rdd.runtime.conditions import (
+    find_condition,
+    is_true,
+    next_condition,
+    remove_condition,
+    set_condition,
+)
 from rdd.runtime.controller import Context, Controller
 from rdd.runtime.definitions import NotEstablished, install_definitions
 from rdd.runtime.events import EventRecorder
@@ -156,6 +162,7 @@ __all__ = [
     "is_true",
     "labels_changed",
     "maps",
+    "next_condition",
     "not_",
     "owned_by",
     "owner_reference",

@@ -44,6 +44,26 @@ def condition(
     return made
 
 
+def next_condition(
+    conditions: Sequence[Object] | None,
+    type_: str,
+    status: Status,
+    *,
+    reason: str,
+    message: str = "",
+    generation: int = 0,
+    now: str,
+) -> Object:
+    """A condition in place of the present one of its type, whose transition time it may keep."""
+    wanted = condition(
+        type_, status, reason=reason, message=message, generation=generation, now=now
+    )
+    known = find_condition(conditions, type_) or {}
+    if known.get("status") == status:
+        wanted["lastTransitionTime"] = known.get("lastTransitionTime") or now
+    return wanted
+
+
 def set_condition(
     conditions: Sequence[Object] | None,
     type_: str,
@@ -56,16 +76,12 @@ def set_condition(
 ) -> list[Object]:
     """The conditions with one of them set; the same list if it already is as wanted."""
     present = conditions if isinstance(conditions, list) else list(conditions or ())
-    wanted = condition(
-        type_, status, reason=reason, message=message, generation=generation, now=now
+    wanted = next_condition(
+        present, type_, status, reason=reason, message=message, generation=generation, now=now
     )
     for i, known in enumerate(present):
         if known.get("type") == type_:
-            if known.get("status") == status:
-                wanted["lastTransitionTime"] = known.get("lastTransitionTime") or now
-            if known == wanted:
-                return present
-            return [*present[:i], wanted, *present[i + 1 :]]
+            return present if known == wanted else [*present[:i], wanted, *present[i + 1 :]]
     return [*present, wanted]
 
 

@@ -16,7 +16,7 @@ from rdd.controllers.app.app.reasons import KUBERNETES_READY, RESTART_PENDING, S
 from rdd.controllers.app.app.settled import ENGINE_READY
 from rdd.kinds.app import App
 from rdd.kinds.limavm import LimaVM
-from rdd.runtime import Context, ObjectKey, apply_status, find_condition
+from rdd.runtime import Context, ObjectKey, apply_status, find_condition, next_condition
 from rdd.runtime.conditions import condition
 
 Object = dict[str, Any]
@@ -107,16 +107,15 @@ class Reporter:
         for said in (report.settled, report.restart_pending):
             if said is None:
                 continue
-            known = find_condition(conditions_of(app), said.type) or {}
-            is_same = known.get("status") == said.status
             conditions.append(
-                condition(
+                next_condition(
+                    conditions_of(app),
                     said.type,
                     said.status,
                     reason=said.reason,
                     message=said.message,
                     generation=app.metadata.generation,
-                    now=known["lastTransitionTime"] if is_same else now,
+                    now=now,
                 )
             )
         status: Object = {"conditions": conditions}

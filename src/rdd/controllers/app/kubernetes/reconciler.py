@@ -39,9 +39,9 @@ from rdd.runtime import (
     find_condition,
     is_deleting,
     is_true,
+    next_condition,
     resource_of,
 )
-from rdd.runtime.conditions import condition
 from rdd.vm.drivers import catalog
 
 log = logging.getLogger("rdd.controllers.kubernetes")
@@ -203,15 +203,14 @@ class KubernetesReconciler:
     async def _say(self, app: App, what: Said) -> None:
         """Write the condition, for the generation that was looked at."""
         known = find_condition(conditions_of(app), KUBERNETES_READY) or {}
-        is_same = known.get("status") == what.status
-        now = timestamps.now_text(self._context.clock)
-        wanted = condition(
+        wanted = next_condition(
+            conditions_of(app),
             what.type,
             what.status,
             reason=what.reason,
             message=what.message,
             generation=app.metadata.generation,
-            now=known["lastTransitionTime"] if is_same else now,
+            now=timestamps.now_text(self._context.clock),
         )
         if wanted == known:
             return

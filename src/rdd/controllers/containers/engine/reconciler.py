@@ -31,7 +31,7 @@ from rdd.runtime import (
     find_condition,
     is_deleting,
     is_true,
-    set_condition,
+    next_condition,
 )
 from rdd.runtime.conditions import Status
 
@@ -212,7 +212,7 @@ class EngineReconciler:
     async def _report(self, app: App, status: Status, reason: str, message: str) -> None:
         """Say it on the App, at the generation that was looked at."""
         present = _conditions(app)
-        conditions = set_condition(
+        wanted = next_condition(
             present,
             READY,
             status,
@@ -221,9 +221,8 @@ class EngineReconciler:
             generation=app.metadata.generation,
             now=timestamps.now_text(self._context.clock),
         )
-        if conditions is present:
+        if wanted == find_condition(present, READY):
             return
-        wanted = find_condition(conditions, READY)
         try:
             await apply_status(
                 self._context.client,

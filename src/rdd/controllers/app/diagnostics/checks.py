@@ -150,8 +150,8 @@ def ports(facts: Facts) -> Finding:
     if not facts.holds("Running"):
         return not_applicable("Nothing is forwarded while the virtual machine does not run.")
     failed: dict[str, str] = {}
-    for event in _events(facts.instance.lima_home / _MACHINE / "ha.stdout.log"):
-        forward = (event.get("status") or {}).get("portForward")
+    for status in _statuses(facts.instance.lima_home / _MACHINE / "ha.stdout.log"):
+        forward = status.get("portForward")
         if isinstance(forward, dict):
             address = str(forward.get("hostAddr") or forward.get("guestAddr") or "")
             failed.pop(address, None)
@@ -294,20 +294,14 @@ def _ping(path: Path) -> str:
         return connection.recv(1024).partition(b"\r\n")[0].decode(errors="replace")
 
 
-def _events(path: Path) -> list[dict[str, Any]]:
-    """The last events of a host agent."""
+def _statuses(path: Path) -> list[dict[str, Any]]:
+    """What a host agent last told; the first line may be cut, the last not yet complete."""
+    from rdd.vm.observation import parse_event
+
     try:
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - _LOG_TAIL_BYTES))
             lines = file.read().splitlines()
     except OSError:
         return []
-    found = []
-    for line in lines:
-        try:
-            event = json.loads(line)
-        except ValueError:
-            continue  # the first may be cut, the last not yet complete
-        if isinstance(event, dict):
-            found.append(event)
-    return found
+    return [status for line in lines if (status := parse_event(line)) is not None]

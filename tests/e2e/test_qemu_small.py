@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from tests.e2e.qemu_world import SMALL, World, eventually, world
 
-from rdd.host.processes import send_signal
+from rdd.host.processes import is_alive, send_signal
 from rdd.vm.drivers.qemu import disks
 from rdd.vm.instances import Status
 from rdd.vm.machines import Phase
@@ -170,6 +170,34 @@ async def test_emulator_that_dies_is_told_and_leaves_nothing_behind(small: World
     assert "qemu was ended by SIGKILL" in seen.reason
     assert directory.status() is Status.STOPPED
     await small.start("vm")
+
+
+async def test_emulator_that_dies_during_the_boot_is_told_and_can_be_started_again(
+    small: World,
+) -> None:
+    directory = await small.create("vm", SMALL)
+    await small.machines.start("vm")
+    await eventually(lambda: directory.driver_process() is not None)
+    await small.kill(directory.driver_process())
+    seen = await small.until("vm", lambda seen: seen.phase is Phase.STOPPED)
+    assert "qemu was ended by SIGKILL" in seen.reason
+    assert directory.status() is Status.STOPPED
+    await small.start("vm")
+
+
+@pytest.mark.parametrize("victim", ["agent", "emulator"])
+async def test_death_during_the_stop_leaves_nothing_behind(small: World, victim: str) -> None:
+    directory = await small.create("vm", SMALL)
+    await small.start("vm")
+    emulator = directory.driver_process()
+    assert emulator is not None
+    small.machines.stop("vm")
+    await small.until("vm", lambda seen: seen.phase is Phase.STOPPING)
+    await small.kill(directory.agent() if victim == "agent" else emulator)
+    seen = await small.until("vm", lambda seen: seen.phase is Phase.STOPPED, timeout_s=40)
+    assert not seen.crashed
+    assert not is_alive(emulator)
+    assert directory.status() is Status.STOPPED
 
 
 async def test_guest_that_switches_itself_off_is_told_as_such(small: World) -> None:

@@ -30,7 +30,7 @@ from urllib.parse import urlsplit
 import orjson
 from bench.apiserver import RESULTS
 from bench.server import RDD, Process
-from tests.e2e.host_world import image
+from tests.e2e.machine.host_world import image
 
 from rdd.client.kubeconfig import load
 from rdd.instance import Instance

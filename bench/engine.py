@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.server import Server, temporary_home
-from tests.controllers.engine_parts import Dockerd
+from tests.controllers.containers.engine_parts import Dockerd
 
 from rdd.client import Client
 from rdd.client.https import HttpsTransport

@@ -68,10 +68,14 @@ class Stopwatch:
 
 
 def main() -> int:
-    from rdd.apiserver import assemble, bootstrap, cache, certificates, crds, http
+    from rdd.apiserver import assemble, bootstrap
+    from rdd.apiserver.auth import certificates
+    from rdd.apiserver.crd import lifecycle as crds
+    from rdd.apiserver.http import listener as http
+    from rdd.apiserver.state import cache
     from rdd.daemon import control_plane, loop
     from rdd.instance import Instance
-    from rdd.store.sqlite import SqliteStore
+    from rdd.store.sqlite.store import SqliteStore
 
     imported = time.perf_counter()
     home = Path(sys.argv[1])

@@ -28,9 +28,9 @@ from typing import Any, Literal
 import orjson
 import yaml
 
-from rdd.apiserver import certificates
-from rdd.apiserver.http import HttpServer
-from rdd.apiserver.request import Answer, Request, Response
+from rdd.apiserver.auth import certificates
+from rdd.apiserver.http.listener import HttpServer
+from rdd.apiserver.http.request import Answer, Request, Response
 from rdd.testing import Server
 
 RELEASE = "v1.33.7+k3s3"

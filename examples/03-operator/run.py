@@ -8,7 +8,7 @@ from contextlib import aclosing
 from pathlib import Path
 
 from rdd.api import errors
-from rdd.apiserver import certificates
+from rdd.apiserver.auth import certificates
 from rdd.client import ApiResource, Client
 from rdd.client.https import HttpsTransport
 from rdd.client.resources import CONFIG_MAPS, LEASES

@@ -18,7 +18,7 @@ def main() -> int:
         if sys.path and sys.path[0] == here:
             del sys.path[0]
 
-    from rdd.cli.entry import run
+    from rdd.cli.framework.entry import run
 
     # A stream that the caller closed is None.
     return run(

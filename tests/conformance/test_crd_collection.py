@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 import yaml
-from tests.api.client import CRDS, MERGE, Api, Object
 from tests.conformance.conftest import Kubectl, manifest
+from tests.http.client import CRDS, MERGE, Api, Object
 
 from rdd.testing import Options, Server
 

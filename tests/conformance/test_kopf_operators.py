@@ -14,7 +14,7 @@ from typing import Any
 import kopf
 import pytest
 
-from rdd.apiserver import certificates
+from rdd.apiserver.auth import certificates
 from rdd.testing import LiveServer
 
 pytestmark = pytest.mark.usefixtures("connections_end")

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
-from tests.controllers.runtime_world import ADMIN, World, loop_clock
+from tests.runtime.runtime_world import ADMIN, World, loop_clock
 
 from rdd.api import errors
-from rdd.apiserver.http import HttpServer
-from rdd.apiserver.request import Answer, Request
-from rdd.controllers.surroundings import Surroundings
+from rdd.apiserver.http.listener import HttpServer
+from rdd.apiserver.http.request import Answer, Request
+from rdd.controllers.environment import Surroundings
 from rdd.host.sockets import listen_on_loopback
 from rdd.instance import Instance
 from rdd.runtime import Controller, InProcessHost, InProcessPassthrough, Manager, ManagerOptions

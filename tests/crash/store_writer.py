@@ -19,10 +19,10 @@ import random
 import sys
 from pathlib import Path
 
-from rdd.store import writer
+from rdd.store.contract import ANY, Delete, Put
 from rdd.store.options import StoreOptions
-from rdd.store.sqlite import SqliteStore
-from rdd.store.types import ANY, Delete, Put
+from rdd.store.sqlite import writer
+from rdd.store.sqlite.store import SqliteStore
 
 TASKS = 8
 KEYS_PER_TASK = 5

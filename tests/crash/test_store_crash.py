@@ -19,8 +19,8 @@ from pathlib import Path
 import pytest
 from tests.crash.store_writer import OPTIONS, number_of, value_of
 
-from rdd.store.sqlite import SqliteStore
-from rdd.store.types import Event, EventType
+from rdd.store.contract import Event, EventType
+from rdd.store.sqlite.store import SqliteStore
 
 SEED = 1
 KILLS, KILLS_IN_SOAK = 25, 400

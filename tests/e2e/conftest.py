@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.e2e.service_world import World
-from tests.e2e.service_world import world as make_world
+from tests.e2e.service.service_world import World
+from tests.e2e.service.service_world import world as make_world
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import pytest
 
 import rdd.instance
 from rdd.cli import controller_programs
-from rdd.cli.table import GLOBAL, ROOT
-from rdd.cli.types import Command, Flag, Group
+from rdd.cli.commands.table import GLOBAL, ROOT
+from rdd.cli.framework.types import Command, Flag, Group
 from rdd.controllers import catalog
 
 TOP = Path(__file__).parents[2]

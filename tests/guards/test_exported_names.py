@@ -6,7 +6,7 @@ a line in CHANGELOG.md.
 """
 
 import rdd
-import rdd.cli.types
+import rdd.cli.framework.types
 import rdd.host.logs
 import rdd.instance
 
@@ -74,7 +74,7 @@ def test_instance() -> None:
 
 
 def test_contract_of_a_command() -> None:
-    assert public(rdd.cli.types) == {
+    assert public(rdd.cli.framework.types) == {
         "Call",
         "Command",
         "CommandError",

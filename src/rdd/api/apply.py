@@ -22,10 +22,11 @@ from typing import Any
 
 import orjson
 
-from rdd.api import errors, fieldset, goformat, gotext, managedfields, managers, typedvalues
+from rdd.api import errors, fieldset, managedfields, managers, typedvalues
 from rdd.api.fieldset import LEAF, FieldSet
 from rdd.api.managers import Entry, Object
 from rdd.api.shapes import ItemError, SchemaNode, Shape, shape_of
+from rdd.base import goformat, gotext, govalue
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _KUBECTL = "kubectl"
@@ -305,7 +306,7 @@ def _with_last_applied(obj: Object, patch: Object) -> Object:
     if isinstance(meta.get("annotations"), dict):
         kept = {k: v for k, v in meta["annotations"].items() if k != LAST_APPLIED}
         meta = {**meta, "annotations": kept}
-    text = gotext.json_text({**patch, "metadata": meta}).translate(_HTML) + "\n"
+    text = govalue.json_text({**patch, "metadata": meta}).translate(_HTML) + "\n"
     annotations = {**annotations, LAST_APPLIED: text}
     size = sum(len(k.encode()) + len((v or "").encode()) for k, v in annotations.items())
     if size > _MAX_ANNOTATIONS_BYTES:

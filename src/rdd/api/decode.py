@@ -2,7 +2,7 @@
 """From the bytes of a request to a JSON value.
 
 orjson decides; Go's rules are applied where the two differ. What orjson
-refuses is scanned again the way encoding/json does it (`rdd.api.gojson`), which
+refuses is scanned again the way encoding/json does it (`rdd.base.gojson`), which
 either finds Go's error message or tells that Go would have accepted the text
 (invalid UTF-8 and lone surrogates become U+FFFD). The only errors are
 BadRequests with the decoder's own text: the endpoint puts its context around it.
@@ -18,10 +18,11 @@ from typing import Any
 
 import orjson
 
-from rdd.api import gojson, yamlcodec
+from rdd.api import yamlcodec
 from rdd.api.errors import BadRequest
 from rdd.api.yamlcodec import YamlDocument as YamlDocument
 from rdd.api.yamlcodec import encode_yaml as encode_yaml
+from rdd.base import gojson
 
 MAX_DEPTH = 256
 """Nested containers. Go's limit is 10,000, but recursive code here must not meet Python's."""

@@ -19,8 +19,9 @@ Kubernetes' own, because kubectl and scripts match it.
 from collections.abc import Sequence
 from typing import Any, Self
 
-from rdd.api import fielderrors, gotext
+from rdd.api import fielderrors
 from rdd.api.fielderrors import FieldError
+from rdd.base import gotext
 
 
 class ApiError(Exception):

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rdd.api import gotext
+from rdd.base import gotext, govalue
 
 OMIT = object()
 """Bad value that is not shown in the message."""
@@ -40,7 +40,7 @@ class FieldError:
         """The message without the field: `Invalid value: "x": must be …`."""
         text, _, shows_value = KINDS[self.kind]
         if shows_value and self.value is not OMIT:
-            text = f"{text}: {gotext.value(self.value)}"
+            text = f"{text}: {govalue.value(self.value)}"
         return f"{text}: {self.detail}" if self.detail else text
 
     def __str__(self) -> str:

@@ -12,8 +12,8 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from rdd.api import gotext
 from rdd.api.errors import BadRequest
+from rdd.base import gotext
 
 EQUALS, NOT_EQUALS = "=", "!="
 

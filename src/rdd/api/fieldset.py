@@ -20,8 +20,8 @@ from typing import Any
 
 import orjson
 
-from rdd.api import gotext
 from rdd.api.shapes import DEDUCED, Shape, key_json
+from rdd.base import govalue
 
 FieldSet = dict[str, Any]
 
@@ -191,7 +191,7 @@ def _value_order(value: Any) -> tuple[Any, ...]:
         return 2, str(value)
     if isinstance(value, int | float):
         return 0, value
-    return (1, value) if isinstance(value, str) else (3, gotext.json_text(value))
+    return (1, value) if isinstance(value, str) else (3, govalue.json_text(value))
 
 
 def element_text(key: str) -> str:
@@ -201,8 +201,8 @@ def element_text(key: str) -> str:
         return f".{rest}"
     value = orjson.loads(rest)
     if kind == "k":
-        return "[" + ",".join(f"{k}={gotext.value(value[k])}" for k in sorted(value)) + "]"
-    return f"[={gotext.value(value)}]" if kind == "v" else f"[{value}]"
+        return "[" + ",".join(f"{k}={govalue.value(value[k])}" for k in sorted(value)) + "]"
+    return f"[={govalue.value(value)}]" if kind == "v" else f"[{value}]"
 
 
 def decode(fields: Any) -> FieldSet:

@@ -19,7 +19,8 @@ from typing import Any
 
 import orjson
 
-from rdd.api import errors, goformat
+from rdd.api import errors
+from rdd.base import goformat
 
 MAX_OPERATIONS = 10_000
 MAX_COPY_BYTES = 3 * 1024 * 1024

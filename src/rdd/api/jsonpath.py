@@ -19,7 +19,7 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from rdd.api import goformat
+from rdd.base import goformat
 
 Step = Callable[[list[Any]], list[Any]]
 

@@ -21,11 +21,12 @@ changes nothing leaves the very list of the stored object.
 from collections.abc import Mapping
 from typing import Any
 
-from rdd.api import errors, fielderrors, fieldset, goformat, managers, typedvalues
+from rdd.api import errors, fielderrors, fieldset, managers, typedvalues
 from rdd.api.fielderrors import FieldError
 from rdd.api.fieldset import FieldSet
 from rdd.api.managers import Entry, Object
 from rdd.api.shapes import ItemError, SchemaNode, Shape, shape_of
+from rdd.base import goformat
 
 MAX_MANAGER_BYTES = 128
 BEFORE_FIRST_APPLY = "before-first-apply"

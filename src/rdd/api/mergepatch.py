@@ -8,7 +8,8 @@ input; neither input is modified.
 
 from typing import Any
 
-from rdd.api import errors, goformat
+from rdd.api import errors
+from rdd.base import goformat
 
 
 def apply_merge_patch(obj: dict[str, Any], patch: Any, *, strict: bool = True) -> Any:

@@ -11,7 +11,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rdd.api import fielderrors, gotext, names
+from rdd.api import fielderrors, names
 from rdd.api.fielderrors import FieldError
 from rdd.api.names import NameErrors
 from rdd.api.objectmeta import ORDER as ORDER
@@ -20,6 +20,7 @@ from rdd.api.objectmeta import decode_object_meta as decode_object_meta
 from rdd.api.objectmeta import order_metadata as order_metadata
 from rdd.api.objectmeta import order_owner_reference
 from rdd.api.selectors import validate_labels
+from rdd.base import gotext, govalue
 
 Meta = Mapping[str, Any]
 
@@ -195,8 +196,8 @@ def validate_owner_references(references: Sequence[Meta], path: str) -> list[Fie
     return errors
 
 
-def _shown(struct: Any) -> gotext.Verbatim:
-    return gotext.Verbatim(gotext.json_text(struct, sort_keys=False))
+def _shown(struct: Any) -> govalue.Verbatim:
+    return govalue.Verbatim(govalue.json_text(struct, sort_keys=False))
 
 
 def validate_finalizers(finalizers: Sequence[str], path: str) -> list[FieldError]:

@@ -13,7 +13,8 @@ Go would meet them, to report the same first error.
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rdd.api import gotext, timestamps
+from rdd.api import timestamps
+from rdd.base import govalue
 
 
 class MetadataError(ValueError):
@@ -250,7 +251,7 @@ class _Decoder:
         if isinstance(value, float) and self.is_custom and value.is_integer():
             value = int(value)  # a custom resource's 1.0 is written as 1 before it is read again
         if not isinstance(value, int) or not -(2**63) <= value < 2**63:
-            shown = gotext.number(value) if self.is_custom else str(value)
+            shown = govalue.number(value) if self.is_custom else str(value)
             text = f"json: cannot unmarshal number {shown} into Go struct field {where}"
             raise MetadataError(f"{text} of type int64")
         return value

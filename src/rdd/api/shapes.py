@@ -19,7 +19,7 @@ from typing import Any, Protocol
 
 import orjson
 
-from rdd.api import gotext
+from rdd.base import gotext, govalue
 
 
 class SchemaNode(Protocol):
@@ -339,7 +339,7 @@ _SET_ERRORS: dict[type, str] = {
 def key_json(value: Any) -> str:
     """A key's value in JSON as Go writes it: compact, HTML characters escaped."""
     if isinstance(value, float):
-        return gotext.number(value)
+        return govalue.number(value)
     text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
     if "<" in text or ">" in text or "&" in text or not text.isascii():
         return text.translate(_HTML)

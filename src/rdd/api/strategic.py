@@ -16,8 +16,9 @@ patch is modified; what the patch does not touch is shared with the object.
 
 from typing import Any
 
-from rdd.api import errors, goformat
+from rdd.api import errors
 from rdd.api.shapes import SchemaNode
+from rdd.base import goformat
 
 _DIRECTIVE = "$patch"
 _DELETE_LIST = "$deleteFromPrimitiveList"

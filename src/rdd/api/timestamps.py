@@ -13,7 +13,7 @@ import re
 import time
 from collections.abc import Callable
 
-from rdd.api import gotext
+from rdd.base import gotext
 
 LAYOUT = "2006-01-02T15:04:05Z07:00"
 MICRO_LAYOUT = "2006-01-02T15:04:05.000000Z07:00"

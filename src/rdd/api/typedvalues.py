@@ -13,10 +13,10 @@ a value, which counts as an empty object or list where the shape has parts.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from rdd.api import goformat
 from rdd.api.fieldset import LEAF, FieldSet, element_text
 from rdd.api.mergepatch import same
 from rdd.api.shapes import DEDUCED, ItemError, Shape, item_key
+from rdd.base import goformat
 
 _ABSENT: Any = object()
 

@@ -27,8 +27,8 @@ from typing import Any
 import yaml
 from yaml._yaml import CEmitter, CParser
 
-from rdd.api import gotext
 from rdd.api.errors import BadRequest
+from rdd.base import gotext, govalue
 
 _TAG = "tag:yaml.org,2002:"
 _STR, _BINARY = f"{_TAG}str", f"{_TAG}binary"
@@ -107,10 +107,10 @@ def with_json_numbers(value: Any) -> Any:
                 value[i] = with_json_numbers(item)
     elif type(value) is float:
         if math.isnan(value) or math.isinf(value):
-            raise BadRequest(f"json: unsupported value: {gotext.plain(value)}")
+            raise BadRequest(f"json: unsupported value: {govalue.plain(value)}")
         if value.is_integer() and -(2.0**63) <= value < 2.0**63:
             # by its text: the shortest digits of a float are not all digits of its value
-            return int(gotext.number(value))
+            return int(govalue.number(value))
     elif type(value) is int and not -(2**63) <= value < 2**63:
         return float(value)
     return value
@@ -183,7 +183,7 @@ class _Reader:
             text = key if type(key) is str else _key_text(key, item)
             identity = (type(key), key)
             if identity in seen:
-                shown = gotext.value(key) if key is not None else "<nil>"
+                shown = govalue.value(key) if key is not None else "<nil>"
                 self.duplicates.append(f"line {self.line + 1}: key {shown} already set in map")
             seen.add(identity)
             value[text] = item
@@ -313,12 +313,12 @@ def _key_text(key: Any, item: Any) -> str:
     if isinstance(key, float):
         if math.isnan(key) or math.isinf(key):
             return ".nan" if math.isnan(key) else ".inf" if key > 0 else "-.inf"
-        return gotext.plain(key)
+        return govalue.plain(key)
     if isinstance(key, dict | list):
-        raise BadRequest(f"yaml: invalid map key: {gotext.json_text(key)}")
+        raise BadRequest(f"yaml: invalid map key: {govalue.json_text(key)}")
     kind, shown = ("%!s(<nil>)", "<nil>") if key is None else ("uint64", hex(key))
     raise BadRequest(
-        f"unsupported map key of type: {kind}, key: {shown}, value: {gotext.value(item)}"
+        f"unsupported map key of type: {kind}, key: {shown}, value: {govalue.value(item)}"
     )
 
 
@@ -354,7 +354,7 @@ def _emit(emitter: Any, value: Any) -> None:
     elif isinstance(value, str):
         emitter.emit(yaml.ScalarEvent(None, None, (True, True), value, style=_style(value)))
     else:
-        text = gotext.value(value)
+        text = govalue.value(value)
         emitter.emit(yaml.ScalarEvent(None, None, (True, True), text))
 
 

@@ -13,38 +13,41 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rdd.api.fielderrors import FieldError
-from rdd.apiserver import bootstrap, review_handlers, scale, version
+from rdd.apiserver import bootstrap
 from rdd.apiserver.admission import expression_checks
 from rdd.apiserver.admission.client import WebhookClient
+from rdd.apiserver.admission.dependencies import Surroundings
 from rdd.apiserver.admission.endpoints import InProcessEndpoints
+from rdd.apiserver.admission.fencing import Fencing
 from rdd.apiserver.admission.lifecycle import NamespaceLifecycle
 from rdd.apiserver.admission.matching import Matcher
 from rdd.apiserver.admission.mutating import MutatingWebhooks
 from rdd.apiserver.admission.policies import ValidatingPolicies
-from rdd.apiserver.admission.surroundings import Surroundings
 from rdd.apiserver.admission.types import Chain, Plugin
 from rdd.apiserver.admission.validating import ValidatingWebhooks
-from rdd.apiserver.authn import Authenticator
-from rdd.apiserver.cache import Cache
+from rdd.apiserver.auth import review_endpoints as review_handlers
+from rdd.apiserver.auth.authentication import Authenticator
+from rdd.apiserver.auth.rbac import RbacAuthorizer
+from rdd.apiserver.auth.reviews import Reviewer
+from rdd.apiserver.auth.tokens import TokenIssuer
 from rdd.apiserver.core import CachedLister, Core
-from rdd.apiserver.crds import CustomResources
-from rdd.apiserver.discovery import Discovery
-from rdd.apiserver.documents import Documents
-from rdd.apiserver.fencing import Fencing
-from rdd.apiserver.health import Health
+from rdd.apiserver.crd.lifecycle import CustomResources
+from rdd.apiserver.endpoints import version
+from rdd.apiserver.endpoints.discovery import Discovery
+from rdd.apiserver.endpoints.health import Health
+from rdd.apiserver.endpoints.openapi import Documents
+from rdd.apiserver.http.limits import InFlight
+from rdd.apiserver.http.request import Answer, Request, Response, User
 from rdd.apiserver.kinds import expressions
 from rdd.apiserver.kinds.builtin import BuiltinStrategy
 from rdd.apiserver.kinds.catalog import builtin_kinds, decoder, review_kinds
-from rdd.apiserver.limits import InFlight
-from rdd.apiserver.passthrough import PREFIX, Passthroughs
-from rdd.apiserver.rbac import RbacAuthorizer
-from rdd.apiserver.request import Answer, Request, Response, User
+from rdd.apiserver.kinds.strategy import Kind
+from rdd.apiserver.passthrough.routing import PREFIX, Passthroughs
 from rdd.apiserver.resources import Registry, Resource
-from rdd.apiserver.reviews import Reviewer
 from rdd.apiserver.server import ApiServer
-from rdd.apiserver.strategy import Kind
-from rdd.apiserver.tokens import TokenIssuer
-from rdd.store.types import Store
+from rdd.apiserver.state.cache import Cache
+from rdd.apiserver.verbs import scale
+from rdd.store.contract import Store
 
 # Groups whose objects Kubernetes keeps below their own name; all others go by plural alone.
 _STORED_BY_GROUP = frozenset({"apiextensions.k8s.io", "apiregistration.k8s.io"})
@@ -177,7 +180,7 @@ def _stored_resources(cache: Cache) -> list[Resource]:
 
 def _check_rules(schema: Mapping[str, Any], path: str) -> list[FieldError]:
     # CEL is large, and most servers start without a new CRD.
-    from rdd.schema.rule_checks import check_rules
+    from rdd.schema.rules.checks import check_rules
 
     return check_rules(schema, path)
 
@@ -229,7 +232,7 @@ def _install_paths(server: Server, options: ServerOptions) -> None:
         )
 
     async def root(request: Request) -> Answer:
-        from rdd.apiserver import respond
+        from rdd.apiserver.http import responses as respond
 
         known = {"/api/v1", *api.paths}
         known |= {f"/apis/{g}/{v}" for g, v in server.core.registry.group_versions() if g}

@@ -12,11 +12,11 @@ from typing import Any
 
 import orjson
 
-from rdd.apiserver import bootstrap_rbac
-from rdd.apiserver.authorizer import Lister
-from rdd.apiserver.request import SYSTEM, Answer, Request, Response
+from rdd.apiserver.auth import bootstrap_policy as bootstrap_rbac
+from rdd.apiserver.auth.authorizer import Lister
+from rdd.apiserver.http.request import SYSTEM, Answer, Request, Response
+from rdd.apiserver.kinds.strategy import Object
 from rdd.apiserver.resources import Registry
-from rdd.apiserver.strategy import Object
 
 NAMESPACES = ("default", "kube-system", "kube-public")
 _RBAC = "/apis/rbac.authorization.k8s.io/v1"

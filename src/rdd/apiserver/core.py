@@ -7,11 +7,11 @@ from typing import Any
 
 from rdd.api import timestamps
 from rdd.apiserver.admission.types import Chain
-from rdd.apiserver.cache import Cache
-from rdd.apiserver.rbac import RbacAuthorizer
+from rdd.apiserver.auth.rbac import RbacAuthorizer
 from rdd.apiserver.resources import Registry, Resource
-from rdd.apiserver.watchers import Watchers
-from rdd.store.types import Check, Store
+from rdd.apiserver.state.cache import Cache
+from rdd.apiserver.state.watchers import Watchers
+from rdd.store.contract import Check, Store
 
 MAX_OBJECT_BYTES = 1_572_864  # 1.5 MiB, etcd's default and so what Kubernetes users know
 

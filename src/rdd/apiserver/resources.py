@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from rdd.api import managedfields
-from rdd.apiserver import codec
-from rdd.apiserver.cache import Entry, ResourceCache
-from rdd.apiserver.strategy import Column, Kind, Object, Strategy
+from rdd.apiserver.kinds.strategy import Column, Kind, Object, Strategy
+from rdd.apiserver.state import codec
+from rdd.apiserver.state.cache import Entry, ResourceCache
 from rdd.schema.node import Node
 
 if TYPE_CHECKING:
-    from rdd.apiserver.conversion import Converter
+    from rdd.apiserver.crd.conversion import Converter
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 

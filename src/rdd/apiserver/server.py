@@ -15,21 +15,24 @@ from typing import Protocol
 
 from rdd.api import errors, fieldselectors
 from rdd.api.names import path_segment_name_errors
-from rdd.apiserver import authn, bodies, impersonation, rbac, respond
 from rdd.apiserver.admission import warnings
-from rdd.apiserver.authorizer import Attributes, Authorizer
+from rdd.apiserver.auth import authentication as authn
+from rdd.apiserver.auth import impersonation, rbac
+from rdd.apiserver.auth.authorizer import Attributes, Authorizer
 from rdd.apiserver.core import Core
-from rdd.apiserver.create import create
-from rdd.apiserver.delete import delete, delete_collection
-from rdd.apiserver.get import get
-from rdd.apiserver.limits import InFlight
-from rdd.apiserver.list import list_
-from rdd.apiserver.metrics import Metrics
-from rdd.apiserver.patch import patch
-from rdd.apiserver.request import Answer, Request, Response
+from rdd.apiserver.endpoints.metrics import Metrics
+from rdd.apiserver.http import bodies
+from rdd.apiserver.http import responses as respond
+from rdd.apiserver.http.limits import InFlight
+from rdd.apiserver.http.request import Answer, Request, Response
 from rdd.apiserver.resources import Resource
-from rdd.apiserver.update import update
-from rdd.apiserver.watch import watch
+from rdd.apiserver.verbs.create import create
+from rdd.apiserver.verbs.delete import delete, delete_collection
+from rdd.apiserver.verbs.get import get
+from rdd.apiserver.verbs.list import list_
+from rdd.apiserver.verbs.patch import patch
+from rdd.apiserver.verbs.update import update
+from rdd.apiserver.verbs.watch import watch
 
 log = logging.getLogger("rdd.apiserver")
 

@@ -16,7 +16,7 @@ per request, and can use those before it.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from rdd.api.gotext import quote
+from rdd.base.gotext import quote
 from rdd.cel import types as t
 from rdd.cel.environment import Budget, Environment, Program
 from rdd.cel.errors import CompileError, CostExceeded, EvaluationError

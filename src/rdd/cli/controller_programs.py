@@ -4,7 +4,7 @@
 `rdd-controller`, `app-controller`, `lima-controller`, `containers-controller` and
 `mock-controller` are one program each for a group of controllers. They find the
 instance as `rdd` does, never start its control plane, and end with 0 when it ends
-or a signal stops them, with 1 and one line otherwise (rdd.daemon.external).
+or a signal stops them, with 1 and one line otherwise (rdd.daemon.managers.external).
 `lima-controller hostagent …` is a host agent.
 """
 
@@ -13,15 +13,15 @@ import sys
 from collections.abc import MutableMapping, Sequence
 from typing import TextIO
 
-from rdd.cli.entry import SYSTEMS, output_format
-from rdd.cli.environment import Environment
-from rdd.cli.errors import FAILED, INTERRUPTED, CommandError
-from rdd.cli.flags import Parser
-from rdd.cli.gotext import quote
-from rdd.cli.help import flag_table
-from rdd.cli.logline import Level, Log, parse_format
-from rdd.cli.table import GLOBAL
-from rdd.cli.types import Flag, Flags
+from rdd.base.gotext import quote
+from rdd.cli.commands.table import GLOBAL
+from rdd.cli.framework.entry import SYSTEMS, output_format
+from rdd.cli.framework.environment import Environment
+from rdd.cli.framework.errors import FAILED, INTERRUPTED, CommandError
+from rdd.cli.framework.flags import Parser
+from rdd.cli.framework.help import flag_table
+from rdd.cli.framework.logline import Level, Log, parse_format
+from rdd.cli.framework.types import Flag, Flags
 from rdd.host.errors import HostError
 
 PROGRAMS = ("rdd", "app", "lima", "containers", "mock")
@@ -99,7 +99,7 @@ def run(
             stdout.write(_help(group))
             return 0
         if flags.truth("version"):
-            from rdd.cli.version import version
+            from rdd.cli.commands.version import version
 
             stdout.write(version() + "\n")
             return 0
@@ -149,11 +149,11 @@ def _level(flags: Flags, environment: Environment) -> Level:
 
 
 def _serve(group: str, flags: Flags, environment: Environment, log: Log) -> None:
-    from rdd.cli.log_handler import forward_logging
-    from rdd.cli.version import version
+    from rdd.cli.commands.version import version
+    from rdd.cli.framework.log_handler import forward_logging
     from rdd.controllers import catalog
-    from rdd.daemon.errors import ServiceError
-    from rdd.daemon.external import ExternalOptions, serve_external
+    from rdd.daemon.managers.external import ExternalOptions, serve_external
+    from rdd.daemon.service.errors import ServiceError
 
     instance = environment.instance()
     forward_logging(log)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rdd.controllers.surroundings import Surroundings
+    from rdd.controllers.environment import Surroundings
     from rdd.runtime import Controller
 
 RDD, APP, LIMA, CONTAINERS, MOCK = "rdd", "app", "lima", "containers", "mock"

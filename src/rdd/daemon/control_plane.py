@@ -28,30 +28,31 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rdd.api.errors import ApiError
-from rdd.apiserver import certificates
 from rdd.apiserver.admission import endpoints
 from rdd.apiserver.assemble import Server, ServerOptions, open_server
-from rdd.apiserver.http import HttpServer
-from rdd.apiserver.request import Request, User
+from rdd.apiserver.auth import certificates
+from rdd.apiserver.http.listener import HttpServer
+from rdd.apiserver.http.request import Request, User
 from rdd.client import Client, LocalTransport, kubeconfig
 from rdd.controllers import catalog
 from rdd.controllers.builtin.manager import BuiltinControllers, UnknownControllers, select
 from rdd.controllers.catalog import Entry
-from rdd.daemon import composition, departure, readiness, renewal, selection
-from rdd.daemon.discovery import EMBEDDED, Directory
-from rdd.daemon.errors import ServiceError
-from rdd.daemon.idle import IdleTracker
-from rdd.daemon.record import State
+from rdd.daemon import readiness, renewal
+from rdd.daemon.idle_timeout import IdleTracker
+from rdd.daemon.managers import composition, departure, selection
+from rdd.daemon.managers.discovery import EMBEDDED, Directory
+from rdd.daemon.service.errors import ServiceError
+from rdd.daemon.service.record import State
 from rdd.host.directories import make_private_dir
 from rdd.host.errors import HostError
 from rdd.host.files import remove
 from rdd.host.sockets import listen_on_loopback
 from rdd.instance import Instance
-from rdd.store.sqlite import SqliteStore
-from rdd.store.types import Damaged, InUse, StoreError
+from rdd.store.contract import Damaged, InUse, StoreError
+from rdd.store.sqlite.store import SqliteStore
 
 if TYPE_CHECKING:
-    from rdd.daemon.embedded import Embedded
+    from rdd.daemon.managers.embedded import Embedded
 
 log = logging.getLogger("rdd.daemon")
 
@@ -244,9 +245,9 @@ def _internal(method: str, path: str, /, **members: Any) -> Request:
 
 def _load(names: Sequence[str], entries: Sequence[Entry]) -> "type[Embedded]":
     """Import what the controllers need."""
-    from rdd.daemon.embedded import Embedded
+    from rdd.daemon.managers.embedded import Embedded
 
-    importlib.import_module("rdd.daemon.passthrough_backends")
+    importlib.import_module("rdd.daemon.managers.passthrough_backends")
     catalog.preload(names, entries)
     return Embedded
 
@@ -312,10 +313,10 @@ async def _preload() -> None:
 
 def _import() -> None:
     for module in (
-        "schema.crd",
+        "schema.crd.validation",
         "schema.validate",
-        "schema.rule_checks",
-        "schema.rules",
+        "schema.rules.checks",
+        "schema.rules.evaluation",
         "api.apply",
     ):
         importlib.import_module(f"rdd.{module}")
@@ -323,7 +324,7 @@ def _import() -> None:
 
 def _follow_programs(client: Client, server: Server, running: Running) -> "asyncio.Task[None]":
     """Lead passthrough requests to the controllers of external programs, from now on."""
-    from rdd.daemon.passthrough_backends import Backends
+    from rdd.daemon.managers.passthrough_backends import Backends
 
     def ended(task: "asyncio.Task[None]") -> None:
         error = None if task.cancelled() else task.exception()

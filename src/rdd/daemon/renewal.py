@@ -10,7 +10,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from rdd.apiserver.certificates import Issued
+from rdd.apiserver.auth.certificates import Issued
 
 log = logging.getLogger("rdd.daemon")
 

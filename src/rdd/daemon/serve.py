@@ -15,11 +15,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from rdd.daemon import arguments, loop, record
+from rdd.daemon import loop
 from rdd.daemon.control_plane import Running, ServeOptions, control_plane
-from rdd.daemon.errors import ServiceError
-from rdd.daemon.record import Record, State
-from rdd.daemon.stopping import Stop
+from rdd.daemon.service import arguments, record
+from rdd.daemon.service.errors import ServiceError
+from rdd.daemon.service.record import Record, State
+from rdd.daemon.signals import Stop
 from rdd.host.directories import make_private_dir
 from rdd.host.errors import HostError
 from rdd.host.locks import FileLock

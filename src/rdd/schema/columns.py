@@ -10,8 +10,8 @@ Kubernetes, which accepts such definitions.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from rdd.api import goformat
 from rdd.api.jsonpath import JsonPath, JsonPathError
+from rdd.base import goformat
 
 Age = Callable[[str], str | None]
 """Turns a timestamp into an age (5m); None if it is not a timestamp."""

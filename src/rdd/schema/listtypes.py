@@ -9,8 +9,8 @@ had the problem.
 
 from typing import Any
 
-from rdd.api import gotext
 from rdd.api.fielderrors import FieldError
+from rdd.base import govalue
 from rdd.schema.node import Node
 
 
@@ -79,7 +79,7 @@ def _repeated(values: list[Any]) -> list[int]:
     found: list[int] = []
     for position, value in enumerate(values):
         cls = type(value)
-        key = (cls, gotext.json_text(value)) if cls is dict or cls is list else (cls, value)
+        key = (cls, govalue.json_text(value)) if cls is dict or cls is list else (cls, value)
         counts[key] = counts.get(key, 0) + 1
         if counts[key] == 2:
             found.append(position)

@@ -9,7 +9,7 @@ closure does not decide itself (a null, a type that does not match, a number
 format) it hands to the slow half.
 
 A `Validator` adds what is not value validation: embedded resources and the
-uniqueness of sets and list maps. CEL rules are separate (`rdd.schema.rules`):
+uniqueness of sets and list maps. CEL rules are separate (`rdd.schema.rules.evaluation`):
 they run after this, unless `rules_blocked` says the errors found make their
 answers meaningless.
 """
@@ -17,8 +17,8 @@ answers meaningless.
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from rdd.api import goformat
 from rdd.api.fielderrors import FieldError
+from rdd.base import goformat
 from rdd.schema.embedded import embedded_errors, has_embedded
 from rdd.schema.formats import is_effective, string_check
 from rdd.schema.listtypes import has_list_types, list_type_errors

@@ -16,8 +16,8 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from rdd.api import gotext
 from rdd.api.fielderrors import FieldError
+from rdd.base import gotext, govalue
 from rdd.schema.formats import is_effective, string_check
 from rdd.schema.regexps import PatternError, compile_pattern
 
@@ -325,7 +325,7 @@ def _number(
         distance = (value - bound) * sign
         if distance < 0 or (exclusive and distance == 0):
             than = "than" if exclusive else "than or equal to"
-            text = f"should be {words} {than} {gotext.plain(bound)}"
+            text = f"should be {words} {than} {govalue.plain(bound)}"
             result.merge(Result([place.invalid(value, text)]))
     return result
 
@@ -344,7 +344,7 @@ def _fits_format(number: float, kind: str, name: str) -> bool:
 def _not_multiple(value: float, factor: float, place: _Place, *, native: bool) -> FieldError | None:
     if factor < 0:
         words = f"factor MultipleOf declared for {place.name} must be positive: "
-        return FieldError("Invalid", place.field, factor, words + gotext.plain(factor))
+        return FieldError("Invalid", place.field, factor, words + govalue.plain(factor))
     if factor == 0:
         return None
     if native and type(value) is int and int(factor):
@@ -354,7 +354,7 @@ def _not_multiple(value: float, factor: float, place: _Place, *, native: bool) -
         fits = _is_integral(1 / factor * value if factor < 1 else value / factor)
     if fits:
         return None
-    return place.invalid(value, f"should be a multiple of {gotext.plain(factor)}")
+    return place.invalid(value, f"should be a multiple of {govalue.plain(factor)}")
 
 
 def _array(schema: Schema, value: list[Any], place: _Place, old: Any) -> Result:
@@ -407,14 +407,14 @@ class _Earlier:
         return self.old[position] if position < len(self.old) else NO_OLD
 
     def _key(self, item: dict[str, Any]) -> str:
-        return gotext.json_text([item.get(name) for name in self.names])
+        return govalue.json_text([item.get(name) for name in self.names])
 
 
 def _enum(allowed: list[Any], value: Any, place: _Place) -> Result:
     if any(_is_enum_value(option, value) for option in allowed):
         return Result()
     names = ", ".join(
-        gotext.quote(option if isinstance(option, str) else gotext.json_text(option))
+        gotext.quote(option if isinstance(option, str) else govalue.json_text(option))
         for option in allowed
     )
     return Result([FieldError("NotSupported", place.field, value, f"supported values: {names}")])

@@ -15,8 +15,8 @@ allocations: rows are plain tuples, already in the shape SQLite binds.
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 
+from rdd.store.contract import ANY, Check, CompareFailed, Event, EventType, Op, Put
 from rdd.store.keys import ID_SHIFT, MAX_OPS, Row
-from rdd.store.types import ANY, Check, CompareFailed, Event, EventType, Op, Put
 
 _PUT, _DELETE = EventType.PUT, EventType.DELETE
 

@@ -11,14 +11,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from rdd.store import backup
-from rdd.store.compaction import Retention
-from rdd.store.index import KeyIndex
-from rdd.store.keys import ID_SHIFT, Row, first_id_after
-from rdd.store.options import StoreOptions
-from rdd.store.reader import in_thread
-from rdd.store.ttl import Expired, Expiry
-from rdd.store.types import (
+from rdd.store.contract import (
     Compacted,
     CompareFailed,
     Delete,
@@ -31,6 +24,13 @@ from rdd.store.types import (
     Unavailable,
     Watch,
 )
+from rdd.store.index import KeyIndex
+from rdd.store.keys import ID_SHIFT, Row, first_id_after
+from rdd.store.options import StoreOptions
+from rdd.store.sqlite import backup
+from rdd.store.sqlite.compaction import Retention
+from rdd.store.sqlite.reader import in_thread
+from rdd.store.ttl import Expired, Expiry
 from rdd.store.watch import Feed
 
 

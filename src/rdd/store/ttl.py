@@ -17,7 +17,7 @@ import heapq
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 
-from rdd.store.types import Unavailable
+from rdd.store.contract import Unavailable
 
 log = logging.getLogger(__name__)
 

@@ -16,8 +16,8 @@ import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 
+from rdd.store.contract import Event, Overrun, StoreError, Watch
 from rdd.store.options import StoreOptions
-from rdd.store.types import Event, Overrun, StoreError, Watch
 
 log = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ events out of it, late or only some, and passes them on.
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from rdd.apiserver.request import Stream, Writer
-from rdd.apiserver.watchers import MAX_BEHIND_BYTES
+from rdd.apiserver.http.request import Stream, Writer
+from rdd.apiserver.state.watchers import MAX_BEHIND_BYTES
 
 Pump = Callable[["_Events", Writer], Awaitable[None]]
 

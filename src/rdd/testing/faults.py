@@ -17,8 +17,9 @@ from types import TracebackType
 from typing import Self, TypedDict, Unpack
 
 from rdd.api import errors
-from rdd.apiserver import respond, watchers
-from rdd.apiserver.request import SYSTEM, Answer, Request, Response, Stream, Writer
+from rdd.apiserver.http import responses as respond
+from rdd.apiserver.http.request import SYSTEM, Answer, Request, Response, Stream, Writer
+from rdd.apiserver.state import watchers
 from rdd.testing.disturbances import cut, slowed
 
 Handle = Callable[[Request], Awaitable[Answer]]

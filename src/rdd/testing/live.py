@@ -21,8 +21,8 @@ from typing import Any, Self, TypeVar
 
 import yaml
 
-from rdd.apiserver import certificates
-from rdd.apiserver.http import HttpServer
+from rdd.apiserver.auth import certificates
+from rdd.apiserver.http.listener import HttpServer
 from rdd.testing.faults import Faults
 from rdd.testing.manifests import Object, Source
 from rdd.testing.server import Options, Server

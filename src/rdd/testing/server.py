@@ -19,14 +19,16 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from rdd.api import errors
-from rdd.apiserver import assemble, certificates, watchers
+from rdd.apiserver import assemble
+from rdd.apiserver.auth import certificates
 from rdd.apiserver.bootstrap import NAMESPACES
-from rdd.apiserver.limits import InFlight
-from rdd.apiserver.metrics import Metrics
-from rdd.apiserver.request import SYSTEM, Answer, Request, Stream, User, Writer
+from rdd.apiserver.endpoints.metrics import Metrics
+from rdd.apiserver.http.limits import InFlight
+from rdd.apiserver.http.request import SYSTEM, Answer, Request, Stream, User, Writer
+from rdd.apiserver.state import watchers
+from rdd.store.contract import Delete, Op, Put
 from rdd.store.memory import MemoryStore
 from rdd.store.options import StoreOptions
-from rdd.store.types import Delete, Op, Put
 from rdd.testing import manifests, wire
 from rdd.testing.clock import Clock
 from rdd.testing.faults import Faults, Handle

@@ -14,7 +14,7 @@ from typing import Any, Self
 
 import orjson
 
-from rdd.apiserver.request import Answer, Query, Request, Stream, User, parse_query
+from rdd.apiserver.http.request import Answer, Query, Request, Stream, User, parse_query
 
 Object = dict[str, Any]
 QueryArgument = Mapping[str, object]

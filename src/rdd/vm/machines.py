@@ -23,24 +23,25 @@ from rdd.host.errors import HostError
 from rdd.host.exits import ended_within
 from rdd.host.files import write_atomically
 from rdd.host.processes import Identity, send_signal
-from rdd.vm import agentclient, creating
-from rdd.vm.choosing import has_own_image
+from rdd.vm.agent import client as agentclient
 from rdd.vm.drivers import catalog
+from rdd.vm.drivers.selection import has_own_image
 from rdd.vm.errors import AlreadyExists, Busy, NotCreated, StartFailed, StopFailed
 from rdd.vm.instances import InstanceDirectory, InvalidName, LimaHome, Status
-from rdd.vm.killing import kill_all
-from rdd.vm.machine import Machine
-from rdd.vm.observation import Observation, Phase, PortForwardState
-from rdd.vm.starting import (
+from rdd.vm.lifecycle import create as creating
+from rdd.vm.lifecycle.kill import kill_all
+from rdd.vm.lifecycle.machine import Machine
+from rdd.vm.lifecycle.monitor import Agent
+from rdd.vm.lifecycle.observation import Observation, Phase, PortForwardState
+from rdd.vm.lifecycle.start import (
     PID_FILE_TIMEOUT_S,
     check_startable,
     prepare_files,
     start_agent,
     start_other_agent,
 )
-from rdd.vm.stopping import FORCE_S, GRACE_S, tidy
+from rdd.vm.lifecycle.stop import FORCE_S, GRACE_S, tidy
 from rdd.vm.template import HostFacts, TemplateError, validate
-from rdd.vm.watching import Agent
 
 __all__ = [
     "AlreadyExists",

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rdd.api import decode
 from rdd.api.errors import BadRequest
-from rdd.api.gojson import syntax_error
+from rdd.base.gojson import syntax_error
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rdd.cli.entry import run
+from rdd.cli.framework.entry import run
 
 
 @dataclass(frozen=True)

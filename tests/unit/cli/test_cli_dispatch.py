@@ -3,9 +3,9 @@
 
 import pytest
 
-from rdd.cli.dispatch import match
-from rdd.cli.errors import CommandError
-from rdd.cli.types import Command, Flag, Group, visible
+from rdd.cli.framework.dispatch import match
+from rdd.cli.framework.errors import CommandError
+from rdd.cli.framework.types import Command, Flag, Group, visible
 
 ROOT = Group(
     "rdd",

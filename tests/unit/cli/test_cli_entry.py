@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from rdd.cli.entry import run, take_instance
-from rdd.cli.environment import Environment
-from rdd.cli.errors import CommandError
-from rdd.cli.logline import Level, Log, klog_verbosity, rfc3339
+from rdd.cli.framework.entry import run, take_instance
+from rdd.cli.framework.environment import Environment
+from rdd.cli.framework.errors import CommandError
+from rdd.cli.framework.logline import Level, Log, klog_verbosity, rfc3339
 
 Rdd = Callable[..., Any]
 

@@ -3,9 +3,9 @@
 
 import pytest
 
-from rdd.cli.errors import CommandError
-from rdd.cli.flags import Parser
-from rdd.cli.types import Flag, Value
+from rdd.cli.framework.errors import CommandError
+from rdd.cli.framework.flags import Parser
+from rdd.cli.framework.types import Flag, Value
 
 FLAGS = (
     Flag("output", "", short="o", default="table"),

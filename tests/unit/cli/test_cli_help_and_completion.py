@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from rdd.cli.complete import candidates
-from rdd.cli.table import ROOT
+from rdd.cli.commands.complete import candidates
+from rdd.cli.commands.table import ROOT
 
 Rdd = Callable[..., Any]
 

@@ -9,12 +9,16 @@ from typing import Any, cast
 
 import pytest
 
-from rdd.cli import limavm_create, limavm_list, limavm_object, limavm_params, limavm_shell
-from rdd.cli.ctl.connection import Connection
-from rdd.cli.ctl.failures import ServerError
-from rdd.cli.errors import CommandError
-from rdd.cli.types import Call
+from rdd.cli.commands.machine import create as limavm_create
+from rdd.cli.commands.machine import list as limavm_list
+from rdd.cli.commands.machine import object as limavm_object
+from rdd.cli.commands.machine import params as limavm_params
+from rdd.cli.commands.machine import shell as limavm_shell
+from rdd.cli.framework.errors import CommandError
+from rdd.cli.framework.types import Call
 from rdd.host.processes import own_identity
+from rdd.kubectl.connection import Connection
+from rdd.kubectl.failures import ServerError
 from rdd.vm.drivers.protocol import ShellCommand
 from rdd.vm.instances import LimaHome, write_pid
 

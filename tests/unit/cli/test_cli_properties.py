@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from rdd.cli.errors import CommandError
-from rdd.cli.properties import (
+from rdd.cli.commands.app.properties import (
     Schema,
     coerce,
     describe,
@@ -16,6 +15,7 @@ from rdd.cli.properties import (
     spec_schema,
     with_required,
 )
+from rdd.cli.framework.errors import CommandError
 from rdd.kinds.app import App
 from rdd.kinds.crd import definition_of
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from rdd.cli.svc_paths import shell_quote
+from rdd.cli.commands.service.paths import shell_quote
 
 Rdd = Callable[..., Any]
 

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 from tests.unit.cli.conftest import Rdd
 
-from rdd.cli import autostart
-from rdd.cli.ctl.entry import asks_for_help
-from rdd.cli.errors import CommandError
-from rdd.cli.flags import Parser
-from rdd.cli.kubectl import choose
-from rdd.cli.types import Call
-from rdd.cli.wait_condition import _FLAGS, Goal, parse_goal
+from rdd.cli.commands.ctl import asks_for_help
+from rdd.cli.commands.kubectl import choose
+from rdd.cli.commands.wait_condition import _FLAGS, Goal, parse_goal
+from rdd.cli.framework import autostart
+from rdd.cli.framework.errors import CommandError
+from rdd.cli.framework.flags import Parser
+from rdd.cli.framework.types import Call
 
 
 @pytest.fixture

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from rdd.api import errors
-from rdd.apiserver import certificates
 from rdd.apiserver.assemble import ServerOptions, open_server
-from rdd.apiserver.http import HttpServer
-from rdd.apiserver.request import User
+from rdd.apiserver.auth import certificates
+from rdd.apiserver.http.listener import HttpServer
+from rdd.apiserver.http.request import User
 from rdd.client import Client, Unreachable, kubeconfig
 from rdd.client.https import HttpsTransport
 from rdd.client.resources import CONFIG_MAPS, NAMESPACES

@@ -12,7 +12,7 @@ from tests.unit.client.client_world import Pauses, Scripted, config_map, failed,
 
 from rdd.api import errors
 from rdd.apiserver.assemble import Server, open_server
-from rdd.apiserver.request import Request, User
+from rdd.apiserver.http.request import Request, User
 from rdd.client import ApiResource, Client, LocalTransport, Reply, Unreachable, local
 from rdd.client.resources import CLUSTER_ROLES, CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS
 from rdd.store.memory import MemoryStore

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.unit.vm.lima_world import program
+from tests.unit.vm.drivers.lima_world import program
 
 from rdd.controllers.app.app.driver_choice import choose
 from rdd.vm.drivers.host.availability import engine_availability

@@ -8,7 +8,7 @@ from unittest.mock import MagicMock
 import pytest
 
 from rdd.controllers import catalog
-from rdd.controllers.surroundings import Surroundings
+from rdd.controllers.environment import Surroundings
 from rdd.instance import Instance
 from rdd.runtime import Context, Controller, Webhook
 

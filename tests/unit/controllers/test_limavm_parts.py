@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from rdd.controllers.lima.limavm import report
-from rdd.controllers.lima.limavm.activities import Activities
 from rdd.controllers.lima.limavm.backoff import LONGEST_S, Backoff
+from rdd.controllers.lima.limavm.operations import Activities
 from rdd.controllers.lima.limavm.report import Says
 
 

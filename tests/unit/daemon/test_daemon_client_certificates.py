@@ -8,7 +8,7 @@ from typing import Any
 import aiohttp
 import pytest
 
-from rdd.apiserver import certificates
+from rdd.apiserver.auth import certificates
 from rdd.daemon.control_plane import ServeOptions, control_plane
 from rdd.host.errors import HostError
 from rdd.instance import Instance

@@ -13,19 +13,25 @@ from typing import Any, cast
 import pytest
 from aiohttp import web
 
-from rdd.apiserver import certificates
 from rdd.apiserver.assemble import Server
-from rdd.apiserver.http import HttpServer
-from rdd.apiserver.metrics import Metrics
-from rdd.apiserver.request import Answer, Handover, Request, Response, Stream, Writer
+from rdd.apiserver.auth import certificates
+from rdd.apiserver.endpoints.metrics import Metrics
+from rdd.apiserver.http.listener import HttpServer
+from rdd.apiserver.http.request import Answer, Handover, Request, Response, Stream, Writer
 from rdd.client import Client, LocalTransport
 from rdd.client.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 from rdd.daemon import readiness, renewal
 from rdd.daemon.control_plane import ADMIN, Running, ServeOptions, control_plane
-from rdd.daemon.discovery import CONFIG_MAP, CONFIG_MAP_PATH, NAMESPACE, READY_ANNOTATION, Directory
-from rdd.daemon.errors import ServiceError
-from rdd.daemon.idle import IdleTracker
-from rdd.daemon.record import State
+from rdd.daemon.idle_timeout import IdleTracker
+from rdd.daemon.managers.discovery import (
+    CONFIG_MAP,
+    CONFIG_MAP_PATH,
+    NAMESPACE,
+    READY_ANNOTATION,
+    Directory,
+)
+from rdd.daemon.service.errors import ServiceError
+from rdd.daemon.service.record import State
 from rdd.instance import Instance
 
 OPTIONS = ServeOptions(secure_port=0)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rdd.daemon.publish import MANIFEST, Publisher
+from rdd.daemon.service.publish import MANIFEST, Publisher
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from rdd.daemon import arguments, record
-from rdd.daemon.errors import ServiceError
-from rdd.daemon.record import Record, State
+from rdd.daemon.service import arguments, record
+from rdd.daemon.service.errors import ServiceError
+from rdd.daemon.service.record import Record, State
 from rdd.host.processes import Identity, own_identity
 from rdd.instance import Instance
 

@@ -2,8 +2,8 @@
 import pytest
 
 from rdd.controllers import catalog
-from rdd.daemon.errors import ServiceError
-from rdd.daemon.selection import select_controllers
+from rdd.daemon.managers.selection import select_controllers
+from rdd.daemon.service.errors import ServiceError
 
 GROUPS = {
     "notary": "rdd",

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from rdd.daemon.errors import DeadlineExceeded, VersionMismatch
-from rdd.daemon.record import Record
-from rdd.daemon.vms import is_any_vm_running
-from rdd.daemon.waiting import Deadline, check_version, end_of, last_error, wait_ended
+from rdd.daemon.service.errors import DeadlineExceeded, VersionMismatch
+from rdd.daemon.service.record import Record
+from rdd.daemon.service.vms import is_any_vm_running
+from rdd.daemon.service.waiting import Deadline, check_version, end_of, last_error, wait_ended
 from rdd.host.processes import Identity, own_identity
 from rdd.instance import Instance
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from rdd.daemon import webhook_tls
+from rdd.daemon.managers import webhook_tls
 
 
 def can_be_trusted(tls: webhook_tls.WebhookTls, name: str) -> bool:

@@ -19,18 +19,18 @@ from typing import Any
 import pytest
 
 from rdd.api.errors import BadRequest
-from rdd.schema import crd as crds
+from rdd.schema.builtin.typed import decode_typed, shape
 from rdd.schema.columns import Columns
+from rdd.schema.crd import validation as crds
 from rdd.schema.defaults import apply_defaults
 from rdd.schema.node import compile_node
-from rdd.schema.openapi import (
+from rdd.schema.openapi.documents import (
     crd_definitions,
     crd_kind,
     openapi_v2_document,
     openapi_v3_document,
 )
 from rdd.schema.prune import prune
-from rdd.schema.typed import decode_typed, shape
 from rdd.schema.validate import compile_validator
 
 CORPUS = sorted((Path(__file__).parents[2] / "data" / "fuzz" / "schema").glob("*.json"))

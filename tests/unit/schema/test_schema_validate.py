@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rdd.api import goformat
 from rdd.api.fielderrors import FieldError
+from rdd.base import goformat
 from rdd.schema.node import compile_node
 from rdd.schema.validate import compile_predicate, compile_validator, rules_blocked
 from rdd.schema.valuecheck import value_errors

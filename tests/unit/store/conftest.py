@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from tests.unit.store.harness import AnyStore, Harness
 
-from rdd.store.sqlite import SqliteStore
+from rdd.store.sqlite.store import SqliteStore
 
 
 @pytest.fixture(params=["sqlite", "memory"])

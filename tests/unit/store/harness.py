@@ -10,10 +10,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from rdd.store.contract import Event, Watch
 from rdd.store.memory import MemoryStore
 from rdd.store.options import StoreOptions
-from rdd.store.sqlite import SqliteStore
-from rdd.store.types import Event, Watch
+from rdd.store.sqlite.store import SqliteStore
 
 AnyStore = SqliteStore | MemoryStore
 

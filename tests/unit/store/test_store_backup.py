@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from tests.unit.store.harness import AnyStore, Harness, brief, take
 
-from rdd.store.sqlite import SqliteStore
-from rdd.store.types import Compacted, Delete, Put, Record, Unavailable
+from rdd.store.contract import Compacted, Delete, Put, Record, Unavailable
+from rdd.store.sqlite.store import SqliteStore
 
 
 async def test_a_backup_is_a_store_with_history(store: AnyStore, tmp_path: Path) -> None:

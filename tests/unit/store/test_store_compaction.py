@@ -7,10 +7,10 @@ import sqlite3
 import pytest
 from tests.unit.store.harness import AnyStore, Harness, take
 
-from rdd.store import writer
+from rdd.store.contract import Compacted, Delete, EventType, Put, Record
 from rdd.store.options import StoreOptions
-from rdd.store.sqlite import SqliteStore
-from rdd.store.types import Compacted, Delete, EventType, Put, Record
+from rdd.store.sqlite import writer
+from rdd.store.sqlite.store import SqliteStore
 
 
 async def stored(store: AnyStore) -> int:

@@ -8,10 +8,7 @@ from pathlib import Path
 import pytest
 from tests.unit.store.harness import AnyStore
 
-from rdd.store.keys import MAX_OPS
-from rdd.store.memory import MemoryStore
-from rdd.store.sqlite import SqliteStore
-from rdd.store.types import (
+from rdd.store.contract import (
     ABSENT,
     ANY,
     Check,
@@ -26,6 +23,9 @@ from rdd.store.types import (
     Store,
     Unavailable,
 )
+from rdd.store.keys import MAX_OPS
+from rdd.store.memory import MemoryStore
+from rdd.store.sqlite.store import SqliteStore
 
 
 async def test_both_implementations_are_stores(store: AnyStore) -> None:

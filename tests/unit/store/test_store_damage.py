@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 from tests.unit.store.harness import Harness, crash_copy
 
-from rdd.store import schema
-from rdd.store.sqlite import SqliteStore
-from rdd.store.types import Damaged, Put, Unavailable
+from rdd.store.contract import Damaged, Put, Unavailable
+from rdd.store.sqlite import schema
+from rdd.store.sqlite.store import SqliteStore
 
 ADVICE = (
     "The file was left as it is. Restore a backup in its place, "

@@ -9,10 +9,10 @@ from collections.abc import Callable
 import pytest
 from tests.unit.store.harness import Harness, held_writer, take, turn
 
-from rdd.store import writer
+from rdd.store.contract import ABSENT, CompareFailed, Delete, Event, Put, Record, Unavailable
 from rdd.store.options import StoreOptions
-from rdd.store.sqlite import SqliteStore
-from rdd.store.types import ABSENT, CompareFailed, Delete, Event, Put, Record, Unavailable
+from rdd.store.sqlite import writer
+from rdd.store.sqlite.store import SqliteStore
 
 BIG = b"v" * 100_000
 

@@ -27,9 +27,9 @@ from hypothesis.stateful import (
 )
 from tests.unit.store.harness import AnyStore, Harness, crash_copy, take
 
+from rdd.store.contract import ABSENT, ANY, CompareFailed, Delete, Event, EventType, Op, Put, Record
 from rdd.store.options import StoreOptions
-from rdd.store.sqlite import SqliteStore
-from rdd.store.types import ABSENT, ANY, CompareFailed, Delete, Event, EventType, Op, Put, Record
+from rdd.store.sqlite.store import SqliteStore
 
 T = TypeVar("T")
 

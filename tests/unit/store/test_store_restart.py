@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from tests.unit.store.harness import Harness, brief, crash_copy, take
 
-from rdd.store.sqlite import SqliteStore
-from rdd.store.types import Compacted, Delete, Event, InUse, Put, Record, Unavailable
+from rdd.store.contract import Compacted, Delete, Event, InUse, Put, Record, Unavailable
+from rdd.store.sqlite.store import SqliteStore
 
 
 async def test_everything_is_there_after_a_restart(disk: Harness) -> None:
@@ -120,7 +120,7 @@ async def test_a_second_open_in_another_process_is_refused(disk: Harness) -> Non
     await store.commit([Put("/a", b"1")])
     program = (
         "import asyncio, pathlib, sys\n"
-        "from rdd.store.sqlite import SqliteStore\n"
+        "from rdd.store.sqlite.store import SqliteStore\n"
         "asyncio.run(SqliteStore.open(pathlib.Path(sys.argv[1])))\n"
     )
     done = subprocess.run(  # noqa: ASYNC221 - nothing else runs here

@@ -8,8 +8,8 @@ import pytest
 from tests.unit.store.harness import AnyStore, Harness, brief, held_writer, take, turn
 
 from rdd.store import ttl
-from rdd.store.sqlite import SqliteStore
-from rdd.store.types import Event, Put, Unavailable
+from rdd.store.contract import Event, Put, Unavailable
+from rdd.store.sqlite.store import SqliteStore
 
 
 async def live(store: AnyStore) -> list[str]:

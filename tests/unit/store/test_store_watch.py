@@ -6,9 +6,9 @@ import asyncio
 import pytest
 from tests.unit.store.harness import AnyStore, Harness, brief, take
 
-from rdd.store import reader
+from rdd.store.contract import Compacted, Delete, Event, EventType, Overrun, Put
 from rdd.store.options import StoreOptions
-from rdd.store.types import Compacted, Delete, Event, EventType, Overrun, Put
+from rdd.store.sqlite import reader
 
 SHORT_MEMORY = StoreOptions(ring_events=4)
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rdd.apiserver.request import Answer, Request, Response
+from rdd.apiserver.http.request import Answer, Request, Response
 from rdd.testing import Fault, Faults, LiveServer, Server
 from rdd.testing.faults import Handle
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from rdd.apiserver.request import User
+from rdd.apiserver.http.request import User
 from rdd.testing import Clock, LiveServer, ManifestError, Options, Server
 from rdd.testing.manifests import load, load_crds
 

@@ -194,7 +194,7 @@ async def test_stop_that_failed_leaves_files_and_tells_why(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     agent = await start(world, deaf=True)
-    monkeypatch.setattr("rdd.vm.stopping.kill_all", lambda *_, **__: _answer(["still runs"]))
+    monkeypatch.setattr("rdd.vm.lifecycle.stop.kill_all", lambda *_, **__: _answer(["still runs"]))
     world.machines.stop("vm", grace_s=0)
     seen = await world.until(lambda seen: seen.stop_error)
     assert (seen.phase, seen.stop_error) == (Phase.RUNNING, "still runs")

@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from rdd.api import decode, errors
-from rdd.api.gotext import quote
 from rdd.apiserver.admission import endpoints
 from rdd.apiserver.admission.endpoints import Handler, InProcessEndpoints
-from rdd.apiserver.request import Request
+from rdd.apiserver.http.request import Request
+from rdd.base.gotext import quote
 
 if TYPE_CHECKING:
     import aiohttp

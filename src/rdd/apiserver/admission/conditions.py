@@ -11,12 +11,12 @@ from functools import lru_cache
 from typing import Any
 
 from rdd import cel
-from rdd.apiserver import authorizer as authorization
 from rdd.apiserver.admission import review
 from rdd.apiserver.admission.types import Attributes
 from rdd.apiserver.admission.versions import Versions
-from rdd.apiserver.authorizer import Authorizer
-from rdd.apiserver.request import User
+from rdd.apiserver.auth import authorizer as authorization
+from rdd.apiserver.auth.authorizer import Authorizer
+from rdd.apiserver.http.request import User
 from rdd.apiserver.resources import Resource
 from rdd.cel import admission
 

@@ -20,7 +20,7 @@ from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from typing import Any
 
-from rdd.apiserver.request import Request
+from rdd.apiserver.http.request import Request
 
 Handler = Callable[[dict[str, Any], Request], Awaitable[dict[str, Any]]]
 """Answers an AdmissionReview; the request is the one that waits for the answer."""

@@ -18,16 +18,16 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rdd.api import errors
-from rdd.api.gotext import quote
 from rdd.apiserver.admission import review
 from rdd.apiserver.admission.client import CallFailed, Endpoint
+from rdd.apiserver.admission.dependencies import Surroundings
 from rdd.apiserver.admission.matching import Index
 from rdd.apiserver.admission.rules import Criteria, Narrowed
-from rdd.apiserver.admission.surroundings import Surroundings
 from rdd.apiserver.admission.types import Attributes
 from rdd.apiserver.admission.versions import Versions
+from rdd.apiserver.kinds.strategy import Object
 from rdd.apiserver.resources import Resource
-from rdd.apiserver.strategy import Object
+from rdd.base.gotext import quote
 
 if TYPE_CHECKING:
     from rdd.apiserver.admission.conditions import Conditions

@@ -7,7 +7,7 @@ which is never behind the store; so there is no race to wait out.
 
 from rdd.api import errors
 from rdd.apiserver.admission.types import CREATE, DELETE, Attributes
-from rdd.apiserver.cache import ResourceCache
+from rdd.apiserver.state.cache import ResourceCache
 
 IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
 

@@ -14,9 +14,9 @@ from rdd.api import errors
 from rdd.api.selectors import LabelSelector
 from rdd.apiserver.admission.rules import Criteria, Narrowed
 from rdd.apiserver.admission.types import CREATE, UPDATE, Attributes
-from rdd.apiserver.cache import ResourceCache
+from rdd.apiserver.kinds.strategy import Object
 from rdd.apiserver.resources import Registry, Resource
-from rdd.apiserver.strategy import Object
+from rdd.apiserver.state.cache import ResourceCache
 
 T = TypeVar("T")
 

@@ -10,13 +10,13 @@ asked a third time.
 import orjson
 
 from rdd.api import decode, errors
-from rdd.api.gotext import quote
 from rdd.apiserver.admission import patches, review, warnings
+from rdd.apiserver.admission.dependencies import Surroundings
 from rdd.apiserver.admission.hooks import CallError, Webhook, Webhooks, log
-from rdd.apiserver.admission.surroundings import Surroundings
 from rdd.apiserver.admission.types import Attributes
 from rdd.apiserver.admission.versions import Versions
 from rdd.apiserver.resources import Resource
+from rdd.base.gotext import quote
 
 RESOURCE = "mutatingwebhookconfigurations"
 _ANNOTATION = "mutation.webhook.admission.k8s.io"

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from rdd.api.selectors import from_label_selector_object
+from rdd.apiserver.kinds.strategy import Object
 from rdd.apiserver.resources import Registry, Resource
-from rdd.apiserver.strategy import Object
 
 
 class ConfigurationError(Exception):

@@ -12,8 +12,8 @@ from typing import Any
 import orjson
 
 from rdd.api import errors, jsonpatch
-from rdd.api.gotext import quote
-from rdd.apiserver.strategy import Object
+from rdd.apiserver.kinds.strategy import Object
+from rdd.base.gotext import quote
 
 _MISSING = "missing value"
 _COPIED_TOO_MUCH = "Unable to complete the copy"

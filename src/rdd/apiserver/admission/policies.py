@@ -15,14 +15,14 @@ import orjson
 
 from rdd.api import errors
 from rdd.apiserver.admission import params, review, warnings
+from rdd.apiserver.admission.dependencies import Surroundings
 from rdd.apiserver.admission.matching import Index, is_namespace
 from rdd.apiserver.admission.params import ConfigurationError
 from rdd.apiserver.admission.rules import Criteria, Narrowed
-from rdd.apiserver.admission.surroundings import Surroundings
 from rdd.apiserver.admission.types import Attributes
 from rdd.apiserver.admission.versions import Versions
+from rdd.apiserver.kinds.strategy import Object
 from rdd.apiserver.resources import Resource
-from rdd.apiserver.strategy import Object
 
 if TYPE_CHECKING:
     from rdd.apiserver.admission.evaluation import Evaluator, Failure, Verdict

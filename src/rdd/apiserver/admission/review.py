@@ -14,13 +14,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rdd.api import errors, goformat
-from rdd.api.gotext import quote
+from rdd.api import errors
 from rdd.apiserver.admission.matching import is_namespace
 from rdd.apiserver.admission.types import CREATE, DELETE, UPDATE, Attributes
 from rdd.apiserver.admission.versions import GroupVersionKind, kind_of
+from rdd.apiserver.kinds.strategy import Object
 from rdd.apiserver.resources import Resource
-from rdd.apiserver.strategy import Object
+from rdd.base import goformat
+from rdd.base.gotext import quote
 
 VERSIONS = ("v1", "v1beta1")
 JSON_PATCH = "JSONPatch"

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from rdd.api import managers
-from rdd.apiserver.request import Request, User
+from rdd.apiserver.http.request import Request, User
+from rdd.apiserver.kinds.strategy import Object
 from rdd.apiserver.resources import Resource
-from rdd.apiserver.strategy import Object
 
 CREATE, UPDATE, DELETE, CONNECT = "CREATE", "UPDATE", "DELETE", "CONNECT"
 

@@ -10,8 +10,8 @@ import asyncio
 
 from rdd.api import errors
 from rdd.apiserver.admission import review, warnings
+from rdd.apiserver.admission.dependencies import Surroundings
 from rdd.apiserver.admission.hooks import CallError, Webhook, Webhooks, log
-from rdd.apiserver.admission.surroundings import Surroundings
 from rdd.apiserver.admission.types import Attributes
 from rdd.apiserver.admission.versions import Versions
 from rdd.apiserver.resources import Resource

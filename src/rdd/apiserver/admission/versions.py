@@ -14,11 +14,11 @@ import orjson
 
 from rdd.api import errors, jsonpath
 from rdd.apiserver.admission.types import Attributes
+from rdd.apiserver.kinds.strategy import Object
 from rdd.apiserver.resources import Resource
-from rdd.apiserver.strategy import Object
 
 if TYPE_CHECKING:
-    from rdd.apiserver.custom import CustomStrategy
+    from rdd.apiserver.crd.resources import CustomStrategy
 
 GroupVersionKind = tuple[str, str, str]
 
@@ -62,7 +62,7 @@ class Versions:
         if obj is None:
             return None
         if attributes.subresource == "scale":
-            from rdd.apiserver import scale
+            from rdd.apiserver.verbs import scale
 
             return scale.view(obj, _scale_paths(attributes.resource))
         if attributes.subresource in _OWN_KINDS:
@@ -127,7 +127,7 @@ class Versions:
 
 
 def _custom(resource: Resource) -> "CustomStrategy":
-    from rdd.apiserver.custom import CustomStrategy
+    from rdd.apiserver.crd.resources import CustomStrategy
 
     assert isinstance(resource.strategy, CustomStrategy)
     return resource.strategy

@@ -8,7 +8,7 @@ from typing import Any
 from rdd.api import fielderrors, names, selectors
 from rdd.api.fielderrors import FieldError
 from rdd.apiserver.kinds import expressions
-from rdd.apiserver.strategy import Object
+from rdd.apiserver.kinds.strategy import Object
 from rdd.schema.builtin import notation
 
 FAILURE_POLICIES = ("Fail", "Ignore")

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The strategy of CustomResourceDefinition; the rules are in rdd.schema.crd."""
+"""The strategy of CustomResourceDefinition; the rules are in rdd.schema.crd.validation."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from rdd.api.fielderrors import FieldError
 from rdd.apiserver.kinds.builtin import CreatedAtStrategy, reset_metadata_for_status
-from rdd.apiserver.strategy import Object
+from rdd.apiserver.kinds.strategy import Object
 
 CheckRules = Callable[[Mapping[str, Any], str], list[FieldError]]
 """Checks the CEL rules of a schema: given the schema and its field."""
@@ -27,7 +27,7 @@ _PENDING = {
 class CustomResourceDefinitionStrategy(CreatedAtStrategy):
     """Custom resource definitions.
 
-    rdd.schema.crd is imported when the first definition is written, because
+    rdd.schema.crd.validation is imported when the first definition is written, because
     checking schemas is a large part of the package.
     """
 
@@ -41,19 +41,19 @@ class CustomResourceDefinitionStrategy(CreatedAtStrategy):
 
     def normalise(self, obj: Object) -> None:
         """Fill in what a definition may leave out."""
-        from rdd.schema import crd
+        from rdd.schema.crd import validation as crd
 
         crd.normalise(obj)
 
     def prepare_for_create(self, obj: Object) -> None:
         """The status begins empty."""
-        from rdd.schema import crd
+        from rdd.schema.crd import validation as crd
 
         crd.prepare_for_create(obj)
 
     def prepare_for_update(self, obj: Object, old: Object, *, subresource: str = "") -> None:
         """Keep the half that this endpoint does not write."""
-        from rdd.schema import crd
+        from rdd.schema.crd import validation as crd
 
         if subresource == "status":
             crd.prepare_for_status_update(obj, old)
@@ -63,7 +63,7 @@ class CustomResourceDefinitionStrategy(CreatedAtStrategy):
 
     def validate(self, obj: Object) -> list[FieldError]:
         """All rules, for a new definition."""
-        from rdd.schema import crd
+        from rdd.schema.crd import validation as crd
 
         return crd.crd_errors(obj, check_rules=self._check_rules)
 
@@ -71,7 +71,7 @@ class CustomResourceDefinitionStrategy(CreatedAtStrategy):
         self, obj: Object, old: Object, *, subresource: str = ""
     ) -> list[FieldError]:
         """The rules, and what cannot change."""
-        from rdd.schema import crd
+        from rdd.schema.crd import validation as crd
 
         if subresource == "status":
             return crd.crd_status_update_errors(obj)
@@ -92,7 +92,7 @@ class CustomResourceDefinitionStrategy(CreatedAtStrategy):
 
     def warnings(self, obj: Object, old: Object | None) -> list[str]:
         """What is accepted but probably not meant."""
-        from rdd.schema import crd
+        from rdd.schema.crd import validation as crd
 
         return crd.crd_warnings(obj)
 

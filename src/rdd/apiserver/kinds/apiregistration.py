@@ -7,12 +7,13 @@ other servers is not done, such objects are only stored.
 
 from typing import Any
 
-from rdd.api import fielderrors, gotext, names, timestamps
+from rdd.api import fielderrors, names, timestamps
 from rdd.api.fielderrors import FieldError
 from rdd.apiserver.kinds.admissionrules import choice_errors
 from rdd.apiserver.kinds.builtin import AGE, NAME, StatusStrategy
 from rdd.apiserver.kinds.core import decoded_length
-from rdd.apiserver.strategy import Column, Object
+from rdd.apiserver.kinds.strategy import Column, Object
+from rdd.base import gotext
 
 
 def local_condition() -> Object:

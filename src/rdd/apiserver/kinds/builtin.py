@@ -11,8 +11,8 @@ from typing import Any
 
 from rdd.api import metadata
 from rdd.api.fielderrors import FieldError
-from rdd.apiserver import tables
-from rdd.apiserver.strategy import Column, Object, Strategy
+from rdd.apiserver.http import tables
+from rdd.apiserver.kinds.strategy import Column, Object, Strategy
 from rdd.schema.builtin import texts
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")

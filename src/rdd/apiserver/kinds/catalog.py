@@ -21,9 +21,8 @@ from rdd.apiserver.kinds import (
 from rdd.apiserver.kinds.apiextensions import CheckRules
 from rdd.apiserver.kinds.builtin import BuiltinStrategy
 from rdd.apiserver.kinds.reviews import ReviewStrategy
-from rdd.apiserver.strategy import Kind, Object
-from rdd.schema import typed
-from rdd.schema.builtin import nodes
+from rdd.apiserver.kinds.strategy import Kind, Object
+from rdd.schema.builtin import nodes, typed
 
 _CORE = "io.k8s.api.core.v1"
 _RBAC = "rbac.authorization.k8s.io"

@@ -6,7 +6,7 @@ from typing import Any
 from rdd.api import fielderrors
 from rdd.api.fielderrors import FieldError
 from rdd.apiserver.kinds.builtin import AGE, NAME, BuiltinStrategy
-from rdd.apiserver.strategy import Column, Object
+from rdd.apiserver.kinds.strategy import Column, Object
 from rdd.schema.builtin import texts
 
 

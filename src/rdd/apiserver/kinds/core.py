@@ -9,7 +9,7 @@ import binascii
 from collections.abc import Mapping
 from typing import Any
 
-from rdd.api import fielderrors, goformat, metadata, names
+from rdd.api import fielderrors, metadata, names
 from rdd.api.fielderrors import FieldError
 from rdd.apiserver.kinds import tlspair
 from rdd.apiserver.kinds.builtin import (
@@ -20,7 +20,8 @@ from rdd.apiserver.kinds.builtin import (
     immutable_error,
     keep,
 )
-from rdd.apiserver.strategy import Column, Object
+from rdd.apiserver.kinds.strategy import Column, Object
+from rdd.base import goformat
 from rdd.schema.builtin import texts
 
 MAX_DATA_BYTES = 1024 * 1024

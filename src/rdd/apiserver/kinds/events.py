@@ -11,11 +11,11 @@ from typing import Any
 
 from rdd.api import fielderrors, metadata, names
 from rdd.api.fielderrors import FieldError
-from rdd.apiserver import tables
+from rdd.apiserver.http import tables
 from rdd.apiserver.kinds.builtin import BuiltinStrategy, immutable_error
-from rdd.apiserver.strategy import Column, Object
+from rdd.apiserver.kinds.strategy import Column, Object
 from rdd.schema.builtin import texts
-from rdd.schema.typed import decode_typed, shape
+from rdd.schema.builtin.typed import decode_typed, shape
 
 TTL_S = 3600.0
 

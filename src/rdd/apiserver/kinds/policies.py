@@ -10,7 +10,7 @@ from rdd.api.fielderrors import FieldError
 from rdd.apiserver.kinds import admissionrules, expressions
 from rdd.apiserver.kinds.admissionrules import choice_errors
 from rdd.apiserver.kinds.builtin import AGE, NAME, BuiltinStrategy, StatusStrategy
-from rdd.apiserver.strategy import Column, Object
+from rdd.apiserver.kinds.strategy import Column, Object
 
 _REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
 _ACTIONS = ("Audit", "Deny", "Warn")

@@ -8,7 +8,7 @@ from rdd.api import fielderrors, names
 from rdd.api.fielderrors import FieldError
 from rdd.api.quantity import Quantity, QuantityError
 from rdd.apiserver.kinds.builtin import AGE, NAME, StatusStrategy
-from rdd.apiserver.strategy import Column, Object
+from rdd.apiserver.kinds.strategy import Column, Object
 
 _COUNTS = frozenset(
     {

@@ -2,7 +2,7 @@
 """Strategies of rbac.authorization.k8s.io.
 
 That nobody grants more than they have is checked by the authoriser
-(rdd.apiserver.escalation), not here.
+(rdd.apiserver.auth.escalation), not here.
 """
 
 from typing import Any
@@ -10,7 +10,7 @@ from typing import Any
 from rdd.api import fielderrors, names, selectors
 from rdd.api.fielderrors import FieldError
 from rdd.apiserver.kinds.builtin import AGE, NAME, BuiltinStrategy, CreatedAtStrategy
-from rdd.apiserver.strategy import Column, Object
+from rdd.apiserver.kinds.strategy import Column, Object
 from rdd.schema.builtin import texts
 
 GROUP = "rbac.authorization.k8s.io"

@@ -5,7 +5,7 @@ from rdd.apiserver.kinds.builtin import BuiltinStrategy
 
 
 class ReviewStrategy(BuiltinStrategy):
-    """A question; what it means is decided by rdd.apiserver.reviews."""
+    """A question; what it means is decided by rdd.apiserver.auth.reviews."""
 
     verbs = ("create",)
 

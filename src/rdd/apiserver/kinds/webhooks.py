@@ -13,7 +13,7 @@ from rdd.api.fielderrors import FieldError
 from rdd.apiserver.kinds import admissionrules
 from rdd.apiserver.kinds.admissionrules import choice_errors
 from rdd.apiserver.kinds.builtin import AGE, NAME, BuiltinStrategy
-from rdd.apiserver.strategy import Column, Object
+from rdd.apiserver.kinds.strategy import Column, Object
 
 REVIEW_VERSIONS = ("v1", "v1beta1")
 _NO_SIDE_EFFECTS = ("None", "NoneOnDryRun")

@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from rdd.api.gotext import quote
+from rdd.base.gotext import quote
 from rdd.cel import types as t
 from rdd.cel.errors import EvaluationError
 from rdd.cel.functions import TRAVERSAL

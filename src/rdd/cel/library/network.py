@@ -10,7 +10,7 @@ import ipaddress
 import math
 from collections.abc import Callable
 
-from rdd.api.gotext import quote
+from rdd.base.gotext import quote
 from rdd.cel import types as t
 from rdd.cel.errors import EvaluationError
 from rdd.cel.functions import TRAVERSAL, Library, double_traversal, traversal

@@ -4,7 +4,7 @@
 import re
 from dataclasses import dataclass
 
-from rdd.api.gotext import quote
+from rdd.base.gotext import quote
 from rdd.cel import types as t
 from rdd.cel.errors import EvaluationError
 from rdd.cel.functions import Library, traversal

@@ -8,7 +8,7 @@ path, without a fragment.
 import re
 from urllib.parse import unquote, unquote_plus
 
-from rdd.api.gotext import quote
+from rdd.base.gotext import quote
 from rdd.cel import types as t
 from rdd.cel.errors import EvaluationError
 from rdd.cel.functions import Library, traversal

@@ -12,8 +12,8 @@ are given time, so that a large count does not occupy the server.
 from aiohttp import web
 
 from rdd.api import errors, timestamps
-from rdd.api.gotext import quote
-from rdd.controllers.surroundings import Surroundings
+from rdd.base.gotext import quote
+from rdd.controllers.environment import Surroundings
 from rdd.kinds.crd import definition_of
 from rdd.kinds.demo import Demo
 from rdd.runtime import (

@@ -15,7 +15,7 @@ from typing import Any
 from rdd.api import errors
 from rdd.client.resources import CONFIG_MAPS, NAMESPACES
 from rdd.controllers.app.k3s_versions_table import CHANNELS, VERSIONS
-from rdd.controllers.surroundings import Surroundings
+from rdd.controllers.environment import Surroundings
 from rdd.kinds.app import App
 from rdd.runtime import (
     DELETE,

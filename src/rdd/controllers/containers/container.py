@@ -23,7 +23,7 @@ from rdd.controllers.containers.requests import (
     is_unchanged,
     request_key,
 )
-from rdd.controllers.surroundings import Surroundings
+from rdd.controllers.environment import Surroundings
 from rdd.engine import Docker
 from rdd.kinds.app import App
 from rdd.kinds.container import ACTION, Action, Container, ContainerCreateRequest

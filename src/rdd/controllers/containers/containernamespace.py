@@ -7,7 +7,7 @@ a moment.
 """
 
 from rdd.controllers.containers.engine.items import backend_of
-from rdd.controllers.surroundings import Surroundings
+from rdd.controllers.environment import Surroundings
 from rdd.kinds.container import Container
 from rdd.kinds.containernamespace import ContainerNamespace
 from rdd.kinds.crd import definition_of

@@ -12,7 +12,7 @@ from rdd.controllers.containers.requests import (
     request_key,
 )
 from rdd.controllers.containers.transfers import PullImage, PushImage, Registries
-from rdd.controllers.surroundings import Surroundings
+from rdd.controllers.environment import Surroundings
 from rdd.engine import Docker
 from rdd.engine.references import InvalidReference, parse
 from rdd.kinds.app import App

@@ -10,7 +10,7 @@ from rdd.controllers.containers.requests import (
     request_key,
 )
 from rdd.controllers.containers.volume_create import CreateVolume
-from rdd.controllers.surroundings import Surroundings
+from rdd.controllers.environment import Surroundings
 from rdd.engine import Docker
 from rdd.kinds.app import App
 from rdd.kinds.crd import definition_of

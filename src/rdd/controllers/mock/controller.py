@@ -14,9 +14,9 @@ from collections.abc import Iterable
 
 from rdd.api import timestamps
 from rdd.client.resources import NAMESPACES
+from rdd.controllers.environment import Surroundings
 from rdd.controllers.mock.logs import logs
 from rdd.controllers.mock.objects import NAMESPACE, OWNER, Mock, mocks
-from rdd.controllers.surroundings import Surroundings
 from rdd.kinds.app import App
 from rdd.kinds.catalog import crds_of
 from rdd.kinds.kind import Kind

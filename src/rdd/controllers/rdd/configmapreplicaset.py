@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from rdd.api import errors, timestamps
 from rdd.client.resources import CONFIG_MAPS
-from rdd.controllers.surroundings import Surroundings
+from rdd.controllers.environment import Surroundings
 from rdd.kinds.configmapreplicaset import ConfigMapReplicaSet
 from rdd.kinds.crd import definition_of
 from rdd.runtime import (

@@ -13,7 +13,7 @@ twice. A Notary starts with the empty value, so an empty first value is no chang
 
 from rdd.api import errors, timestamps
 from rdd.client.resources import CONFIG_MAPS
-from rdd.controllers.surroundings import Surroundings
+from rdd.controllers.environment import Surroundings
 from rdd.kinds.crd import definition_of
 from rdd.kinds.notary import Notary
 from rdd.runtime import (

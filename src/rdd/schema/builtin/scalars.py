@@ -4,7 +4,7 @@
 Each function makes a decoder: a function that is given a JSON value and returns
 it in the form in which Go would print it again. A decoder of a scalar has no
 use for its second argument; it has one so that all decoders are called alike
-(see rdd.schema.typed).
+(see rdd.schema.builtin.typed).
 """
 
 import base64
@@ -13,9 +13,9 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from rdd.api import gotext
-from rdd.api.goformat import json_kind
 from rdd.api.quantity import Quantity, QuantityError
+from rdd.base import govalue
+from rdd.base.goformat import json_kind
 
 Decode = Callable[[Any, list[None]], Any]
 
@@ -176,7 +176,7 @@ def quantity(value: Any, strange: list[None]) -> str:
     if value.__class__ is str:
         text = value.strip()
     elif value.__class__ in (int, float):
-        text = gotext.number(value)
+        text = govalue.number(value)
     elif value.__class__ is bool:
         text = "true"
     else:

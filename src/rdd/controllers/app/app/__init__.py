@@ -18,7 +18,7 @@ from rdd.controllers.app.app import discovery
 from rdd.controllers.app.app.admission import Admission
 from rdd.controllers.app.app.driver_choice import Asked, availability
 from rdd.controllers.app.app.reconciler import APP, AppReconciler
-from rdd.controllers.surroundings import Surroundings
+from rdd.controllers.environment import Surroundings
 from rdd.kinds.app import App
 from rdd.kinds.crd import definition_of
 from rdd.kinds.limavm import TEMPLATE_LABEL

@@ -21,7 +21,7 @@ from rdd.controllers.app.app.ports import HeldPort
 from rdd.controllers.app.app.reasons import RESTART_PENDING, SETTLED, Said, said
 from rdd.controllers.app.app.settled import Situation, decide
 from rdd.controllers.app.app.status import Report, Reporter
-from rdd.controllers.surroundings import Surroundings
+from rdd.controllers.environment import Surroundings
 from rdd.host.directories import make_private_dir
 from rdd.kinds.app import App
 from rdd.kinds.limavm import DRIVER, RESTART_REQUESTED, TEMPLATE_KEY, LimaVM

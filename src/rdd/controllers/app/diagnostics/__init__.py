@@ -11,7 +11,7 @@ import asyncio
 from rdd.api import errors, timestamps
 from rdd.controllers.app.diagnostics import checks
 from rdd.controllers.app.diagnostics.findings import Facts, Finding
-from rdd.controllers.surroundings import Surroundings
+from rdd.controllers.environment import Surroundings
 from rdd.kinds.app import App
 from rdd.kinds.crd import definition_of
 from rdd.kinds.diagnostic import Diagnostic

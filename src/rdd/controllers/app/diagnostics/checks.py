@@ -296,7 +296,7 @@ def _ping(path: Path) -> str:
 
 def _statuses(path: Path) -> list[dict[str, Any]]:
     """What a host agent last told; the first line may be cut, the last not yet complete."""
-    from rdd.vm.observation import parse_event
+    from rdd.vm.lifecycle.observation import parse_event
 
     try:
         with path.open("rb") as file:

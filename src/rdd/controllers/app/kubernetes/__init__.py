@@ -9,7 +9,7 @@ reconciler   what KubernetesReady says, step by step
 from functools import partial
 
 from rdd.controllers.app.kubernetes.reconciler import KubernetesReconciler
-from rdd.controllers.surroundings import Surroundings
+from rdd.controllers.environment import Surroundings
 from rdd.kinds.app import App
 from rdd.runtime import Controller, watch
 

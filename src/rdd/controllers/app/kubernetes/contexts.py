@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rdd.controllers.surroundings import Surroundings
+from rdd.controllers.environment import Surroundings
 from rdd.host import files, kube_contexts, kube_health, yaml_entries
 from rdd.host.directories import make_private_dir
 from rdd.host.errors import HostError

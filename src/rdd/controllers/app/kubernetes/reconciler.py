@@ -28,7 +28,7 @@ from rdd.controllers.app.k3s_versions_table import VERSIONS
 from rdd.controllers.app.kubernetes import probe
 from rdd.controllers.app.kubernetes.contexts import Contexts
 from rdd.controllers.app.kubernetes.probe import Health
-from rdd.controllers.surroundings import Surroundings
+from rdd.controllers.environment import Surroundings
 from rdd.host.errors import HostError
 from rdd.kinds.app import App
 from rdd.runtime import (

@@ -27,7 +27,7 @@ from rdd.controllers.containers.engine.reconciler import (
 )
 from rdd.controllers.containers.engine.session import Pace
 from rdd.controllers.containers.engine.streams import Streams
-from rdd.controllers.surroundings import Surroundings
+from rdd.controllers.environment import Surroundings
 from rdd.kinds.app import App
 from rdd.kinds.crd import definition_of
 from rdd.kinds.kind import Kind

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
-from rdd.controllers.surroundings import Surroundings
+from rdd.controllers.environment import Surroundings
 from rdd.host import docker_contexts
 from rdd.host.docker_health import should_switch
 from rdd.host.errors import HostError

@@ -19,6 +19,7 @@ from typing import Any, Final
 import orjson
 from aiohttp import web
 
+from rdd.controllers.containers.engine.background_tasks import first_of
 from rdd.controllers.containers.engine.endpoints import (
     Link,
     Refused,
@@ -29,7 +30,6 @@ from rdd.controllers.containers.engine.endpoints import (
     refusal,
     wants_socket,
 )
-from rdd.controllers.containers.engine.errands import first_of
 from rdd.engine import Docker, EngineFailure, ExecConfig, Hijacked
 from rdd.engine.frames import Deframer
 

@@ -18,7 +18,7 @@ from rdd.api import errors
 from rdd.client import Unreachable
 from rdd.controllers.containers.engine.actions import InUse, Requests
 from rdd.controllers.containers.engine.backend import Backend
-from rdd.controllers.containers.engine.errands import Errands, first_of
+from rdd.controllers.containers.engine.background_tasks import Errands, first_of
 from rdd.controllers.containers.engine.items import (
     CONTAINERS,
     IMAGES,

@@ -16,6 +16,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
 from aiohttp import web
 
+from rdd.controllers.containers.engine.background_tasks import first_of
 from rdd.controllers.containers.engine.endpoints import (
     WRITE_S,
     Link,
@@ -27,7 +28,6 @@ from rdd.controllers.containers.engine.endpoints import (
     refusal,
     wants_socket,
 )
-from rdd.controllers.containers.engine.errands import first_of
 from rdd.engine import Docker, EngineFailure
 
 log = logging.getLogger("rdd.engine")

@@ -16,12 +16,12 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from rdd.client.resources import CONFIG_MAPS
+from rdd.controllers.environment import Surroundings
 from rdd.controllers.lima.limavm.admission import Admission
 from rdd.controllers.lima.limavm.disks import ENDPOINT, Disks
-from rdd.controllers.lima.limavm.machinery import MachineRoom, MakeMachines
+from rdd.controllers.lima.limavm.environment import MachineRoom, MakeMachines
 from rdd.controllers.lima.limavm.reconciler import LimaVMReconciler
 from rdd.controllers.lima.limavm.uniqueness import NameHolds
-from rdd.controllers.surroundings import Surroundings
 from rdd.kinds.catalog import crds_of
 from rdd.kinds.limavm import TEMPLATE_LABEL, LimaVM
 from rdd.runtime import (

@@ -40,8 +40,8 @@ from rdd.runtime import (
     validating,
 )
 from rdd.runtime.finalizers import finalizers_of
-from rdd.vm import choosing
 from rdd.vm.drivers import catalog
+from rdd.vm.drivers import selection as choosing
 from rdd.vm.instances import LimaHome, check_name
 from rdd.vm.template import Template, TemplateError, parse
 

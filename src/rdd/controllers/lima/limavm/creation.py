@@ -10,14 +10,14 @@ import asyncio
 
 from rdd.api import errors
 from rdd.controllers.lima.limavm import report
-from rdd.controllers.lima.limavm.activities import Activities, Activity
-from rdd.controllers.lima.limavm.look import Look
-from rdd.controllers.lima.limavm.machinery import MachineRoom
+from rdd.controllers.lima.limavm.environment import MachineRoom
+from rdd.controllers.lima.limavm.operations import Activities, Activity
+from rdd.controllers.lima.limavm.reconcile_pass import Look
 from rdd.controllers.lima.limavm.templates import Copies, copy_name, wanted_text
 from rdd.host.files import remove
 from rdd.kinds.limavm import CLONE_OF, DRIVER, RESET_REQUESTED, TEMPLATE
 from rdd.runtime import Context, Result
-from rdd.vm.observation import Phase
+from rdd.vm.lifecycle.observation import Phase
 from rdd.vm.template import TemplateError
 
 _AGAIN_S = 1.0

@@ -12,9 +12,9 @@ import asyncio
 from pathlib import Path
 
 from rdd.controllers.lima.limavm import report
-from rdd.controllers.lima.limavm.activities import Activities
-from rdd.controllers.lima.limavm.look import Look
-from rdd.controllers.lima.limavm.machinery import GRACE_S, MachineRoom
+from rdd.controllers.lima.limavm.environment import GRACE_S, MachineRoom
+from rdd.controllers.lima.limavm.operations import Activities
+from rdd.controllers.lima.limavm.reconcile_pass import Look
 from rdd.kinds.limavm import DELETION_GRACE, LimaVM
 from rdd.runtime import CLEANUP, Context, Result, delete_owned, remove_finalizer
 

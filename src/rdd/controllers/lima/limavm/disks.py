@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from rdd.api import errors
-from rdd.controllers.lima.limavm.machinery import MachineRoom
+from rdd.controllers.lima.limavm.environment import MachineRoom
 from rdd.host.errors import HostError
 from rdd.vm.errors import Busy, NotCreated
 from rdd.vm.instances import InvalidName

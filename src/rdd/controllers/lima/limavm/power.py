@@ -22,16 +22,16 @@ from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Literal
 
 from rdd.controllers.lima.limavm import report
-from rdd.controllers.lima.limavm.activities import Activities
-from rdd.controllers.lima.limavm.look import Look
-from rdd.controllers.lima.limavm.machinery import GRACE_S, STABLE_S, MachineRoom
+from rdd.controllers.lima.limavm.environment import GRACE_S, STABLE_S, MachineRoom
+from rdd.controllers.lima.limavm.operations import Activities
+from rdd.controllers.lima.limavm.reconcile_pass import Look
 from rdd.controllers.lima.limavm.templates import wanted_text
 from rdd.host.errors import HostError
 from rdd.kinds.limavm import RESET_REQUESTED, RESTART_REQUESTED, STOP_MODE
 from rdd.runtime import Context, Result
 from rdd.vm.errors import StartFailed
 from rdd.vm.instances import Status
-from rdd.vm.observation import Observation, Phase
+from rdd.vm.lifecycle.observation import Observation, Phase
 from rdd.vm.template import TemplateError, parse
 
 _UP = (Phase.STARTING, Phase.RUNNING)

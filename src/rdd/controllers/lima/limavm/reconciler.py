@@ -19,12 +19,12 @@ from pathlib import Path
 
 from rdd.api import errors
 from rdd.controllers.lima.limavm import report
-from rdd.controllers.lima.limavm.activities import Activities
 from rdd.controllers.lima.limavm.creation import Creation
 from rdd.controllers.lima.limavm.deletion import Deletion
-from rdd.controllers.lima.limavm.look import Look, Memory
-from rdd.controllers.lima.limavm.machinery import GRACE_S, MakeMachines
+from rdd.controllers.lima.limavm.environment import GRACE_S, MakeMachines
+from rdd.controllers.lima.limavm.operations import Activities
 from rdd.controllers.lima.limavm.power import Power
+from rdd.controllers.lima.limavm.reconcile_pass import Look, Memory
 from rdd.controllers.lima.limavm.report import Reporter, Says
 from rdd.controllers.lima.limavm.templates import Copies
 from rdd.controllers.lima.limavm.uniqueness import NameHolds, rival_of, taken

@@ -9,8 +9,8 @@ from collections.abc import Callable, Mapping
 
 from rdd.vm.drivers.host.availability import availability, availability_for
 from rdd.vm.drivers.host.k3s import missing_k3s
-from rdd.vm.drivers.host.leftovers import cleanup
 from rdd.vm.drivers.host.shell import shell
+from rdd.vm.drivers.host.teardown import cleanup
 from rdd.vm.drivers.protocol import Driver, Setting
 from rdd.vm.instances import InstanceDirectory
 from rdd.vm.template.model import Template

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rdd.vm.drivers.host.commands import find
-from rdd.vm.drivers.host.place import NAME
+from rdd.vm.drivers.host.layout import NAME
 from rdd.vm.drivers.host.services import ENGINES, engine_of
 from rdd.vm.drivers.protocol import Availability
 from rdd.vm.template.model import Template

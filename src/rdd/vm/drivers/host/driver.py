@@ -16,9 +16,9 @@ from typing import Protocol
 from rdd.host.errors import HostError
 from rdd.host.files import remove
 from rdd.host.processes import own_identity
-from rdd.vm.drivers.host import leftovers
+from rdd.vm.drivers.host import teardown as leftovers
 from rdd.vm.drivers.host.availability import engine_availability
-from rdd.vm.drivers.host.place import NAME, Place
+from rdd.vm.drivers.host.layout import NAME, Place
 from rdd.vm.drivers.host.services import DOCKER_SOCKET, docker_sockets, engine_of, in_run
 from rdd.vm.drivers.protocol import (
     Endpoint,

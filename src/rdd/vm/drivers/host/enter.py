@@ -17,7 +17,7 @@ what it mounts itself stays with it. It gets
 - an `/etc/resolv.conf` that names the relay of the host agent.
 
 Meanwhile the host agent plugs the network in from outside and then sends a plan, one line of
-JSON: how the network is configured, and the services. With them it goes on as `hold.py`.
+JSON: how the network is configured, and the services. With them it goes on as `namespace_init.py`.
 """
 
 import contextlib
@@ -98,7 +98,7 @@ def become_first(name: str, staging: str) -> NoReturn:
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(null, descriptor)
-    hold = str(Path(__file__).with_name("hold.py"))
+    hold = str(Path(__file__).with_name("namespace_init.py"))
     os.execv(sys.executable, [sys.executable, "-I", "-S", "-B", hold, SERVICES, name])
 
 

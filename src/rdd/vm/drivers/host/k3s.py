@@ -19,7 +19,7 @@ from rdd.host.commands import run_now
 from rdd.host.errors import HostError
 from rdd.vm.drivers.host import settings
 from rdd.vm.drivers.host.commands import find
-from rdd.vm.drivers.host.place import Place
+from rdd.vm.drivers.host.layout import Place
 from rdd.vm.drivers.host.services import DOCKER_SOCKET, Service, engine_of, passed_on
 from rdd.vm.images.location import cache_directory
 from rdd.vm.template.model import Template

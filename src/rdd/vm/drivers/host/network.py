@@ -21,7 +21,7 @@ from pathlib import Path
 
 from rdd.host.errors import HostError
 from rdd.vm.drivers.host.commands import output_of
-from rdd.vm.drivers.host.place import Place
+from rdd.vm.drivers.host.layout import Place
 
 Network = ipaddress.IPv4Network
 

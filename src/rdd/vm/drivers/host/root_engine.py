@@ -21,11 +21,13 @@ from rdd.host.exits import ended_within, wait_ended
 from rdd.host.files import read_text, remove, write_atomically
 from rdd.host.logs import rotate
 from rdd.host.processes import Identity, send_signal
-from rdd.vm.drivers.host import deaf, dns, docker_api, k3s, leftovers, network, services
+from rdd.vm.drivers.host import dns, docker_api, k3s, network, services
+from rdd.vm.drivers.host import teardown as leftovers
+from rdd.vm.drivers.host import unhandled_signals as deaf
 from rdd.vm.drivers.host.commands import find
-from rdd.vm.drivers.host.listening import Watch, readable
+from rdd.vm.drivers.host.layout import Place
+from rdd.vm.drivers.host.listeners import Watch, readable
 from rdd.vm.drivers.host.network import Cable
-from rdd.vm.drivers.host.place import Place
 from rdd.vm.drivers.host.record import Record
 from rdd.vm.drivers.host.sandbox import Entrance, Sandbox
 from rdd.vm.drivers.host.services import Service, Surrounding

@@ -21,10 +21,11 @@ from rdd.host.files import write_atomically
 from rdd.host.logs import rotate
 from rdd.host.processes import Identity, identity, send_signal
 from rdd.host.spawn import spawn_detached
-from rdd.vm.drivers.host import docker_api, leftovers, services
+from rdd.vm.drivers.host import docker_api, services
+from rdd.vm.drivers.host import teardown as leftovers
 from rdd.vm.drivers.host.availability import rootless_network
 from rdd.vm.drivers.host.commands import find, search_path
-from rdd.vm.drivers.host.place import Place
+from rdd.vm.drivers.host.layout import Place
 from rdd.vm.drivers.host.record import Record
 from rdd.vm.drivers.host.services import Service, Surrounding
 from rdd.vm.drivers.protocol import Endpoint, Listener, Setting, Unmet

@@ -21,7 +21,7 @@ from typing import Any
 from rdd.host.errors import HostError
 from rdd.host.processes import Identity, identity
 from rdd.vm.drivers.host.commands import search_path
-from rdd.vm.drivers.host.place import Place
+from rdd.vm.drivers.host.layout import Place
 from rdd.vm.drivers.host.services import in_run
 
 _ENTER = Path(__file__).with_name("enter.py")

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rdd.vm.drivers.host import settings
-from rdd.vm.drivers.host.place import Place
+from rdd.vm.drivers.host.layout import Place
 from rdd.vm.template.model import Template
 
 ENGINES = ("moby", "containerd")

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from rdd.host.errors import HostError
-from rdd.vm.drivers.host.place import Place
+from rdd.vm.drivers.host.layout import Place
 from rdd.vm.template.model import Template
 
 DAEMON_JSON = "/etc/docker/daemon.json"

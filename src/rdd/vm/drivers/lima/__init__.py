@@ -69,7 +69,7 @@ async def prepare(
     progress: Callable[[str], None],
 ) -> None:
     """Have limactl make the instance, with its image and disk."""
-    from rdd.vm.drivers.lima.preparing import prepare
+    from rdd.vm.drivers.lima.preparation import prepare
 
     await prepare(directory, environment=environment, progress=progress)
 
@@ -95,6 +95,6 @@ def shell(
 
 async def cleanup(directory: InstanceDirectory) -> None:
     """End by force what still runs, and remove what it left."""
-    from rdd.vm.drivers.lima.leftovers import cleanup
+    from rdd.vm.drivers.lima.teardown import cleanup
 
     await cleanup(directory)

@@ -26,7 +26,7 @@ from rdd.host.exits import ended_within
 from rdd.host.files import remove
 from rdd.host.processes import identity
 from rdd.vm.instances import InstanceDirectory, write_pid
-from rdd.vm.killing import kill_all
+from rdd.vm.lifecycle.kill import kill_all
 
 PROGRAM = "limactl"
 LINES = 3  # of what it said that belong to an error

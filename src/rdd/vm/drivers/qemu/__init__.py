@@ -50,7 +50,7 @@ async def prepare(
     progress: Callable[[str], None],
 ) -> None:
     """Fetch the image and make the disk."""
-    from rdd.vm.drivers.qemu.preparing import prepare
+    from rdd.vm.drivers.qemu.preparation import prepare
 
     await prepare(directory, template, environment=environment, progress=progress)
 
@@ -81,7 +81,7 @@ def shell(
 
 async def cleanup(directory: InstanceDirectory) -> None:
     """End by force what of the machine still runs."""
-    from rdd.vm.drivers.qemu.leftovers import cleanup
+    from rdd.vm.drivers.qemu.teardown import cleanup
 
     await cleanup(directory)
 

@@ -23,15 +23,16 @@ from rdd.host.processes import Identity, identity, is_alive, send_signal
 from rdd.host.spawn import spawn_into_log
 from rdd.vm import cidata, ssh
 from rdd.vm.drivers.protocol import Forward, Listener, Requirement, Setting
-from rdd.vm.drivers.qemu import arguments, disks, files, listening, mounts, suspension
+from rdd.vm.drivers.qemu import arguments, disks, files, mounts, suspension
+from rdd.vm.drivers.qemu import listeners as listening
 from rdd.vm.drivers.qemu.accelerator import CACHE_FILE, choose, cpu_model
 from rdd.vm.drivers.qemu.checks import Checks
-from rdd.vm.drivers.qemu.leftovers import cleanup
 from rdd.vm.drivers.qemu.link import Link
 from rdd.vm.drivers.qemu.programs import system_program, version
+from rdd.vm.drivers.qemu.qmp import Event, Qmp, QmpError
+from rdd.vm.drivers.qemu.teardown import cleanup
 from rdd.vm.images.location import cache_directory
 from rdd.vm.instances import living, write_pid
-from rdd.vm.qmp import Event, Qmp, QmpError
 
 _BOOT_S = 20.0  # from the start of the emulator to its control socket
 _LOAD_S = 120.0  # the same when it loads the memory of a suspended machine

@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The RBAC objects every server has from the start, and their reconciliation.
+
+These are Kubernetes' default cluster roles and bindings, restricted to what
+this server serves, with upstream's names, labels and annotations; plus the
+read-only role of the `user` identity. On start `reconcile` tells what has to
+be written: objects that are missing, and existing ones that lack a rule, a
+subject, a label or an annotation. Additions of an administrator are kept, and
+an object annotated `rbac.authorization.kubernetes.io/autoupdate: "false"` is
+left alone, both as in Kubernetes.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from rdd.apiserver.auth.authorizer import Lister
+from rdd.apiserver.auth.policy_rules import PolicyRule, Rule, compact, covers
+from rdd.apiserver.auth.rbac import RBAC_GROUP
+
+Object = dict[str, Any]
+
+AUTOUPDATE = "rbac.authorization.kubernetes.io/autoupdate"
+_API_VERSION = f"{RBAC_GROUP}/v1"
+_AGGREGATE = f"{RBAC_GROUP}/aggregate-to-"
+
+_READ = ("get", "list", "watch")
+_WRITE = ("create", "delete", "deletecollection", "patch", "update")
+_READ_WRITE = tuple(sorted(_READ + _WRITE))
+
+OWN_GROUPS = (
+    "app.rancherdesktop.io",
+    "containers.rancherdesktop.io",
+    "lima.rancherdesktop.io",
+    "rdd.rancherdesktop.io",
+)
+"""API groups of the project's own kinds; `user` may read them."""
+
+
+def _rule(verbs: Iterable[str], group: str, *resources: str, names: Iterable[str] = ()) -> Object:
+    rule: Object = {
+        "apiGroups": [group],
+        "resources": sorted(resources),
+        "verbs": list(verbs),
+    }
+    if names:
+        rule["resourceNames"] = list(names)
+    return rule
+
+
+def _urls(*urls: str) -> Object:
+    return {"nonResourceURLs": sorted(urls), "verbs": ["get"]}
+
+
+_VIEW = [
+    _rule(_READ, "", "configmaps", "serviceaccounts"),
+    _rule(
+        _READ, "",
+        "events", "namespaces/status", "resourcequotas", "resourcequotas/status",
+    ),
+    _rule(_READ, "", "namespaces"),
+]  # fmt: skip
+_EDIT = [
+    _rule(_READ, "", "secrets"),
+    _rule(["impersonate"], "", "serviceaccounts"),
+    _rule(_WRITE, "", "configmaps", "events", "secrets", "serviceaccounts"),
+    _rule(["create"], "", "serviceaccounts/token"),
+    _rule(_READ_WRITE, "coordination.k8s.io", "leases"),
+]
+_ADMIN = [
+    _rule(["create"], "authorization.k8s.io", "localsubjectaccessreviews"),
+    _rule(_READ_WRITE, RBAC_GROUP, "rolebindings", "roles"),
+]
+
+_HEALTH = ("/healthz", "/livez", "/readyz")
+
+_CLUSTER_ROLES: dict[str, list[Object]] = {
+    "cluster-admin": [
+        {"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]},
+        {"nonResourceURLs": ["*"], "verbs": ["*"]},
+    ],
+    "system:aggregate-to-admin": _ADMIN,
+    "system:aggregate-to-edit": _EDIT,
+    "system:aggregate-to-view": _VIEW,
+    "system:auth-delegator": [
+        _rule(["create"], "authentication.k8s.io", "tokenreviews"),
+        _rule(["create"], "authorization.k8s.io", "subjectaccessreviews"),
+    ],
+    "system:basic-user": [
+        _rule(
+            ["create"], "authorization.k8s.io",
+            "selfsubjectaccessreviews", "selfsubjectrulesreviews",
+        ),
+        _rule(["create"], "authentication.k8s.io", "selfsubjectreviews"),
+    ],
+    "system:discovery": [
+        _urls(
+            *_HEALTH, "/api", "/api/*", "/apis", "/apis/*", "/openapi", "/openapi/*",
+            "/version", "/version/",
+        )
+    ],
+    "system:monitoring": [
+        _urls(*_HEALTH, *(f"{url}/*" for url in _HEALTH), "/metrics", "/metrics/slis")
+    ],
+    "system:public-info-viewer": [_urls(*_HEALTH, "/version", "/version/")],
+    "system:service-account-issuer-discovery": [
+        _urls("/.well-known/openid-configuration", "/openid/v1/jwks")
+    ],
+    # The `view` role is filled by aggregation, which may be switched off: its rules stand here too.
+    "rdd:user": [*_VIEW, *(_rule(_READ, group, "*") for group in OWN_GROUPS)],
+}  # fmt: skip
+
+# role → which roles it gathers, and which role gathers it in turn
+_AGGREGATED = {"admin": "", "edit": "admin", "view": "edit"}
+
+# binding → role, subject kind, subject names
+_CLUSTER_BINDINGS: dict[str, tuple[str, str, tuple[str, ...]]] = {
+    "cluster-admin": ("cluster-admin", "Group", ("system:masters",)),
+    "rdd:user": ("rdd:user", "User", ("user",)),
+    "rdd:user:view": ("view", "User", ("user",)),
+    "system:basic-user": ("system:basic-user", "Group", ("system:authenticated",)),
+    "system:discovery": ("system:discovery", "Group", ("system:authenticated",)),
+    "system:monitoring": ("system:monitoring", "Group", ("system:monitoring",)),
+    "system:public-info-viewer": (
+        "system:public-info-viewer", "Group", ("system:authenticated", "system:unauthenticated"),
+    ),
+    "system:service-account-issuer-discovery": (
+        "system:service-account-issuer-discovery", "Group", ("system:serviceaccounts",),
+    ),
+}  # fmt: skip
+
+
+def _object(kind: str, name: str, *, labels: Object | None = None, **members: Any) -> Object:
+    metadata: Object = {
+        "name": name,
+        "labels": {"kubernetes.io/bootstrapping": "rbac-defaults", **(labels or {})},
+        "annotations": {AUTOUPDATE: "true"},
+    }
+    return {"apiVersion": _API_VERSION, "kind": kind, "metadata": metadata, **members}
+
+
+def cluster_roles() -> list[Object]:
+    """The default cluster roles."""
+    roles = []
+    for name, into in _AGGREGATED.items():
+        labels = {f"{_AGGREGATE}{into}": "true"} if into else None
+        selector = {"matchLabels": {f"{_AGGREGATE}{name}": "true"}}
+        rule = {"clusterRoleSelectors": [selector]}
+        roles.append(_object("ClusterRole", name, labels=labels, aggregationRule=rule, rules=None))
+    for name, rules in _CLUSTER_ROLES.items():
+        into = name.removeprefix("system:aggregate-to-")
+        labels = {f"{_AGGREGATE}{into}": "true"} if into != name else None
+        roles.append(_object("ClusterRole", name, labels=labels, rules=rules))
+    return roles
+
+
+def cluster_role_bindings() -> list[Object]:
+    """The default cluster role bindings."""
+    return [
+        _object(
+            "ClusterRoleBinding",
+            name,
+            roleRef={"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": role},
+            subjects=[{"apiGroup": RBAC_GROUP, "kind": kind, "name": n} for n in subjects],
+        )
+        for name, (role, kind, subjects) in _CLUSTER_BINDINGS.items()
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """Something `reconcile` wants written.
+
+    `replace` means delete and create: a binding's role reference cannot change.
+    """
+
+    action: Literal["create", "update", "replace"]
+    resource: str
+    obj: Object
+
+
+def reconcile(lister: Lister) -> list[Change]:
+    """What has to be written so that the defaults are there; roles before bindings."""
+    changes = [_role_change(r, lister) for r in cluster_roles()]
+    changes += [_binding_change(b, lister) for b in cluster_role_bindings()]
+    return [change for change in changes if change is not None]
+
+
+def _role_change(wanted: Object, lister: Lister) -> Change | None:
+    existing = lister.get("clusterroles", "", wanted["metadata"]["name"])
+    if existing is None:
+        return Change("create", "clusterroles", wanted)
+    if _is_protected(existing):
+        return None
+    merged = _merge_metadata(existing, wanted)
+    if "aggregationRule" in wanted:
+        merged["aggregationRule"] = _merge_aggregation(existing, wanted)
+    else:
+        merged["rules"] = _merge_rules(existing.get("rules") or [], wanted["rules"])
+    return None if merged == existing else Change("update", "clusterroles", merged)
+
+
+def _binding_change(wanted: Object, lister: Lister) -> Change | None:
+    existing = lister.get("clusterrolebindings", "", wanted["metadata"]["name"])
+    if existing is None:
+        return Change("create", "clusterrolebindings", wanted)
+    if _is_protected(existing):
+        return None
+    if existing.get("roleRef") != wanted["roleRef"]:
+        return Change("replace", "clusterrolebindings", wanted)
+    merged = _merge_metadata(existing, wanted)
+    subjects = existing.get("subjects") or []
+    merged["subjects"] = [*subjects, *(s for s in wanted["subjects"] if s not in subjects)]
+    return None if merged == existing else Change("update", "clusterrolebindings", merged)
+
+
+def _is_protected(existing: Object) -> bool:
+    return (existing["metadata"].get("annotations") or {}).get(AUTOUPDATE) == "false"
+
+
+def _merge_metadata(existing: Object, wanted: Object) -> Object:
+    """A copy of the existing object with the wanted labels and annotations it lacks."""
+    metadata = dict(existing["metadata"])
+    for member in ("labels", "annotations"):
+        metadata[member] = {**wanted["metadata"][member], **(metadata.get(member) or {})}
+    return {**existing, "metadata": metadata}
+
+
+def _merge_aggregation(existing: Object, wanted: Object) -> Object:
+    selectors = (existing.get("aggregationRule") or {}).get("clusterRoleSelectors") or []
+    missing = [s for s in wanted["aggregationRule"]["clusterRoleSelectors"] if s not in selectors]
+    return {"clusterRoleSelectors": [*selectors, *missing]}
+
+
+def _merge_rules(existing: list[PolicyRule], wanted: list[PolicyRule]) -> list[PolicyRule]:
+    missing = covers([Rule(r) for r in existing], [Rule(r) for r in wanted])
+    return [*existing, *compact(missing)]

@@ -1,0 +1,304 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keys and certificates of the server: made when missing, renewed in time.
+
+All keys are EC P-256. `apiserver.crt` holds the serving certificate followed
+by the authority that signed it, so that the file as a whole is what a
+kubeconfig trusts; that authority's key is thrown away, nothing else can ever be
+signed by it. `cryptography` is imported only when something must be issued: a
+start with good files reads them with `x509` and is done.
+"""
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rdd.apiserver.auth import x509
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+    from cryptography.x509 import ExtensionType, Name
+
+SERVING = "apiserver"
+"""Stem of the serving pair's files (.crt and .key)."""
+SIGNING_KEY = "sa.key"
+"""The key that signs service account tokens."""
+
+RENEW_BEFORE_S = 30 * 86400
+_ISSUED_DAYS = 365
+_AUTHORITY_DAYS = 3650
+_BACKDATE_S = 3600  # for clients whose clock is a little behind
+
+# DER of the object identifier prime256v1, which every PKCS#8 P-256 key contains.
+_P256 = bytes.fromhex("06082a8648ce3d030107")
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPair:
+    """A certificate (or chain, the own certificate first) with its private key, as PEM."""
+
+    certificate: bytes
+    key: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Issued:
+    """A pair on disk."""
+
+    certificate_path: Path
+    key_path: Path
+    pair: KeyPair
+
+
+def ensure_serving(
+    directory: Path,
+    stem: str = SERVING,
+    *,
+    names: Sequence[str] = ("localhost", "127.0.0.1", "::1"),
+    common_name: str = "rdd-apiserver",
+    authority: KeyPair | None = None,
+    now: Callable[[], float] = time.time,
+) -> Issued:
+    """The serving pair `<stem>.crt`/`<stem>.key`, issued anew if it is not good any more.
+
+    Good means: readable, key and certificate belong together, at least 30 days
+    left, all `names` (DNS names and IP addresses) covered. Without an
+    `authority` one is made for this certificate alone and appended to the file.
+    """
+
+    def issue() -> KeyPair:
+        signer = authority or create_authority(f"{common_name}-ca", now=now)
+        pair = issue_serving(signer, common_name, names=names, now=now)
+        return pair if authority else KeyPair(pair.certificate + signer.certificate, pair.key)
+
+    return _ensure(directory, stem, names, issue, now)
+
+
+def ensure_authority(
+    directory: Path,
+    stem: str,
+    *,
+    common_name: str,
+    organization: str = "",
+    now: Callable[[], float] = time.time,
+) -> Issued:
+    """A certificate authority kept in `<stem>.crt`/`<stem>.key`, e.g. for client certificates."""
+    return _ensure(
+        directory,
+        stem,
+        (),
+        lambda: create_authority(common_name, organization=organization, now=now),
+        now,
+    )
+
+
+def ensure_signing_key(directory: Path) -> bytes:
+    """The PEM of the token signing key `sa.key`; one that is not EC P-256 is replaced."""
+    path = directory / SIGNING_KEY
+    try:
+        pem = path.read_bytes()
+        if any(_P256 in der for der in x509.pem_blocks(pem)):
+            return pem
+    except (FileNotFoundError, ValueError):
+        pass
+    pem = _key_pem(_generate())
+    _write(path, pem, 0o600)
+    return pem
+
+
+def _ensure(
+    directory: Path,
+    stem: str,
+    names: Sequence[str],
+    issue: Callable[[], KeyPair],
+    now: Callable[[], float],
+) -> Issued:
+    certificate_path, key_path = directory / f"{stem}.crt", directory / f"{stem}.key"
+    try:
+        pair = KeyPair(certificate_path.read_bytes(), key_path.read_bytes())
+        is_good = _is_good(pair, names, now())
+    except FileNotFoundError:
+        is_good = False
+    if not is_good:
+        pair = issue()
+        # A crash in between leaves a pair that does not match, which is issued again.
+        _write(key_path, pair.key, 0o600)
+        _write(certificate_path, pair.certificate, 0o644)
+    return Issued(certificate_path, key_path, pair)
+
+
+def _is_good(pair: KeyPair, names: Sequence[str], now: float) -> bool:
+    try:
+        chain = [x509.parse_certificate(der) for der in x509.pem_blocks(pair.certificate)]
+        keys = list(x509.pem_blocks(pair.key))
+    except ValueError:
+        return False
+    if not chain or not any(_P256 in key and chain[0].public_key in key for key in keys):
+        return False
+    return set(names) <= chain[0].names and all(
+        c.not_before <= now < c.not_after - RENEW_BEFORE_S for c in chain
+    )
+
+
+def _write(path: Path, data: bytes, mode: int) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            os.fchmod(file.fileno(), mode)
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def create_authority(
+    common_name: str, *, organization: str = "", now: Callable[[], float] = time.time
+) -> KeyPair:
+    """A new self-signed certificate authority, good for ten years."""
+    from cryptography import x509 as cx
+
+    key = _generate()
+    subject = _name(common_name, [organization] if organization else [])
+    extensions: list[tuple[ExtensionType, bool]] = [
+        (cx.BasicConstraints(ca=True, path_length=None), True),
+        (cx.SubjectKeyIdentifier.from_public_key(key.public_key()), False),
+    ]
+    return _sign(key, subject, extensions, issuer=(subject, key), days=_AUTHORITY_DAYS, now=now())
+
+
+def issue_serving(
+    authority: KeyPair,
+    common_name: str,
+    *,
+    names: Sequence[str],
+    days: float = _ISSUED_DAYS,
+    now: Callable[[], float] = time.time,
+) -> KeyPair:
+    """A server certificate for DNS names and IP addresses."""
+    import ipaddress
+
+    from cryptography import x509 as cx
+
+    general: list[cx.GeneralName] = []
+    for name in names:
+        try:
+            general.append(cx.IPAddress(ipaddress.ip_address(name)))
+        except ValueError:
+            general.append(cx.DNSName(name))
+    extensions: list[tuple[ExtensionType, bool]] = [
+        (cx.BasicConstraints(ca=False, path_length=None), True),
+        (cx.ExtendedKeyUsage([cx.oid.ExtendedKeyUsageOID.SERVER_AUTH]), False),
+        (cx.SubjectAlternativeName(general), False),
+    ]
+    subject = _name(common_name, [])
+    issuer = _issuer(authority)
+    return _sign(_generate(), subject, extensions, issuer=issuer, days=days, now=now())
+
+
+def issue_client(
+    authority: KeyPair,
+    user: str,
+    *,
+    groups: Sequence[str] = (),
+    uid: str = "",
+    days: float = _ISSUED_DAYS,
+    now: Callable[[], float] = time.time,
+) -> KeyPair:
+    """A client certificate: common name = user, organisations = groups, as Kubernetes reads it."""
+    from cryptography import x509 as cx
+
+    extensions: list[tuple[ExtensionType, bool]] = [
+        (cx.BasicConstraints(ca=False, path_length=None), True),
+        (cx.ExtendedKeyUsage([cx.oid.ExtendedKeyUsageOID.CLIENT_AUTH]), False),
+    ]
+    subject = _name(user, groups, uid)
+    issuer = _issuer(authority)
+    return _sign(_generate(), subject, extensions, issuer=issuer, days=days, now=now())
+
+
+def _generate() -> "EllipticCurvePrivateKey":
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    return ec.generate_private_key(ec.SECP256R1())
+
+
+def _key_pem(key: "EllipticCurvePrivateKey") -> bytes:
+    from cryptography.hazmat.primitives import serialization
+
+    return key.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+
+
+def _name(common_name: str, organizations: Sequence[str], uid: str = "") -> "Name":
+    from cryptography import x509 as cx
+
+    attributes = [(x509.ORGANIZATION, o) for o in organizations]
+    attributes.append((x509.COMMON_NAME, common_name))
+    if uid:
+        attributes.append((x509.USER_UID, uid))
+    return cx.Name([cx.NameAttribute(cx.ObjectIdentifier(i), text) for i, text in attributes])
+
+
+def _issuer(authority: KeyPair) -> tuple["Name", "EllipticCurvePrivateKey"]:
+    from cryptography import x509 as cx
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric import ec
+
+    key = serialization.load_pem_private_key(authority.key, None)
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise ValueError("the key of the certificate authority is not an EC key")
+    return cx.load_pem_x509_certificate(authority.certificate).subject, key
+
+
+def _sign(
+    key: "EllipticCurvePrivateKey",
+    subject: "Name",
+    extensions: "list[tuple[ExtensionType, bool]]",
+    *,
+    issuer: tuple["Name", "EllipticCurvePrivateKey"],
+    days: float,
+    now: float,
+) -> KeyPair:
+    """Sign a certificate for the key; `extensions` come with whether they are critical."""
+    from cryptography import x509 as cx
+    from cryptography.hazmat.primitives import hashes, serialization
+
+    is_authority = issuer[1] is key
+    usage = cx.KeyUsage(
+        digital_signature=True,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=is_authority,
+        crl_sign=is_authority,
+        encipher_only=False,
+        decipher_only=False,
+    )
+    identifier = cx.AuthorityKeyIdentifier.from_issuer_public_key(issuer[1].public_key())
+    builder = (
+        cx.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer[0])
+        .public_key(key.public_key())
+        .serial_number(cx.random_serial_number())
+        .not_valid_before(datetime.fromtimestamp(now - _BACKDATE_S, UTC))
+        .not_valid_after(datetime.fromtimestamp(now, UTC) + timedelta(days=days))
+        .add_extension(usage, critical=True)
+        .add_extension(identifier, critical=False)
+    )
+    for extension, is_critical in extensions:
+        builder = builder.add_extension(extension, critical=is_critical)
+    certificate = builder.sign(issuer[1], hashes.SHA256())
+    return KeyPair(certificate.public_bytes(serialization.Encoding.PEM), _key_pem(key))

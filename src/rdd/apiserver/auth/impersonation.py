@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Acting as somebody else: the Impersonate-* headers.
+
+Kubernetes 1.36 knows several modes and takes the first that is allowed. The
+constrained ones (`impersonate:user-info`, `impersonate:serviceaccount`,
+`impersonate:arbitrary-node`) need a second permission for the request itself
+(`impersonate-on:<mode>:<verb>`); the last is the unrestricted `impersonate` of
+old. If none is allowed the answer is the denial of the first mode that was
+tried, starting with the one that last worked for this user. (The mode for the
+node a service account runs on does not exist here: there are no nodes.)
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import cast
+from urllib.parse import unquote
+
+from rdd.api import names
+from rdd.api.errors import BadRequest, Forbidden
+from rdd.api.fielderrors import FieldError, aggregate, invalid
+from rdd.apiserver.auth.authentication import AUTHENTICATED
+from rdd.apiserver.auth.authorizer import Attributes, Authorizer, Decision
+from rdd.apiserver.auth.rbac import forbidden_error
+from rdd.apiserver.auth.tokens import account_groups
+from rdd.apiserver.http.request import Headers, User
+from rdd.base import gotext
+
+_EXTRA_PREFIX = "impersonate-extra-"
+_UNAUTHENTICATED = "system:unauthenticated"
+_AUTHENTICATION = "authentication.k8s.io"
+_MANY = 4  # from this many checks on, constrained modes first try one for all
+_MAX_REMEMBERED_USERS = 10_000
+
+_ACCOUNT_PREFIX = "system:serviceaccount:"
+_NODE_PREFIX = "system:node:"
+
+_HTTP_PATH = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
+_HTTP_PATH_MATCH = re.compile(_HTTP_PATH)
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What the headers ask for, unchanged."""
+
+    name: str
+    uid: str
+    groups: tuple[str, ...]
+    extra: Mapping[str, tuple[str, ...]]
+
+    @property
+    def is_name_only(self) -> bool:
+        return not (self.uid or self.groups or self.extra)
+
+
+class Impersonator:
+    """Decides who a request acts as."""
+
+    def __init__(self, authorizer: Authorizer) -> None:
+        self._authorizer = authorizer
+        self._last_mode: dict[str, str] = {}
+
+    def user(self, headers: Headers, attributes: Attributes) -> User:
+        """The user the request acts as: who sent it, if it does not ask for somebody else.
+
+        `attributes` are those of the request with its authenticated user.
+        Raises Forbidden or BadRequest.
+        """
+        if not is_requested(headers):
+            return attributes.user
+        wanted = _read(headers)
+        if wanted is None:
+            return attributes.user
+        requestor = attributes.user.name
+        modes = _modes(wanted)
+        last = self._last_mode.get(requestor)
+        if last is not None and last in modes:
+            modes.remove(last)
+            modes.insert(0, last)
+        first: Forbidden | None = None
+        for mode in modes:
+            try:
+                self._check(mode, wanted, attributes)
+            except Forbidden as e:
+                first = first or e
+                continue
+            if len(self._last_mode) >= _MAX_REMEMBERED_USERS:
+                self._last_mode.clear()
+            self._last_mode[requestor] = mode
+            return _impersonated(wanted, is_constrained=bool(mode))
+        assert first is not None  # the legacy mode always applies
+        raise first
+
+    def _check(self, mode: str, wanted: _Wanted, attributes: Attributes) -> None:
+        """Raise Forbidden unless the mode ("" is the legacy one) allows it."""
+        verb = f"impersonate:{mode}" if mode else "impersonate"
+        if mode:
+            self._demand(replace(attributes, verb=f"impersonate-on:{mode}:{attributes.verb}"))
+        # Legacy users and groups are core resources, the rest always belongs to authentication.
+        group = _AUTHENTICATION if mode else ""
+        as_user = Attributes(
+            attributes.user, verb, group=group, version="v1", resource="users", name=wanted.name
+        )
+        account, node = split_account(wanted.name), _node_name(wanted.name)
+        if account:
+            namespace, name = account
+            as_user = replace(as_user, resource="serviceaccounts", namespace=namespace, name=name)
+        elif mode and node:
+            as_user = replace(as_user, resource="nodes", name=node)
+        self._demand(as_user)
+        other = replace(as_user, group=_AUTHENTICATION, namespace="")
+        if wanted.uid:
+            self._demand(replace(other, resource="uids", name=wanted.uid))
+        self._check_groups(mode, wanted.groups, replace(other, group=group, resource="groups"))
+        self._check_extra(mode, wanted.extra, replace(other, resource="userextras", name=""))
+
+    def _check_groups(self, mode: str, groups: tuple[str, ...], attributes: Attributes) -> None:
+        if mode and "" in groups:
+            _refuse(
+                replace(attributes, name=""), "impersonating the empty string group is not allowed"
+            )
+        if mode and "system:masters" in groups:
+            _refuse(
+                replace(attributes, name="system:masters"),
+                "impersonating the system:masters group is not allowed",
+            )
+        if mode and len(groups) >= _MANY:
+            decision = self._authorizer.authorize(replace(attributes, name="*"))
+            if decision.allowed:
+                return
+        for group in groups:
+            self._demand(replace(attributes, name=group))
+
+    def _check_extra(
+        self, mode: str, extra: Mapping[str, tuple[str, ...]], attributes: Attributes
+    ) -> None:
+        if mode and extra:
+            why = _extra_error(extra)
+            if why:
+                _refuse(attributes, why)
+            if len(extra) >= _MANY or sum(map(len, extra.values())) >= _MANY:
+                everything = replace(attributes, subresource="*", name="*")
+                if self._authorizer.authorize(everything).allowed:
+                    return
+        for key, values in extra.items():
+            for value in values:
+                self._demand(replace(attributes, subresource=key, name=value))
+
+    def _demand(self, attributes: Attributes) -> None:
+        decision = self._authorizer.authorize(attributes)
+        if not decision.allowed:
+            raise forbidden_error(attributes, decision)
+
+
+def _refuse(attributes: Attributes, why: str) -> None:
+    raise forbidden_error(attributes, Decision(False, why))
+
+
+def is_requested(headers: Headers) -> bool:
+    """Whether there is any Impersonate-* header."""
+    # On the way of every request: most header names are ruled out by one character.
+    for name in cast("Iterable[str]", headers):
+        if name[0] in "iI" and name[:12].lower() == "impersonate-":
+            return True
+    return False
+
+
+def _items(headers: Headers) -> Iterable[tuple[str, str]]:
+    return headers.items()
+
+
+def _read(headers: Headers) -> _Wanted | None:
+    name = uid = ""
+    groups: list[str] = []
+    extra: dict[str, tuple[str, ...]] = {}
+    for header, value in _items(headers):
+        key = header.lower()
+        if key == "impersonate-user":
+            name = name or value
+        elif key == "impersonate-uid":
+            uid = uid or value
+        elif key == "impersonate-group":
+            groups.append(value)
+        elif key.startswith(_EXTRA_PREFIX):
+            extra_key = unquote(key.removeprefix(_EXTRA_PREFIX))
+            extra[extra_key] = (*extra.get(extra_key, ()), value)
+    wanted = _Wanted(name, uid, tuple(groups), extra)
+    if name:
+        return wanted
+    if wanted.is_name_only:
+        return None
+    raise BadRequest(f"requested {_go_syntax(wanted)} without impersonating a user name")
+
+
+def _go_syntax(wanted: _Wanted) -> str:
+    """The request as Go prints a struct with %#v."""
+
+    def texts(values: Iterable[str]) -> str:
+        return "[]string{" + ", ".join(map(gotext.quote, values)) + "}"
+
+    groups = texts(wanted.groups) if wanted.groups else "[]string(nil)"
+    extra = "map[string][]string(nil)"
+    if wanted.extra:
+        entries = (f"{gotext.quote(k)}:{texts(v)}" for k, v in sorted(wanted.extra.items()))
+        extra = "map[string][]string{" + ", ".join(entries) + "}"
+    return (
+        f'&user.DefaultInfo{{Name:"", UID:{gotext.quote(wanted.uid)}, '
+        f"Groups:{groups}, Extra:{extra}}}"
+    )
+
+
+def _modes(wanted: _Wanted) -> list[str]:
+    """The modes that can name this user, in the order they are tried; "" is the legacy one."""
+    if _node_name(wanted.name):
+        return ["arbitrary-node", ""] if wanted.is_name_only else [""]
+    if split_account(wanted.name):
+        return ["serviceaccount", ""] if wanted.is_name_only else [""]
+    return ["user-info", ""]
+
+
+def split_account(username: str) -> tuple[str, str] | None:
+    """Namespace and name of a service account's user name; None if it is no such name."""
+    if not username.startswith(_ACCOUNT_PREFIX):
+        return None
+    namespace, colon, name = username.removeprefix(_ACCOUNT_PREFIX).partition(":")
+    if not colon or names.dns1123_label_errors(namespace) or names.dns1123_subdomain_errors(name):
+        return None
+    return namespace, name
+
+
+def _node_name(username: str) -> str:
+    name = username.removeprefix(_NODE_PREFIX)
+    return "" if name == username or names.dns1123_subdomain_errors(name) else name
+
+
+def _impersonated(wanted: _Wanted, *, is_constrained: bool) -> User:
+    groups = wanted.groups
+    account = split_account(wanted.name)
+    if account and not groups:
+        groups = account_groups(account[0])
+    elif is_constrained and _node_name(wanted.name):
+        groups = ("system:nodes",)
+    if wanted.name == "system:anonymous":
+        added = _UNAUTHENTICATED
+    elif _UNAUTHENTICATED in groups:
+        added = ""
+    else:
+        added = AUTHENTICATED
+    if added and added not in groups:
+        groups = (*groups, added)
+    return User(wanted.name, groups, uid=wanted.uid, extra=wanted.extra)
+
+
+def _extra_error(extra: Mapping[str, tuple[str, ...]]) -> str:
+    for key, values in extra.items():
+        if not key:
+            return "impersonating the empty string key in extra is not allowed"
+        errors = _domain_prefixed_path_errors(key)
+        if errors:
+            text = aggregate([str(e) for e in errors])
+            return f"impersonating an invalid key in extra is not allowed: {text}"
+        if key != key.lower():
+            shown = gotext.quote(key)
+            return f"impersonating a non-lowercase key in extra is not allowed: {shown}"
+        if "" in values:
+            return "impersonating the empty string value in extra is not allowed"
+    return ""
+
+
+def _domain_prefixed_path_errors(text: str) -> list[FieldError]:
+    field = "extra.key"
+    host, _, path = text.partition("/")
+    if not host or not path:
+        return [invalid(field, text, 'must be a domain-prefixed path (such as "acme.io/foo")')]
+    errors = [invalid(field, host, e) for e in names.dns1123_subdomain_errors(host)]
+    if not _HTTP_PATH_MATCH.fullmatch(path):
+        errors.append(invalid(field, path, names.regex_error("Invalid path", _HTTP_PATH)))
+    return errors

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Role-based access control: who may do what, from the RBAC objects in the store.
+
+`RbacAuthorizer` asks, like Kubernetes, first the cluster role bindings and then
+the role bindings of the request's namespace, and answers with the first rule
+that allows the request. Nothing is ever denied, only not allowed.
+
+Everything derived from objects is cached and thrown away when the objects'
+revision changes: bindings indexed by subject (per namespace, built when first
+asked for), the rules that apply to a user, and the decisions themselves. A
+repeated question costs two dictionary look-ups.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from rdd.api.errors import Forbidden
+from rdd.api.fielderrors import aggregate
+from rdd.apiserver.auth.authorizer import Attributes, Decision, Lister
+from rdd.apiserver.auth.policy_rules import Rule, rules_of
+from rdd.apiserver.http.request import User
+from rdd.base import gotext
+
+RBAC_GROUP = "rbac.authorization.k8s.io"
+
+_MAX_CACHED_SUBJECTS = 1024
+_MAX_CACHED_DECISIONS = 4096
+
+_ALLOWED = Decision(True)
+
+Subjects = dict[tuple[str, str], list["_Grant"]]
+
+
+class _Grant:
+    """A binding as it applies to one subject."""
+
+    __slots__ = ("errors", "position", "rules", "source")
+
+    def __init__(
+        self, position: tuple[int, int], source: str, rules: list[Rule], error: str
+    ) -> None:
+        self.position = position
+        """Of the binding among the bindings, and of the subject in the binding."""
+        self.source = source
+        self.rules = rules
+        self.errors = [error] if error else []
+
+
+class _UserRules:
+    """The rules that apply to a user in a namespace (or in the cluster), and what they decided."""
+
+    __slots__ = ("decisions", "errors", "has_names", "rules")
+
+    def __init__(self, grants: list[_Grant]) -> None:
+        self.rules = [(rule, grant.source) for grant in grants for rule in grant.rules]
+        self.errors = [error for grant in grants for error in grant.errors]
+        self.has_names = any(rule.names for rule, _ in self.rules)
+        self.decisions: dict[tuple[str, ...], Decision] = {}
+
+    def decide(self, key: tuple[str, ...]) -> Decision:
+        decision = self.decisions.get(key)
+        if decision is None:
+            if len(self.decisions) >= _MAX_CACHED_DECISIONS:
+                self.decisions.clear()
+            decision = self.decisions[key] = self._decide(key)
+        return decision
+
+    def _decide(self, key: tuple[str, ...]) -> Decision:
+        if len(key) == 2:
+            verb, path = key
+            sources = (source for rule, source in self.rules if rule.allows_path(verb, path))
+        else:
+            sources = (source for rule, source in self.rules if rule.allows_resource(*key))
+        source = next(sources, None)
+        if source is not None:
+            return Decision(True, f"RBAC: allowed by {source}")
+        return Decision(False, f"RBAC: {aggregate(self.errors)}" if self.errors else "")
+
+
+class RbacAuthorizer:
+    """Decides by the Roles, ClusterRoles and their bindings in a Lister.
+
+    Members of system:masters may do everything, without a reason given.
+    """
+
+    def __init__(self, lister: Lister) -> None:
+        self._lister = lister
+        self._cluster_revision = (-1, -1)
+        self._namespaced_revision = (-1, -1)
+        self._cluster_subjects: Subjects = {}
+        self._namespaced_subjects: dict[str, Subjects] = {}
+        self._users: dict[tuple[str, tuple[str, ...], str], _UserRules] = {}
+
+    def authorize(self, attributes: Attributes) -> Decision:
+        """Whether the user may do this."""
+        user = attributes.user
+        if user.is_master:
+            return _ALLOWED
+        known = self._rules(user, attributes.namespace)
+        if not attributes.is_resource:
+            return known.decide((attributes.verb, attributes.path))
+        # Object names only matter where some rule is restricted to names.
+        return known.decide(
+            (
+                attributes.verb,
+                attributes.group,
+                attributes.resource,
+                attributes.subresource,
+                attributes.name if known.has_names else "",
+            )
+        )
+
+    def rules_for(self, user: User, namespace: str) -> tuple[list[Rule], list[str]]:
+        """All rules that apply to the user in a namespace (empty: cluster), and what is missing."""
+        known = self._rules(user, namespace)
+        return [rule for rule, _ in known.rules], list(known.errors)
+
+    def referenced_rules(self, role_ref: dict[str, Any], namespace: str) -> list[Rule] | None:
+        """The rules of the role a binding (in a namespace) refers to; None: there is no such role.
+
+        Raises ValueError if it refers to something that is no role.
+        """
+        kind, name = role_ref.get("kind"), str(role_ref.get("name") or "")
+        if kind == "Role":
+            role = self._lister.get("roles", namespace, name)
+        elif kind == "ClusterRole":
+            role = self._lister.get("clusterroles", "", name)
+        else:
+            raise ValueError(f"unsupported role reference kind: {gotext.quote(str(kind or ''))}")
+        return None if role is None else rules_of(role)
+
+    def _rules(self, user: User, namespace: str) -> _UserRules:
+        revision = self._lister.revision
+        cluster = revision("clusterroles"), revision("clusterrolebindings")
+        if cluster != self._cluster_revision:
+            self._cluster_revision = cluster
+            bindings = self._lister.list("clusterrolebindings")
+            self._cluster_subjects = self._index(bindings, "", "ClusterRoleBinding")
+            self._namespaced_subjects = {}
+            self._users = {}
+        namespaced = revision("roles"), revision("rolebindings")
+        if namespaced != self._namespaced_revision:
+            self._namespaced_revision = namespaced
+            self._namespaced_subjects = {}
+            self._users = {}
+        key = (user.name, user.groups, namespace)
+        known = self._users.get(key)
+        if known is None:
+            if len(self._users) >= _MAX_CACHED_SUBJECTS:
+                self._users.clear()
+            known = self._users[key] = _UserRules(self._grants(user, namespace))
+        return known
+
+    def _grants(self, user: User, namespace: str) -> list[_Grant]:
+        grants = _of_user(self._cluster_subjects, user)
+        if namespace:
+            subjects = self._namespaced_subjects.get(namespace)
+            if subjects is None:
+                bindings = self._lister.list("rolebindings", namespace)
+                subjects = self._index(bindings, namespace, "RoleBinding")
+                self._namespaced_subjects[namespace] = subjects
+            grants += _of_user(subjects, user)
+        return grants
+
+    def _index(self, bindings: list[dict[str, Any]], namespace: str, kind: str) -> Subjects:
+        """Bindings by subject, in the order of their names (Kubernetes has no order)."""
+        subjects: Subjects = {}
+        ordered = sorted(bindings, key=lambda b: str(b["metadata"]["name"]))
+        for position, binding in enumerate(ordered):
+            role_ref = binding.get("roleRef") or {}
+            rules, error = self._resolve(role_ref, namespace)
+            name = binding["metadata"]["name"]
+            of = f"of {role_ref.get('kind')} {gotext.quote(role_ref.get('name', ''))}"
+            shown = gotext.quote(f"{name}/{namespace}" if namespace else name)
+            for index, (key, text) in enumerate(_subjects(binding, namespace)):
+                source = f"{kind} {shown} {of} to {text}"
+                grant = _Grant((position, index), source, rules, error)
+                subjects.setdefault(key, []).append(grant)
+        return subjects
+
+    def _resolve(self, role_ref: dict[str, Any], namespace: str) -> tuple[list[Rule], str]:
+        try:
+            rules = self.referenced_rules(role_ref, namespace)
+        except ValueError as e:
+            return [], str(e)
+        if rules is None:
+            name = gotext.quote(str(role_ref.get("name") or ""))
+            return [], f"{role_ref['kind'].lower()}.{RBAC_GROUP} {name} not found"
+        return rules, ""
+
+
+def _subjects(binding: dict[str, Any], namespace: str) -> Iterator[tuple[tuple[str, str], str]]:
+    """The subjects of a binding as index keys, with the text that names them in reasons."""
+    for subject in binding.get("subjects") or ():
+        kind, name = subject.get("kind"), str(subject.get("name") or "")
+        if kind in ("User", "Group"):
+            yield (kind, name), f"{kind} {gotext.quote(name)}"
+        elif kind == "ServiceAccount":
+            # A service account is the user of that name; without a namespace it is the binding's.
+            home = subject.get("namespace") or namespace
+            if home:
+                text = f"ServiceAccount {gotext.quote(f'{name}/{home}')}"
+                yield ("User", f"system:serviceaccount:{home}:{name}"), text
+
+
+def _of_user(subjects: Subjects, user: User) -> list[_Grant]:
+    """The grants of a user and its groups, each binding once (by the first subject that fits)."""
+    found = list(subjects.get(("User", user.name), ()))
+    for group in user.groups:
+        found += subjects.get(("Group", group), ())
+    if len(found) < 2:
+        return found
+    first: dict[int, _Grant] = {}
+    for grant in sorted(found, key=lambda g: g.position):
+        first.setdefault(grant.position[0], grant)
+    return list(first.values())
+
+
+_SANITIZE = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
+
+
+def forbidden_error(attributes: Attributes, decision: Decision) -> Forbidden:
+    """The answer to a request that is not allowed, worded and detailed as kube-apiserver does."""
+    quote: Callable[[str], str] = gotext.quote
+    message = f"User {quote(attributes.user.name)} cannot {attributes.verb} "
+    if attributes.is_resource:
+        resource = attributes.resource
+        if attributes.subresource:
+            resource = f"{resource}/{attributes.subresource}"
+        message += f"resource {quote(resource)} in API group {quote(attributes.group)} "
+        if attributes.namespace:
+            message += f"in the namespace {quote(attributes.namespace)}"
+        else:
+            message += "at the cluster scope"
+    else:
+        message += f"path {quote(attributes.path)}"
+    message = message.translate(_SANITIZE)
+    why = f"{decision.error}: {decision.reason}" if decision.error else decision.reason
+    if why:
+        message = f"{message}: {why}"
+    if not attributes.resource:
+        return Forbidden(f"forbidden: {message}", details={})
+    return Forbidden.to_object(attributes.resource, attributes.group, attributes.name, message)

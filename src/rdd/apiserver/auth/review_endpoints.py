@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The endpoints of reviews and tokens: questions that are created, answered and not stored."""
+
+import functools
+
+from rdd.api import errors
+from rdd.apiserver.admission.types import CREATE, Attributes
+from rdd.apiserver.auth.authorizer import Lister
+from rdd.apiserver.auth.reviews import REVIEWS, Reviewer
+from rdd.apiserver.auth.tokens import TokenIssuer
+from rdd.apiserver.core import Core
+from rdd.apiserver.http import bodies, options
+from rdd.apiserver.http import responses as respond
+from rdd.apiserver.http.request import Answer, Request
+from rdd.apiserver.kinds.catalog import decoder
+from rdd.apiserver.kinds.strategy import Object
+from rdd.apiserver.resources import Resource
+from rdd.apiserver.server import ApiServer
+
+_TOKEN_REQUEST = "io.k8s.api.authentication.v1.TokenRequest"
+
+
+def install(api: ApiServer, reviewer: Reviewer, issuer: TokenIssuer | None, lister: Lister) -> None:
+    """Let a server answer reviews and, if it has an issuer, give out tokens."""
+    for key in REVIEWS:
+        api.virtual[key] = functools.partial(_review, reviewer=reviewer)
+    if issuer is None:
+        return
+    api.subresources[("", "serviceaccounts", "token")] = functools.partial(
+        _token, issuer=issuer, lister=lister
+    )
+
+    async def configuration(request: Request) -> Answer:
+        host = request.headers.get("Host", "") or "localhost"
+        return issuer.discovery(f"https://{host}/openid/v1/jwks")
+
+    async def keys(request: Request) -> Answer:
+        return issuer.key_set()
+
+    api.paths["/.well-known/openid-configuration"] = configuration
+    api.paths["/openid/v1/jwks"] = keys
+
+
+async def _review(
+    core: Core, request: Request, resource: Resource, *, reviewer: Reviewer
+) -> Answer:
+    if resource.namespaced and not request.info.namespace:
+        raise errors.MethodNotAllowed()
+    opts = options.write_options(request, "CreateOptions")
+    obj = bodies.decode_object(request, resource, field_validation=opts.field_validation)
+    attributes = _attributes(request, resource, obj, opts)
+    await core.admission.mutate(attributes)
+    answer = REVIEWS[(resource.group, resource.plural)]
+    found = answer(obj, request.user, request.info.namespace, reviewer)
+    await core.admission.validate(attributes)
+    return respond.value(request, found, status=201)
+
+
+def _attributes(
+    request: Request,
+    resource: Resource,
+    obj: Object,
+    opts: options.WriteOptions,
+    subresource: str = "",
+) -> Attributes:
+    return Attributes(
+        CREATE,
+        resource,
+        request,
+        namespace=request.info.namespace,
+        name=request.info.name,
+        object_=obj,
+        old_object=None,
+        options=opts.to_object("CreateOptions"),
+        dry_run=opts.dry_run,
+        subresource=subresource,
+    )
+
+
+async def _token(
+    core: Core, request: Request, resource: Resource, *, issuer: TokenIssuer, lister: Lister
+) -> Answer:
+    if request.info.verb != "create":
+        raise errors.MethodNotAllowed()
+    opts = options.write_options(request, "CreateOptions")
+    obj = bodies.decode_as(
+        request,
+        kind="TokenRequest",
+        api_version="authentication.k8s.io/v1",
+        decode=decoder(_TOKEN_REQUEST),
+        field_validation=opts.field_validation,
+    )
+
+    async def validate(filled: Object) -> None:
+        await core.admission.validate(_attributes(request, resource, filled, opts, "token"))
+
+    await core.admission.mutate(_attributes(request, resource, obj, opts, "token"))
+    info = request.info
+    answer = await issuer.token_request(
+        obj,
+        namespace=info.namespace,
+        name=info.name,
+        lister=lister,
+        warnings=request.warnings,
+        validate=validate,
+    )
+    return respond.value(request, answer, status=201)

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Conversion of custom resources between versions by a webhook.
+
+Objects of such a CRD are stored with the apiVersion they are in, as the last
+member (`codec.encode` with a tag), because a change of the storage version
+leaves older objects as they are. Whoever reads in another version asks the
+webhook, in one ConversionReview per list, and the answers are remembered by
+revision: an object is converted once, not with every read.
+"""
+
+import uuid
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rdd.api import errors
+from rdd.api.objectmeta import MetadataError, decode_object_meta
+from rdd.apiserver.admission.client import CallFailed, Endpoint, WebhookClient
+from rdd.apiserver.http.request import SYSTEM, Request
+from rdd.apiserver.kinds.strategy import Object
+from rdd.apiserver.state import codec
+from rdd.apiserver.state.cache import Change, Entry
+
+_GROUP = "apiextensions.k8s.io"
+_REMEMBERED = 2048
+_TIMEOUT_S = 30
+
+
+class Converter:
+    """Converts the objects of one CRD."""
+
+    def __init__(self, spec: Mapping[str, Any], client: WebhookClient) -> None:
+        webhook = spec["conversion"]["webhook"]
+        self._endpoint = Endpoint.of(webhook["clientConfig"])
+        known = [v for v in webhook["conversionReviewVersions"] if v in ("v1", "v1beta1")]
+        self._review_version = known[0] if known else "v1"
+        self._kind: str = spec["names"]["kind"]
+        group = spec["group"]
+        self._storage = next(f"{group}/{v['name']}" for v in spec["versions"] if v.get("storage"))
+        self._client = client
+        self._known: OrderedDict[tuple[str, str, int, str], Entry] = OrderedDict()
+
+    def version_of(self, entry: Entry) -> str:
+        """The apiVersion an entry is stored in."""
+        return codec.tag_of(entry.body) or self._storage
+
+    async def localise(self, entries: Sequence[Entry], api_version: str) -> list[Entry]:
+        """The entries in a version; those in it already are passed through."""
+        found: list[Entry | None] = []
+        wanted: list[Entry] = []
+        for e in entries:
+            if self.version_of(e) == api_version:
+                found.append(e)
+                continue
+            known = self._known.get((e.namespace, e.name, e.revision, api_version))
+            found.append(known)
+            if known is None:
+                wanted.append(e)
+        if not wanted:
+            return [e for e in found if e is not None]
+        objects = [
+            {"kind": self._kind, "apiVersion": self.version_of(e), **_untagged(e)} for e in wanted
+        ]
+        converted = iter(await self._convert(objects, api_version))
+        out: list[Entry] = []
+        for original, local in zip(entries, found, strict=True):
+            out.append(local or self._remember(original, next(converted), api_version))
+        return out
+
+    def _remember(self, original: Entry, obj: Object, api_version: str) -> Entry:
+        body = codec.with_revision(codec.encode(obj, tag=api_version), original.revision)
+        entry = Entry(original.namespace, original.name, original.revision, body)
+        self._known[(entry.namespace, entry.name, entry.revision, api_version)] = entry
+        if len(self._known) > _REMEMBERED:
+            self._known.popitem(last=False)
+        return entry
+
+    async def changes(self, changes: Sequence[Change], api_version: str) -> list[Change]:
+        """Changes with their states in a version."""
+        states = [c.entry for c in changes] + [c.old for c in changes if c.old is not None]
+        done = iter(await self.localise(states, api_version))
+        entries = [next(done) for _ in changes]
+        olds = [next(done) if c.old is not None else None for c in changes]
+        return [Change(c.type, e, o) for c, e, o in zip(changes, entries, olds, strict=True)]
+
+    async def to_storage(self, obj: Object) -> tuple[Object, str]:
+        """An object in the version it is to be stored in, and that version."""
+        return await self.convert(obj, self._storage), self._storage
+
+    async def convert(self, obj: Object, api_version: str) -> Object:
+        """An object in another version (or itself, if it is in that one)."""
+        if obj["apiVersion"] == api_version:
+            return obj
+        (converted,) = await self._convert([obj], api_version)
+        return converted
+
+    async def _convert(self, objects: list[Object], api_version: str) -> list[Object]:
+        uid = str(uuid.uuid4())
+        review = {
+            "kind": "ConversionReview",
+            "apiVersion": f"{_GROUP}/{self._review_version}",
+            "request": {"uid": uid, "desiredAPIVersion": api_version, "objects": objects},
+        }
+        source = str(objects[0]["apiVersion"])
+        request = Request("POST", "/convert", headers={}, user=SYSTEM)
+        try:
+            answer = await self._client.call(
+                self._endpoint, review, timeout_s=_TIMEOUT_S, request=request
+            )
+        except CallFailed as error:
+            raise self._failed(source, str(error)) from error
+        converted = self._check(source, answer, uid, len(objects))
+        return [
+            self._merged(source, old, new, api_version)
+            for old, new in zip(objects, converted, strict=True)
+        ]
+
+    def _check(self, source: str, answer: Any, uid: str, count: int) -> list[Any]:
+        response = answer.get("response") if isinstance(answer, dict) else None
+        if not isinstance(response, dict):
+            raise self._failed(source, "the response is no ConversionReview")
+        result = response.get("result")
+        if not isinstance(result, dict) or result.get("status") != "Success":
+            reason = result.get("message") if isinstance(result, dict) else ""
+            raise self._failed(source, str(reason or "the webhook gave no reason"))
+        if response.get("uid") != uid:
+            raise self._failed(source, f"expected response.uid={uid}, got {response.get('uid')}")
+        converted = response.get("convertedObjects")
+        got = len(converted) if isinstance(converted, list) else 0
+        if got != count or not isinstance(converted, list):
+            raise self._failed(source, f"expected {count} converted objects, got {got}")
+        return converted
+
+    def _merged(self, source: str, old: Object, new: Any, api_version: str) -> Object:
+        """A converted object with the metadata a webhook may not change put back."""
+        if not isinstance(new, dict):
+            raise self._failed(source, "invalid converted object: not an object")
+        for member, wanted in (("apiVersion", api_version), ("kind", self._kind)):
+            if new.get(member) != wanted:
+                raise self._failed(
+                    source,
+                    f"invalid converted object: expected {member} {wanted}, got {new.get(member)}",
+                )
+        try:
+            sent, _ = decode_object_meta(new.get("metadata"))
+        except MetadataError as error:
+            raise self._failed(source, f"invalid metadata of object: {error}") from error
+        meta = dict(old["metadata"])
+        for member in ("name", "namespace", "uid"):
+            if sent.get(member) != meta.get(member):
+                raise self._failed(
+                    source, f"invalid converted object: {member} must not be changed"
+                )
+        for member in ("labels", "annotations"):
+            if sent.get(member):
+                meta[member] = sent[member]
+            else:
+                meta.pop(member, None)
+        return {**new, "metadata": meta}
+
+    def _failed(self, source: str, why: str) -> errors.ApiError:
+        return errors.ApiError(
+            f"conversion webhook for {source}, Kind={self._kind} failed: {why}",
+            code=500,
+            reason="",
+        )
+
+
+def _untagged(entry: Entry) -> Object:
+    obj = entry.decode()
+    obj.pop("apiVersion", None)
+    return obj

@@ -1,0 +1,384 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The life of CRDs: accepting names, serving versions, cleaning up.
+
+A change of a CRD is noticed in the cache and worked off by one task, in order:
+
+- names are accepted unless another CRD of the group holds them;
+- an accepted CRD is served (registered) and then said to be Established, so a
+  client that sees the condition can use the resource at once;
+- an updated one is registered anew, and its objects are brought into the form
+  the new schema gives them;
+- a deleted one loses its objects first, then its finalizer.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rdd.api import errors
+from rdd.apiserver.admission.client import WebhookClient
+from rdd.apiserver.core import Core
+from rdd.apiserver.crd import resources as custom
+from rdd.apiserver.crd.conversion import Converter
+from rdd.apiserver.http import options
+from rdd.apiserver.http.request import SYSTEM, Request
+from rdd.apiserver.kinds.apiextensions import CLEANUP_FINALIZER
+from rdd.apiserver.kinds.strategy import Object
+from rdd.apiserver.resources import Resource
+from rdd.apiserver.state.cache import Change, Entry
+from rdd.apiserver.verbs import delete, writes
+
+log = logging.getLogger("rdd.apiserver.crd.lifecycle")
+
+_RETRY_S = 1.0
+_NAME_MEMBERS = (
+    ("plural", "PluralConflict"),
+    ("singular", "SingularConflict"),
+    ("shortNames", "ShortNamesConflict"),
+    ("kind", "KindConflict"),
+    ("listKind", "ListKindConflict"),
+)
+
+
+class CustomResources:
+    """Keeps the registry in step with the CRDs of the cache."""
+
+    def __init__(self, core: Core, definitions: Resource, webhooks: WebhookClient) -> None:
+        self._core = core
+        self._definitions = definitions
+        self._served: dict[str, list[Resource]] = {}
+        self._spec_seen: dict[str, Any] = {}
+        self._dirty: dict[str, None] = {}
+        self._wake = asyncio.Event()
+        self._webhooks = webhooks
+        self._idle = asyncio.Event()
+        definitions.cache.listeners.append(self._changed)
+
+    def load(self) -> None:
+        """Serve everything that was established before."""
+        for entry in self._definitions.cache.entries():
+            crd = self._definitions.object(entry)
+            if condition(crd, "Established") == "True":
+                self._serve(crd, changed_at=entry.revision)
+            if not _is_settled(crd):
+                self._dirty[entry.name] = None
+        if self._dirty:
+            self._wake.set()
+
+    def served(self, name: str) -> list[Resource]:
+        """The resources of a CRD, one per served version."""
+        return self._served.get(name, [])
+
+    def _changed(self, changes: Sequence[Change]) -> None:
+        for change in changes:
+            self._dirty[change.entry.name] = None
+        self._wake.set()
+        self._idle.clear()
+
+    async def settled(self) -> None:
+        """Return when every change so far has been worked off (retries aside)."""
+        await self._idle.wait()
+
+    async def run(self) -> None:
+        """Work off changes until cancelled."""
+        while True:
+            if not self._dirty:
+                self._idle.set()
+            await self._wake.wait()
+            self._wake.clear()
+            while self._dirty:
+                name = next(iter(self._dirty))
+                del self._dirty[name]
+                try:
+                    await self._sync(name)
+                except errors.Conflict:
+                    self._dirty[name] = None  # it changed meanwhile: look again
+                except errors.ApiError as error:
+                    log.warning("CustomResourceDefinition %s: %s", name, error.message)
+                    asyncio.get_running_loop().call_later(_RETRY_S, self._again, name)
+
+    def _again(self, name: str) -> None:
+        self._dirty[name] = None
+        self._wake.set()
+
+    async def _sync(self, name: str) -> None:
+        entry = self._definitions.cache.get("", name)
+        if entry is None:
+            self._withdraw(name)
+            # Names it held may be what another CRD is waiting for.
+            for other in self._definitions.cache.entries():
+                if condition(self._definitions.object(other), "NamesAccepted") != "True":
+                    self._dirty[other.name] = None
+            return
+        crd = self._definitions.object(entry)
+        if crd["metadata"].get("deletionTimestamp"):
+            for resource in self.served(name):
+                resource.is_terminating = True
+            await self._clean_up(crd)
+            return
+        status = self._naming(crd)
+        established = condition({"status": status}, "Established") == "True"
+        if established:
+            self._serve({**crd, "status": status}, changed_at=entry.revision)
+        if status != crd.get("status"):
+            await self._write_status(entry, status)
+
+    # -- serving
+
+    def _serve(self, crd: Object, *, changed_at: int) -> None:
+        name = crd["metadata"]["name"]
+        basis = (crd["spec"], crd["status"].get("acceptedNames"))
+        if self._spec_seen.get(name) == basis:
+            return
+        previous = self._served.get(name, [])
+        self._spec_seen[name] = basis
+        spec = crd["spec"]
+        storage = next(v for v in spec["versions"] if v.get("storage"))
+        prefix = f"/registry/{spec['group']}/{spec['names']['plural']}/"
+        cache = self._core.cache.resource(prefix, namespaced=spec["scope"] == "Namespaced")
+        resources = [
+            custom.make_resource(crd, v, cache, storage)
+            for v in spec["versions"]
+            if v.get("served")
+        ]
+        if _converts_by_webhook(spec):
+            converter = Converter(spec, self._webhooks)
+            for resource in resources:
+                resource.convert_with(converter)
+        kept = {r.key for r in resources}
+        for old in previous:
+            self._core.end_watches(old)
+            if old.key not in kept:
+                self._core.registry.remove(*old.key)
+        for resource in resources:
+            self._core.registry.add(resource)
+        self._served[name] = resources
+        if cache.count:
+            strategy = custom.CustomStrategy(spec, storage)
+            cache.reform(custom.refresher(strategy), before=changed_at)
+
+    def _withdraw(self, name: str) -> None:
+        self._spec_seen.pop(name, None)
+        for resource in self._served.pop(name, []):
+            self._core.registry.remove(*resource.key)
+            self._core.end_watches(resource)
+            if not resource.cache.count:
+                self._core.cache.drop(resource.cache.prefix)
+
+    # -- names
+
+    def _naming(self, crd: Object) -> dict[str, Any]:
+        """The status a CRD should have: accepted names and the two conditions about them."""
+        spec = crd["spec"]
+        wanted = spec["names"]
+        status = dict(crd.get("status") or {})
+        taken = self._taken_names(crd)
+        accepted = dict(status.get("acceptedNames") or {})
+        problem: tuple[str, str] | None = None
+        for member, reason in _NAME_MEMBERS:
+            conflict = _conflict(member, wanted, taken)
+            if conflict:
+                problem = (reason, conflict)
+            elif member in wanted:
+                accepted[member] = wanted[member]
+            else:
+                accepted.pop(member, None)
+        if wanted.get("categories"):
+            accepted["categories"] = wanted["categories"]
+        else:
+            accepted.pop("categories", None)
+        status["acceptedNames"] = {
+            k: accepted.get(k, "" if k in ("kind", "plural") else None)
+            for k in ("plural", "singular", "shortNames", "kind", "listKind", "categories")
+            if k in ("kind", "plural") or accepted.get(k)
+        }
+        conditions = [dict(c) for c in status.get("conditions") or []]
+        now = self._core.now_text()
+        if problem is None:
+            _set(conditions, "NamesAccepted", "True", "NoConflicts", "no conflicts found", now)
+            if condition({"status": {"conditions": conditions}}, "Established") != "True":
+                _set(
+                    conditions,
+                    "Established",
+                    "True",
+                    "InitialNamesAccepted",
+                    "the initial names have been accepted",
+                    now,
+                )
+        else:
+            _set(conditions, "NamesAccepted", "False", *problem, now)
+            if not any(c["type"] == "Established" for c in conditions):
+                _set(
+                    conditions,
+                    "Established",
+                    "False",
+                    "NotAccepted",
+                    "not all names are accepted",
+                    now,
+                )
+        status["conditions"] = conditions
+        return status
+
+    def _taken_names(self, crd: Object) -> tuple[set[str], set[str]]:
+        """Resource names and kinds that other CRDs of the group hold."""
+        resources: set[str] = set()
+        kinds: set[str] = set()
+        group, own = crd["spec"]["group"], crd["metadata"]["name"]
+        suffix = b'"group":"%b"' % group.encode()
+        for entry in self._definitions.cache.entries():
+            if entry.name == own or suffix not in entry.body:
+                continue
+            other = entry.decode()
+            if other["spec"]["group"] != group:
+                continue
+            names = (other.get("status") or {}).get("acceptedNames") or {}
+            resources |= {names.get("plural", ""), names.get("singular", "")}
+            resources |= set(names.get("shortNames") or ())
+            kinds |= {names.get("kind", ""), names.get("listKind", "")}
+        resources.discard("")
+        kinds.discard("")
+        return resources, kinds
+
+    def _write(self, name: str, subresource: str = "") -> writes.Write:
+        """A write of the server itself to a CRD."""
+        path = f"{self._definitions.path_base}/customresourcedefinitions/{name}"
+        return writes.Write(
+            self._core,
+            Request("PUT", path, headers={}, user=SYSTEM),
+            self._definitions,
+            options.WriteOptions(),
+            "UpdateOptions",
+            "kube-apiserver",
+            "",
+            name,
+            subresource=subresource,
+        )
+
+    async def _write_status(self, entry: Entry, status: dict[str, Any]) -> None:
+        write = self._write(entry.name, "status")
+
+        async def build(current: Entry | None, old: Object | None) -> Object:
+            assert old is not None
+            if current is not None and current.revision != entry.revision:
+                # It changed meanwhile; that change has its own turn.
+                return old
+            return {**old, "metadata": dict(old["metadata"]), "status": status}
+
+        await writes.replace(write, build)
+
+    # -- deletion
+
+    async def _clean_up(self, crd: Object) -> None:
+        """Delete the objects of a CRD, then let the CRD go."""
+        name = crd["metadata"]["name"]
+        if CLEANUP_FINALIZER not in (crd["metadata"].get("finalizers") or ()):
+            return
+        resources = self._served.get(name) or []
+        remaining = 0
+        if resources:
+            resource = resources[0]
+            remaining = await self._delete_objects(resource)
+        if remaining:
+            await self._report_deletion(
+                crd,
+                "True",
+                "InstanceDeletionInProgress",
+                "CustomResource deletion is in progress",
+            )
+            asyncio.get_running_loop().call_later(_RETRY_S, self._again, name)
+            return
+        await self._finish_deletion(crd)
+
+    async def _delete_objects(self, resource: Resource) -> int:
+        request = Request("DELETE", resource.path_base, headers={}, user=SYSTEM)
+        opts = options.DeleteOptions()
+        for entry in list(resource.cache.entries()):
+            try:
+                await delete.remove(
+                    self._core, request, resource, entry.namespace, entry.name, opts
+                )
+            except errors.NotFound:
+                continue
+        return resource.cache.count
+
+    async def _report_deletion(self, crd: Object, status: str, reason: str, message: str) -> None:
+        entry = self._definitions.cache.get("", crd["metadata"]["name"])
+        if entry is None:
+            return
+        now = self._core.now_text()
+        value = dict(crd.get("status") or {})
+        conditions = [dict(c) for c in value.get("conditions") or []]
+        _set(conditions, "Terminating", status, reason, message, now)
+        if conditions != value.get("conditions"):
+            value["conditions"] = conditions
+            await self._write_status(entry, value)
+
+    async def _finish_deletion(self, crd: Object) -> None:
+        name = crd["metadata"]["name"]
+        write = self._write(name)
+
+        async def build(current: Entry | None, old: Object | None) -> Object:
+            assert old is not None
+            meta = dict(old["metadata"])
+            meta["finalizers"] = [f for f in meta.get("finalizers") or () if f != CLEANUP_FINALIZER]
+            if not meta["finalizers"]:
+                del meta["finalizers"]
+            return {**old, "metadata": meta}
+
+        self._withdraw(name)
+        try:
+            await writes.replace(write, build)
+        except errors.NotFound:
+            return
+
+
+def _converts_by_webhook(spec: Mapping[str, Any]) -> bool:
+    conversion = spec.get("conversion") or {}
+    return conversion.get("strategy") == "Webhook" and len(spec["versions"]) > 1
+
+
+def condition(crd: Mapping[str, Any], type_: str) -> str:
+    """The status of a condition, empty if there is none."""
+    for c in (crd.get("status") or {}).get("conditions") or ():
+        if c.get("type") == type_:
+            return str(c.get("status", ""))
+    return ""
+
+
+def _is_settled(crd: Mapping[str, Any]) -> bool:
+    return condition(crd, "Established") == "True" and not crd["metadata"].get("deletionTimestamp")
+
+
+def _set(
+    conditions: list[dict[str, Any]],
+    type_: str,
+    status: str,
+    reason: str,
+    message: str,
+    now: str,
+) -> None:
+    new: dict[str, Any] = {
+        "type": type_,
+        "status": status,
+        "lastTransitionTime": now,
+        "reason": reason,
+        "message": message,
+    }
+    for i, old in enumerate(conditions):
+        if old["type"] == type_:
+            if old["status"] == status:
+                new["lastTransitionTime"] = old.get("lastTransitionTime")
+            conditions[i] = new
+            return
+    conditions.append(new)
+
+
+def _conflict(member: str, wanted: Mapping[str, Any], taken: tuple[set[str], set[str]]) -> str:
+    """What is wrong with one of the wanted names, empty if nothing."""
+    resources, kinds = taken
+    held = kinds if member in ("kind", "listKind") else resources
+    value = wanted.get(member)
+    names = value if isinstance(value, list) else [value or ""]
+    clashes = [n for n in names if n in held]
+    return ", ".join(f'"{n}" is already in use' for n in clashes)

@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Custom resources: a version of a CRD as a `Resource` of the common pipeline.
+
+What a built-in kind has in code, a custom one has in its schema: decoding
+prunes, `normalise` defaults, validation is the compiled schema plus its CEL
+rules. Everything is compiled when the version is first used, so that hundreds
+of installed CRDs cost little until someone asks for their objects.
+"""
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from rdd.api import fielderrors, jsonpath, metadata
+from rdd.api.fielderrors import FieldError
+from rdd.api.objectmeta import MetadataError, decode_object_meta
+from rdd.apiserver.http import tables
+from rdd.apiserver.kinds.strategy import Column, Kind, Object, Strategy
+from rdd.apiserver.resources import Convert, Resource
+from rdd.apiserver.state import codec
+from rdd.apiserver.state.cache import ResourceCache
+from rdd.schema.builtin.typed import DecodeError
+from rdd.schema.columns import Columns
+from rdd.schema.crd.versions import deprecation_warning
+from rdd.schema.defaults import apply_defaults
+from rdd.schema.node import Node, compile_node
+from rdd.schema.prune import integral_floats, prune
+
+if TYPE_CHECKING:
+    from rdd.schema.validate import Validator
+
+_EMPTY = compile_node({"type": "object"})
+
+
+class CustomStrategy(Strategy):
+    """Hooks of one version of a CRD."""
+
+    has_generation = True
+    allow_unconditional_update = False
+
+    def __init__(self, spec: Mapping[str, Any], version: Mapping[str, Any]) -> None:
+        self.definition = (spec, version)
+        """The CRD's spec and the version of it this is about."""
+        self._version = version
+        self._kind = spec["names"]["kind"]
+        self.api_version = f"{spec['group']}/{version['name']}"
+        subresources = version.get("subresources") or {}
+        self.has_status = "status" in subresources
+        self.scale: Mapping[str, Any] | None = subresources.get("scale")
+        fields = version.get("selectableFields") or ()
+        self._fields = {f["jsonPath"].lstrip("."): f["jsonPath"] for f in fields}
+        self.selectable_labels = frozenset(self._fields)
+        self._tolerated: list[str] = []
+
+    @cached_property
+    def schema(self) -> Mapping[str, Any]:
+        """The OpenAPI v3 schema; a version without one accepts anything."""
+        found = (self._version.get("schema") or {}).get("openAPIV3Schema")
+        return found or {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+
+    @cached_property
+    def node(self) -> Node:
+        """The compiled schema."""
+        return compile_node(self.schema)
+
+    @cached_property
+    def validator(self) -> "Validator":
+        """The compiled value validations."""
+        from rdd.schema.validate import compile_validator
+
+        return compile_validator(self.node)
+
+    @cached_property
+    def rules(self) -> Any:
+        """The compiled CEL rules, None if the schema has none."""
+        from rdd.schema.rules import evaluation as rules
+
+        return rules.compile_rules(self.schema)
+
+    @cached_property
+    def table(self) -> Columns:
+        """The printer columns."""
+        return Columns(self._version.get("additionalPrinterColumns") or ())
+
+    @cached_property
+    def _paths(self) -> dict[str, tuple[str, ...]]:
+        return {label: jsonpath.parse_simple(path) for label, path in self._fields.items()}
+
+    def decode(self, obj: Object, unknown: list[str]) -> Object:
+        """Prune an object; its metadata must have the form of ObjectMeta."""
+        try:
+            meta, strange = decode_object_meta(obj.get("metadata"))
+        except MetadataError as error:
+            text = f'{self._kind} in version "{self._version["name"]}" cannot be handled as a '
+            raise DecodeError(f"{text}{self._kind}: {error}", cause=str(error)) from None
+        obj["metadata"] = meta
+        unknown += strange
+        # A patch may name a version that does not exist: nothing is known about that one.
+        is_own = obj.get("apiVersion") == self.api_version
+        prune(self.node if is_own else _EMPTY, obj, unknown=unknown)
+        integral_floats(obj)
+        return obj
+
+    def normalise(self, obj: Object) -> None:
+        """Fill in defaults; null where it is not allowed is the same as nothing."""
+        apply_defaults(self.node, obj)
+
+    def validate(self, obj: Object) -> list[FieldError]:
+        """The schema and its rules."""
+        return self._validate(obj, None)
+
+    def validate_update(
+        self, obj: Object, old: Object, *, subresource: str = ""
+    ) -> list[FieldError]:
+        """The same, tolerating what was invalid before and did not change."""
+        return self._validate(obj, old)
+
+    def _validate(self, obj: Object, old: Object | None) -> list[FieldError]:
+        errs: list[FieldError] = []
+        self._tolerated = []
+        if obj.get("apiVersion") != self.api_version:
+            errs.append(
+                fielderrors.invalid(
+                    "apiVersion", obj.get("apiVersion"), f"must be {self.api_version}"
+                )
+            )
+        if obj.get("kind") != self._kind:
+            errs.append(fielderrors.invalid("kind", obj.get("kind"), f"must be {self._kind}"))
+        errs += self.validator(obj, old)
+        if self.scale is not None:
+            errs += _scale_errors(self.scale, obj)
+        if self.rules is not None:
+            from rdd.schema.validate import rules_blocked
+
+            blocked = rules_blocked(errs)
+            if blocked is not None:
+                errs.append(blocked)
+            else:
+                errs += self.rules.validate(obj, old, warnings=self._tolerated)
+        return errs
+
+    def warnings(self, obj: Object, old: Object | None) -> list[str]:
+        """About rules that fail on what did not change, and finalizers without a domain.
+
+        Called right after validation, with nothing awaited in between.
+        """
+        found, self._tolerated = self._tolerated, []
+        if obj["metadata"].get("finalizers"):
+            found += metadata.finalizer_warnings(obj["metadata"], old["metadata"] if old else None)
+        return found
+
+    def selectable_fields(self, obj: Object) -> Mapping[str, str]:
+        """The declared selectable fields as text."""
+        return {label: _text(jsonpath.lookup(obj, path)) for label, path in self._paths.items()}
+
+    def cells(self, obj: Object, *, now: float) -> list[Any]:
+        """The printer columns of an object."""
+        return self.table.cells(obj, age=lambda value: tables.age(value, now=now))
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def _scale_errors(scale: Mapping[str, Any], obj: Object) -> list[FieldError]:
+    errs = []
+    for member in ("specReplicasPath", "statusReplicasPath"):
+        path = scale.get(member)
+        if not path:
+            continue
+        value = jsonpath.lookup(obj, jsonpath.parse_simple(path))
+        if isinstance(value, int) and not isinstance(value, bool):
+            if value < 0:
+                errs.append(fielderrors.invalid(path, value, "should be a non-negative integer"))
+            elif value > 2**31 - 1:
+                detail = "should be less than or equal to 2147483647"
+                errs.append(fielderrors.invalid(path, value, detail))
+    return errs
+
+
+def make_resource(
+    crd: Mapping[str, Any],
+    version: Mapping[str, Any],
+    cache: ResourceCache,
+    storage: Mapping[str, Any],
+) -> Resource:
+    """The resource of one served version of a CRD, of which `storage` is stored."""
+    spec = crd["spec"]
+    names = crd["status"]["acceptedNames"]
+    name = version["name"]
+    strategy = CustomStrategy(spec, version)
+    storage_strategy = CustomStrategy(spec, storage)
+    converts = storage_strategy.schema != strategy.schema
+    subresources = tuple(s for s in ("status", "scale") if s in (version.get("subresources") or {}))
+    kind = Kind(
+        group=spec["group"],
+        version=name,
+        kind=names["kind"],
+        plural=names["plural"],
+        singular=names.get("singular") or names["kind"].lower(),
+        namespaced=spec["scope"] == "Namespaced",
+        node=lambda: strategy.node,
+        strategy=strategy,
+        short_names=tuple(names.get("shortNames") or ()),
+        categories=tuple(names.get("categories") or ()),
+        subresources=subresources,
+    )
+    return Resource(
+        kind,
+        cache=cache,
+        decode=strategy.decode,
+        is_custom=True,
+        list_kind=names.get("listKind") or names["kind"] + "List",
+        storage_version=storage["name"],
+        deprecation=deprecation_warning(spec, name),
+        columns=tuple(Column(**c) for c in strategy.table.definitions),
+        to_storage=_pruned_by(storage_strategy) if converts else None,
+        from_storage=_pruned_by(strategy) if converts else None,
+    )
+
+
+def _pruned_by(strategy: CustomStrategy) -> Convert:
+    """Conversion without a webhook: the object stays, but for what the other schema lacks."""
+
+    def convert(obj: Object) -> Object:
+        prune(strategy.node, obj, unknown=None)
+        return obj
+
+    return convert
+
+
+def refresher(strategy: CustomStrategy) -> Callable[[bytes], bytes]:
+    """Brings stored bytes into the form the present schema gives them: pruned and defaulted."""
+
+    def refresh(stored: bytes) -> bytes:
+        tag = codec.tag_of(stored)
+        if tag and tag != strategy.api_version:
+            return stored  # in another version, which only the webhook understands
+        obj = codec.decode(stored)
+        prune(strategy.node, obj, unknown=None)
+        strategy.normalise(obj)
+        return codec.encode(obj, tag=tag)
+
+    return refresh

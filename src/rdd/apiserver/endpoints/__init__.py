@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Non-resource endpoints: discovery, OpenAPI, health, metrics, version."""

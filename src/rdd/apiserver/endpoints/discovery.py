@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Discovery: which groups, versions and resources there are.
+
+Everything is derived from the registry, so a CRD is discoverable in the moment
+it is served. Documents are remembered until the registry changes; kubectl asks
+for them with nearly every command. Besides the classic lists there is the
+aggregated form (apidiscovery.k8s.io), which saves clients a request per group.
+"""
+
+import base64
+import hashlib
+from typing import Any
+
+import orjson
+
+from rdd.api import errors
+from rdd.apiserver.core import Core
+from rdd.apiserver.http import responses as respond
+from rdd.apiserver.http.request import Answer, Request, Response
+from rdd.apiserver.resources import Registry, Resource
+from rdd.schema.crd.versions import version_priority
+
+_CUSTOM_VERBS = (
+    "delete", "deletecollection", "get", "list", "patch", "create", "update", "watch",
+)  # fmt: skip
+# Groups in the order of Kubernetes' priorities; others (custom ones) follow by name.
+_GROUP_ORDER = (
+    "apiregistration.k8s.io",
+    "events.k8s.io",
+    "authentication.k8s.io",
+    "authorization.k8s.io",
+    "rbac.authorization.k8s.io",
+    "admissionregistration.k8s.io",
+    "apiextensions.k8s.io",
+    "coordination.k8s.io",
+)
+_SUBRESOURCES: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
+    "status": (("get", "patch", "update"), {}),
+    "finalize": (("update",), {}),
+    "token": (
+        ("create",),
+        {"group": "authentication.k8s.io", "version": "v1", "kind": "TokenRequest"},
+    ),
+    "scale": (
+        ("get", "patch", "update"),
+        {"group": "autoscaling", "version": "v1", "kind": "Scale"},
+    ),
+}
+
+
+class Discovery:
+    """Serves /api, /apis and everything below that names no resource."""
+
+    def __init__(self, core: Core, *, address: str = "") -> None:
+        self._registry: Registry = core.registry
+        self.address = address
+        """host:port that clients are told to use."""
+        self._generation = -1
+        self._documents: dict[str, bytes] = {}
+
+    async def handle(self, request: Request) -> Answer:
+        """Answer a discovery request."""
+        if request.method not in ("GET",):
+            raise errors.MethodNotAllowed()
+        if self._generation != self._registry.generation:
+            self._generation = self._registry.generation
+            self._documents.clear()
+        parts = request.path.strip("/").split("/")
+        if len(parts) == 1:
+            aggregated = _aggregated_version(request.headers.get("Accept", ""))
+            if aggregated:
+                return self._aggregated(request, parts[0], aggregated)
+        document = self._document(parts)
+        if document is None:
+            if parts[0] == "api" or (len(parts) > 2 and self._registry.has_builtin_group(parts[1])):
+                raise errors.NotFound.resource()
+            from rdd.apiserver.server import page_not_found
+
+            return page_not_found()
+        if respond.is_plain(request):
+            return Response(200, document)
+        return respond.value(request, orjson.loads(document))
+
+    def _document(self, parts: list[str]) -> bytes | None:
+        path = "/".join(parts)
+        known = self._documents.get(path)
+        if known is None:
+            value = self._build(parts)
+            if value is None:
+                return None
+            known = self._documents[path] = orjson.dumps(value) + b"\n"
+        return known
+
+    def _build(self, parts: list[str]) -> dict[str, Any] | None:
+        if parts[0] == "api":
+            if len(parts) == 1:
+                return self._core_versions()
+            return self._resource_list("", parts[1]) if len(parts) == 2 else None
+        if len(parts) == 1:
+            groups = [self._group(g) for g in self.groups()]
+            return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
+        if len(parts) == 2:
+            if not self._registry.has_group(parts[1]):
+                return None
+            return {"kind": "APIGroup", "apiVersion": "v1", **self._group(parts[1])}
+        return self._resource_list(parts[1], parts[2]) if len(parts) == 3 else None
+
+    def _core_versions(self) -> dict[str, Any]:
+        return {
+            "kind": "APIVersions",
+            "versions": ["v1"],
+            "serverAddressByClientCIDRs": [
+                {"clientCIDR": "0.0.0.0/0", "serverAddress": self.address}
+            ],
+        }
+
+    def groups(self) -> list[str]:
+        """All groups but the core, in the order clients should prefer them."""
+        names = {g for g, _ in self._registry.group_versions() if g}
+        known = [g for g in _GROUP_ORDER if g in names]
+        return known + sorted(names - set(known))
+
+    def versions(self, group: str) -> list[str]:
+        """The versions of a group, best first."""
+        found = [v for g, v in self._registry.group_versions() if g == group]
+        return sorted(found, key=version_priority, reverse=True)
+
+    def _group(self, group: str) -> dict[str, Any]:
+        versions = [{"groupVersion": f"{group}/{v}", "version": v} for v in self.versions(group)]
+        return {"name": group, "versions": versions, "preferredVersion": versions[0]}
+
+    def _resource_list(self, group: str, version: str) -> dict[str, Any] | None:
+        if not self._registry.has_version(group, version):
+            return None
+        resources: list[dict[str, Any]] = []
+        for r in self._sorted(group, version):
+            resources.append(_api_resource(r))
+            resources += [_api_subresource(r, s) for s in _ordered(r.subresources)]
+        found: dict[str, Any] = {"kind": "APIResourceList"}
+        if group:
+            found["apiVersion"] = "v1"
+        found["groupVersion"] = f"{group}/{version}" if group else version
+        found["resources"] = resources
+        return found
+
+    def _sorted(self, group: str, version: str) -> list[Resource]:
+        return sorted(self._registry.of_version(group, version), key=lambda r: r.plural)
+
+    # -- aggregated
+
+    def _aggregated(self, request: Request, root: str, version: str) -> Response:
+        key = f"{root}?{version}"
+        body = self._documents.get(key)
+        if body is None:
+            groups = [""] if root == "api" else self.groups()
+            value = {
+                "kind": "APIGroupDiscoveryList",
+                "apiVersion": f"apidiscovery.k8s.io/{version}",
+                "metadata": {},
+                "items": [self._group_discovery(g) for g in groups],
+            }
+            body = self._documents[key] = orjson.dumps(value) + b"\n"
+        etag = f'"{hashlib.sha512(body).hexdigest().upper()}"'
+        headers = [("ETag", etag), ("Vary", "Accept")]
+        media = f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
+        if request.headers.get("If-None-Match", "") == etag:
+            return Response(304, b"", content_type=media, headers=headers)
+        return Response(200, body, content_type=media, headers=headers)
+
+    def _group_discovery(self, group: str) -> dict[str, Any]:
+        metadata: dict[str, Any] = {"creationTimestamp": None}
+        if group:
+            metadata = {"name": group, **metadata}
+        return {
+            "metadata": metadata,
+            "versions": [
+                {
+                    "version": v,
+                    "resources": [_resource_discovery(r) for r in self._sorted(group, v)],
+                    "freshness": "Current",
+                }
+                for v in self.versions(group)
+            ],
+        }
+
+
+def _aggregated_version(accept: str) -> str:
+    """The version of aggregated discovery a client prefers to the classic lists, if any."""
+    for clause in accept.split(","):
+        if "as=APIGroupDiscoveryList" in clause and "g=apidiscovery.k8s.io" in clause:
+            for version in ("v2beta1", "v2"):
+                if f"v={version};" in clause + ";":
+                    return version
+        elif clause.strip().startswith(("application/json", "*/*")):
+            return ""
+    return ""
+
+
+def _ordered(subresources: tuple[str, ...]) -> list[str]:
+    return sorted(subresources, key=lambda s: (s == "scale", s))
+
+
+def _verbs(resource: Resource) -> list[str]:
+    order = _CUSTOM_VERBS if resource.is_custom else sorted(resource.verbs)
+    return [v for v in order if v in resource.verbs]
+
+
+def storage_version_hash(group: str, version: str, kind: str) -> str:
+    """The hash by which clients see that a resource is stored in another version."""
+    digest = hashlib.sha256(f"{group}/{version}/{kind}".encode()).digest()
+    return base64.b64encode(digest[:8]).decode()
+
+
+def _api_resource(r: Resource) -> dict[str, Any]:
+    found: dict[str, Any] = {
+        "name": r.plural,
+        "singularName": r.singular,
+        "namespaced": r.namespaced,
+        "kind": r.kind,
+        "verbs": _verbs(r),
+    }
+    if r.short_names:
+        found["shortNames"] = list(r.short_names)
+    if r.categories:
+        found["categories"] = list(r.categories)
+    if "get" in r.verbs:
+        found["storageVersionHash"] = storage_version_hash(r.group, r.storage_version, r.kind)
+    return found
+
+
+def _api_subresource(r: Resource, name: str) -> dict[str, Any]:
+    verbs, answer = _SUBRESOURCES[name]
+    found: dict[str, Any] = {
+        "name": f"{r.plural}/{name}",
+        "singularName": "",
+        "namespaced": r.namespaced,
+    }
+    if answer:
+        found |= {"group": answer["group"], "version": answer["version"]}
+    found |= {"kind": answer.get("kind", r.kind), "verbs": list(verbs)}
+    return found
+
+
+def _resource_discovery(r: Resource) -> dict[str, Any]:
+    kind = {"group": r.group, "version": r.version, "kind": r.kind}
+    found: dict[str, Any] = {
+        "resource": r.plural,
+        "responseKind": kind,
+        "scope": "Namespaced" if r.namespaced else "Cluster",
+        "singularResource": r.singular,
+        "verbs": _verbs(r),
+    }
+    if r.short_names:
+        found["shortNames"] = list(r.short_names)
+    if r.categories:
+        found["categories"] = list(r.categories)
+    subresources = []
+    for name in _ordered(r.subresources):
+        verbs, answer = _SUBRESOURCES[name]
+        subresources.append(
+            {"subresource": name, "responseKind": answer or kind, "verbs": list(verbs)}
+        )
+    if subresources:
+        found["subresources"] = subresources
+    return found

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""/healthz, /livez and /readyz: named checks, summed up in one word or one line each."""
+
+from collections.abc import Callable
+
+from rdd.apiserver.http.request import Answer, Request, Response
+
+Check = Callable[[], str]
+"""Returns what is wrong, or an empty text."""
+
+_TEXT = "text/plain; charset=utf-8"
+
+
+class Health:
+    """The checks of one endpoint (`readyz` has more of them than `livez`)."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.checks: dict[str, Check] = {"ping": lambda: ""}
+
+    def add(self, name: str, check: Check) -> None:
+        """Add a check; it is called with every request and must be quick."""
+        self.checks[name] = check
+
+    async def handle(self, request: Request) -> Answer:
+        """Answer /<name> and /<name>/<check>."""
+        single = request.path.strip("/").partition("/")[2]
+        if single:
+            return self._single(single)
+        excluded = set(request.query.get("exclude", ()))
+        lines: list[str] = []
+        failed: list[str] = []
+        for name, check in self.checks.items():
+            if name in excluded:
+                excluded.discard(name)
+                lines.append(f"[+]{name} excluded: ok")
+            elif check():
+                failed.append(name)
+                lines.append(f"[-]{name} failed: reason withheld")
+            else:
+                lines.append(f"[+]{name} ok")
+        for name in sorted(excluded):
+            lines.append(f'warn: some health checks cannot be excluded: no matches for "{name}"')
+        if failed:
+            text = "\n".join([*lines, f"{self.name} check failed", ""])
+            return Response(500, text.encode(), content_type=_TEXT)
+        if "verbose" not in request.query:
+            return Response(200, b"ok", content_type=_TEXT)
+        text = "\n".join([*lines, f"{self.name} check passed", ""])
+        return Response(200, text.encode(), content_type=_TEXT)
+
+    def _single(self, name: str) -> Response:
+        check = self.checks.get(name)
+        if check is None:
+            return Response(404, b"404 page not found\n", content_type=_TEXT)
+        reason = check()
+        if reason:
+            return Response(500, f"internal server error: {reason}\n".encode(), content_type=_TEXT)
+        return Response(200, b"ok", content_type=_TEXT)

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""HTTP: the listener, requests, bodies, content negotiation, responses."""

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Compression of large answers, off the event loop.
+
+Kubernetes compresses answers beyond 128 KiB for clients that accept it, at the
+fastest level. isal does the same at a fraction of zlib's CPU time and releases
+the GIL meanwhile; it runs in one worker thread, so that a large list costs
+other requests nothing but their share of the machine.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+
+from rdd.apiserver.http.request import Request, Response, Stream, Writer
+
+FROM_BYTES = 128 * 1024
+_LEVEL = 1
+_GZIP_WINDOW = 31  # deflate with the gzip header and trailer
+
+
+@cache
+def _executor() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(max_workers=1, thread_name_prefix="rdd-gzip")
+
+
+def wanted(request: Request, answer: Response | Stream) -> bool:
+    """Whether to compress: large, not a watch, and the client accepts gzip."""
+    if isinstance(answer, Response):
+        if len(answer.body) < FROM_BYTES:
+            return False
+    elif answer.length is None:
+        return False
+    return accepts_gzip(request.headers.get("Accept-Encoding", ""))
+
+
+def accepts_gzip(header: str) -> bool:
+    """Whether an Accept-Encoding header admits gzip."""
+    for clause in header.split(","):
+        coding, _, quality = clause.partition(";")
+        if coding.strip().lower() in ("gzip", "*"):
+            return quality.replace(" ", "") not in ("q=0", "q=0.0", "q=0.00", "q=0.000")
+    return False
+
+
+async def compress(body: bytes) -> bytes:
+    """The body, compressed in the worker thread."""
+    from isal import igzip
+
+    loop = asyncio.get_running_loop()
+    return await loop.run_in_executor(_executor(), lambda: igzip.compress(body, _LEVEL))
+
+
+class _Compressing:
+    """A Writer that compresses what passes through."""
+
+    def __init__(self, inner: Writer) -> None:
+        from isal import isal_zlib
+
+        self._inner = inner
+        self._stream = isal_zlib.compressobj(_LEVEL, wbits=_GZIP_WINDOW)
+        self._loop = asyncio.get_running_loop()
+
+    async def write(self, data: bytes) -> None:
+        packed = await self._loop.run_in_executor(_executor(), self._stream.compress, data)
+        if packed:
+            await self._inner.write(packed)
+
+    def push(self, data: bytes) -> bool:
+        return self._inner.push(self._stream.compress(data))
+
+    async def closed(self) -> None:
+        await self._inner.closed()
+
+    async def finish(self) -> None:
+        await self._inner.write(self._stream.flush())
+
+
+async def stream(produce: Callable[[Writer], Awaitable[None]], writer: Writer) -> None:
+    """Run a producer with its output compressed."""
+    through = _Compressing(writer)
+    await produce(through)
+    await through.finish()

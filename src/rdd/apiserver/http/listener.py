@@ -1,0 +1,416 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The HTTP(S) side: aiohttp's protocol, our dispatch.
+
+aiohttp parses requests and manages connections; there is no router and no
+middleware. A complete answer is written as one piece of bytes, head and body,
+because for small objects most of the cost of a response lies in building it.
+Watches write chunks straight to the transport: its send buffer is the queue of
+the watcher, and its size tells who is too slow.
+"""
+
+import asyncio
+import email.utils
+import logging
+import socket
+import ssl
+import time
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any, Protocol
+
+from aiohttp import web
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.base_protocol import BaseProtocol
+from aiohttp.http import WebSocketReader
+from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.web_protocol import RequestHandler
+
+from rdd.api import errors
+from rdd.apiserver.endpoints.metrics import Metrics
+from rdd.apiserver.http import compression as gzip
+from rdd.apiserver.http import responses as respond
+from rdd.apiserver.http.limits import MAX_BODY_BYTES
+from rdd.apiserver.http.request import Answer, Handover, Request, Response, Stream, parse_query
+from rdd.apiserver.passthrough.routing import PREFIX
+from rdd.apiserver.state.watchers import MAX_BEHIND_BYTES
+
+log = logging.getLogger("rdd.apiserver.http.listener")
+
+_PHRASES = {s.value: s.phrase for s in HTTPStatus}
+STUCK_AFTER_S = 60.0
+"""A client that reads nothing for so long holds memory for nobody."""
+_GOING_AWAY = b"\x88\x02\x03\xe9"
+"""A WebSocket's close frame with code 1001."""
+_NO_CACHE = "Cache-Control: no-cache, private\r\n"
+
+
+class _Date:
+    """The Date header, made once a second."""
+
+    def __init__(self) -> None:
+        self._second = 0
+        self._text = ""
+
+    def __call__(self) -> str:
+        now = int(time.time())
+        if now != self._second:
+            self._second = now
+            self._text = email.utils.formatdate(now, usegmt=True)
+        return self._text
+
+
+_date = _Date()
+
+
+class _Written(web.StreamResponse):
+    """A response that is on the wire already; tells aiohttp only whether to keep the connection."""
+
+    def __init__(self, status: int, *, keep_alive: bool) -> None:
+        self._keep = keep_alive
+        self._status_ = status
+
+    @property
+    def keep_alive(self) -> bool | None:
+        return self._keep
+
+    @property
+    def status(self) -> int:
+        return self._status_
+
+    @property
+    def prepared(self) -> bool:
+        return True
+
+    async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:
+        return None
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        return None
+
+
+class _Connection(RequestHandler):
+    """aiohttp's connection, plus the moment it is lost (a watch has nothing to read)."""
+
+    __slots__ = ("on_lost",)
+
+    def __init__(self, manager: web.Server, **kwargs: Any) -> None:
+        super().__init__(manager, **kwargs)
+        self.on_lost: Callable[[], object] | None = None
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        super().connection_lost(exc)
+        if self.on_lost is not None:
+            self.on_lost()
+
+    def log_exception(self, *args: Any, **kwargs: Any) -> None:
+        """Log what is our fault; what clients send or when they leave is theirs."""
+        error = kwargs.get("exc_info")
+        if isinstance(error, ConnectionError | HttpProcessingError):
+            log.debug(*args, **kwargs)
+        else:
+            super().log_exception(*args, **kwargs)
+
+
+class _Connections(web.Server):
+    """Makes our connections instead of aiohttp's own."""
+
+    def __call__(self) -> RequestHandler:
+        return _Connection(self, loop=self._loop, **self._kwargs)
+
+
+class Api(Protocol):
+    """What is served: an ApiServer, or something in front of one."""
+
+    @property
+    def metrics(self) -> Metrics:
+        """Where requests are counted."""
+        ...
+
+    async def handle(self, request: Request) -> Answer:
+        """Answer a request."""
+        ...
+
+
+class HttpServer:
+    """Serves an API on sockets."""
+
+    def __init__(self, api: Api) -> None:
+        self.api = api
+        self._server = _Connections(
+            self._handle,
+            access_log=None,
+            keepalive_timeout=180,
+            max_line_size=64 * 1024,
+            max_field_size=64 * 1024,
+            logger=log,
+        )
+        self._listeners: list[asyncio.Server] = []
+        self._streams: set[_Writer] = set()
+        self._handed_over: set[asyncio.Future[web.StreamResponse]] = set()
+        self._closing = False
+
+    @property
+    def connections(self) -> int:
+        """How many connections are open."""
+        return len(self._server.connections)
+
+    async def listen(self, sock: socket.socket, tls: ssl.SSLContext | None) -> None:
+        """Serve on a bound socket."""
+        loop = asyncio.get_running_loop()
+        self._listeners.append(
+            await loop.create_server(self._server, sock=sock, ssl=tls, backlog=512)
+        )
+
+    async def close(self, *, timeout_s: float = 5.0) -> None:
+        """Stop accepting, end watches, let other requests finish, close what is left."""
+        self._closing = True
+        for listener in self._listeners:
+            listener.close()
+        for writer in self._streams:
+            writer.end()
+        for task in self._handed_over:
+            task.cancel()
+        self._server.pre_shutdown()
+        transports = [connection.transport for connection in self._server.connections]
+        await self._server.shutdown(timeout_s)
+        # A TLS connection waits for the farewell of its client, and some clients never say it.
+        for transport in transports:
+            if transport is not None:
+                transport.abort()
+        await asyncio.sleep(0)
+
+    async def _handle(self, http: web.BaseRequest) -> web.StreamResponse:
+        started = time.perf_counter()
+        transport = http.transport
+        if transport is None:
+            raise ConnectionResetError
+        path, _, query = http._message.path.partition("?")  # undecoded, as clients sent it
+        peer = transport.get_extra_info("ssl_object")
+        certificate = peer.getpeercert(True) if peer is not None else None
+        request = Request(
+            http.method,
+            path,
+            query=parse_query(query),
+            headers=http.headers,
+            peer_certificate=certificate,
+        )
+        try:
+            if http.body_exists and not path.startswith(PREFIX):
+                request.body = await _read_body(http)
+        except errors.ApiError as failure:
+            answer: Answer = respond.error(request, failure)
+        else:
+            answer = await self.api.handle(request)
+        info = request.info
+        response = await self._send(http, request, answer)
+        self.api.metrics.observe(
+            info.verb, info.group, info.resource, response.status, time.perf_counter() - started
+        )
+        return response
+
+    async def _send(
+        self, http: web.BaseRequest, request: Request, answer: Answer
+    ) -> web.StreamResponse:
+        transport = http.transport
+        if transport is None:
+            raise ConnectionResetError
+        keep = http.keep_alive and not self._closing
+        if isinstance(answer, Response):
+            compress = gzip.wanted(request, answer)
+            if compress:
+                answer.body = await gzip.compress(answer.body)
+            body = b"" if http.method == "HEAD" else answer.body
+            head = _head(answer, length=len(answer.body), keep=keep, gzipped=compress)
+            transport.write(head + body)
+            await _drain(http._protocol)
+            return _Written(answer.status, keep_alive=keep)
+        if isinstance(answer, Handover):
+            return await self._hand_over(http, request, answer)
+        compress = gzip.wanted(request, answer)
+        return await self._stream(http, request, answer, keep=keep, compress=compress)
+
+    async def _hand_over(
+        self, http: web.BaseRequest, request: Request, answer: Handover
+    ) -> web.StreamResponse:
+        """Let somebody else answer; ends what it does when the client or the server goes."""
+        connection = http._protocol
+        assert isinstance(connection, _Connection)
+        task = asyncio.ensure_future(answer.serve(http))
+        connection.on_lost = task.cancel
+        self._handed_over.add(task)
+        failure: errors.ApiError
+        try:
+            await asyncio.wait({task})
+            return task.result()
+        except asyncio.CancelledError:
+            if not task.cancelled():
+                task.cancel()
+                raise
+            failure = errors.ServiceUnavailable("the request was ended by the server")
+        except (web.HTTPException, ConnectionError):
+            raise
+        except errors.ApiError as error:
+            failure = error
+        except Exception:
+            log.exception("request failed: %s %s", request.method, request.path)
+            failure = errors.InternalError.because("the request caused an error in the server")
+        finally:
+            connection.on_lost = None
+            self._handed_over.discard(task)
+        return await self._give_up(http, request, failure)
+
+    async def _give_up(
+        self, http: web.BaseRequest, request: Request, failure: errors.ApiError
+    ) -> web.StreamResponse:
+        """End a request that was handed over in the best way that is left."""
+        transport = http.transport
+        if transport is None:
+            raise ConnectionResetError
+        if not http._payload_writer.output_size and not http._protocol._payload_parser:
+            return await self._send(http, request, respond.error(request, failure))
+        if isinstance(http._protocol._payload_parser, WebSocketReader):
+            transport.write(_GOING_AWAY)
+            transport.close()
+        else:
+            transport.abort()  # an answer without its end is known to be incomplete
+        return _Written(failure.code, keep_alive=False)
+
+    async def _stream(
+        self,
+        http: web.BaseRequest,
+        request: Request,
+        answer: Stream,
+        *,
+        keep: bool,
+        compress: bool,
+    ) -> web.StreamResponse:
+        transport = http.transport
+        if transport is None:
+            raise ConnectionResetError
+        length = None if compress else answer.length
+        transport.write(_head(answer, length=length, keep=keep, gzipped=compress))
+        writer = _Writer(http, chunked=length is None)
+        self._streams.add(writer)
+        try:
+            if compress:
+                await gzip.stream(answer.produce, writer)
+            else:
+                await answer.produce(writer)
+        except (ConnectionError, asyncio.CancelledError):
+            keep = False
+            if not transport.is_closing():
+                transport.close()
+            raise
+        except Exception:
+            # The head is out: a broken connection is the only way left to say so.
+            log.exception("stream failed: %s %s", request.method, request.path)
+            transport.abort()
+            return _Written(answer.status, keep_alive=False)
+        finally:
+            self._streams.discard(writer)
+        writer.finish()
+        return _Written(answer.status, keep_alive=keep)
+
+
+async def _read_body(http: web.BaseRequest) -> bytes:
+    length = http.content_length
+    if length is not None and length > MAX_BODY_BYTES:
+        raise _too_large()
+    pieces: list[bytes] = []
+    size = 0
+    async for piece in http.content.iter_any():
+        size += len(piece)
+        if size > MAX_BODY_BYTES:
+            raise _too_large()
+        pieces.append(piece)
+    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _too_large() -> errors.RequestEntityTooLarge:
+    return errors.RequestEntityTooLarge(
+        f"Request entity too large: limit is {MAX_BODY_BYTES}", details={}
+    )
+
+
+def _head(answer: Response | Stream, *, length: int | None, keep: bool, gzipped: bool) -> bytes:
+    extra = ""
+    if answer.headers:
+        extra = "".join(f"{name}: {_clean(value)}\r\n" for name, value in answer.headers)
+    size = "Transfer-Encoding: chunked\r\n" if length is None else f"Content-Length: {length}\r\n"
+    return (
+        f"HTTP/1.1 {answer.status} {_PHRASES.get(answer.status, '')}\r\n"
+        f"{_NO_CACHE}Content-Type: {answer.content_type}\r\n"
+        f"{extra}{'Content-Encoding: gzip' + chr(13) + chr(10) if gzipped else ''}"
+        f"Date: {_date()}\r\n{size}{'' if keep else 'Connection: close' + chr(13) + chr(10)}\r\n"
+    ).encode("utf-8", "replace")
+
+
+def _clean(value: str) -> str:
+    """A header value without line breaks: nothing a client sent may start a new header."""
+    return value.replace("\r", " ").replace("\n", " ")
+
+
+async def _drain(protocol: BaseProtocol) -> None:
+    """Wait until the client has taken what was sent; one that takes nothing is cut off."""
+    if not protocol._paused:
+        return
+    try:
+        async with asyncio.timeout(STUCK_AFTER_S):
+            await protocol._drain_helper()
+    except TimeoutError:
+        if protocol.transport is not None:
+            protocol.transport.abort()
+        raise ConnectionResetError("the client does not read") from None
+
+
+class _Writer:
+    """Writes a streamed body to the transport of a request."""
+
+    def __init__(self, http: web.BaseRequest, *, chunked: bool) -> None:
+        transport = http.transport
+        assert transport is not None
+        self._transport = transport
+        connection = http._protocol
+        assert isinstance(connection, _Connection)
+        self._protocol = connection
+        self._chunked = chunked
+        self._gone = asyncio.Event()
+
+    def _frame(self, data: bytes) -> bytes:
+        return b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data
+
+    async def write(self, data: bytes) -> None:
+        """Send and wait until the client keeps up."""
+        if self._transport.is_closing():
+            raise ConnectionResetError("the client is gone")
+        if data:
+            self._transport.write(self._frame(data))
+        await _drain(self._protocol)
+
+    def push(self, data: bytes) -> bool:
+        """Send without waiting; False if the client is gone or too far behind."""
+        transport = self._transport
+        if transport.is_closing():
+            return False
+        if data:
+            transport.write(self._frame(data))
+        return transport.get_write_buffer_size() <= MAX_BEHIND_BYTES
+
+    async def closed(self) -> None:
+        """Return when the connection is closed by the client."""
+        if self._transport.is_closing():
+            return
+        self._protocol.on_lost = self._gone.set
+        try:
+            await self._gone.wait()
+        finally:
+            self._protocol.on_lost = None
+
+    def end(self) -> None:
+        """Behave as if the client had left: the server stops."""
+        self._gone.set()
+
+    def finish(self) -> None:
+        """End the body."""
+        if self._chunked and not self._transport.is_closing():
+            self._transport.write(b"0\r\n\r\n")

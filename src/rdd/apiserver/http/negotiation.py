@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which representation a client accepts: JSON or YAML, whole, as Table or metadata only."""
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from rdd.api import errors
+from rdd.apiserver.http.request import Request
+
+JSON = "application/json"
+YAML = "application/yaml"
+
+_AVAILABLE = (
+    "application/json, application/yaml, application/vnd.kubernetes.protobuf, "
+    "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
+)
+_ONLY = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+_TRANSFORMS = {
+    ("Table", "meta.k8s.io", "v1"),
+    ("Table", "meta.k8s.io", "v1beta1"),
+    ("PartialObjectMetadata", "meta.k8s.io", "v1"),
+    ("PartialObjectMetadata", "meta.k8s.io", "v1beta1"),
+    ("PartialObjectMetadataList", "meta.k8s.io", "v1"),
+    ("PartialObjectMetadataList", "meta.k8s.io", "v1beta1"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A representation: media type and, unless empty, the kind to transform into."""
+
+    media: str = JSON
+    transform: str = ""
+    """Table, PartialObjectMetadata or PartialObjectMetadataList."""
+    version: str = "v1"
+    """Of meta.k8s.io."""
+
+    @property
+    def is_plain(self) -> bool:
+        """The object itself, as JSON."""
+        return self.media == JSON and not self.transform
+
+
+PLAIN = Format()
+
+
+def negotiate(request: Request) -> Format:
+    """The best representation for the request's Accept header, or NotAcceptable."""
+    accept = request.headers.get("Accept", "")
+    if not accept or accept == JSON or accept == "*/*":
+        return PLAIN
+    found = _negotiate(accept)
+    if isinstance(found, str):
+        details: dict[str, Any] | None = {} if found.startswith("406") else None
+        raise errors.NotAcceptable(found, details=details)
+    return found
+
+
+@lru_cache(maxsize=256)
+def _negotiate(accept: str) -> Format | str:
+    """The format, or the text of the refusal."""
+    knows_media = False
+    for clause in sorted(_clauses(accept), key=lambda c: -c[0]):
+        _, media, params = clause
+        if media in ("*/*", "application/*", JSON):
+            chosen = JSON
+        elif media == YAML:
+            chosen = YAML
+        else:
+            continue
+        if "as" not in params:
+            if params.get("stream", "watch") != "watch":
+                continue
+            return Format(chosen)
+        knows_media = True
+        target = (params["as"], params.get("g", ""), params.get("v", ""))
+        if target in _TRANSFORMS:
+            return Format(chosen, target[0], target[2])
+    return (
+        f"only the following media types are accepted: {_ONLY}"
+        if knows_media
+        else f"406: Not Acceptable\n\nAvailable representations: {_AVAILABLE}"
+    )
+
+
+def _clauses(accept: str) -> list[tuple[float, str, dict[str, str]]]:
+    found = []
+    for part in accept.split(","):
+        media, *params = part.split(";")
+        values = {}
+        for p in params:
+            name, _, value = p.partition("=")
+            values[name.strip().lower()] = value.strip().strip('"')
+        try:
+            quality = float(values.pop("q", "1"))
+        except ValueError:
+            quality = 0.0
+        found.append((quality, media.strip().lower(), values))
+    return found
+
+
+def is_pretty(request: Request) -> bool:
+    """Whether a person reads the answer: asked for, or a browser, curl or wget."""
+    values = request.query.get("pretty")
+    if values:
+        return values[0].lower() not in ("0", "false", "")
+    return request.headers.get("User-Agent", "").startswith(("curl", "Wget", "Mozilla/5.0"))

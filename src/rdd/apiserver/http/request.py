@@ -1,0 +1,300 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a request asks for, independent of how it arrived.
+
+HTTP and the in-process transport both make a `Request`; every handler answers
+with a `Response`, a `Stream` or a `Handover`. The path is taken apart once, into a
+`RequestInfo`, the way Kubernetes' RequestInfo does it, because authorisation,
+limits, metrics and dispatch all need the same facts.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+from urllib.parse import parse_qs, unquote
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+    from rdd.api.yamlcodec import YamlDocument
+    from rdd.store.contract import Check
+
+
+class User:
+    """Who makes the request."""
+
+    __slots__ = ("extra", "groups", "is_master", "name", "uid")
+
+    def __init__(
+        self,
+        name: str,
+        groups: tuple[str, ...] = (),
+        *,
+        uid: str = "",
+        extra: Mapping[str, tuple[str, ...]] | None = None,
+    ) -> None:
+        self.name = name
+        self.uid = uid
+        self.groups = groups
+        self.extra: Mapping[str, tuple[str, ...]] = extra or {}
+        self.is_master = "system:masters" in groups
+
+    def to_user_info(self) -> dict[str, Any]:
+        """The authentication.k8s.io UserInfo form."""
+        info: dict[str, Any] = {"username": self.name}
+        if self.uid:
+            info["uid"] = self.uid
+        if self.groups:
+            info["groups"] = list(self.groups)
+        if self.extra:
+            info["extra"] = {k: list(v) for k, v in self.extra.items()}
+        return info
+
+    def __repr__(self) -> str:
+        return f"User({self.name!r}, {self.groups!r})"
+
+
+ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
+SYSTEM = User("system:apiserver", ("system:masters",))
+"""The server itself, for requests it makes in-process."""
+
+
+class RequestInfo:
+    """A path taken apart.
+
+    For resource requests `verb` is a Kubernetes verb (get, list, watch, create,
+    update, patch, delete, deletecollection); otherwise the lower-case method.
+    """
+
+    __slots__ = (
+        "group",
+        "is_resource",
+        "name",
+        "namespace",
+        "parts",
+        "path",
+        "resource",
+        "subresource",
+        "verb",
+        "version",
+    )
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.is_resource = False
+        self.verb = ""
+        self.group = ""
+        self.version = ""
+        self.namespace = ""
+        self.resource = ""
+        self.subresource = ""
+        self.name = ""
+        self.parts: list[str] = []
+        """Path segments after the group and version."""
+
+
+_VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
+
+
+def parse_path(method: str, path: str, *, wants_watch: bool = False) -> RequestInfo:
+    """Take a request path apart; never fails (unknown shapes are non-resource paths)."""
+    info = RequestInfo(path)
+    parts = path.strip("/").split("/")
+    if "%" in path:
+        parts = [unquote(p) for p in parts]
+    root = parts[0]
+    if root == "api" and len(parts) >= 3:
+        info.version, rest = parts[1], parts[2:]
+    elif root == "apis" and len(parts) >= 4:
+        info.group, info.version, rest = parts[1], parts[2], parts[3:]
+    else:
+        info.verb = method.lower()
+        return info
+    info.is_resource = True
+    if rest[0] == "watch" and len(rest) > 1:
+        rest = rest[1:]  # the deprecated /watch/ prefix
+        wants_watch = True
+    info.parts = rest
+    if rest[0] == "namespaces" and len(rest) >= 2:
+        info.namespace = rest[1]
+        if len(rest) >= 3 and rest[2] not in ("status", "finalize"):
+            rest = rest[2:]
+    info.resource = rest[0]
+    if len(rest) >= 2:
+        info.name = rest[1]
+    if len(rest) >= 3:
+        info.subresource = "/".join(rest[2:])
+    if method in ("GET", "HEAD"):
+        info.verb = ("watch" if wants_watch else "list") if not info.name else "get"
+        if info.name and wants_watch:
+            info.verb = "watch"
+    else:
+        info.verb = _VERBS.get(method, method.lower())
+        if info.verb == "delete" and not info.name:
+            info.verb = "deletecollection"
+    return info
+
+
+Query = dict[str, list[str]]
+
+
+def parse_query(text: str) -> Query:
+    """A query string as name → values; empty values are kept, as Kubernetes looks at them."""
+    if not text:
+        return {}
+    if "%" not in text and "+" not in text and "&" not in text:
+        name, _, value = text.partition("=")  # the common single parameter, at a tenth of the cost
+        return {name: [value]}
+    return parse_qs(text, keep_blank_values=True)  # the length of a request line is limited
+
+
+Headers = Mapping[str, str]
+"""Case-insensitive headers: aiohttp's, or in-process a dict with keys in their usual spelling."""
+
+
+class Request:
+    """One request, as handlers see it."""
+
+    __slots__ = (
+        "audit_annotations",
+        "body",
+        "condition",
+        "depth",
+        "document",
+        "headers",
+        "info",
+        "is_trusted",
+        "method",
+        "path",
+        "peer_certificate",
+        "query",
+        "user",
+        "warnings",
+    )
+
+    def __init__(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query | None = None,
+        headers: Headers,
+        body: bytes = b"",
+        user: User | None = None,
+        peer_certificate: bytes | None = None,
+        depth: int = 0,
+    ) -> None:
+        self.method = method
+        self.path = path
+        self.query: Query = {} if query is None else query
+        self.headers = headers
+        self.body = body
+        self.is_trusted = user is not None
+        """Made in this process for a known user: nothing to authenticate."""
+        self.user: User = user or ANONYMOUS
+        self.peer_certificate = peer_certificate
+        """DER of the client certificate of the TLS connection, verified against the client CA."""
+        self.depth = depth
+        """How many admission calls this request is nested in."""
+        self.condition: Check | None = None
+        """What else must still be so when the request's change is committed."""
+        self.document: YamlDocument | None = None
+        """The body, if it is YAML so large that it was read off the event loop."""
+        self.info = parse_path(method, path, wants_watch=_wants_watch(self.query))
+        self.warnings: list[str] = []
+        self.audit_annotations: dict[str, str] = {}
+
+    def first(self, name: str) -> str:
+        """The first value of a query parameter, or empty."""
+        values = self.query.get(name)
+        return values[0] if values else ""
+
+
+def _wants_watch(query: Query) -> bool:
+    values = query.get("watch")
+    # Kubernetes converts with a lenient parser: anything but "0" and "false" is true.
+    return values is not None and values[0].lower() not in ("0", "false")
+
+
+class Response:
+    """A complete answer."""
+
+    __slots__ = ("body", "content_type", "headers", "status")
+
+    def __init__(
+        self,
+        status: int,
+        body: bytes,
+        *,
+        content_type: str = "application/json",
+        headers: list[tuple[str, str]] | None = None,
+    ) -> None:
+        self.status = status
+        self.body = body
+        self.content_type = content_type
+        self.headers = headers
+
+
+class Writer(Protocol):
+    """Where a Stream writes; `write` returns when there is room for more."""
+
+    async def write(self, data: bytes) -> None:
+        """Send data; raises ConnectionError when the client is gone."""
+        ...
+
+    def push(self, data: bytes) -> bool:
+        """Send without waiting. False: the client is too slow or gone, stop."""
+        ...
+
+    async def closed(self) -> None:
+        """Return when the client is gone."""
+        ...
+
+
+class Stream:
+    """An answer that is produced while it is sent (large lists, watches).
+
+    `length` is the exact number of bytes if known, so that the response can
+    carry Content-Length instead of chunks.
+    """
+
+    __slots__ = ("content_type", "headers", "length", "produce", "status")
+
+    def __init__(
+        self,
+        produce: Callable[[Writer], Awaitable[None]],
+        *,
+        status: int = 200,
+        content_type: str = "application/json",
+        headers: list[tuple[str, str]] | None = None,
+        length: int | None = None,
+    ) -> None:
+        self.status = status
+        self.content_type = content_type
+        self.headers = headers
+        self.produce = produce
+        self.length = length
+
+
+class Handover:
+    """An answer that somebody else gives, on the connection itself.
+
+    `serve` is called with aiohttp's request, whose body nobody has read, and is
+    cancelled when the client goes away. Whoever has no connection (a caller in this
+    process) finds a refusal.
+    """
+
+    __slots__ = ("headers", "serve")
+
+    status = 400
+    content_type = "application/json"
+    body = (
+        b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure",'
+        b'"message":"this path can only be used over a connection","reason":"BadRequest",'
+        b'"code":400}'
+    )
+
+    def __init__(self, serve: "Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]") -> None:
+        self.serve = serve
+        self.headers: list[tuple[str, str]] | None = None
+
+
+Answer = Response | Stream | Handover

@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Answers: objects and lists in the representation the client accepts.
+
+The plain case, JSON of the whole object, is bytes that exist already. Lists
+beyond a megabyte are streamed in pieces with a known length: the client gets
+the first bytes early, memory stays flat and other requests get their turn
+between two pieces.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import orjson
+
+from rdd.api import errors, yamlcodec
+from rdd.apiserver.core import Core
+from rdd.apiserver.http import negotiation as negotiate
+from rdd.apiserver.http import tables
+from rdd.apiserver.http.negotiation import Format
+from rdd.apiserver.http.request import Answer, Request, Response, Stream, Writer
+from rdd.apiserver.kinds.strategy import Object
+from rdd.apiserver.resources import Resource
+from rdd.apiserver.state import codec
+from rdd.apiserver.state.cache import Entry
+from rdd.apiserver.state.listing import Page
+from rdd.apiserver.verbs.writes import Written
+
+STREAM_FROM_BYTES = 1024 * 1024
+PIECE_BYTES = 256 * 1024
+
+
+def is_plain(request: Request) -> bool:
+    """Whether the client takes compact JSON (the fast path)."""
+    return negotiate.negotiate(request) is negotiate.PLAIN and not negotiate.is_pretty(request)
+
+
+def negotiated(request: Request) -> Format:
+    """The representation of the answer; raises NotAcceptable before anything is done."""
+    return negotiate.negotiate(request)
+
+
+def value(request: Request, obj: Any, *, status: int = 200, media: str = "") -> Response:
+    """Any JSON value: Status objects, reviews, discovery documents."""
+    media = media or _media(request)
+    if media == negotiate.YAML:
+        return Response(status, yamlcodec.encode_yaml(obj), content_type=negotiate.YAML)
+    if negotiate.is_pretty(request):
+        return Response(status, orjson.dumps(obj, option=orjson.OPT_INDENT_2))
+    return Response(status, codec.dumps(obj))
+
+
+def _media(request: Request) -> str:
+    try:
+        return negotiate.negotiate(request).media
+    except errors.NotAcceptable:
+        return negotiate.JSON
+
+
+def entry(
+    core: Core,
+    request: Request,
+    resource: Resource,
+    found: Entry,
+    fmt: Format,
+    *,
+    status: int = 200,
+) -> Response:
+    """One object."""
+    if fmt.is_plain and not negotiate.is_pretty(request):
+        return Response(status, resource.full(found) + b"\n")
+    if not fmt.transform:
+        return value(request, resource.object(found), status=status, media=fmt.media)
+    if fmt.transform == "Table":
+        table = tables.table(
+            resource,
+            [resource.object(found)],
+            now=core.clock(),
+            include_object=_include_object(request),
+            version=fmt.version,
+            revision=str(found.revision),
+        )
+        return value(request, table, status=status, media=fmt.media)
+    if fmt.transform != "PartialObjectMetadata":
+        raise not_transformable()
+    return value(
+        request, partial(resource.object(found), fmt.version), status=status, media=fmt.media
+    )
+
+
+def not_transformable() -> errors.NotAcceptable:
+    """The refusal of a list form for one object, or the other way round."""
+    return errors.NotAcceptable(
+        "only the following media types are accepted: application/json, application/yaml, "
+        "application/vnd.kubernetes.protobuf"
+    )
+
+
+def partial(obj: Object, version: str = "v1") -> Object:
+    """The PartialObjectMetadata of an object."""
+    return {
+        "kind": "PartialObjectMetadata",
+        "apiVersion": f"meta.k8s.io/{version}",
+        "metadata": obj["metadata"],
+    }
+
+
+async def written(core: Core, request: Request, outcome: Written, fmt: Format) -> Response:
+    """The object a write has stored."""
+    status = 201 if outcome.created else 200
+    resource = outcome.resource
+    is_local = resource.from_storage is None and resource.converter is None
+    if fmt.is_plain and is_local and not negotiate.is_pretty(request):
+        return Response(status, resource.head + outcome.body + b"\n")
+    obj = codec.decode(outcome.body)
+    meta = obj["metadata"]
+    revision = int(meta.get("resourceVersion") or 0)
+    if not revision:
+        # A dry run of a create: there is no version to show, in any representation.
+        full = {"kind": resource.kind, "apiVersion": resource.api_version, **obj}
+        if resource.from_storage is not None:
+            full = {**resource.from_storage(full), "kind": resource.kind}
+            full["apiVersion"] = resource.api_version
+        return value(request, full, status=status, media=fmt.media)
+    found = Entry(meta.get("namespace", ""), meta["name"], revision, outcome.body)
+    (found,) = await resource.localise([found])
+    return entry(core, request, resource, found, fmt, status=status)
+
+
+def page(core: Core, request: Request, resource: Resource, found: Page, fmt: Format) -> Answer:
+    """A list."""
+    if fmt.is_plain and not negotiate.is_pretty(request):
+        return _plain_page(resource, found)
+    meta: dict[str, Any] = {"resourceVersion": str(found.revision)}
+    if found.continue_:
+        meta["continue"] = found.continue_
+    if fmt.transform == "Table":
+        table = tables.table(
+            resource,
+            [resource.object(e) for e in found.entries],
+            now=core.clock(),
+            include_object=_include_object(request),
+            version=fmt.version,
+            revision=str(found.revision),
+            continue_=found.continue_,
+        )
+        return value(request, table, media=fmt.media)
+    if fmt.transform == "PartialObjectMetadata":
+        raise not_transformable()
+    if fmt.transform:
+        return value(
+            request,
+            {
+                "kind": "PartialObjectMetadataList",
+                "apiVersion": f"meta.k8s.io/{fmt.version}",
+                "metadata": meta,
+                "items": [partial(resource.object(e), fmt.version) for e in found.entries],
+            },
+            media=fmt.media,
+        )
+    raw = b"".join(_pieces(resource, found))
+    return value(request, orjson.loads(raw), media=fmt.media)
+
+
+def _plain_page(resource: Resource, found: Page) -> Answer:
+    size = sum(len(e.body) for e in found.entries) if resource.from_storage is None else 0
+    if size < STREAM_FROM_BYTES:
+        return Response(200, b"".join(_pieces(resource, found)))
+    items = len(found.entries)
+    length = size + items * (len(resource.item_head) + 1) - 1
+    length += len(list_head(resource, found)) + len(_LIST_END)
+
+    async def produce(writer: Writer) -> None:
+        for piece in _pieces(resource, found):
+            await writer.write(piece)
+
+    return Stream(produce, length=length)
+
+
+_LIST_END = b"]}\n"
+
+
+def list_head(resource: Resource, found: Page) -> bytes:
+    """What stands before the items of a list."""
+    meta: dict[str, Any] = {}
+    if resource.is_custom:
+        meta["continue"] = found.continue_
+    meta["resourceVersion"] = str(found.revision)
+    if found.continue_:
+        meta["continue"] = found.continue_
+    head = codec.head(resource.list_kind, resource.api_version)
+    return b'%b"metadata":%b,"items":[' % (head, orjson.dumps(meta))
+
+
+def _pieces(resource: Resource, found: Page) -> Iterator[bytes]:
+    """A list in pieces of a few hundred kilobytes."""
+    yield list_head(resource, found)
+    entries = found.entries
+    if resource.from_storage is None:
+        yield from _joined(entries, resource.item_head)
+    else:
+        render: Callable[[Entry], bytes] = resource.item
+        for i, e in enumerate(entries):
+            yield (b"," if i else b"") + render(e)
+    yield _LIST_END
+
+
+def _joined(entries: list[Entry], item_head: bytes) -> Iterator[bytes]:
+    separator = b"," + item_head
+    first, size = 0, 0
+    for i, e in enumerate(entries):
+        size += len(e.body)
+        if size >= PIECE_BYTES or i + 1 == len(entries):
+            start = separator if first else item_head
+            yield start + separator.join([e.body for e in entries[first : i + 1]])
+            first, size = i + 1, 0
+
+
+def _include_object(request: Request) -> str:
+    given = request.first("includeObject")
+    if given not in ("", "None", "Metadata", "Object"):
+        raise errors.BadRequest(f'unrecognized includeObject value: "{given}"')
+    return given or "Metadata"
+
+
+def error(request: Request, failure: errors.ApiError) -> Response:
+    """A failure as its Status."""
+    response = value(request, failure.to_status(), status=failure.code)
+    if failure.retry_after_s:
+        response.headers = [("Retry-After", str(failure.retry_after_s))]
+    return response

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The Table form of objects: what `kubectl get` prints.
+
+The server decides about columns and cells, so that kubectl can show kinds it
+has never heard of. A resource has its columns, its strategy yields the cells of
+an object (for custom resources from additionalPrinterColumns, see
+rdd.schema.columns); here they are put together.
+"""
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, Protocol
+
+from rdd.api import timestamps
+from rdd.apiserver.kinds.strategy import Column, Object, Strategy
+
+UNKNOWN = "<unknown>"
+"""The age of what has no time."""
+
+
+class Printable(Protocol):
+    """A resource whose objects can be shown in a table."""
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """The columns."""
+
+    @property
+    def strategy(self) -> Strategy:
+        """Yields the cells."""
+
+
+def age(timestamp: str | None, *, now: float) -> str:
+    """How long ago a time was: `5s`, `3m20s`, `5h`, `3d4h`; `<unknown>` for none."""
+    if not timestamp:
+        return UNKNOWN
+    try:
+        second, nanosecond = timestamps.parse(timestamp)
+    except ValueError:
+        return "<invalid>"
+    return timestamps.human_duration(now - second - nanosecond / 1e9)
+
+
+@lru_cache(maxsize=512)
+def column_definitions(columns: tuple[Column, ...]) -> list[dict[str, Any]]:
+    """The columns as a Table carries them. The result is shared and MUST NOT be changed."""
+    return [
+        {
+            "name": c.name,
+            "type": c.type,
+            "format": c.format,
+            "description": c.description,
+            "priority": c.priority,
+        }
+        for c in columns
+    ]
+
+
+def table(
+    resource: Printable,
+    objects: Sequence[Object],
+    *,
+    now: float,
+    include_object: str = "Metadata",
+    version: str = "v1",
+    revision: str = "",
+    continue_: str = "",
+) -> dict[str, Any]:
+    """The Table of some objects.
+
+    `include_object` says what stands in a row besides the cells: None, Metadata
+    or Object; `version` is that of meta.k8s.io.
+    """
+    meta: dict[str, Any] = {}
+    if revision:
+        meta["resourceVersion"] = revision
+    if continue_:
+        meta["continue"] = continue_
+    cells = resource.strategy.cells
+    return {
+        "kind": "Table",
+        "apiVersion": f"meta.k8s.io/{version}",
+        "metadata": meta,
+        "columnDefinitions": column_definitions(resource.columns),
+        "rows": [
+            {"cells": cells(obj, now=now), "object": _row_object(obj, include_object, version)}
+            for obj in objects
+        ],
+    }
+
+
+def bookmark(resource: Printable, meta: dict[str, Any], *, version: str = "v1") -> dict[str, Any]:
+    """The Table of a bookmark event: one row of an object that has nothing but metadata."""
+    shown = table(
+        resource,
+        [{"metadata": meta}],
+        now=0,
+        version=version,
+        revision=str(meta.get("resourceVersion") or ""),
+    )
+    shown["columnDefinitions"] = None
+    return shown
+
+
+def _row_object(obj: Object, include_object: str, version: str) -> Object | None:
+    if include_object == "None":
+        return None
+    if include_object == "Object":
+        return obj
+    return {
+        "kind": "PartialObjectMetadata",
+        "apiVersion": f"meta.k8s.io/{version}",
+        "metadata": obj.get("metadata") or {},
+    }

@@ -1,0 +1,243 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A passthrough handler that is in another process: a reverse proxy.
+
+Bodies flow in both directions as they come, neither side is read faster than the
+other takes it. After an upgrade (WebSocket) the bytes themselves are relayed, so
+subprotocols, extensions, fragments, pings and close codes arrive as they were sent.
+Headers that concern one connection only stay behind. The backend is shown a secret,
+so that nobody can reach it but through this server.
+
+Who cannot be reached is 503, who breaks off before an answer is 502; after the head
+of an answer, a broken connection is the only way left to say so.
+"""
+
+import asyncio
+import logging
+import os
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Any
+
+import aiohttp
+from aiohttp import web
+from aiohttp.base_protocol import BaseProtocol
+from yarl import URL
+
+from rdd.api import errors
+from rdd.apiserver.passthrough.routing import PREFIX
+
+if TYPE_CHECKING:
+    from multidict import CIMultiDict, CIMultiDictProxy
+
+log = logging.getLogger("rdd.apiserver")
+
+CONNECT_S = 5.0
+_HOP_BY_HOP = frozenset(
+    {
+        "connection", "keep-alive", "proxy-authenticate", "proxy-authorization",
+        "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade", "expect",
+    }
+)  # fmt: skip
+_FORWARDED = "X-Forwarded-For"
+
+
+class Backend:
+    """One program behind the server; `handle` is a passthrough handler.
+
+    `url` is what paths `<controller>/<endpoint>/…` are appended to. `refusal` is the
+    challenge with which it answers whom it does not believe the secret.
+    """
+
+    def __init__(self, url: str, *, secret_header: str, secret: str, refusal: str) -> None:
+        self._url = url.rstrip("/") + "/"
+        self._secret_header = secret_header
+        self._secret = secret
+        self._refusal = refusal
+        self._session: aiohttp.ClientSession | None = None
+
+    async def handle(self, request: web.BaseRequest, rest: str) -> web.StreamResponse:
+        """Answer a request with what the backend answers."""
+        is_upgrade = _is_upgrade(request)
+        upstream = await self._ask(request, is_upgrade=is_upgrade)
+        try:
+            if upstream.headers.get("WWW-Authenticate") == self._refusal:
+                raise errors.ServiceUnavailable(
+                    "the controller does not accept requests of this server", retry_after_s=1
+                )
+            if upstream.status == 101:
+                return await _relay(request, upstream)
+            return await _stream(request, upstream)
+        finally:
+            upstream.close()
+
+    async def close(self) -> None:
+        """Let go of all connections."""
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    async def _ask(self, request: web.BaseRequest, *, is_upgrade: bool) -> aiohttp.ClientResponse:
+        headers = _end_to_end(request.headers)
+        headers[self._secret_header] = self._secret
+        before = headers.pop(_FORWARDED, "")
+        headers[_FORWARDED] = f"{before}, {request.remote}" if before else str(request.remote)
+        if is_upgrade:
+            headers["Connection"] = "Upgrade"
+            headers["Upgrade"] = request.headers["Upgrade"]
+        path = request._message.path.removeprefix(PREFIX)  # undecoded, as the client sent it
+        try:
+            return await self._connected().request(
+                request.method,
+                URL(self._url + path, encoded=True),
+                headers=headers,
+                data=_body(request) if request.body_exists else None,
+                allow_redirects=False,
+                read_until_eof=not is_upgrade,
+            )
+        except aiohttp.ClientConnectorError as error:
+            number = error.os_error.errno
+            why = os.strerror(number) if number else str(error)
+            raise errors.ServiceUnavailable(
+                f"the controller cannot be reached: {why}", retry_after_s=1
+            ) from error
+        except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
+            if request.transport is None:
+                raise ConnectionResetError from error
+            text = f"the controller has not answered: {error or type(error).__name__}"
+            raise errors.ApiError(text, code=502) from error
+
+    def _connected(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                # A connection that is kept may be dead by the time it is used again, and a
+                # request whose body is gone cannot be sent anew; a new one costs 0.2 ms.
+                connector=aiohttp.TCPConnector(limit=0, force_close=True),
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S),
+                auto_decompress=False,
+                trust_env=False,
+                skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
+                cookie_jar=aiohttp.DummyCookieJar(),
+            )
+        return self._session
+
+
+async def _body(request: web.BaseRequest) -> AsyncIterator[bytes]:
+    async for piece in request.content.iter_any():
+        yield piece
+
+
+async def _stream(request: web.BaseRequest, upstream: aiohttp.ClientResponse) -> web.StreamResponse:
+    answer = web.StreamResponse(
+        status=upstream.status, reason=upstream.reason, headers=_end_to_end(upstream.headers)
+    )
+    await answer.prepare(request)
+    try:
+        async for piece in upstream.content.iter_any():
+            await answer.write(piece)
+    except aiohttp.ClientError as error:
+        log.debug("a controller broke off an answer: %s", error)
+        if request.transport is not None:
+            request.transport.abort()
+        raise ConnectionResetError("the controller broke off") from error
+    await answer.write_eof()
+    return answer
+
+
+async def _relay(request: web.BaseRequest, upstream: aiohttp.ClientResponse) -> web.StreamResponse:
+    """Pass bytes on in both directions until one side ends."""
+    connection, transport = upstream.connection, request.transport
+    if connection is None or connection.protocol is None or transport is None:
+        raise ConnectionResetError
+    client, backend = request._protocol, connection.protocol
+    headers = _end_to_end(upstream.headers)
+    headers["Connection"] = "Upgrade"
+    headers["Upgrade"] = upstream.headers.get("Upgrade", "websocket")
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    transport.write(f"HTTP/1.1 101 Switching Protocols\r\n{lines}\r\n".encode())
+    ended = asyncio.Event()
+    directions = _Direction(client, backend, ended), _Direction(backend, client, ended)
+    try:
+        client.set_parser(directions[0])  # type: ignore[arg-type]  # used by shape
+        backend.set_parser(directions[1], None)
+        await ended.wait()
+    finally:
+        for direction in directions:
+            direction.stop()
+    return _Upgraded(status=101)
+
+
+class _Upgraded(web.StreamResponse):
+    """A response whose connection was used for something else and is at its end."""
+
+    @property
+    def prepared(self) -> bool:
+        return True
+
+    @property
+    def keep_alive(self) -> bool | None:
+        return False
+
+    async def prepare(self, request: web.BaseRequest) -> Any:
+        """Nothing is left to say."""
+        return None
+
+    async def write_eof(self, data: bytes = b"") -> None:
+        """Nothing is left to say."""
+
+
+class _Direction:
+    """Takes the place of a WebSocket parser: passes on what arrives, at the receiver's pace."""
+
+    def __init__(self, source: BaseProtocol, target: BaseProtocol, ended: asyncio.Event) -> None:
+        self._source = source
+        self._target = target
+        self._ended = ended
+        self._waiting: asyncio.Task[None] | None = None
+
+    def feed_data(self, data: bytes) -> tuple[bool, bytes]:
+        """Pass bytes on."""
+        transport = self._target.transport
+        if transport is None or transport.is_closing():
+            self._ended.set()
+            return False, b""
+        transport.write(data)
+        if self._target.writing_paused and self._waiting is None:
+            self._source.pause_reading()
+            self._waiting = asyncio.get_running_loop().create_task(
+                self._resume(), name="rdd-passthrough-pace"
+            )
+        return False, b""
+
+    def feed_eof(self) -> None:
+        """The source has gone."""
+        self._ended.set()
+
+    def stop(self) -> None:
+        """Pass nothing on any more."""
+        if self._waiting is not None:
+            self._waiting.cancel()
+
+    async def _resume(self) -> None:
+        try:
+            await self._target._drain_helper()
+        except ConnectionError:
+            self._ended.set()
+            return
+        self._waiting = None
+        if self._source.transport is not None:
+            self._source.resume_reading()
+
+
+def _is_upgrade(request: web.BaseRequest) -> bool:
+    # Nothing but WebSockets: the parser would take what follows another upgrade for a request.
+    tokens = request.headers.get("Connection", "").lower().split(",")
+    is_websocket = request.headers.get("Upgrade", "").lower() == "websocket"
+    return is_websocket and "upgrade" in map(str.strip, tokens)
+
+
+def _end_to_end(headers: "CIMultiDictProxy[str]") -> "CIMultiDict[str]":
+    """The headers that are not about the connection they came on."""
+    named = {name.strip().lower() for name in headers.get("Connection", "").split(",")}
+    kept = headers.copy()
+    for name in {name.lower() for name in headers} & (_HOP_BY_HOP | named):
+        del kept[name]
+    return kept

@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Selecting the objects of a list: selectors, pages and resource versions.
+
+Lists come from the cache, at its current revision, whatever version the client
+asked for ("not older than" is always true here). Only two things need an older
+state: `resourceVersionMatch=Exact` and the second and later pages of a paged
+list, which show the state of the first page. If nothing below the prefix has
+changed since, the cache still is that state; otherwise it is read from the
+store's history.
+"""
+
+import base64
+import binascii
+import posixpath
+from dataclasses import dataclass, replace
+
+import orjson
+
+from rdd.api import decode, errors, fieldselectors, selectors
+from rdd.apiserver.core import Core
+from rdd.apiserver.http.options import ListOptions
+from rdd.apiserver.http.request import Request
+from rdd.apiserver.resources import Resource
+from rdd.apiserver.state.cache import Entry
+from rdd.apiserver.state.revisions import check_not_future
+from rdd.apiserver.state.watchers import Selection
+from rdd.store.contract import Compacted
+
+_EXPIRED_TOKEN = (
+    "The provided continue parameter is too old to display a consistent list result. You can "
+    "start a new list without the continue parameter, or use the continue token in this response "
+    "to retrieve the remainder of the results. Continuing with the provided token results in an "
+    "inconsistent list - objects that were created, modified, or deleted between the time the "
+    "first chunk was returned and now may show up in the list."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """The objects of a list and its metadata."""
+
+    entries: list[Entry]
+    revision: int
+    continue_: str = ""
+
+
+def selection(request: Request, resource: Resource, options: ListOptions) -> Selection:
+    """The selectors of a request, checked against what the resource supports."""
+    info = request.info
+    labels = fields = None
+    name = ""
+    if options.label_selector.strip():
+        labels = selectors.parse_label_selector(options.label_selector)
+    if options.field_selector.strip():
+        fields = fieldselectors.parse_field_selector(options.field_selector)
+        supported = {"metadata.name", "metadata.namespace", *resource.strategy.selectable_labels}
+        # Kinds with labels of their own, and custom resources, word the refusal in their own way.
+        has_own = resource.is_custom or bool(resource.strategy.selectable_labels)
+        fields.check(supported, has_own_labels=has_own)
+        name = fields.exact_value("metadata.name") or ""
+    if info.name:
+        name = info.name  # the deprecated watch of one object
+    namespace = info.namespace if resource.namespaced and info.namespace else None
+    if not resource.namespaced:
+        namespace = ""
+    return Selection(namespace, labels, fields, name=name, resource=resource)
+
+
+async def select(core: Core, request: Request, resource: Resource, options: ListOptions) -> Page:
+    """The objects a list request is about."""
+    chosen = selection(request, resource, options)
+    cache = resource.cache
+    version = options.resource_version
+    start = ""
+    if options.continue_:
+        if version and version != "0":
+            raise errors.BadRequest(
+                "specifying resource version is not allowed when using continue"
+            )
+        revision, start = _read_token(options.continue_)
+        if revision < 0:
+            revision = core.cache.revision  # a token that asks for the present state
+    elif options.resource_version_match == "Exact":
+        revision = check_not_future(core, version)
+    else:
+        if version and version != "0":
+            check_not_future(core, version)
+        revision = core.cache.revision
+    if revision >= cache.revision:
+        entries = _matching(cache.entries(chosen.namespace), chosen, resource)
+    else:
+        entries = await _at(core, resource, chosen, revision, start)
+    limit = 0 if version == "0" and not options.continue_ else options.limit
+    page = _cut(entries, revision, limit, start, resource)
+    if resource.converter is not None:
+        page = replace(page, entries=list(await resource.localise(page.entries)))
+    return page
+
+
+def _matching(entries: list[Entry], chosen: Selection, resource: Resource) -> list[Entry]:
+    if chosen.selects_all:
+        return entries
+    if chosen.name and chosen.namespace is not None:
+        found = resource.cache.get(chosen.namespace, chosen.name)
+        return [found] if found is not None and chosen.matches(found) else []
+    return [e for e in entries if chosen.matches(e)]
+
+
+async def _at(
+    core: Core, resource: Resource, chosen: Selection, revision: int, start: str
+) -> list[Entry]:
+    cache = resource.cache
+    prefix = cache.prefix
+    if chosen.namespace:
+        prefix = f"{prefix}{chosen.namespace}/"
+    try:
+        page = await core.store.scan(prefix, revision=revision)
+    except Compacted as error:
+        if start:
+            token = _token(-1, start)
+            expired = errors.Expired(_EXPIRED_TOKEN)
+            expired.metadata = {"continue": token}
+            raise expired from error
+        raise errors.Expired(
+            f"The resourceVersion for the provided list is too old: {revision}"
+        ) from error
+    entries = []
+    for record in page.records:
+        namespace, name = cache.split(record.key)
+        entries.append(cache.entry(namespace, name, record.revision, record.value))
+    return [e for e in entries if chosen.matches(e)]
+
+
+def _cut(entries: list[Entry], revision: int, limit: int, start: str, resource: Resource) -> Page:
+    """One page: what sorts behind `start`, at most `limit`, with a token if more is left."""
+    if start:
+        entries = entries[_first_after(entries, start, resource) :]
+    if limit <= 0 or len(entries) <= limit:
+        # A copy: the cache goes on changing its list while this one is being written.
+        return Page(entries[:], revision)
+    entries = entries[:limit]
+    last = entries[-1]
+    return Page(entries, revision, _token(revision, _position(last, resource) + "\0"))
+
+
+def _position(entry: Entry, resource: Resource) -> str:
+    return f"{entry.namespace}/{entry.name}" if resource.namespaced else entry.name
+
+
+def _first_after(entries: list[Entry], start: str, resource: Resource) -> int:
+    low, high = 0, len(entries)
+    while low < high:
+        middle = (low + high) // 2
+        if _position(entries[middle], resource) < start:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+def _token(revision: int, start: str) -> str:
+    raw = orjson.dumps({"v": "meta.k8s.io/v1", "rv": revision, "start": start})
+    return base64.urlsafe_b64encode(raw).rstrip(b"=").decode()
+
+
+def _read_token(text: str) -> tuple[int, str]:
+    try:
+        raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
+    except (binascii.Error, ValueError) as error:
+        at = _illegal_at(text)
+        raise _bad_token(f"illegal base64 data at input byte {at}") from error
+    try:
+        value = decode.decode_json(raw)
+    except errors.BadRequest as error:
+        raise _bad_token(error.message) from None
+    if not isinstance(value, dict):
+        raise _bad_token("json: cannot unmarshal into Go value of type storage.continueToken")
+    version, start, revision = value.get("v", ""), value.get("start"), value.get("rv")
+    if version != "meta.k8s.io/v1":
+        raise _bad_token(f"server does not recognize this encoded version {version}")
+    if not isinstance(revision, int) or revision == 0:
+        raise _bad_token(f"incorrect encoded start resourceVersion (version {version})")
+    if not start or not isinstance(start, str):
+        raise _bad_token(f"encoded start key empty (version {version})")
+    key = start if start.startswith("/") else f"/{start}"
+    if posixpath.normpath(key) != key:
+        raise _bad_token(start)
+    return revision, start
+
+
+def _illegal_at(text: str) -> int:
+    alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+    for i, c in enumerate(text):
+        if c not in alphabet:
+            return i
+    return len(text)
+
+
+def _bad_token(why: str) -> errors.BadRequest:
+    return errors.BadRequest(f"invalid continue token: continue key is not valid: {why}")

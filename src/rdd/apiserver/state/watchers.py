@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fan-out of committed changes to watchers.
+
+Watchers that want the same thing (resource version, namespace, selectors,
+representation) share a `View`. When a batch has been committed, each view
+renders its lines once, and the same bytes are handed to all of its watchers:
+a hundred watchers cost one rendering and a hundred socket writes.
+
+A watcher's socket buffer is its queue. One that falls behind by more than
+`MAX_BEHIND_BYTES` is closed with 410 Expired instead of growing the daemon; it
+relists and starts again.
+"""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+from rdd.api import errors
+from rdd.api.fieldselectors import FieldSelector
+from rdd.api.selectors import LabelSelector
+from rdd.apiserver.http.request import Writer
+from rdd.apiserver.resources import Resource
+from rdd.apiserver.state import codec
+from rdd.apiserver.state.cache import ADDED, DELETED, MODIFIED, Change, Entry
+
+log = logging.getLogger("rdd.apiserver.verbs.watch")
+
+MAX_BEHIND_BYTES = 8 * 1024 * 1024
+MAX_WAITING_BATCHES = 1000
+
+Render = Callable[[str, Entry], bytes]
+"""Type of event and entry → one line of the stream."""
+
+
+class Selection:
+    """What part of a resource a list or watch is about."""
+
+    __slots__ = ("_extract", "fields", "labels", "name", "namespace")
+
+    def __init__(
+        self,
+        namespace: str | None,
+        labels: LabelSelector | None,
+        fields: FieldSelector | None,
+        *,
+        name: str = "",
+        resource: Resource,
+    ) -> None:
+        self.namespace = namespace
+        """None: all namespaces."""
+        self.labels = labels
+        self.fields = fields
+        self.name = name
+        """A name the field selector pins, so that a lookup replaces a scan."""
+        namespaced = resource.namespaced
+
+        def extract(obj: dict[str, object]) -> dict[str, str]:
+            meta = obj["metadata"]
+            assert isinstance(meta, dict)
+            found = {"metadata.name": meta["name"]}
+            if namespaced:
+                found["metadata.namespace"] = meta["namespace"]
+            found.update(resource.strategy.selectable_fields(obj))
+            return found
+
+        self._extract = extract
+
+    @property
+    def selects_all(self) -> bool:
+        """No selector: every object of the namespace matches."""
+        return self.labels is None and self.fields is None and not self.name
+
+    def matches(self, entry: Entry) -> bool:
+        """Whether an object belongs to the selection."""
+        if self.namespace is not None and entry.namespace != self.namespace:
+            return False
+        if self.name and entry.name != self.name:
+            return False
+        if self.labels is not None and not self.labels.matches(entry.labels):
+            return False
+        return self.fields is None or self.fields.matches(entry.fields(self._extract))
+
+    def event_type(self, change: Change) -> str | None:
+        """What a change is for a watcher of the selection: an object may enter or leave it."""
+        if self.namespace is not None and change.entry.namespace != self.namespace:
+            return None
+        if self.selects_all:
+            return change.type
+        # A deleted entry carries the last state, so its labels are the old ones.
+        now = change.type != DELETED and self.matches(change.entry)
+        before = change.old is not None and self.matches(change.old)
+        if now:
+            return MODIFIED if before else ADDED
+        return DELETED if before else None
+
+
+class Watcher:
+    """One open watch."""
+
+    __slots__ = (
+        "after",
+        "backlog",
+        "backlog_bytes",
+        "is_lost",
+        "on_end",
+        "sent",
+        "was_withdrawn",
+        "writer",
+    )
+
+    def __init__(self, writer: Writer, after: int, on_end: Callable[[], None]) -> None:
+        self.writer = writer
+        self.after = after
+        """Changes up to this revision are not wanted (or were sent already)."""
+        self.sent = after
+        """The revision of the last change that was delivered."""
+        self.backlog: list[bytes] | None = []
+        """Lines held back until the initial events have been written; None: live."""
+        self.backlog_bytes = 0
+        self.is_lost = False
+        """It fell behind: what is delivered from now on is dropped."""
+        self.was_withdrawn = False
+        """The resource is no longer served: the stream ends without an error."""
+        self.on_end = on_end
+
+    def deliver(self, data: bytes, revision: int) -> None:
+        """Take the lines of a batch."""
+        self.sent = revision
+        if self.is_lost:
+            return
+        if self.backlog is not None:
+            self.backlog.append(data)
+            self.backlog_bytes += len(data)
+            if self.backlog_bytes > MAX_BEHIND_BYTES:
+                self.is_lost = True
+                self.backlog.clear()
+                self.on_end()
+        elif not self.writer.push(data):
+            self.is_lost = True  # its session has yet to notice; nothing more until then
+            self.on_end()
+
+
+class View:
+    """The watchers that see the same lines."""
+
+    __slots__ = ("render", "selection", "watchers")
+
+    def __init__(self, selection: Selection, render: Render) -> None:
+        self.selection = selection
+        self.render = render
+        self.watchers: list[Watcher] = []
+
+    def lines(self, changes: Sequence[Change]) -> bytes:
+        """The lines of some changes, joined; empty if none concerns this view."""
+        return b"".join(self._line(c) for c in changes)
+
+    def _line(self, change: Change) -> bytes:
+        type_ = self.selection.event_type(change)
+        if type_ is None:
+            return b""
+        entry = change.entry
+        if type_ == DELETED and change.type != DELETED:
+            # It left the selection: the last state that matched, at the revision of the change.
+            assert change.old is not None
+            body = codec.with_revision(codec.without_revision(change.old.body), entry.revision)
+            entry = Entry(entry.namespace, entry.name, entry.revision, body)
+        return self.render(type_, entry)
+
+    def deliver(self, changes: Sequence[Change]) -> None:
+        """Hand a committed batch to all watchers."""
+        revision = changes[-1].entry.revision
+        data = self.lines(changes)
+        if not data:
+            return
+        for watcher in list(self.watchers):
+            if watcher.after < changes[0].entry.revision:
+                watcher.deliver(data, revision)
+            elif watcher.after < revision:
+                rest = self.lines([c for c in changes if c.entry.revision > watcher.after])
+                if rest:
+                    watcher.deliver(rest, revision)
+
+
+class Watchers:
+    """All views of one resource version."""
+
+    def __init__(self, resource: Resource) -> None:
+        self.resource = resource
+        self.views: dict[object, View] = {}
+        self._queue: asyncio.Queue[Sequence[Change]] | None = None
+        self._task: asyncio.Task[None] | None = None
+        resource.cache.listeners.append(self._changed)
+
+    def _changed(self, changes: Sequence[Change]) -> None:
+        if self.resource.converter is not None and self.views:
+            self._convert_later(changes)
+            return
+        for view in list(self.views.values()):
+            view.deliver(changes)
+
+    def _convert_later(self, changes: Sequence[Change]) -> None:
+        """Changes that a webhook must convert first are worked off in order by a task."""
+        if self._queue is None:
+            self._queue = asyncio.Queue(MAX_WAITING_BATCHES)
+            self._task = asyncio.get_running_loop().create_task(
+                self._convert(self._queue), name=f"rdd-convert-{self.resource.plural}"
+            )
+        try:
+            self._queue.put_nowait(changes)
+        except asyncio.QueueFull:
+            self._end_all()
+
+    async def _convert(self, queue: "asyncio.Queue[Sequence[Change]]") -> None:
+        while True:
+            changes = await queue.get()
+            converter = self.resource.converter
+            assert converter is not None
+            try:
+                done = await converter.changes(changes, self.resource.api_version)
+            except errors.ApiError as error:
+                # Who watches would miss changes: they relist and see the same error.
+                log.warning("watches of %s end: %s", self.resource.plural, error.message)
+                self._end_all()
+                continue
+            for view in list(self.views.values()):
+                view.deliver(done)
+
+    def _end_all(self, *, withdrawn: bool = False) -> None:
+        for view in list(self.views.values()):
+            for watcher in list(view.watchers):
+                watcher.was_withdrawn = withdrawn
+                watcher.on_end()
+
+    def join(self, key: object, selection: Selection, render: Render, watcher: Watcher) -> View:
+        """Add a watcher to the view of that key, which is made if needed."""
+        view = self.views.get(key)
+        if view is None:
+            view = self.views[key] = View(selection, render)
+        view.watchers.append(watcher)
+        return view
+
+    def leave(self, key: object, watcher: Watcher) -> None:
+        """Remove a watcher; a view without watchers is dropped."""
+        view = self.views.get(key)
+        if view is not None and watcher in view.watchers:
+            view.watchers.remove(watcher)
+            if not view.watchers:
+                del self.views[key]
+
+    def close(self) -> None:
+        """End all watches (the resource is no longer served)."""
+        self.resource.cache.listeners.remove(self._changed)
+        if self._task is not None:
+            self._task.cancel()
+        self._end_all(withdrawn=True)
+
+
+def line(type_: str, body: bytes) -> bytes:
+    """One line of a watch stream."""
+    return b'{"type":"%b","object":%b}\n' % (type_.encode(), body)
+
+
+def error_line(error: errors.ApiError) -> bytes:
+    """The line that ends a watch which lost its place."""
+    return line("ERROR", codec.dumps(error.to_status())[:-1])

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+"""POST to a collection: create an object."""
+
+from rdd.api import errors, managedfields
+from rdd.apiserver.core import Core
+from rdd.apiserver.http import bodies, options
+from rdd.apiserver.http import responses as respond
+from rdd.apiserver.http.request import Answer, Request
+from rdd.apiserver.resources import Resource, metadata_of
+from rdd.apiserver.verbs import writes
+
+
+async def create(core: Core, request: Request, resource: Resource) -> Answer:
+    """Create the object in the body."""
+    namespace = request.info.namespace
+    if resource.namespaced and not namespace:
+        raise errors.MethodNotAllowed()
+    if resource.is_terminating:
+        raise errors.MethodNotAllowed(
+            "create not allowed while custom resource definition is terminating",
+            details={"group": resource.group, "kind": resource.plural},
+        )
+    negotiated = respond.negotiated(request)
+    opts = options.write_options(request, "CreateOptions")
+    obj = bodies.decode_object(request, resource, field_validation=opts.field_validation)
+    meta = metadata_of(obj)
+    writes.check_namespace(resource, namespace, meta)
+    write = writes.Write(
+        core,
+        request,
+        resource,
+        opts,
+        "CreateOptions",
+        managedfields.manager_from(opts.field_manager, request.headers.get("User-Agent", "")),
+        namespace,
+        meta.get("name") or "",
+    )
+    written = await writes.insert(write, obj)
+    return await respond.written(core, request, written, negotiated)

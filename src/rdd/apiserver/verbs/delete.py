@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""DELETE: remove an object or a collection.
+
+An object without finalizers goes at once, and the answer is a Status. One with
+finalizers (its own, or the system's for orphaning and foreground deletion) is
+marked with a deletionTimestamp and stays until they are gone; the answer is
+the object.
+"""
+
+from rdd.api import errors
+from rdd.apiserver.admission.types import DELETE, Attributes
+from rdd.apiserver.core import Core
+from rdd.apiserver.http import options
+from rdd.apiserver.http import responses as respond
+from rdd.apiserver.http.options import DeleteOptions
+from rdd.apiserver.http.request import Answer, Request
+from rdd.apiserver.kinds.strategy import Object
+from rdd.apiserver.resources import Resource
+from rdd.apiserver.state import codec, listing
+from rdd.apiserver.state.cache import Entry
+from rdd.apiserver.verbs import writes
+from rdd.store.contract import Delete, Put
+
+ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
+
+
+async def delete(core: Core, request: Request, resource: Resource) -> Answer:
+    """Delete the object of the path."""
+    info = request.info
+    negotiated = respond.negotiated(request)
+    opts = options.delete_options(request)
+    namespace = info.namespace if resource.namespaced else ""
+    last, is_gone = await remove(core, request, resource, namespace, info.name, opts)
+    if not is_gone or resource.strategy.returns_deleted:
+        (last,) = await resource.localise([last])
+        return respond.entry(core, request, resource, last, negotiated)
+    details = errors.object_details(resource.plural, resource.group, info.name)
+    details["uid"] = last.decode()["metadata"]["uid"]
+    status = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Success",
+        "details": details,
+    }
+    return respond.value(request, status)
+
+
+async def remove(
+    core: Core,
+    request: Request,
+    resource: Resource,
+    namespace: str,
+    name: str,
+    opts: DeleteOptions,
+) -> tuple[Entry, bool]:
+    """Delete one object: its last state, and whether it is gone or stays for now."""
+    for _ in range(writes.MAX_ATTEMPTS):
+        entry = resource.cache.get(namespace, name)
+        if entry is None:
+            raise errors.NotFound.of(resource.plural, resource.group, name)
+        (local,) = await resource.localise([entry])
+        old = resource.object(local)
+        _check_preconditions(resource, entry, old, opts)
+        attributes = Attributes(
+            DELETE,
+            resource,
+            request,
+            namespace=namespace,
+            name=name,
+            object_=None,
+            old_object=old,
+            options=opts.to_object(),
+            dry_run=opts.dry_run,
+        )
+        await core.admission.mutate(attributes)
+        await core.admission.validate(attributes)
+        outcome = await _remove_once(core, request, resource, entry, old, opts)
+        if outcome is not None:
+            return outcome
+    raise errors.Conflict.of(resource.plural, resource.group, name)
+
+
+def _check_preconditions(
+    resource: Resource, entry: Entry, old: Object, opts: DeleteOptions
+) -> None:
+    uid = old["metadata"]["uid"]
+    if opts.uid is not None and opts.uid != uid:
+        why = f"Precondition failed: UID in precondition: {opts.uid}, UID in object meta: {uid}"
+    elif opts.resource_version is not None and opts.resource_version != str(entry.revision):
+        why = (
+            "Precondition failed: ResourceVersion in precondition: "
+            f"{opts.resource_version}, ResourceVersion in object meta: {entry.revision}"
+        )
+    else:
+        return
+    raise errors.Conflict.of(resource.plural, resource.group, entry.name, why)
+
+
+async def _remove_once(
+    core: Core, request: Request, resource: Resource, entry: Entry, old: Object, opts: DeleteOptions
+) -> tuple[Entry, bool] | None:
+    meta = dict(old["metadata"])
+    finalizers = _finalizers(meta.get("finalizers") or [], opts)
+    obj = {**old, "metadata": meta}
+    stays = bool(finalizers)
+    if finalizers:
+        meta["finalizers"] = finalizers
+    else:
+        meta.pop("finalizers", None)
+    if resource.strategy.deletes_in_two_steps:
+        stays = resource.strategy.begin_deletion(obj, now=core.now_text()) or stays
+    key = resource.cache.key(entry.namespace, entry.name)
+    if not stays:
+        if opts.dry_run:
+            return entry, True
+        before = codec.without_revision(entry.body)
+        revision: int | None = await writes.commit(
+            core, Delete(key, entry.revision, before), request
+        )
+        if revision is None:
+            return None
+        last = codec.with_revision(before, revision)
+        return Entry(entry.namespace, entry.name, revision, last), True
+    if not meta.get("deletionTimestamp"):
+        meta["deletionTimestamp"] = core.now_text()
+        if not resource.strategy.deletes_in_two_steps:
+            meta["deletionGracePeriodSeconds"] = 0
+        if meta.get("generation"):
+            meta["generation"] += 1
+    stored = await writes.encode(resource, obj)
+    if codec.is_same(stored, codec.without_revision(entry.body)):
+        return entry, False
+    revision = entry.revision
+    if not opts.dry_run:
+        revision = await writes.commit(core, Put(key, stored, entry.revision), request)
+        if revision is None:
+            return None
+    marked = codec.with_revision(stored, revision)
+    return Entry(entry.namespace, entry.name, revision, marked), False
+
+
+def _finalizers(existing: list[str], opts: DeleteOptions) -> list[str]:
+    """The finalizers of an object being deleted: its own plus what the policy asks for."""
+    policy = opts.propagation_policy
+    if opts.orphan_dependents is not None:
+        policy = "Orphan" if opts.orphan_dependents else "Background"
+    if policy is None:
+        return existing
+    kept = [f for f in existing if f not in (ORPHAN, FOREGROUND)]
+    if policy == "Orphan":
+        kept.append(ORPHAN)
+    elif policy == "Foreground":
+        kept.append(FOREGROUND)
+    return kept
+
+
+async def delete_collection(core: Core, request: Request, resource: Resource) -> Answer:
+    """Delete every object of a selection; the answer lists them as they were."""
+    info = request.info
+    if resource.namespaced and not info.namespace:
+        raise errors.MethodNotAllowed()
+    negotiated = respond.negotiated(request)
+    opts = options.delete_options(request)
+    list_opts = options.list_options(request, is_watch=False)
+    page = await listing.select(core, request, resource, list_opts)
+    for entry in page.entries:
+        try:
+            await remove(core, request, resource, entry.namespace, entry.name, opts)
+        except errors.NotFound:
+            continue  # somebody else was faster
+    return respond.page(core, request, resource, page, negotiated)

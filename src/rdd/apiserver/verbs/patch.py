@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""PATCH: change an object by JSON patch, merge patch, strategic merge patch or apply.
+
+The first three compute a new object from the stored one and then are an
+update; when another write gets in between they are computed again on the new
+state, because a patch says what to change and not what the result is. Apply
+(server-side apply) merges by field ownership and creates what is missing.
+"""
+
+from typing import Any
+
+import orjson
+
+from rdd.api import apply as ssa
+from rdd.api import decode, errors, fielderrors, jsonpatch, managedfields, mergepatch, strategic
+from rdd.apiserver.core import Core
+from rdd.apiserver.http import bodies, options
+from rdd.apiserver.http import responses as respond
+from rdd.apiserver.http.request import Answer, Request
+from rdd.apiserver.kinds.strategy import Object
+from rdd.apiserver.resources import Resource, metadata_of
+from rdd.apiserver.state.cache import Entry
+from rdd.apiserver.verbs import writes
+from rdd.base import gotext
+
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC = "application/strategic-merge-patch+json"
+APPLY = "application/apply-patch+yaml"
+
+
+async def patch(
+    core: Core, request: Request, resource: Resource, *, subresource: str = ""
+) -> Answer:
+    """Patch the object of the path."""
+    info = request.info
+    media = bodies.media_type(request)
+    supported = (JSON_PATCH, MERGE_PATCH, APPLY) if resource.is_custom else (
+        JSON_PATCH, MERGE_PATCH, STRATEGIC, APPLY
+    )  # fmt: skip
+    if media not in supported:
+        raise unsupported(resource, media)
+    negotiated = respond.negotiated(request)
+    is_apply = media == APPLY
+    opts = options.write_options(request, "PatchOptions", is_apply=is_apply)
+    write = writes.Write(
+        core,
+        request,
+        resource,
+        opts,
+        "PatchOptions",
+        opts.field_manager
+        if is_apply
+        else managedfields.manager_from(opts.field_manager, request.headers.get("User-Agent", "")),
+        info.namespace if resource.namespaced else "",
+        info.name,
+        subresource=subresource,
+        is_apply=is_apply,
+    )
+    if is_apply:
+        builder: _Patch | _Apply = _Apply(write)
+    else:
+        builder = _Patch(write, media)
+    written = await writes.replace(write, builder.build, may_create=is_apply and not subresource)
+    return await respond.written(core, request, written, negotiated)
+
+
+def unsupported(resource: Resource, media: str) -> errors.UnsupportedMediaType:
+    """The refusal of a patch type this resource does not take."""
+    if not resource.is_custom or media not in (STRATEGIC,):
+        return errors.UnsupportedMediaType("415: Unsupported Media Type", details={})
+    return errors.UnsupportedMediaType(
+        "the body of the request was in an unknown format - accepted media types include: "
+        "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
+    )
+
+
+class _Patch:
+    """JSON, merge or strategic merge patch."""
+
+    def __init__(self, write: writes.Write, media: str) -> None:
+        self.write = write
+        self.media = media
+        try:
+            self.patch: Any = decode.decode_json(write.request.body)
+        except errors.BadRequest as error:
+            raise errors.BadRequest(f"error decoding patch: {error.message}") from None
+
+    async def build(self, entry: Entry | None, old: Object | None) -> Object:
+        """The stored object with the patch applied."""
+        assert entry is not None and old is not None
+        write, resource = self.write, self.write.resource
+        if self.media == JSON_PATCH:
+            new = jsonpatch.apply_json_patch(old, self.patch)
+        elif self.media == MERGE_PATCH:
+            new = mergepatch.apply_merge_patch(old, self.patch)
+        else:
+            new = strategic.apply_strategic_patch(old, self.patch, resource.node)
+        if not isinstance(new, dict):
+            raise _undecodable(new, bodies.not_an_object(new))
+        obj = _decode_patched(write, new, self.patch)
+        meta = metadata_of(obj)
+        writes.check_name(write.name, meta)
+        writes.check_namespace(resource, write.namespace, meta)
+        return obj
+
+
+def _decode_patched(write: writes.Write, new: Object, patch: Any) -> Object:
+    resource = write.resource
+    kind, version = str(new.get("kind")), str(new.get("apiVersion"))
+    if not resource.is_custom and (kind, version) != (resource.kind, resource.api_version):
+        raise _undecodable(new, bodies.other_kind(new, kind, version, resource.kind))
+    meta = new.get("metadata")
+    sent = meta.get("managedFields") if isinstance(meta, dict) else None
+    unknown: list[str] = []
+    try:
+        obj = resource.decode(new, unknown)
+    except errors.BadRequest as error:
+        if resource.is_custom:
+            raise
+        # The patched object is decoded again by a decoder that knows no target kind.
+        text = error.message.partition(" cannot be handled as a ")[2].partition(": ")[2]
+        raise _undecodable(new, text or error.message) from None
+    bodies.keep_cleared(sent, obj)
+    if write.options.field_validation == "Ignore":
+        return obj
+    problems = bodies.duplicates(write.request.body, patch)
+    problems += [f"unknown field {gotext.quote(p)}" for p in unknown]
+    if problems:
+        if write.options.field_validation == "Strict":
+            raise _undecodable(new, f"strict decoding error: {', '.join(problems)}")
+        write.request.warnings += problems
+    return obj
+
+
+def _undecodable(new: Any, detail: str) -> errors.Invalid:
+    text = orjson.dumps(new).decode()
+    error = fielderrors.invalid("patch", text, detail)
+    failure = errors.Invalid.of("", "", "", [error])
+    assert failure.details is not None
+    failure.details.pop("kind", None)
+    return failure
+
+
+class _Apply:
+    """Server-side apply."""
+
+    def __init__(self, write: writes.Write) -> None:
+        self.write = write
+        try:
+            document = bodies.read_yaml(write.request)
+        except errors.BadRequest as error:
+            raise errors.BadRequest(f"error decoding YAML: {error.message}") from None
+        self.patch: Any = document.value
+        self._report(list(document.duplicates))
+
+    def _report(self, problems: list[str]) -> None:
+        mode = self.write.options.field_validation
+        if problems and mode == "Strict":
+            lines = "".join(f"\n  {p}" for p in problems)
+            raise errors.BadRequest(
+                "error strict decoding YAML: error converting YAML to JSON: yaml: "
+                f"unmarshal errors:{lines}"
+            )
+        if mode != "Ignore":
+            self.write.request.warnings += problems
+
+    async def build(self, entry: Entry | None, old: Object | None) -> Object:
+        """The stored object merged with the applied one."""
+        write, resource = self.write, self.write.resource
+        new = ssa.apply(
+            live=old,
+            patch=self.patch,
+            node=resource.node,
+            manager=write.manager,
+            api_version=resource.api_version,
+            subresource=write.subresource,
+            force=write.options.force,
+            now=write.core.now_text(),
+            reset=writes.reset_fields(resource, write.subresource),
+            empty=resource.empty,
+            nodes=resource.nodes,
+            kind=resource.kind,
+        )
+        obj = resource.decode(new, [])
+        obj_meta = metadata_of(obj)
+        writes.check_name(write.name, obj_meta)
+        writes.check_namespace(resource, write.namespace, obj_meta)
+        if entry is None:
+            uid = (self.patch.get("metadata") or {}).get("uid")
+            if uid:
+                raise errors.Conflict.of(
+                    resource.plural,
+                    resource.group,
+                    write.name,
+                    f"uid mismatch: the provided object specified uid {uid}, and no existing "
+                    "object was found",
+                )
+        return obj

@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The scale subresource of custom resources: an autoscaling/v1 Scale made of three paths.
+
+A Scale is a view: reading takes the replicas out of the object by the paths of
+the CRD, writing puts `spec.replicas` back and leaves everything else alone.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rdd.api import decode, errors, jsonpatch, jsonpath, managedfields, mergepatch
+from rdd.apiserver.core import Core
+from rdd.apiserver.crd.resources import CustomStrategy
+from rdd.apiserver.http import bodies, options
+from rdd.apiserver.http import responses as respond
+from rdd.apiserver.http.request import Answer, Request
+from rdd.apiserver.kinds.strategy import Object
+from rdd.apiserver.resources import Resource, metadata_of
+from rdd.apiserver.state import codec
+from rdd.apiserver.state.cache import Entry
+from rdd.apiserver.verbs import writes
+from rdd.apiserver.verbs.patch import JSON_PATCH, MERGE_PATCH
+from rdd.base import gotext
+from rdd.schema.builtin import typed
+
+_SCALE = "io.k8s.api.autoscaling.v1.Scale"
+_API_VERSION = "autoscaling/v1"
+
+
+async def handle(core: Core, request: Request, resource: Resource) -> Answer:
+    """Answer GET, PUT and PATCH of …/scale."""
+    strategy = resource.strategy
+    assert isinstance(strategy, CustomStrategy) and strategy.scale is not None
+    paths = strategy.scale
+    verb = request.info.verb
+    if verb == "get" and request.method == "GET":
+        entry = resource.cache.get(_namespace(request, resource), request.info.name)
+        if entry is None:
+            raise errors.NotFound.of(resource.plural, resource.group, request.info.name)
+        return respond.value(request, view(resource.object(entry), paths))
+    if verb not in ("update", "patch"):
+        raise errors.MethodNotAllowed()
+    return await _write(core, request, resource, paths)
+
+
+def _namespace(request: Request, resource: Resource) -> str:
+    return request.info.namespace if resource.namespaced else ""
+
+
+def view(obj: Object, paths: Mapping[str, Any]) -> Object:
+    """The Scale of an object."""
+    spec_path, status_path = paths["specReplicasPath"], paths["statusReplicasPath"]
+    replicas = _number(obj, spec_path)
+    if replicas is None:
+        raise errors.InternalError.because(
+            f"the spec replicas field {gotext.quote(spec_path)} does not exist"
+        )
+    status: Object = {"replicas": _number(obj, status_path) or 0}
+    selector_path = paths.get("labelSelectorPath")
+    if selector_path:
+        selector = jsonpath.lookup(obj, jsonpath.parse_simple(selector_path))
+        if selector:
+            status["selector"] = selector
+    meta = obj["metadata"]
+    kept = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+    return {
+        "kind": "Scale",
+        "apiVersion": _API_VERSION,
+        "metadata": {k: meta[k] for k in kept if k in meta},
+        "spec": {"replicas": replicas} if replicas else {},
+        "status": status,
+    }
+
+
+def _number(obj: Object, path: str) -> int | None:
+    value = jsonpath.lookup(obj, jsonpath.parse_simple(path))
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+async def _write(
+    core: Core, request: Request, resource: Resource, paths: Mapping[str, Any]
+) -> Answer:
+    is_patch = request.info.verb == "patch"
+    kind = "PatchOptions" if is_patch else "UpdateOptions"
+    opts = options.write_options(request, kind)
+    media = bodies.media_type(request)
+    if is_patch and media not in (JSON_PATCH, MERGE_PATCH):
+        raise errors.UnsupportedMediaType("415: Unsupported Media Type", details={})
+    write = writes.Write(
+        core,
+        request,
+        resource,
+        opts,
+        kind,
+        managedfields.manager_from(opts.field_manager, request.headers.get("User-Agent", "")),
+        _namespace(request, resource),
+        request.info.name,
+        subresource="scale",
+    )
+
+    async def build(entry: Entry | None, old: Object | None) -> Object:
+        assert old is not None
+        if is_patch:
+            sent = decode.decode_json(request.body)
+            current = view(old, paths)
+            new = (
+                jsonpatch.apply_json_patch(current, sent)
+                if media == JSON_PATCH
+                else mergepatch.apply_merge_patch(current, sent)
+            )
+        else:
+            new, _ = bodies.parse(request)
+        if not isinstance(new, dict):
+            raise errors.BadRequest(bodies.not_an_object(new))
+        if new.get("kind", "Scale") != "Scale":
+            raise errors.BadRequest(
+                bodies.not_registered(str(new.get("kind")), str(new.get("apiVersion")))
+            )
+        scale = typed.decode_typed(typed.shape(_SCALE), new, unknown=[])
+        meta = metadata_of(scale)
+        writes.check_name(write.name, meta)
+        obj = {**old, "metadata": dict(old["metadata"])}
+        if meta.get("resourceVersion"):
+            obj["metadata"]["resourceVersion"] = meta["resourceVersion"]
+        replicas = (scale.get("spec") or {}).get("replicas", 0)
+        _put(obj, jsonpath.parse_simple(paths["specReplicasPath"]), replicas)
+        return obj
+
+    written = await writes.replace(write, build)
+    obj = {"kind": resource.kind, "apiVersion": resource.api_version, **codec.decode(written.body)}
+    return respond.value(request, view(obj, paths))
+
+
+def _put(obj: Object, path: tuple[str, ...], value: Any) -> None:
+    """Set a value below, copying the objects on the way (the rest is shared with the cache)."""
+    here = obj
+    for name in path[:-1]:
+        below = here.get(name)
+        here[name] = dict(below) if isinstance(below, dict) else {}
+        here = here[name]
+    here[path[-1]] = value

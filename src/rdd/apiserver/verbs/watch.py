@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: Apache-2.0
+"""GET with watch=true: a stream of changes.
+
+Where a stream starts depends on the resourceVersion: none or "0" starts with
+the present objects as ADDED events; a number starts behind that revision, from
+the cache's ring if it reaches back that far, otherwise from the store's log.
+The watcher is registered before the first byte is written and holds live
+changes back meanwhile, so nothing is lost and nothing comes twice.
+"""
+
+import asyncio
+import random
+from collections.abc import Iterable
+
+import orjson
+
+from rdd.api import errors
+from rdd.apiserver.core import Core
+from rdd.apiserver.http import negotiation as negotiate
+from rdd.apiserver.http import options, tables
+from rdd.apiserver.http import responses as respond
+from rdd.apiserver.http.negotiation import Format
+from rdd.apiserver.http.options import ListOptions
+from rdd.apiserver.http.request import Answer, Request, Stream, Writer
+from rdd.apiserver.resources import Resource
+from rdd.apiserver.state import codec, listing, watchers
+from rdd.apiserver.state.cache import ADDED, Change, Entry
+from rdd.apiserver.state.revisions import parse_version
+from rdd.apiserver.state.watchers import Render, Selection, View, Watcher
+from rdd.store.contract import Compacted, Event, EventType, FutureRevision, Overrun
+
+MIN_TIMEOUT_S = 1800
+BOOKMARK_EVERY_S = 60.0
+MAX_WATCHERS = 2000
+_PIECE_BYTES = 256 * 1024
+_INITIAL_END = "k8s.io/initial-events-end"
+
+
+async def watch(core: Core, request: Request, resource: Resource) -> Answer:
+    """Stream the changes of a selection."""
+    fmt = respond.negotiated(request)
+    if fmt.media != negotiate.JSON:
+        raise errors.NotAcceptable(
+            "only the following media types are accepted: application/json;stream=watch, "
+            "application/vnd.kubernetes.protobuf;stream=watch"
+        )
+    opts = options.list_options(request, is_watch=True)
+    chosen = listing.selection(request, resource, opts)
+    version = opts.resource_version
+    after = parse_version(version) if version else 0
+    if core.watch_count >= MAX_WATCHERS:
+        raise errors.TooManyRequests(
+            "too many watches are open, please try again later", retry_after_s=5
+        )
+    session = _Session(core, request, resource, opts, chosen, fmt, after)
+    return Stream(session.run)
+
+
+class _Session:
+    """One watch, from its first byte to its last."""
+
+    def __init__(
+        self,
+        core: Core,
+        request: Request,
+        resource: Resource,
+        opts: ListOptions,
+        chosen: Selection,
+        fmt: Format,
+        after: int,
+    ) -> None:
+        self.core = core
+        self.resource = resource
+        self.opts = opts
+        self.chosen = chosen
+        self.fmt = fmt
+        self.after = after
+        self.ended = asyncio.Event()
+        include = request.first("includeObject") or "Metadata"
+        self.render = _renderer(core, resource, fmt, include)
+        # A table watcher has its own view: only its first event carries the columns.
+        self.key: object = (
+            object()
+            if fmt.transform == "Table"
+            else (
+                chosen.namespace,
+                opts.label_selector,
+                opts.field_selector,
+                chosen.name,
+                fmt.transform,
+                fmt.version,
+            )
+        )
+
+    async def run(self, writer: Writer) -> None:
+        """Write the stream until the client leaves, time is up or the place is lost."""
+        core = self.core
+        hub = core.watchers_of(self.resource)
+        starts_with_state = self._starts_with_state()
+        revision = core.cache.revision
+        begin = self.after if self.after and not starts_with_state else revision
+        # What happened between `begin` and now is written first, from memory or the log.
+        watcher = Watcher(writer, max(begin, revision), self.ended.set)
+        view = hub.join(self.key, self.chosen, self.render, watcher)
+        core.watch_count += 1
+        try:
+            if starts_with_state:
+                await self._write_state(writer, revision)
+            elif begin < revision:
+                await self._write_history(writer, view, begin, revision)
+            if self.opts.send_initial_events and starts_with_state:
+                await writer.write(self._bookmark(revision, initial_end=True))
+            await self._go_live(writer, watcher)
+            await self._until_end(writer, watcher)
+        except (Compacted, Overrun) as lost:
+            await writer.write(watchers.error_line(self._expired(lost)))
+        finally:
+            core.watch_count -= 1
+            hub.leave(self.key, watcher)
+
+    def _starts_with_state(self) -> bool:
+        if self.opts.send_initial_events is not None:
+            return self.opts.send_initial_events
+        return self.after == 0
+
+    async def _write_state(self, writer: Writer, revision: int) -> None:
+        cache = self.resource.cache
+        if self.chosen.name and self.chosen.namespace is not None:
+            one = cache.get(self.chosen.namespace, self.chosen.name)
+            entries: Iterable[Entry] = [one] if one is not None else []
+        else:
+            entries = list(cache.entries(self.chosen.namespace))
+        if self.resource.converter is not None:
+            entries = await self.resource.localise(list(entries))
+        matches, render = self.chosen.matches, self.render
+        await _write_pieces(writer, (render(ADDED, e) for e in entries if matches(e)))
+
+    async def _write_history(self, writer: Writer, view: View, after: int, until: int) -> None:
+        recent = self.resource.cache.changes_after(after)
+        if recent is not None:
+            recent = await self._localised(recent)
+            await _write_pieces(writer, [view.lines([c]) for c in recent])
+            return
+        cache = self.resource.cache
+        # The cache's own revision may be older than `until`, which counts all resources.
+        last = cache.revision
+        if last <= after:
+            return
+        log = self.core.store.watch(cache.prefix, after=after)
+        try:
+            async for batch in log:
+                changes = []
+                for event in batch:
+                    if event.revision > until:
+                        break
+                    changes.append(_from_log(self.resource, event))
+                changes = await self._localised(changes)
+                await _write_pieces(writer, [view.lines([c]) for c in changes])
+                if batch[-1].revision >= last:
+                    return
+        finally:
+            log.close()
+
+    async def _localised(self, changes: list[Change]) -> list[Change]:
+        converter = self.resource.converter
+        if converter is None:
+            return changes
+        return await converter.changes(changes, self.resource.api_version)
+
+    async def _go_live(self, writer: Writer, watcher: Watcher) -> None:
+        while watcher.backlog:
+            held, watcher.backlog = watcher.backlog, []
+            watcher.backlog_bytes = 0
+            for data in held:
+                await writer.write(data)
+        watcher.backlog = None
+        if not writer.push(b""):
+            self.ended.set()
+
+    async def _until_end(self, writer: Writer, watcher: Watcher) -> None:
+        timeout = self.opts.timeout_s or MIN_TIMEOUT_S * (1 + random.random())
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + timeout
+        gone = asyncio.ensure_future(writer.closed())
+        ended = asyncio.ensure_future(self.ended.wait())
+        try:
+            while True:
+                left = deadline - loop.time()
+                wait = min(left, BOOKMARK_EVERY_S) if self.opts.allow_bookmarks else left
+                done, _ = await asyncio.wait(
+                    (gone, ended), timeout=max(0.0, wait), return_when=asyncio.FIRST_COMPLETED
+                )
+                if gone in done:
+                    return
+                if ended in done:
+                    if not watcher.was_withdrawn:
+                        writer.push(watchers.error_line(self._behind()))
+                    return
+                if loop.time() >= deadline:
+                    return
+                if not writer.push(self._bookmark(self._reached(watcher))):
+                    return
+        finally:
+            gone.cancel()
+            ended.cancel()
+
+    def _reached(self, watcher: Watcher) -> int:
+        """The revision up to which the watcher has everything."""
+        if self.resource.converter is not None:
+            return watcher.sent  # the webhook may still be busy with later changes
+        return self.core.cache.revision
+
+    def _bookmark(self, revision: int, *, initial_end: bool = False) -> bytes:
+        meta: dict[str, object] = {"resourceVersion": str(revision)}
+        if initial_end:
+            meta["annotations"] = {_INITIAL_END: "true"}
+        if self.fmt.transform == "Table":
+            obj = tables.bookmark(self.resource, meta, version=self.fmt.version)
+        elif self.fmt.transform:
+            obj = respond.partial({"metadata": meta}, self.fmt.version)
+        else:
+            obj = self.resource.strategy.bookmark(
+                {
+                    "kind": self.resource.kind,
+                    "apiVersion": self.resource.api_version,
+                    "metadata": meta,
+                }
+            )
+        return watchers.line("BOOKMARK", orjson.dumps(obj))
+
+    def _expired(self, lost: Exception) -> errors.Expired:
+        oldest = self.core.store.compacted
+        if isinstance(lost, Compacted | FutureRevision):
+            return errors.Expired(f"too old resource version: {self.after} ({oldest})")
+        return self._behind()
+
+    def _behind(self) -> errors.Expired:
+        return errors.Expired(
+            "The watch fell too far behind and was closed; list again and watch from there."
+        )
+
+
+def _from_log(resource: Resource, event: Event) -> Change:
+    cache = resource.cache
+    namespace, name = cache.split(event.key)
+    old = None
+    if event.previous is not None:
+        old = cache.entry(namespace, name, event.previous_revision, event.previous)
+    if event.type is EventType.DELETE:
+        assert event.previous is not None
+        gone = cache.entry(namespace, name, event.revision, event.previous)
+        return Change("DELETED", gone, old)
+    entry = cache.entry(namespace, name, event.revision, event.value)
+    return Change("MODIFIED" if old is not None else ADDED, entry, old)
+
+
+async def _write_pieces(writer: Writer, lines: Iterable[bytes]) -> None:
+    """Write many lines without holding them all or writing each by itself."""
+    held: list[bytes] = []
+    size = 0
+    for text in lines:
+        held.append(text)
+        size += len(text)
+        if size >= _PIECE_BYTES:
+            await writer.write(b"".join(held))
+            held, size = [], 0
+    if size:
+        await writer.write(b"".join(held))
+
+
+def _renderer(core: Core, resource: Resource, fmt: Format, include: str) -> Render:
+    """How an event of this watch is written."""
+    if not fmt.transform:
+        if resource.from_storage is None:
+            head = resource.head
+            return lambda type_, e: (
+                b'{"type":"%b","object":%b%b}\n'
+                % (
+                    type_.encode(),
+                    head,
+                    e.body,
+                )
+            )
+        return lambda type_, e: watchers.line(type_, resource.full(e))
+    if fmt.transform == "Table":
+        first = [True]
+
+        def table_line(type_: str, e: Entry) -> bytes:
+            table = tables.table(
+                resource,
+                [resource.object(e)],
+                now=core.clock(),
+                include_object=include,
+                version=fmt.version,
+                revision=str(e.revision),
+            )
+            if first[0]:
+                first[0] = False
+            else:
+                table["columnDefinitions"] = None
+            return watchers.line(type_, orjson.dumps(table))
+
+        return table_line
+    return lambda type_, e: watchers.line(
+        type_, codec.dumps(respond.partial(resource.object(e), fmt.version))[:-1]
+    )

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every layer may import: no I/O, nothing of the product."""

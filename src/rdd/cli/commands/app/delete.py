@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`rdd delete`: remove the App, its virtual machine and everything in it.
+
+The control plane stays; `rdd service delete` removes that.
+"""
+
+import time
+
+from rdd.cli.commands.app.object import APP, APPS
+from rdd.cli.framework.connection import conditions_of, connected, follow, get_or_none
+from rdd.cli.framework.errors import TIMED_OUT, CommandError
+from rdd.cli.framework.outputs import is_json
+from rdd.cli.framework.progress import shown
+from rdd.cli.framework.types import Call
+
+
+def run(call: Call) -> int:
+    """Delete the App, if there is one, and wait until nothing of it is left."""
+    as_json = is_json(call)
+    with connected(call) as connection:
+        app = get_or_none(connection, APP)
+        if app is None:
+            call.log.info("App does not exist; nothing to delete")
+            return 0
+        with shown(call) as progress:
+            progress.phase("deleting")
+            uid = app["metadata"]["uid"]
+            connection.request("DELETE", APP, body={"preconditions": {"uid": uid}})
+            call.log.info("App is being deleted")
+            if not call.flags.truth("wait"):
+                return 0
+            seconds = call.flags.seconds("timeout")
+            deadline = time.monotonic() + seconds if seconds > 0 else None
+            seen = ""
+            for found in follow(connection, APPS, "app", deadline=deadline):
+                if found is None or found["metadata"]["uid"] != uid:
+                    break
+                seen = str(conditions_of(found).get("Running", {}).get("message", ""))
+                progress.phase("deleting", seen)
+            else:
+                raise CommandError(
+                    f"waiting for the App to be deleted: context deadline exceeded; {seen}",
+                    exit_code=TIMED_OUT,
+                )
+    call.log.info("App deleted")
+    if as_json:
+        call.out.write('{"deleted":true}\n')
+    return 0

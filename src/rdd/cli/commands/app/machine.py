@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The virtual machine of the App, for commands that act on it: restart and reset.
+
+Both are asked for by an annotation of its LimaVM and have happened when that is gone
+and, for a machine that should run, its restart count has gone up. The App is settled
+again when it has seen that same start and everything after it.
+"""
+
+import time
+from typing import TYPE_CHECKING
+
+from rdd.cli.commands.app.object import APP, APPS, VM_NAME
+from rdd.cli.framework.connection import Object, conditions_of, follow, get_or_none
+from rdd.cli.framework.errors import TIMED_OUT, CommandError
+from rdd.cli.framework.progress import Progress
+from rdd.cli.framework.types import Call
+
+if TYPE_CHECKING:
+    from rdd.kubectl.connection import Connection
+
+RESTART = "lima.rancherdesktop.io/restartRequested"
+RESET = "lima.rancherdesktop.io/resetRequested"
+
+
+def machines_path(app: Object) -> str:
+    """The collection in which the App's LimaVM is."""
+    namespace = (app.get("spec") or {}).get("namespace") or "default"
+    return f"/apis/lima.rancherdesktop.io/v1alpha1/namespaces/{namespace}/limavms"
+
+
+def existing_app(connection: "Connection") -> Object:
+    """The App. Raises CommandError if there is none."""
+    app = get_or_none(connection, APP)
+    if app is None:
+        raise CommandError("App does not exist; `rdd start` makes it")
+    return app
+
+
+def request(
+    call: Call, connection: "Connection", app: Object, annotation: str, progress: Progress
+) -> None:
+    """Ask the LimaVM of the App for a restart or a reset, and wait for it if told to."""
+    from rdd.kubectl.connection import MERGE_PATCH
+
+    collection = machines_path(app)
+    machine = get_or_none(connection, f"{collection}/{VM_NAME}")
+    if machine is None:
+        raise CommandError("the App has no virtual machine yet; `rdd status` shows why")
+    before = _restarts(machine)
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    connection.request(
+        "PATCH",
+        f"{collection}/{VM_NAME}",
+        body={"metadata": {"annotations": {annotation: now}}},
+        content_type=MERGE_PATCH,
+    )
+    if not call.flags.truth("wait"):
+        return
+    seconds = call.flags.seconds("timeout")
+    deadline = time.monotonic() + seconds if seconds > 0 else None
+    progress.phase("virtual machine")
+    least = before + 1 if app["spec"].get("running") else 0
+    machine = _until_done(connection, collection, annotation, least, deadline, progress)
+    progress.phase("settling")
+    _until_settled(connection, machine, deadline, progress)
+
+
+def _until_done(
+    connection: "Connection",
+    collection: str,
+    annotation: str,
+    least: int,
+    deadline: float | None,
+    progress: Progress,
+) -> Object:
+    seen = ""
+    for machine in follow(connection, collection, VM_NAME, deadline=deadline):
+        if machine is None:
+            raise CommandError(f'LimaVM "{VM_NAME}" was deleted while waiting')
+        is_taken = annotation not in (machine["metadata"].get("annotations") or {})
+        is_there = conditions_of(machine).get("Created", {}).get("status") == "True"
+        if is_taken and is_there and _restarts(machine) >= least:
+            return machine
+        seen = _message(machine, "Running")
+        progress.phase("virtual machine", seen)
+    raise CommandError(
+        f"waiting for the virtual machine: context deadline exceeded; {seen}", exit_code=TIMED_OUT
+    )
+
+
+def _until_settled(
+    connection: "Connection", machine: Object, deadline: float | None, progress: Progress
+) -> None:
+    started = conditions_of(machine).get("Running", {}).get("lastTransitionTime", "")
+    seen = ""
+    for app in follow(connection, APPS, "app", deadline=deadline):
+        if app is None:
+            raise CommandError("the App was deleted while waiting for it to settle")
+        conditions = conditions_of(app)
+        running = conditions.get("Running", {})
+        settled = conditions.get("Settled", {})
+        # RFC 3339 in UTC compares as text.
+        if running.get("lastTransitionTime", "") >= started and settled.get("status") == "True":
+            return
+        seen = _message(app, "Settled")
+        progress.phase("settling", seen)
+    raise CommandError(
+        f"waiting for App to settle: context deadline exceeded; {seen}", exit_code=TIMED_OUT
+    )
+
+
+def _restarts(machine: Object) -> int:
+    return int((machine.get("status") or {}).get("restartCount") or 0)
+
+
+def _message(obj: Object, kind: str) -> str:
+    return str(conditions_of(obj).get(kind, {}).get("message", ""))

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The App as commands see it: where it is, how it is written, what can be set.
+
+There is at most one App. The first write makes it, with zero values for what is
+required, so that defaults and admission complete it; later writes are merge
+patches of the spec.
+"""
+
+from typing import TYPE_CHECKING
+
+from rdd.cli.commands.app.properties import Schema, spec_schema, with_required
+from rdd.cli.framework.connection import Object, get_or_none
+from rdd.cli.framework.errors import CommandError
+from rdd.cli.framework.types import Call
+
+if TYPE_CHECKING:
+    from rdd.kubectl.connection import Connection
+
+APPS = "/apis/app.rancherdesktop.io/v1alpha1/apps"
+APP = f"{APPS}/app"
+VM_NAME = "rd"
+_DEFINITION = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/apps.app.rancherdesktop.io"
+
+
+def app_schema(connection: "Connection") -> Schema:
+    """What can be set. Raises CommandError if the server has no App."""
+    definition = get_or_none(connection, _DEFINITION)
+    if definition is None:
+        raise CommandError(
+            "the control plane does not know the App: it must run with the app controller "
+            "(`rdd service start` with --controllers=* or app)"
+        )
+    return spec_schema(definition)
+
+
+def write(call: Call, connection: "Connection", spec: Object, schema: Schema) -> Object:
+    """Create the App with a spec, or change the spec of the one there is."""
+    from rdd.kubectl.failures import ServerError
+
+    if get_or_none(connection, APP) is None:
+        try:
+            created = _create(connection, with_required(spec, schema))
+        except ServerError as error:
+            if error.reason != "AlreadyExists":
+                raise
+        else:
+            call.log.info("App created")
+            return created
+    updated = _patch(connection, spec)
+    call.log.info("App updated")
+    return updated
+
+
+def validate(call: Call, connection: "Connection", spec: Object, schema: Schema) -> Object:
+    """Have the server check a change without making it.
+
+    Admission needs an App to check against: a missing one is made with defaults, not
+    running, and that is said.
+    """
+    from rdd.kubectl.failures import ServerError
+
+    if get_or_none(connection, APP) is None:
+        try:
+            _create(connection, with_required({}, schema))
+            call.log.at_least("info").info(
+                "App created with defaults, not running: there was none to validate against"
+            )
+        except ServerError as error:
+            if error.reason != "AlreadyExists":
+                raise
+    validated = _patch(connection, spec, {"dryRun": "All"})
+    call.log.info("App validated (dry run)")
+    return validated
+
+
+def _create(connection: "Connection", spec: Object) -> Object:
+    created: Object = connection.request(
+        "POST",
+        APPS,
+        body={
+            "apiVersion": "app.rancherdesktop.io/v1alpha1",
+            "kind": "App",
+            "metadata": {"name": "app"},
+            "spec": spec,
+        },
+    )
+    return created
+
+
+def _patch(connection: "Connection", spec: Object, query: dict[str, str] | None = None) -> Object:
+    from rdd.kubectl.connection import MERGE_PATCH
+
+    patched: Object = connection.request(
+        "PATCH", APP, body={"spec": spec}, content_type=MERGE_PATCH, query=query
+    )
+    return patched

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The properties of `rdd set`: dotted paths into the spec of the App, with values as text.
+
+What can be set, of which type and with which values, is the schema of the App's
+CustomResourceDefinition and nothing else: a property that the server learns can
+be set by an older client. `namespace` is left out; it cannot be changed.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from rdd.base.gotext import parse_bool, quote
+from rdd.cli.framework.errors import CommandError
+
+Schema = Mapping[str, Any]
+Object = dict[str, Any]
+
+_HIDDEN = "namespace"
+
+
+class Assignment(NamedTuple):
+    """One PROPERTY=VALUE, as written."""
+
+    path: str
+    text: str
+
+
+def parse_assignments(words: Sequence[str]) -> list[Assignment]:
+    """What the arguments say; a property given twice counts with its last value.
+
+    Raises CommandError.
+    """
+    found: dict[str, Assignment] = {}
+    for word in words:
+        path, equals, text = word.partition("=")
+        if not equals:
+            raise CommandError(f"invalid argument {quote(word)}: expected PROPERTY=VALUE format")
+        if not path:
+            raise CommandError(f"invalid argument {quote(word)}: property name must not be empty")
+        found.pop(path, None)
+        found[path] = Assignment(path, text)
+    return list(found.values())
+
+
+def spec_schema(definition: Object) -> Schema:
+    """The schema of the spec in a CustomResourceDefinition, as far as it can be set."""
+    version = next(v for v in definition["spec"]["versions"] if v["storage"])
+    root: Schema = version["schema"]["openAPIV3Schema"]
+    spec: Schema = root["properties"]["spec"]
+    properties = {name: s for name, s in spec["properties"].items() if name != _HIDDEN}
+    return {**spec, "properties": properties}
+
+
+def resolve(assignments: Sequence[Assignment], schema: Schema) -> Object:
+    """The part of a spec that the assignments describe. Raises CommandError."""
+    spec: Object = {}
+    for path, text in assignments:
+        value = coerce(path, text, find(path, schema))
+        node = spec
+        *parents, leaf = path.split(".")
+        for parent in parents:
+            node = node.setdefault(parent, {})
+        node[leaf] = value
+    return spec
+
+
+def find(path: str, schema: Schema) -> Schema:
+    """The schema of a property. Raises CommandError with the properties there are."""
+    node = schema
+    walked: list[str] = []
+    for segment in path.split("."):
+        children = node.get("properties")
+        if children is None:
+            raise CommandError(
+                f"{path}: {quote('.'.join(walked))} is not an object and has no sub-properties"
+            )
+        if segment not in children:
+            valid = ", ".join(sorted(name for name, _ in leaves(node)))
+            under = f" under {quote('.'.join(walked))}" if walked else ""
+            raise CommandError(
+                f"{path}: unknown property {quote(segment)}{under}; valid properties: {valid}"
+            )
+        walked.append(segment)
+        node = children[segment]
+    if "properties" in node:
+        child = f"{path}.{sorted(node['properties'])[0]}"
+        raise CommandError(
+            f"{path}: {quote(path)} is an object; set its fields, e.g. {quote(child)}"
+        )
+    return node
+
+
+def leaves(schema: Schema, prefix: str = "") -> Iterator[tuple[str, Schema]]:
+    """Every property that has a value of its own, with its dotted path."""
+    for name, child in schema.get("properties", {}).items():
+        if "properties" in child:
+            yield from leaves(child, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", child
+
+
+def coerce(path: str, text: str, schema: Schema) -> Any:
+    """The value that a text stands for. Raises CommandError with what is allowed."""
+    try:
+        return _coerced(text, schema)
+    except ValueError as error:
+        raise CommandError(f"invalid value {quote(text)} for {quote(path)}: {error}") from None
+
+
+def _coerced(text: str, schema: Schema) -> Any:
+    if "enum" in schema:
+        valid = [value for value in schema["enum"] if isinstance(value, str)]
+        if text not in valid:
+            raise ValueError(f"valid values: {', '.join(valid)}")
+        return text
+    if schema.get("x-kubernetes-int-or-string"):
+        return text or None
+    kind = schema.get("type", "")
+    if kind == "boolean":
+        return parse_bool(text)
+    if kind == "integer":
+        return _integer(text)
+    if kind == "string":
+        return text
+    if kind == "array" and (schema.get("items") or {}).get("type") == "string":
+        return [item.strip() for item in text.split(",") if item.strip()]
+    raise ValueError(f"unsupported schema type {quote(kind)}; use `rdd ctl edit app app`")
+
+
+def _integer(text: str) -> int:
+    digits = text[1:] if text[:1] in ("-", "+") else text
+    if not (digits.isascii() and digits.isdigit()) or not -(2**63) <= int(text) < 2**63:
+        raise ValueError("expected integer")
+    return int(text)
+
+
+def with_required(spec: Object, schema: Schema) -> Object:
+    """A spec with zero values for what is required and missing, in the objects it has.
+
+    Then a new App can be created; defaults and admission do the rest.
+    """
+    filled = dict(spec)
+    properties = schema.get("properties", {})
+    for name in schema.get("required", ()):
+        if name not in filled and name in properties:
+            filled[name] = _zero(properties[name])
+    for name, value in spec.items():
+        if isinstance(value, dict) and "properties" in properties.get(name, {}):
+            filled[name] = with_required(value, properties[name])
+    return filled
+
+
+def _zero(schema: Schema) -> Any:
+    if schema.get("enum"):
+        return schema["enum"][0]
+    kind = schema.get("type", "string")
+    if kind == "object":
+        return with_required({}, schema)
+    return {"boolean": False, "integer": 0, "array": []}.get(kind, "")
+
+
+def describe(schema: Schema, width: int) -> str:
+    """The table of all properties, wrapped to a width."""
+    import textwrap
+
+    rows = [
+        (path, _kind(child), _first_sentence(child.get("description", "")))
+        for path, child in sorted(leaves(schema))
+    ]
+    left = max(len(path) for path, _, _ in rows)
+    middle = max(len(kind) for _, kind, _ in rows)
+    indent = " " * (left + middle + 6)
+    lines = ["Available properties:"]
+    for path, kind, text in rows:
+        start = f"  {path:<{left}}  {kind:<{middle}}  "
+        lines += textwrap.wrap(
+            text or "-",
+            max(width, len(indent) + 20),
+            initial_indent=start,
+            subsequent_indent=indent,
+            break_on_hyphens=False,
+        )
+    return "\n".join(lines)
+
+
+def _kind(schema: Schema) -> str:
+    if schema.get("enum"):
+        return f"({'|'.join(v for v in schema['enum'] if isinstance(v, str))})"
+    if schema.get("x-kubernetes-int-or-string"):
+        return "(quantity)"
+    kind = schema.get("type", "")
+    if kind == "array" and (schema.get("items") or {}).get("type") == "string":
+        return "(list)"
+    return f"({kind})"
+
+
+def _first_sentence(text: str) -> str:
+    sentence, dot, _ = " ".join(text.split()).partition(". ")
+    return sentence + "." if dot else sentence

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`rdd reset`: make the virtual machine of the App anew; its settings stay."""
+
+from rdd.cli.commands.app import machine as app_vm
+from rdd.cli.commands.app.object import APP
+from rdd.cli.commands.app.set import show
+from rdd.cli.framework.connection import connected, get_or_none
+from rdd.cli.framework.progress import shown
+from rdd.cli.framework.types import Call
+
+
+def run(call: Call) -> int:
+    """Reset the App's virtual machine."""
+    with shown(call) as progress, connected(call) as connection:
+        app = app_vm.existing_app(connection)
+        app_vm.request(call, connection, app, app_vm.RESET, progress)
+        show(call, get_or_none(connection, APP) or app)
+    return 0

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Waiting until the App has become what its spec says.
+
+`Settled` must be true at the generation of the write, or a later one: an earlier
+one says nothing about it. On the way every change of a condition of that
+generation is told. A condition that says that nothing will come of it without the
+user ends the wait at once. If it said so before the write already, the user may have
+done something meanwhile: the controller is asked to look again, and given a moment.
+"""
+
+import time
+from typing import TYPE_CHECKING
+
+from rdd.cli.commands.app.object import APP, APPS
+from rdd.cli.framework.connection import Object, conditions_of, follow
+from rdd.cli.framework.errors import TIMED_OUT, CommandError
+from rdd.cli.framework.progress import Progress
+from rdd.cli.framework.types import Call
+
+if TYPE_CHECKING:
+    from rdd.kubectl.connection import Connection
+
+HOPELESS = ("NoDriver", "NotOurs", "NotInstalled")
+"""Reasons that last until the user does something."""
+
+_LOOK_AGAIN = "app.rancherdesktop.io/lookAgainRequested"
+_SECOND_LOOK_S = 3.0
+
+_STEPS = (
+    ("Created", "virtual machine"),
+    ("Running", "virtual machine"),
+    ("ContainerEngineReady", "container engine"),
+    ("KubernetesReady", "Kubernetes"),
+)
+"""The conditions on the way up, in the order in which they come true."""
+
+
+def wait_until_settled(
+    call: Call,
+    connection: "Connection",
+    written: Object,
+    *,
+    timeout_s: float,
+    progress: Progress,
+) -> Object:
+    """The App once it is settled. Raises CommandError, with exit code 4 at the deadline."""
+    generation = written["metadata"]["generation"]
+    uid = written["metadata"]["uid"]
+    deadline = time.monotonic() + timeout_s if timeout_s > 0 else None
+    call.log.info("Waiting for App to settle")
+    if _is_hopeless(written):
+        _second_look(connection, generation)
+    told: dict[str, tuple[str, str, str]] = {}
+    for app in follow(connection, APPS, "app", deadline=deadline):
+        if app is None or app["metadata"]["uid"] != uid:
+            raise CommandError("the App was deleted while waiting for it to settle")
+        current = _current(app, generation)
+        _tell(call, current, told, progress)
+        progress.phase(*_phase(app, current))
+        settled = current.get("Settled")
+        if settled and settled["status"] == "True":
+            return app
+        if settled and settled["reason"] in HOPELESS:
+            raise CommandError(settled["message"])
+    raise CommandError(
+        f"waiting for App to settle: context deadline exceeded{_state(told)}",
+        exit_code=TIMED_OUT,
+    )
+
+
+def _current(app: Object, generation: int) -> dict[str, Object]:
+    """The conditions that speak of a generation, or a later one."""
+    return {
+        kind: condition
+        for kind, condition in conditions_of(app).items()
+        if condition.get("observedGeneration", 0) >= generation
+    }
+
+
+def _is_hopeless(app: Object) -> bool:
+    settled = _current(app, app["metadata"]["generation"]).get("Settled", {})
+    return settled.get("reason") in HOPELESS
+
+
+def _second_look(connection: "Connection", generation: int) -> None:
+    """Have what was hopeless before the write looked at once more. Raises CommandError."""
+    from rdd.kubectl.connection import MERGE_PATCH
+
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    body = {"metadata": {"annotations": {_LOOK_AGAIN: now}}}
+    connection.request("PATCH", APP, body=body, content_type=MERGE_PATCH)
+    message = ""
+    for app in follow(connection, APPS, "app", deadline=time.monotonic() + _SECOND_LOOK_S):
+        if app is None or not _is_hopeless(app) or app["metadata"]["generation"] > generation:
+            return
+        message = conditions_of(app)["Settled"]["message"]
+    raise CommandError(message)
+
+
+def _tell(
+    call: Call,
+    current: dict[str, Object],
+    told: dict[str, tuple[str, str, str]],
+    progress: Progress,
+) -> None:
+    for kind, condition in current.items():
+        state = (condition["status"], condition["reason"], condition["message"])
+        if told.get(kind) == state:
+            continue
+        told[kind] = state
+        status, reason, message = state
+        line = f"{kind}={status}: {message} ({reason})"
+        if reason.endswith("Failed") and kind in ("Created", "Running"):
+            with progress.aside():
+                call.log.warning(line)
+        else:
+            call.log.info(line)
+
+
+def _phase(app: Object, current: dict[str, Object]) -> tuple[str, str]:
+    """What is being done, and what is said about it."""
+    if app["spec"].get("running"):
+        for kind, name in _STEPS:
+            found = current.get(kind, {"status": "Unknown", "reason": "", "message": ""})
+            if found["status"] != "True" and found["reason"] != "NotApplicable":
+                return name, found["message"]
+    else:
+        running = conditions_of(app).get("Running", {})
+        if running.get("reason", "Stopped") != "Stopped":
+            return "virtual machine", running["message"]
+    return "settling", current.get("Settled", {}).get("message", "")
+
+
+def _state(told: dict[str, tuple[str, str, str]]) -> str:
+    """What was last known, for the message at the deadline."""
+    if "Settled" not in told:
+        return "; no condition of this change was seen: is the app controller running?"
+    status, reason, message = told["Settled"]
+    return f"; Settled={status}: {message} ({reason})"

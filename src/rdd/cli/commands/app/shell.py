@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`rdd shell`: a command, or a shell, in the virtual machine of the App.
+
+Needs no control plane: a machine that outlives a crash of the daemon can be looked into.
+"""
+
+from rdd.cli.commands.app.object import VM_NAME
+from rdd.cli.commands.app.table import SHELL
+from rdd.cli.commands.machine.shell import NotRunning, become, parse, shell_command
+from rdd.cli.framework.errors import CommandError
+from rdd.cli.framework.types import Call
+
+
+def run(call: Call) -> int:
+    """Become a command in the virtual machine of the App."""
+    parsed = parse(call, SHELL)
+    if parsed is None:
+        return 0
+    flags, words = parsed
+    try:
+        made = shell_command(
+            call, VM_NAME, words, shell=flags.text("shell"), workdir=flags.text("workdir")
+        )
+    except NotRunning:
+        raise CommandError("the App is not running; `rdd start` starts it") from None
+    return become(made)

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`rdd exec`: a command in a container, with our standard streams.
+
+The other side speaks as Kubernetes does to kubectl: one WebSocket, whose messages
+begin with the number of a channel. With -t our terminal passes every key on, and
+tells its size.
+"""
+
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Iterator
+from typing import TYPE_CHECKING, Any, BinaryIO
+from urllib.parse import urlencode
+
+from rdd.cli.commands.engine.objects import find_container
+from rdd.cli.commands.engine.table import EXEC
+from rdd.cli.commands.machine.shell import parse
+from rdd.cli.framework.connection import connected
+from rdd.cli.framework.errors import FAILED, CommandError
+from rdd.cli.framework.types import Call, Flags, command_path
+
+if TYPE_CHECKING:
+    from aiohttp import ClientWebSocketResponse
+
+    from rdd.kubectl.kubeconfig import Target
+
+_PROTOCOL = "v5.channel.k8s.io"
+_STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE, _CLOSE = 0, 1, 2, 3, 4, 255
+_PIECE = 65536
+
+
+def run(call: Call) -> int:
+    """Run a command and return its exit code."""
+    parsed = parse(call, EXEC)
+    if parsed is None:
+        return 0
+    flags, words = parsed
+    if len(words) < 2:
+        where = command_path(call.path)
+        raise CommandError(
+            f"{where} requires at least 2 arg(s), received {len(words)}; "
+            f"usage: {where} {EXEC.usage}"
+        )
+    name, *command = words
+    if command[0] == "--":
+        command = command[1:]
+    if flags.truth("tty") and flags.truth("interactive") and not sys.stdin.isatty():
+        raise CommandError("the input is no terminal: leave -t out")
+    with connected(call) as connection:
+        id_ = find_container(connection, name)["metadata"]["name"]
+        target = connection.target
+    query = _query(flags, command)
+    session = _Session(target, f"/passthrough/engine/exec/{id_}?{urlencode(query)}", flags)
+    call.out.flush()
+    with _raw_terminal(flags.truth("tty") and flags.truth("interactive")):
+        return asyncio.run(session.run())
+
+
+def _query(flags: Flags, command: list[str]) -> list[tuple[str, str]]:
+    query = [("command", word) for word in command]
+    if flags.truth("interactive"):
+        query.append(("stdin", "true"))
+    if flags.truth("tty"):
+        query.append(("tty", "true"))
+    for name in ("user", "workdir"):
+        if flags.text(name):
+            query.append((name, flags.text(name)))
+    return query + [("env", variable) for variable in flags.texts("env")]
+
+
+class _Session:
+    """One command that runs elsewhere."""
+
+    def __init__(self, target: "Target", path: str, flags: Flags) -> None:
+        self._target = target
+        self._path = path
+        self._is_terminal = flags.truth("tty")
+        self._wants_stdin = flags.truth("interactive")
+
+    async def run(self) -> int:
+        """Copy streams until the command has ended; its exit code."""
+        async with self._connected() as socket:
+            beside = []
+            loop = asyncio.get_running_loop()
+            if self._wants_stdin:
+                beside.append(loop.create_task(self._send_input(socket)))
+            if self._is_terminal and sys.stdout.isatty():
+                beside.append(loop.create_task(self._send_sizes(socket)))
+            try:
+                return await self._receive(socket)
+            finally:
+                for task in beside:
+                    task.cancel()
+                await asyncio.gather(*beside, return_exceptions=True)
+
+    @contextlib.asynccontextmanager
+    async def _connected(self) -> "AsyncIterator[ClientWebSocketResponse]":
+        import ssl
+
+        import aiohttp
+
+        target = self._target
+        tls = ssl.create_default_context(cadata=target.authority or None)
+        tls.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        headers = {"Authorization": f"Bearer {target.token}"}
+        async with aiohttp.ClientSession(headers=headers) as session:
+            try:
+                socket = await session.ws_connect(
+                    target.server + self._path, protocols=(_PROTOCOL,), ssl=tls, max_msg_size=0
+                )
+            except aiohttp.WSServerHandshakeError:
+                # The reason is in a body that the handshake does not read.
+                raise CommandError(await self._refusal(session, tls)) from None
+            except aiohttp.ClientError as error:
+                raise CommandError(f"the control plane does not answer: {error}") from error
+            try:
+                yield socket
+            finally:
+                await socket.close()
+
+    async def _refusal(self, session: Any, tls: Any) -> str:
+        headers = {
+            "Upgrade": "websocket",
+            "Connection": "Upgrade",
+            "Sec-WebSocket-Protocol": _PROTOCOL,
+        }
+        async with session.get(
+            self._target.server + self._path, headers=headers, ssl=tls
+        ) as answer:
+            return str((await answer.text()).strip())
+
+    async def _receive(self, socket: "ClientWebSocketResponse") -> int:
+        from aiohttp import WSMsgType
+
+        outputs: dict[int, BinaryIO] = {_STDOUT: sys.stdout.buffer, _STDERR: sys.stderr.buffer}
+        async for message in socket:
+            if message.type is not WSMsgType.BINARY or not message.data:
+                continue
+            channel, data = message.data[0], message.data[1:]
+            if channel in outputs:
+                outputs[channel].write(data)
+                outputs[channel].flush()
+            elif channel == _ERROR and data:
+                return _exit_code(data)
+        raise CommandError("the connection ended before the command did")
+
+    async def _send_input(self, socket: "ClientWebSocketResponse") -> None:
+        loop = asyncio.get_running_loop()
+        reader = asyncio.StreamReader()
+        try:
+            await loop.connect_read_pipe(
+                lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(0, "rb", closefd=False)
+            )
+        except ValueError:  # a file: it can be read without waiting
+            while piece := sys.stdin.buffer.read(_PIECE):
+                await socket.send_bytes(bytes((_STDIN,)) + piece)
+        else:
+            while piece := await reader.read(_PIECE):
+                await socket.send_bytes(bytes((_STDIN,)) + piece)
+        await socket.send_bytes(bytes((_CLOSE, _STDIN)))
+
+    async def _send_sizes(self, socket: "ClientWebSocketResponse") -> None:
+        changed = asyncio.Event()
+        changed.set()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGWINCH, changed.set)
+        while True:
+            await changed.wait()
+            changed.clear()
+            size = os.get_terminal_size(sys.stdout.fileno())
+            text = f'{{"Width":{size.columns},"Height":{size.lines}}}'
+            await socket.send_bytes(bytes((_RESIZE,)) + text.encode())
+
+
+def _exit_code(data: bytes) -> int:
+    import json
+
+    try:
+        status = json.loads(data)
+    except ValueError:
+        raise CommandError("the end of the command is not understood") from None
+    if status.get("status") == "Success":
+        return 0
+    for cause in (status.get("details") or {}).get("causes") or ():
+        if cause.get("reason") == "ExitCode" and str(cause.get("message", "")).isdigit():
+            return int(cause["message"])
+    raise CommandError(str(status.get("message") or "the command failed"), exit_code=FAILED)
+
+
+@contextlib.contextmanager
+def _raw_terminal(wanted: bool) -> Iterator[None]:
+    """Every key goes to the command, also Ctrl-C; afterwards the terminal is as it was."""
+    if not wanted:
+        yield
+        return
+    import termios
+    import tty
+
+    before = termios.tcgetattr(0)
+    try:
+        tty.setraw(0, termios.TCSADRAIN)  # what was typed ahead is kept
+        yield
+    finally:
+        termios.tcsetattr(0, termios.TCSADRAIN, before)

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Containers, images and volumes as commands show them."""
+
+import json
+import time
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from rdd.base.gotext import quote
+from rdd.cli.commands.app.object import APPS
+from rdd.cli.framework.connection import Object, conditions_of, connected, get_or_none
+from rdd.cli.framework.errors import CommandError
+from rdd.cli.framework.outputs import is_json
+from rdd.cli.framework.types import Call
+
+if TYPE_CHECKING:
+    from rdd.kubectl.connection import Connection
+
+PREFIX = "/apis/containers.rancherdesktop.io/v1alpha1"
+_SHORT = 12
+_UNITS = ((365 * 86400, "year"), (86400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
+
+Row = Sequence[str]
+
+
+def mirrored(connection: "Connection", plural: str, namespace: str = "") -> list[Object]:
+    """What the engine has of a kind: objects with a status. Raises CommandError if unknown."""
+    found = get_or_none(connection, f"{PREFIX}/{plural}")
+    if found is None:
+        raise CommandError(
+            f"the control plane does not know {plural}: it must run with the containers "
+            "controllers (`rdd service start` with --controllers=* or containers)"
+        )
+    objects = [obj for obj in found.get("items") or () if obj.get("status")]
+    if namespace:
+        objects = [obj for obj in objects if obj["status"].get("namespace") == namespace]
+    return objects
+
+
+def show(
+    call: Call,
+    plural: str,
+    *,
+    headers: Row,
+    row: Callable[[Object], Row],
+    short: Callable[[Object], str],
+    keep: Callable[[Object], bool] = lambda obj: True,
+    order: Callable[[Object], str] = lambda obj: "",
+) -> int:
+    """Print the objects of a kind as a table, as JSON, or only the short form of each."""
+    as_json = is_json(call)
+    with connected(call) as connection:
+        objects = mirrored(connection, plural, call.flags.text("namespace"))
+        problem = engine_problem(connection)
+    if problem:
+        call.log.warning(problem)
+    objects = sorted(filter(keep, objects), key=order, reverse=True)
+    if as_json:
+        shown = [{"objectName": obj["metadata"]["name"], **obj["status"]} for obj in objects]
+        call.out.write(json.dumps(shown) + "\n")
+    elif call.flags.truth("quiet"):
+        call.out.write("".join(f"{name}\n" for name in dict.fromkeys(map(short, objects))))
+    else:
+        write_table(call, [headers, *map(row, objects)])
+    return 0
+
+
+def engine_problem(connection: "Connection") -> str:
+    """Why what is shown is nothing, or of the past; empty while the engine is connected."""
+    app = get_or_none(connection, f"{APPS}/app")
+    ready = conditions_of(app or {}).get("ContainerEngineReady") or {}
+    if ready.get("status") == "True":
+        return ""
+    why = ready.get("message") or "the virtual machine was not started"
+    return f"the container engine is not connected: {why}"
+
+
+def write_table(call: Call, rows: Sequence[Row]) -> None:
+    """Print rows with aligned columns; what a terminal would obey is escaped."""
+    rows = [[_printable(cell) for cell in row] for row in rows]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    for row in rows:
+        cells = (f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
+        call.out.write("   ".join(cells).rstrip() + "\n")
+
+
+def _printable(text: str) -> str:
+    return text if text.isprintable() else "".join(map(_escaped, text))
+
+
+def _escaped(char: str) -> str:
+    return char if char.isprintable() else quote(char)[1:-1]
+
+
+def find_container(connection: "Connection", given: str) -> Object:
+    """The container of a name, an ID or the beginning of one. Raises CommandError."""
+    objects = mirrored(connection, "containers")
+    exact = [obj for obj in objects if given in (obj["metadata"]["name"], obj["status"]["name"])]
+    found = exact or [obj for obj in objects if obj["metadata"]["name"].startswith(given)]
+    if not found or not given:
+        problem = engine_problem(connection)
+        raise CommandError(f"no such container: {quote(given)}" + (problem and f"; {problem}"))
+    if len(found) > 1:
+        names = ", ".join(sorted(obj["status"]["name"] for obj in found))
+        raise CommandError(f"{quote(given)} is not unique: {names}")
+    return found[0]
+
+
+def short_id(id_: str) -> str:
+    """The beginning of an ID, as much as people use."""
+    return id_.removeprefix("sha256:")[:_SHORT]
+
+
+def age(timestamp: str, *, now: float | None = None) -> str:
+    """How long ago something was, in the largest unit that fits: `3 hours ago`."""
+    from datetime import datetime
+
+    try:
+        then = datetime.fromisoformat(timestamp).timestamp()
+    except ValueError:  # none, or one that somebody else wrote
+        return ""
+    if not then:  # a volume whose driver keeps no date
+        return ""
+    passed = max(0, int((time.time() if now is None else now) - then))
+    for seconds, unit in _UNITS:
+        count = passed // seconds
+        if count:
+            return f"{count} {unit}{'' if count == 1 else 's'} ago"
+    return "now"
+
+
+def size(count: int) -> str:
+    """A number of bytes for people: `4.2 MB`."""
+    value = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if value < 1000:
+            return f"{value:.3g} {unit}"
+        value /= 1000
+    return f"{value:.3g} TB"

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`rdd hostagent`: the host agent of a machine.
+
+The process becomes `python -m rdd.vm.agent`: an agent stays as long as its machine runs and must
+not carry what the command line has loaded.
+"""
+
+import os
+import sys
+
+from rdd.cli.framework.errors import CommandError
+from rdd.cli.framework.types import Call
+
+
+def run(call: Call) -> int:
+    """Become the agent."""
+    from rdd.vm.agent.options import REFUSED
+
+    flags = call.flags
+    for name, reason in REFUSED.items():
+        if name in flags.given:
+            raise CommandError(reason)
+    if not flags.text("socket"):
+        raise CommandError("--socket is required; usage: rdd hostagent --socket FILE INSTANCE")
+    command = [sys.executable, "-m", "rdd.vm.agent", "--socket", flags.text("socket")]
+    if flags.text("pidfile"):
+        command += ["--pidfile", flags.text("pidfile")]
+    command += [f"--{name}" for name in ("debug", "progress") if flags.truth(name)]
+    variables = dict(call.environment.variables)
+    variables.setdefault("LIMA_HOME", str(call.instance.lima_home))
+    call.out.flush()
+    os.execve(command[0], [*command, *call.args], variables)

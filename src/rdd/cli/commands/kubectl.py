@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`rdd kubectl …`: kubectl with the user's kubeconfig.
+
+The real kubectl if one is installed (never a link to rdd), otherwise the
+built-in client. RDD_KUBECTL decides instead: `builtin`, or the path of a
+kubectl. `rdd ctl` makes the same choice, with another kubeconfig.
+"""
+
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+from rdd.base.gotext import quote
+from rdd.cli.framework.errors import CommandError
+from rdd.cli.framework.tool import become, find, is_rdd
+from rdd.cli.framework.types import Call
+
+BUILT_IN = "builtin"
+
+
+def run(call: Call) -> int:
+    """Become kubectl, or act as one."""
+    return run_kubectl(call, call.environment.variables)
+
+
+def run_kubectl(call: Call, variables: Mapping[str, str]) -> int:
+    """Run kubectl with the arguments of a call in the given environment."""
+    path = choose(variables.get("RDD_KUBECTL", ""), call.environment.search_path)
+    if path is not None:
+        become(call, path, "kubectl", variables)
+    from rdd.kubectl.main import run_client
+    from rdd.kubectl.session import Streams
+
+    return run_client(call.args, variables, Streams(call.out, sys.stderr, sys.stdin))
+
+
+def choose(wish: str, search_path: tuple[str, ...]) -> Path | None:
+    """The kubectl to run; None for the built-in one. Raises CommandError."""
+    if wish == BUILT_IN:
+        return None
+    if not wish:
+        return find("kubectl", search_path)
+    path = Path(wish)
+    allowed = f"it must be {BUILT_IN!r} or the absolute path of a kubectl"
+    if not path.is_absolute() or not path.is_file() or not os.access(path, os.X_OK):
+        raise CommandError(f"RDD_KUBECTL is {quote(wish)}; {allowed}")
+    if is_rdd(path):
+        raise CommandError(f"RDD_KUBECTL is {quote(wish)}, which is rdd itself; {allowed}")
+    return path

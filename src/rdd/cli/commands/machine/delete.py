@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`rdd limavm delete`: a virtual machine is shut down and removed with its disk.
+
+Like Kubernetes, the server keeps no grace period of custom resources, so it is written into
+the object before the deletion is asked for; there it also survives a restart of the daemon.
+"""
+
+from typing import TYPE_CHECKING
+
+from rdd.base.gotext import quote
+from rdd.cli.commands.machine import object as limavm
+from rdd.cli.framework.connection import Object, conditions_of, follow
+from rdd.cli.framework.errors import TIMED_OUT, CommandError
+from rdd.cli.framework.progress import Progress, shown
+from rdd.cli.framework.types import Call
+
+if TYPE_CHECKING:
+    from rdd.kubectl.connection import Connection
+
+GRACE = "lima.rancherdesktop.io/deletionGracePeriodSeconds"
+
+
+def run(call: Call) -> int:
+    """Delete a virtual machine and wait until nothing of it is left."""
+    (name,) = call.args
+    grace = 0 if call.flags.truth("force") else call.flags.integer("grace-period")
+    if grace < 0 and "grace-period" in call.flags.given and not call.flags.truth("force"):
+        raise CommandError(f"--grace-period {grace} is negative; it is a number of seconds")
+    with limavm.connection_for(call) as connection, shown(call) as progress:
+        vm = limavm.find(connection, name)
+        options: Object = {"preconditions": {"uid": vm["metadata"]["uid"]}}
+        if grace >= 0:
+            limavm.patch(connection, vm, {"metadata": {"annotations": {GRACE: str(grace)}}})
+            options["gracePeriodSeconds"] = grace
+        connection.request("DELETE", limavm.path_of(vm), body=options)
+        call.log.info(f"LimaVM {quote(name)} is being deleted")
+        if call.flags.truth("wait"):
+            _wait(call, connection, vm, progress)
+            call.log.info(f"LimaVM {quote(name)} deleted")
+    return 0
+
+
+def _wait(call: Call, connection: "Connection", vm: Object, progress: Progress) -> None:
+    name, uid = vm["metadata"]["name"], vm["metadata"]["uid"]
+    collection = limavm.collection_of(vm["metadata"]["namespace"])
+    seen = ""
+    progress.phase("deleted")
+    for found in follow(connection, collection, name, deadline=limavm.deadline_of(call)):
+        if found is None or found["metadata"]["uid"] != uid:
+            return
+        seen = conditions_of(found).get("Running", {}).get("message", "")
+        progress.phase("deleted", seen)
+    raise CommandError(
+        f"waiting for LimaVM {quote(name)} to be deleted: context deadline exceeded; {seen}",
+        exit_code=TIMED_OUT,
+    )

@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`rdd limavm disk`: what the disk of a virtual machine takes, growing it, giving space back."""
+
+import json
+import re
+
+from rdd.base.gotext import quote
+from rdd.cli.commands.machine import object as limavm
+from rdd.cli.commands.machine.snapshot import ask
+from rdd.cli.framework.connection import Object
+from rdd.cli.framework.errors import CommandError
+from rdd.cli.framework.outputs import is_json
+from rdd.cli.framework.progress import shown
+from rdd.cli.framework.types import Call
+
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+_DISK_LINE = re.compile(r"^disk:.*$", re.MULTILINE)
+_SIZE = re.compile(r"[0-9]+(\.[0-9]+)?([KMGT]i?)?B?")
+
+
+def show(call: Call) -> int:
+    """Print how large a disk is and what it takes on this machine."""
+    as_json = is_json(call)
+    (name,) = call.args
+    with limavm.connection_for(call) as connection:
+        limavm.find(connection, name)
+        found = ask(connection, "GET", name)
+    if as_json:
+        call.out.write(json.dumps(found) + "\n")
+        return 0
+    rows = {
+        "size in the guest": readable(found["virtualBytes"]),
+        "taken on this machine": readable(found["actualBytes"]),
+        "image it was made from": readable(found["imageBytes"]),
+        "snapshots": str(len(found["snapshots"])),
+        "memory kept (suspended)": "yes" if found["suspended"] else "no",
+    }
+    width = max(map(len, rows))
+    for key, value in rows.items():
+        call.out.write(f"{key:<{width}}  {value}\n")
+    return 0
+
+
+def grow(call: Call) -> int:
+    """Make a disk larger: the size stands in the template."""
+    name, size = call.args
+    if not _SIZE.fullmatch(size):
+        raise CommandError(f"{quote(size)} is not a size; write for example 120GiB")
+    with limavm.connection_for(call) as connection, shown(call) as progress:
+        vm = limavm.find(connection, name)
+        copy = (vm.get("status") or {}).get("templateConfigMap")
+        if not copy:
+            raise CommandError(f"LimaVM {quote(name)} has no template yet")
+        path = f"/api/v1/namespaces/{vm['metadata']['namespace']}/configmaps/{copy}"
+        config_map: Object = connection.get(path)
+        text = config_map["data"]["template"]
+        line = f'disk: "{size}"'
+        changed, count = _DISK_LINE.subn(line, text, count=1)
+        body = {
+            "metadata": {"resourceVersion": config_map["metadata"]["resourceVersion"]},
+            "data": {"template": changed if count else f"{text.rstrip()}\n{line}\n"},
+        }
+        from rdd.kubectl.connection import MERGE_PATCH
+
+        written: Object = connection.request("PATCH", path, body=body, content_type=MERGE_PATCH)
+        version = written["metadata"]["resourceVersion"]
+        if call.flags.truth("wait"):
+            limavm.wait(
+                call,
+                connection,
+                vm,
+                lambda vm: _uses(vm, version),
+                until="using the larger disk",
+                progress=progress,
+            )
+    return 0
+
+
+def trim(call: Call) -> int:
+    """Have a running virtual machine give back what it does not use."""
+    (name,) = call.args
+    with limavm.connection_for(call) as connection:
+        limavm.find(connection, name)
+        before = ask(connection, "GET", name)["actualBytes"]
+        ask(connection, "POST", name, "trim")
+        after = ask(connection, "GET", name)["actualBytes"]
+    call.log.info(
+        f"The disk of LimaVM {quote(name)} takes {readable(after)}, "
+        f"{readable(max(0, before - after))} less than before"
+    )
+    return 0
+
+
+_ACTIONS = {"show": show, "grow": grow, "trim": trim}
+
+
+def run(call: Call) -> int:
+    """Do what the last word of the command says."""
+    return _ACTIONS[call.path[-1]](call)
+
+
+def _uses(vm: Object, version: str) -> bool:
+    status = vm.get("status") or {}
+    is_seen = status.get("observedTemplateResourceVersion") == version
+    return is_seen and not status.get("restartNeeded")
+
+
+def readable(size_bytes: float) -> str:
+    """A size for people."""
+    for unit in _UNITS:
+        if size_bytes < 1024 or unit == _UNITS[-1]:
+            break
+        size_bytes /= 1024
+    return f"{size_bytes:.0f} {unit}" if unit == "B" else f"{size_bytes:.1f} {unit}"

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`rdd limavm list`: all virtual machines and how they are."""
+
+import json
+
+from rdd.cli.commands.machine import object as limavm
+from rdd.cli.framework.connection import Object, conditions_of
+from rdd.cli.framework.outputs import is_json
+from rdd.cli.framework.types import Call
+
+_HEADERS = ("NAME", "NAMESPACE", "WANTED", "STATE", "STARTS", "MESSAGE")
+_WIDTH = 60
+
+
+def run(call: Call) -> int:
+    """Print a table, or the LimaVMs as JSON."""
+    as_json = is_json(call)
+    with limavm.connection_for(call) as connection:
+        items: list[Object] = connection.get(f"{limavm.PREFIX}/limavms").get("items") or []
+    if as_json:
+        call.out.write(json.dumps([_record(vm) for vm in items]) + "\n")
+        return 0
+    rows = [_HEADERS, *(_row(vm) for vm in items)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(_HEADERS))]
+    for row in rows:
+        cells = (f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
+        call.out.write("  ".join(cells).rstrip() + "\n")
+    return 0
+
+
+def _state(vm: Object) -> tuple[str, str]:
+    """The reason and the message that tell most: of the creation until it is complete."""
+    conditions = conditions_of(vm)
+    if vm["metadata"].get("deletionTimestamp"):
+        return "Deleting", conditions.get("Running", {}).get("message", "")
+    created = conditions.get("Created", {})
+    found = conditions.get("Running", {}) if created.get("status") == "True" else created
+    if conditions.get("Degraded", {}).get("status") == "True" and found.get("status") == "True":
+        return "Degraded", conditions["Degraded"]["message"]
+    return found.get("reason", "Pending"), found.get("message", "")
+
+
+def _row(vm: Object) -> tuple[str, ...]:
+    reason, message = _state(vm)
+    first = message.partition("\n")[0]
+    return (
+        vm["metadata"]["name"],
+        vm["metadata"]["namespace"],
+        "running" if vm["spec"].get("running") else "stopped",
+        reason,
+        str(limavm.starts(vm)),
+        first if len(first) <= _WIDTH else first[: _WIDTH - 1] + "…",
+    )
+
+
+def _record(vm: Object) -> Object:
+    reason, message = _state(vm)
+    return {
+        "name": vm["metadata"]["name"],
+        "namespace": vm["metadata"]["namespace"],
+        "wanted": "running" if vm["spec"].get("running") else "stopped",
+        "state": reason,
+        "message": message,
+        "starts": limavm.starts(vm),
+        "params": vm["spec"].get("params") or {},
+    }

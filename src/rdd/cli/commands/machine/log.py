@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`rdd limavm log`: what the host agent of a virtual machine has written in its present run."""
+
+from rdd.base.gotext import quote
+from rdd.cli.commands.service.log import print_log
+from rdd.cli.framework.errors import CommandError
+from rdd.cli.framework.types import Call
+
+
+def run(call: Call) -> int:
+    """Print the log from its beginning; with --follow go on until interrupted."""
+    from rdd.vm.instances import InvalidName, LimaHome
+
+    (name,) = call.args
+    try:
+        directory = LimaHome(call.instance.lima_home).directory(name)
+    except InvalidName as error:
+        raise CommandError(str(error)) from None
+    if not directory.exists():
+        raise CommandError(f"instance {quote(name)} does not exist in {call.instance.lima_home}")
+    path = directory.ha_stdout if call.flags.truth("stdout") else directory.ha_stderr
+    print_log(call, path, follow=call.flags.truth("follow"))
+    return 0

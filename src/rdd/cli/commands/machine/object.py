@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""LimaVMs as the commands of `rdd limavm` see them: finding one, changing one, waiting for one.
+
+A wait ends only with what was asked for. The conditions of a LimaVM do not say which spec
+they speak of, `status.observedGeneration` does: a state from before a change never counts.
+"""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from rdd.base.gotext import quote
+from rdd.cli.framework.connection import Object, conditions_of, connected, follow
+from rdd.cli.framework.errors import FAILED, REJECTED, TIMED_OUT, CommandError
+from rdd.cli.framework.progress import Progress, shown
+from rdd.cli.framework.types import Call
+
+if TYPE_CHECKING:
+    from rdd.kubectl.connection import Connection
+
+PREFIX = "/apis/lima.rancherdesktop.io/v1alpha1"
+
+
+@contextlib.contextmanager
+def connection_for(call: Call) -> Iterator["Connection"]:
+    """A connection to the control plane; a refusal of the server is exit code 1 here."""
+    try:
+        with connected(call) as connection:
+            yield connection
+    except CommandError as error:
+        if _is_unserved(error.__cause__):
+            raise CommandError(
+                "the control plane does not know LimaVMs: it must run with the limavm controller "
+                "(`rdd svc start` without --controllers does)"
+            ) from error
+        if error.exit_code != REJECTED:
+            raise
+        raise CommandError(str(error), exit_code=FAILED) from error
+
+
+def _is_unserved(cause: BaseException | None) -> bool:
+    """Whether the path does not exist at all: then the answer is about no object."""
+    return str(cause) == "the server could not find the requested resource"
+
+
+def collection_of(namespace: str) -> str:
+    """The path of the LimaVMs of a namespace."""
+    return f"{PREFIX}/namespaces/{namespace}/limavms"
+
+
+def path_of(vm: Object) -> str:
+    """The path of a LimaVM."""
+    return f"{collection_of(vm['metadata']['namespace'])}/{vm['metadata']['name']}"
+
+
+def find(connection: "Connection", name: str) -> Object:
+    """The LimaVM of a name, whatever its namespace. Raises CommandError if there is none."""
+    from rdd.api.fieldselectors import escape
+
+    query = {"fieldSelector": f"metadata.name={escape(name)}"}
+    listed = connection.get(f"{PREFIX}/limavms", query)
+    items = listed.get("items") or []
+    if not items:
+        raise CommandError(f"LimaVM {quote(name)} not found in any namespace")
+    found: Object = items[0]
+    return found
+
+
+def patch(connection: "Connection", vm: Object, change: Object) -> Object:
+    """The LimaVM after a merge patch."""
+    from rdd.kubectl.connection import MERGE_PATCH
+
+    patched: Object = connection.request(
+        "PATCH", path_of(vm), body=change, content_type=MERGE_PATCH
+    )
+    return patched
+
+
+def annotation(name: str) -> Object:
+    """A patch that asks for something at this moment."""
+    now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    return {"metadata": {"annotations": {name: now}}}
+
+
+def has_annotation(vm: Object, name: str) -> bool:
+    """Whether something that was asked for has not been seen to yet."""
+    return name in (vm["metadata"].get("annotations") or {})
+
+
+def starts(vm: Object) -> int:
+    """How often the virtual machine has come up."""
+    return int((vm.get("status") or {}).get("restartCount") or 0)
+
+
+def is_running(vm: Object) -> bool:
+    """Whether it runs, and no restart is due."""
+    needs_restart = (vm.get("status") or {}).get("restartNeeded")
+    return conditions_of(vm).get("Running", {}).get("status") == "True" and not needs_restart
+
+
+def is_stopped(vm: Object) -> bool:
+    """Whether it is stopped: one that does not run yet, or could not be started, is not."""
+    return conditions_of(vm).get("Running", {}).get("reason") == "Stopped"
+
+
+def speaks_of(vm: Object, written: Object) -> bool:
+    """Whether the status is about a change, or a later one."""
+    observed = (vm.get("status") or {}).get("observedGeneration") or 0
+    return int(observed) >= int(written["metadata"]["generation"])
+
+
+def unless_revoked(written: Object, is_met: Callable[[Object], bool]) -> Callable[[Object], bool]:
+    """A condition to wait for, for as long as nobody else wants the opposite.
+
+    CommandError then: the wait would last until its deadline.
+    """
+    wanted = bool(written["spec"].get("running"))
+
+    def check(vm: Object) -> bool:
+        if bool(vm["spec"].get("running")) is not wanted:
+            now = "stopped" if wanted else "started"
+            name = quote(vm["metadata"]["name"])
+            raise CommandError(f"LimaVM {name} was {now} by somebody else while waiting")
+        return is_met(vm)
+
+    return check
+
+
+def change_and_wait(
+    call: Call,
+    name: str,
+    change: Object,
+    is_met: Callable[[Object, Object], bool],
+    *,
+    until: str,
+) -> None:
+    """Change a LimaVM and, with `--wait`, wait until it is so, unless somebody wants the opposite.
+
+    `is_met` gets the LimaVM as it is, and as it was before the change. Raises CommandError.
+    """
+    with connection_for(call) as connection, shown(call) as progress:
+        before = find(connection, name)
+        written = patch(connection, before, change)
+        if not call.flags.truth("wait"):
+            return
+
+        def is_done(vm: Object) -> bool:
+            return speaks_of(vm, written) and is_met(vm, before)
+
+        wait(
+            call,
+            connection,
+            written,
+            unless_revoked(written, is_done),
+            until=until,
+            progress=progress,
+        )
+
+
+def deadline_of(call: Call) -> float | None:
+    """When the wait of a command ends, on the monotonic clock."""
+    seconds = call.flags.seconds("timeout")
+    return time.monotonic() + seconds if seconds > 0 else None
+
+
+def wait(
+    call: Call,
+    connection: "Connection",
+    vm: Object,
+    is_met: Callable[[Object], bool],
+    *,
+    until: str,
+    progress: Progress,
+) -> Object:
+    """The LimaVM as soon as a condition holds; `until` names it.
+
+    Raises CommandError: exit code 4 at the deadline, 1 if the LimaVM is deleted.
+    """
+    metadata = vm["metadata"]
+    name, uid = metadata["name"], metadata["uid"]
+    told: dict[str, str] = {}
+    progress.phase(until)
+    collection = collection_of(metadata["namespace"])
+    for found in follow(connection, collection, name, deadline=deadline_of(call)):
+        if found is None or found["metadata"]["uid"] != uid:
+            raise CommandError(f"LimaVM {quote(name)} was deleted while waiting")
+        if is_met(found):
+            return found
+        _tell(call, found, told, progress, until)
+    state = "".join(f"; {line}" for line in told.values())
+    state = state or "; it says nothing: is the limavm controller running?"
+    raise CommandError(
+        f"waiting for LimaVM {quote(name)} to be {until}: context deadline exceeded{state}",
+        exit_code=TIMED_OUT,
+    )
+
+
+def _tell(call: Call, vm: Object, told: dict[str, str], progress: Progress, until: str) -> None:
+    for kind, condition in conditions_of(vm).items():
+        message = condition["message"]
+        line = f"{kind}={condition['status']}: {message} ({condition['reason']})"
+        if told.get(kind) == line:
+            continue
+        told[kind] = line
+        if condition["reason"].endswith("Failed"):
+            with progress.aside():
+                call.log.warning(line)
+        else:
+            call.log.info(line)
+        progress.phase(until, message.partition("\n")[0])

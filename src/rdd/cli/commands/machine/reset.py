@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`rdd limavm reset`: a new disk from the template; what was on the old one is lost."""
+
+from rdd.cli.commands.machine import object as limavm
+from rdd.cli.framework.connection import Object, conditions_of
+from rdd.cli.framework.progress import shown
+from rdd.cli.framework.types import Call
+
+REQUESTED = "lima.rancherdesktop.io/resetRequested"
+
+
+def run(call: Call) -> int:
+    """Reset a virtual machine and wait until the new one is made, and runs if it should."""
+    (name,) = call.args
+    with limavm.connection_for(call) as connection, shown(call) as progress:
+        vm = limavm.find(connection, name)
+        before = limavm.starts(vm)
+        written = limavm.patch(connection, vm, limavm.annotation(REQUESTED))
+
+        def is_met(vm: Object) -> bool:
+            if limavm.has_annotation(vm, REQUESTED):
+                return False
+            if vm["spec"].get("running"):
+                return limavm.starts(vm) > before and limavm.is_running(vm)
+            return conditions_of(vm).get("Created", {}).get("status") == "True"
+
+        if call.flags.truth("wait"):
+            limavm.wait(call, connection, written, is_met, until="reset", progress=progress)
+    return 0

@@ -1,0 +1,24 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`rdd limavm restart`: a virtual machine is shut down and started again."""
+
+from rdd.cli.commands.machine import object as limavm
+from rdd.cli.framework.connection import Object
+from rdd.cli.framework.types import Call
+
+REQUESTED = "lima.rancherdesktop.io/restartRequested"
+
+
+def run(call: Call) -> int:
+    """Restart a virtual machine, or start it, and wait until it has come up once more."""
+    (name,) = call.args
+    change = {**limavm.annotation(REQUESTED), "spec": {"running": True}}
+    limavm.change_and_wait(call, name, change, _has_come_up, until="restarted")
+    return 0
+
+
+def _has_come_up(vm: Object, before: Object) -> bool:
+    return (
+        limavm.starts(vm) > limavm.starts(before)
+        and limavm.is_running(vm)
+        and not limavm.has_annotation(vm, REQUESTED)
+    )

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`rdd limavm shell`: a command, or a shell, in a virtual machine.
+
+The driver of the machine says how: ssh for a virtual machine, this machine's own shell for
+the `host` driver. This process becomes that command, so signals and the exit code are its own.
+"""
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from rdd.base.gotext import quote
+from rdd.cli.commands.machine import object as limavm
+from rdd.cli.commands.machine.table import LIMAVM
+from rdd.cli.framework.errors import CommandError
+from rdd.cli.framework.flags import Parser
+from rdd.cli.framework.types import Call, Command, Flags, command_path
+
+if TYPE_CHECKING:
+    from rdd.vm.drivers.protocol import ShellCommand
+
+
+class NotRunning(CommandError):
+    """The virtual machine exists, but does not run, or does not exist at all."""
+
+
+def run(call: Call) -> int:
+    """Become a command in a running virtual machine."""
+    command = LIMAVM.find("shell")
+    assert isinstance(command, Command)
+    parsed = parse(call, command)
+    if parsed is None:
+        return 0
+    flags, words = parsed
+    if not words:
+        where = command_path(call.path)
+        raise CommandError(
+            f"{where} requires at least 1 arg(s), received 0; usage: {where} {command.usage}"
+        )
+    name, *rest = words
+    if rest[:1] == ["--"]:
+        rest = rest[1:]
+    with limavm.connection_for(call) as connection:
+        limavm.find(connection, name)
+    made = shell_command(call, name, rest, shell=flags.text("shell"), workdir=flags.text("workdir"))
+    return become(made)
+
+
+def parse(call: Call, command: Command) -> tuple[Flags, list[str]] | None:
+    """Our flags, which stand first, and the rest; None if they ask for help, which is shown."""
+    from rdd.cli.commands.table import GLOBAL
+
+    parser = Parser((*GLOBAL, *command.flags), command_path(call.path))
+    words = parser.parse(call.args, until_argument=True)
+    flags = parser.result()
+    if not flags.truth("help"):
+        return flags, words
+    from rdd.cli.framework.help import help_text
+
+    shown = command._replace(raw=False)  # a raw command has no flags to show, this one has
+    call.out.write(help_text(call.path, shown, developer=call.environment.developer_mode))
+    return None
+
+
+def shell_command(
+    call: Call, name: str, command: list[str], *, shell: str = "", workdir: str = ""
+) -> "ShellCommand":
+    """How a command is run in a virtual machine. Raises CommandError unless that runs."""
+    from rdd.host.errors import HostError
+    from rdd.vm.drivers import catalog
+    from rdd.vm.instances import InvalidName, LimaHome, Status
+    from rdd.vm.template import TemplateError
+
+    try:
+        directory = LimaHome(call.instance.lima_home).directory(name)
+        status = directory.status()
+        if status is not Status.RUNNING:
+            raise NotRunning(
+                f"instance {quote(name)} is not running (status: {status}), "
+                f"run `rdd limavm start {name}` to start it"
+            )
+        template = directory.template()
+        driver = directory.driver or template.vm_type  # as its agent does, if the record is lost
+        return catalog.package(driver).shell(
+            directory,
+            template,
+            command=command,
+            environment=call.environment.variables,
+            shell=shell,
+            workdir=workdir,
+            is_terminal=sys.stdout.isatty(),
+        )
+    except (InvalidName, HostError, TemplateError) as error:
+        raise CommandError(f"instance {quote(name)} cannot be used: {error}") from error
+
+
+def become(made: "ShellCommand") -> int:
+    """Replace this process."""
+    try:
+        if made.cwd is not None:
+            os.chdir(made.cwd)
+    except OSError as error:
+        raise CommandError(
+            f"cannot work in {quote(str(made.cwd))}: {error.strerror or error}"
+        ) from error
+    try:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os.execvpe(made.argv[0], list(made.argv), dict(made.env))
+    except OSError as error:
+        raise CommandError(
+            f"cannot run {quote(made.argv[0])}: {error.strerror or error}"
+        ) from error

@@ -1,0 +1,18 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`rdd limavm start`: a virtual machine runs."""
+
+from rdd.cli.commands.machine import object as limavm
+from rdd.cli.framework.types import Call
+
+
+def run(call: Call) -> int:
+    """Start a virtual machine and wait until it runs."""
+    (name,) = call.args
+    limavm.change_and_wait(
+        call,
+        name,
+        {"spec": {"running": True}},
+        lambda vm, before: limavm.is_running(vm),
+        until="running",
+    )
+    return 0

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`rdd limavm stop`: a virtual machine is shut down."""
+
+from rdd.cli.commands.machine import object as limavm
+from rdd.cli.commands.machine.suspend import STOP_MODE, suspend
+from rdd.cli.framework.types import Call
+
+
+def run(call: Call) -> int:
+    """Stop a virtual machine and wait until it is stopped."""
+    (name,) = call.args
+    if call.flags.truth("suspend"):
+        suspend(call, name)
+        return 0
+    limavm.change_and_wait(
+        call,
+        name,
+        # A wish to suspend that was refused must not stand in the way.
+        {"metadata": {"annotations": {STOP_MODE: None}}, "spec": {"running": False}},
+        lambda vm, before: limavm.is_stopped(vm),
+        until="stopped",
+    )
+    return 0

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`rdd limavm suspend`: a virtual machine stops and keeps its memory for the next start.
+
+The same as a stop, with an annotation that says how it is meant. A machine that cannot be
+suspended runs on; the wish is taken back then, and the command tells why.
+"""
+
+from rdd.base.gotext import quote
+from rdd.cli.commands.machine import object as limavm
+from rdd.cli.framework.connection import Object, conditions_of
+from rdd.cli.framework.errors import CommandError
+from rdd.cli.framework.progress import shown
+from rdd.cli.framework.types import Call
+
+STOP_MODE = "lima.rancherdesktop.io/stopMode"
+
+
+def run(call: Call) -> int:
+    """Suspend a virtual machine and wait until it is."""
+    (name,) = call.args
+    suspend(call, name)
+    return 0
+
+
+def suspend(call: Call, name: str) -> None:
+    """Suspend a virtual machine. Raises CommandError; it runs on then."""
+    with limavm.connection_for(call) as connection, shown(call) as progress:
+        vm = limavm.find(connection, name)
+        if not limavm.is_running(vm):
+            raise CommandError(f"LimaVM {quote(name)} is not running")
+        change = {"metadata": {"annotations": {STOP_MODE: "suspend"}}, "spec": {"running": False}}
+        written = limavm.patch(connection, vm, change)
+        if not call.flags.truth("wait"):
+            return
+
+        def is_over(vm: Object) -> bool:
+            return limavm.speaks_of(vm, written) and (limavm.is_stopped(vm) or bool(_refusal(vm)))
+
+        found = limavm.wait(
+            call, connection, written, is_over, until="suspended", progress=progress
+        )
+        if refusal := _refusal(found):
+            undo = {"metadata": {"annotations": {STOP_MODE: None}}, "spec": {"running": True}}
+            limavm.patch(connection, vm, undo)
+            raise CommandError(f"LimaVM {quote(name)} runs on: {refusal}")
+
+
+def _refusal(vm: Object) -> str:
+    """Why it was not suspended."""
+    running = conditions_of(vm).get("Running", {})
+    return running.get("message", "") if running.get("reason") == "StopFailed" else ""

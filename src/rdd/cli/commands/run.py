@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`rdd run COMMAND…`: run a program that finds rdd's container engine and cluster.
+
+The App is started first and waited for. The program then sees the instance's
+tools first on PATH, its docker context and its kubeconfig. It runs as a child, so
+that rdd can pass signals on and tell how it ended: its exit code, or 128 and the
+number of the signal that killed it.
+"""
+
+import os
+import signal
+import subprocess
+from collections.abc import Mapping
+from types import FrameType
+from typing import TYPE_CHECKING
+
+from rdd.base.gotext import quote
+from rdd.cli.framework.errors import CommandError
+from rdd.cli.framework.types import Call, Flags, Value
+
+if TYPE_CHECKING:
+    from rdd.instance import Instance
+
+_WAIT_S = 300.0
+_FORWARDED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+_NEEDS_KUBERNETES = ("kubectl", "helm")
+
+
+def run(call: Call) -> int:
+    """Run the program of the arguments; returns its exit code."""
+    words = list(call.args)
+    if words[:1] in (["-h"], ["--help"]):
+        from rdd.cli.framework.dispatch import match
+        from rdd.cli.framework.help import help_text
+
+        found = match(["run"])
+        call.out.write(
+            help_text(found.path, found.target, developer=call.environment.developer_mode)
+        )
+        return 0
+    if words[:1] == ["--"]:
+        del words[0]
+    if not words:
+        raise CommandError("run requires a command to execute")
+    _ensure_app(call, words[0])
+    _warn_of_other_docker_config(call)
+    variables = child_variables(call.environment.variables, call.instance)
+    return _run_child(words, variables, call)
+
+
+def _ensure_app(call: Call, command: str) -> None:
+    from rdd.cli.commands.app.object import APP
+    from rdd.cli.commands.app.properties import Assignment
+    from rdd.cli.commands.app.set import apply
+    from rdd.cli.framework.connection import connected, get_or_none
+
+    wanted = [Assignment("running", "true")]
+    name = os.path.basename(command).removesuffix(".exe")  # noqa: PTH119 - text, not a path
+    if name in _NEEDS_KUBERNETES:
+        with connected(call) as connection:
+            if get_or_none(connection, APP) is None:
+                wanted.append(Assignment("kubernetes.enabled", "true"))
+    values: dict[str, Value] = {
+        "wait": True,
+        "timeout": _WAIT_S,
+        "timings": False,
+        "output": "text",
+    }
+    apply(call._replace(flags=Flags(values, frozenset())), wanted)
+
+
+def _warn_of_other_docker_config(call: Call) -> None:
+    """The context was written where the daemon looks; the child may look elsewhere."""
+    from rdd.cli.commands.service.calls import service_for
+
+    daemon = service_for(call).running()
+    if daemon is None:
+        return
+    there = dict(daemon.environment).get("DOCKER_CONFIG", "")
+    here = call.environment.variables.get("DOCKER_CONFIG", "")
+    if there != here:
+        call.log.warning(
+            f"DOCKER_CONFIG is {quote(here)} here and {quote(there)} in the daemon, which wrote "
+            "the docker context: docker may not find it; restart the daemon from this shell "
+            "(`rdd service stop`, `rdd service start`)"
+        )
+
+
+def child_variables(variables: Mapping[str, str], instance: "Instance") -> dict[str, str]:
+    """The environment of the program."""
+    child = {name: value for name, value in variables.items() if name != "DOCKER_HOST"}
+    path = variables.get("PATH", "")
+    child["PATH"] = f"{instance.bin_dir}{os.pathsep}{path}" if path else str(instance.bin_dir)
+    child["DOCKER_CONTEXT"] = instance.name
+    child["KUBECONFIG"] = str(instance.kube_config)
+    return child
+
+
+def _run_child(words: list[str], variables: dict[str, str], call: Call) -> int:
+    import shutil
+
+    program = shutil.which(words[0], path=variables["PATH"])
+    if program is None:
+        raise CommandError(f"{quote(words[0])}: executable file not found in $PATH")
+    call.out.flush()
+    pending: list[int] = []
+    child: subprocess.Popen[bytes] | None = None
+
+    def forward(number: int, frame: FrameType | None) -> None:
+        if child is None:
+            pending.append(number)
+        elif child.poll() is None:
+            child.send_signal(number)
+
+    # A terminal sends its signals to the child as well; a second one does no harm.
+    before = {number: signal.signal(number, forward) for number in _FORWARDED}
+    try:
+        try:
+            child = subprocess.Popen([program, *words[1:]], env=variables)
+        except OSError as error:
+            raise CommandError(f"failed to run {quote(program)}: {error.strerror}") from error
+        for number in pending:
+            child.send_signal(number)
+        code = child.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    return 128 - code if code < 0 else code

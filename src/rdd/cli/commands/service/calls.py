@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the commands of `rdd service` share: the service of a call, and its errors as exit codes."""
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from rdd.base.gotext import quote
+from rdd.cli.framework.errors import TIMED_OUT, VERSION_MISMATCH, CommandError
+from rdd.cli.framework.logline import klog_verbosity
+from rdd.cli.framework.types import Call
+
+if TYPE_CHECKING:
+    from rdd.daemon.service.lifecycle import Service
+
+
+def service_for(call: Call) -> "Service":
+    """The service of the instance a call is about."""
+    from rdd.cli.commands.version import version
+    from rdd.daemon.service.lifecycle import Caller, Service
+
+    environment = call.environment
+    caller = Caller(
+        command=call.program.command,
+        version=version(),
+        variables=environment.variables,
+        say=call.log.info,
+        developer_mode=environment.developer_mode,
+        keep_logs=environment.keep_logs,
+        log_title=environment.log_title,
+    )
+    return Service(call.instance, caller)
+
+
+@contextlib.contextmanager
+def translated() -> Iterator[None]:
+    """Turn errors of the service into errors of the command."""
+    from rdd.daemon.service.errors import DeadlineExceeded, ServiceError, VersionMismatch
+
+    try:
+        yield
+    except DeadlineExceeded as error:
+        raise CommandError(str(error), exit_code=TIMED_OUT) from error
+    except VersionMismatch as error:
+        raise CommandError(str(error), exit_code=VERSION_MISMATCH) from error
+    except ServiceError as error:
+        raise CommandError(str(error)) from error
+
+
+def serve_verbosity(call: Call) -> list[str]:
+    """The `-v` that makes the daemon log what this call would."""
+    return ["-v", str(klog_verbosity(call.log.level))]
+
+
+def serve_arguments(call: Call) -> list[str]:
+    """The flags of `svc create` and `svc start` that are meant for the daemon, as given."""
+    words: list[str] = []
+    for name in ("controllers", "secure-port"):
+        if name in call.flags.given:
+            words += [f"--{name}", str(call.flags.values[name])]
+    return words
+
+
+def check_serve_arguments(words: Sequence[str]) -> None:
+    """Refuse now what the daemon would refuse later. Raises CommandError."""
+    from rdd.cli.commands.service.table import SERVE
+    from rdd.cli.commands.table import GLOBAL
+    from rdd.cli.framework.flags import Parser
+
+    parser = Parser((*GLOBAL, *SERVE.flags), "rdd service serve")
+    rest = parser.parse(words)
+    if rest:
+        raise CommandError(f"rdd service serve takes flags only, not {quote(rest[0])}")
+    flags = parser.result()
+    if "controllers" in flags.given:
+        from rdd.daemon.managers.selection import select_controllers
+
+        with translated():
+            select_controllers(flags.text("controllers"))

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`rdd service create`: an instance with saved arguments, not started."""
+
+from rdd.cli.commands.service.calls import (
+    check_serve_arguments,
+    serve_verbosity,
+    service_for,
+    translated,
+)
+from rdd.cli.framework.types import Call
+
+
+def run(call: Call) -> int:
+    """Create the instance unless it exists."""
+    words = [*call.args, "--controllers", call.flags.text("controllers")]
+    if "secure-port" in call.flags.given:
+        words += ["--secure-port", str(call.flags.integer("secure-port"))]
+    words += serve_verbosity(call)
+    check_serve_arguments(words)
+    with translated():
+        service_for(call).create(words)
+    return 0

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`rdd service install`: start the control plane at every login."""
+
+from typing import TYPE_CHECKING
+
+from rdd.cli.framework.types import Call
+
+if TYPE_CHECKING:
+    from rdd.daemon.service.login import LoginService
+
+
+def run(call: Call) -> int:
+    """Create the instance if it is missing and enter it in the login supervisor."""
+    from rdd.cli.commands.service.calls import service_for, translated
+    from rdd.daemon.service import arguments
+
+    with translated():
+        service = service_for(call)
+        if not arguments.exists(service.instance):
+            service.create()
+    entry = login_service(call)
+    entry.install()
+    call.log.info(
+        f'"{call.instance.name}" control plane will start at login ("{entry.path}"); '
+        "start it now with `rdd svc start`"
+    )
+    return 0
+
+
+def login_service(call: Call) -> "LoginService":
+    """The entry of the call's instance in the supervisor of this system."""
+    from rdd.daemon.service.login import LoginService
+
+    return LoginService(call.instance, call.program.command, call.environment.variables)

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`rdd service paths [KEY]`: where an instance keeps its files.
+
+The output is an interface: scripts use `rdd svc paths KEY` in command
+substitution and `eval "$(rdd svc paths -o shell)"`.
+"""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from rdd.base.gotext import quote
+from rdd.cli.framework.errors import CommandError
+from rdd.cli.framework.types import Call
+from rdd.instance import PATH_KEYS
+
+_FORMATS = ("table", "json", "shell")
+
+
+def run(call: Call) -> int:
+    """Print one path or all of them in the format asked for."""
+    form = call.flags.text("output")
+    if form not in _FORMATS:
+        raise CommandError(
+            f"unknown output format {quote(form)}; valid formats: table, json, or shell"
+        )
+    paths = call.instance.paths()
+    if call.args:
+        (key,) = call.args
+        if key not in paths:
+            raise CommandError(f"unknown key {quote(key)}; valid keys: {', '.join(paths)}")
+        paths = {key: paths[key]}
+    call.out.write(_render(paths, form, bare=bool(call.args)) + "\n")
+    return 0
+
+
+def complete() -> Iterable[str]:
+    """Return what KEY can be."""
+    return PATH_KEYS
+
+
+def _render(paths: Mapping[str, Path], form: str, *, bare: bool) -> str:
+    if form == "json":
+        import json
+
+        texts = {key: str(path) for key, path in paths.items()}
+        return json.dumps(texts, ensure_ascii=False, separators=(",", ":"))
+    if form == "shell":
+        return "\n".join(
+            f"export RDD_{key.upper()}={shell_quote(str(path))}" for key, path in paths.items()
+        )
+    if bare:
+        return "\n".join(map(str, paths.values()))
+    width = max(map(len, paths)) + 2
+    return "\n".join(f"{key:<{width}}{path}" for key, path in paths.items())
+
+
+def shell_quote(text: str) -> str:
+    """Return `text` in double quotes for a shell.
+
+    The same as Go's quoting, which the format promises, but for `$` and `` ` ``:
+    a shell would expand them.
+    """
+    return quote(text).replace("$", "\\$").replace("`", "\\`")

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`rdd service serve`: the control plane in the foreground.
+
+This is also what `svc start` runs in the background and what a login supervisor
+runs. Only the latter has it read the saved arguments; otherwise exactly what is on
+the command line applies.
+"""
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from rdd.base.gotext import quote
+from rdd.cli.commands.service.calls import translated
+from rdd.cli.commands.service.table import SERVE
+from rdd.cli.commands.table import GLOBAL
+from rdd.cli.framework.errors import CommandError
+from rdd.cli.framework.flags import Parser
+from rdd.cli.framework.help import flag_table
+from rdd.cli.framework.logline import Level, Log
+from rdd.cli.framework.types import Call, Flags
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rdd.instance import Instance
+
+
+def run(call: Call) -> int:
+    """Serve until interrupted; `serve options` lists the flags instead."""
+    if call.args:
+        if call.args != ("options",):
+            raise CommandError(f"rdd service serve takes flags only, not {quote(call.args[0])}")
+        call.out.write(flag_table(SERVE.flags, developer=True))
+        return 0
+    with translated():
+        _serve(call)
+    return 0
+
+
+def _serve(call: Call) -> None:
+    from rdd.cli.commands.version import version
+    from rdd.cli.framework.log_handler import forward_logging
+    from rdd.daemon.control_plane import ServeOptions
+    from rdd.daemon.serve import Surroundings, serve
+    from rdd.daemon.service.publish import Publisher
+
+    instance, environment = call.instance, call.environment
+    supervised = call.flags.truth("saved-arguments")
+    flags = _with_saved(instance, call.flags) if supervised else call.flags
+    forward_logging(_log(call, flags.integer("v")))
+    port = flags.integer("secure-port")
+    if not 0 <= port <= 65535:
+        raise CommandError(f"invalid --secure-port {port}; allowed: 0 to 65535 (0: any free port)")
+    options = ServeOptions(
+        secure_port=port,
+        controllers=flags.text("controllers"),
+        builtin_controllers=flags.text("builtin-controllers"),
+        client_ca_file=flags.text("client-ca-file"),
+        version=version(),
+        idle_timeout_s=flags.seconds("idle-timeout"),
+        environment=environment.variables,
+    )
+    publisher = Publisher(
+        instance.bin_dir, _executable(call), use_symlinks=environment.use_symlinks
+    )
+    surroundings = Surroundings(
+        variables=environment.variables,
+        lock_descriptor=flags.integer("lock-fd"),
+        notify_socket=environment.notify_socket,
+        pause_at=environment.pause_at,
+        publish=publisher.publish,
+        open_logs=(lambda: _log_to_files(call)) if supervised else lambda: None,
+    )
+    serve(instance, options, surroundings)
+
+
+def _with_saved(instance: "Instance", given: Flags) -> Flags:
+    """The saved arguments, overruled by those on the command line."""
+    from rdd.daemon.service import arguments
+
+    words = arguments.load(instance) if arguments.exists(instance) else []
+    saved = Parser((*GLOBAL, *SERVE.flags), "rdd service serve")
+    saved.parse(words)
+    values = {**saved.result().values, **{name: given.values[name] for name in given.given}}
+    return Flags(values, given.given | saved.result().given)
+
+
+def _log(call: Call, verbosity: int) -> Log:
+    """A daemon says what it does unless the user wants less; `-v` asks for more."""
+    level: Level = "trace" if verbosity >= 4 else "debug" if verbosity >= 2 else "info"
+    is_chosen = "log-level" in call.flags.given or call.environment.variables.get("RDD_LOG_LEVEL")
+    return call.log if is_chosen and level == "info" else call.log.at_least(level)
+
+
+def _executable(call: Call) -> "Path":
+    from pathlib import Path
+
+    path = Path(call.program.path)
+    # Run as a module we may still have been installed with a script.
+    return Path(sys.executable).with_name("rdd") if path.suffix == ".py" else path
+
+
+def _log_to_files(call: Call) -> None:
+    """Write to the log files of the instance, as a daemon that `svc start` has started does."""
+    from rdd.host.logs import rotate
+    from rdd.instance import STDERR_LOG, STDOUT_LOG
+
+    for name, stream in ((STDOUT_LOG, sys.stdout), (STDERR_LOG, sys.stderr)):
+        environment = call.environment
+        path = rotate(
+            call.instance.log_dir,
+            name,
+            keep_all=environment.keep_logs,
+            first_line=environment.log_title,
+        )
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
+        stream.flush()
+        os.dup2(descriptor, stream.fileno())
+        os.close(descriptor)

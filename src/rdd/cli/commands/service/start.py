@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`rdd service start`: the control plane in the background."""
+
+from rdd.cli.commands.service.calls import (
+    check_serve_arguments,
+    serve_arguments,
+    serve_verbosity,
+    service_for,
+    translated,
+)
+from rdd.cli.framework.types import Call
+
+
+def run(call: Call) -> int:
+    """Start the daemon unless it runs, and wait until it is ready unless told not to."""
+    chosen = serve_arguments(call)
+    words = [*chosen, *serve_verbosity(call), *call.args]
+    check_serve_arguments(words)
+    with translated():
+        service_for(call).start(
+            words,
+            overrides=bool(chosen or call.args),
+            wait=call.flags.truth("wait"),
+            timeout_s=call.flags.seconds("timeout"),
+        )
+    return 0

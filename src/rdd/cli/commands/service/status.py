@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`rdd service status`: whether the control plane exists and runs."""
+
+from typing import TYPE_CHECKING, Any
+
+from rdd.base.gotext import quote
+from rdd.cli.commands.service.calls import service_for
+from rdd.cli.framework.errors import CommandError
+from rdd.cli.framework.types import Call
+
+if TYPE_CHECKING:
+    from rdd.daemon.service.record import Record
+
+
+def run(call: Call) -> int:
+    """Show three lines, or one JSON object on stdout."""
+    form = call.flags.text("output")
+    if form not in ("text", "json"):
+        raise CommandError(f"unknown output format {quote(form)}; valid formats: text or json")
+    found = status(call, service_for(call).running())
+    if form == "json":
+        import json
+
+        call.out.write(json.dumps({**found, "server": server(call)}) + "\n")
+        return 0
+    log = call.log.at_least("info")
+    title = f'"{found["name"]}" control plane'
+    log.info(f"{title} has been created: {_word(found['created'])}")
+    log.info(f"{title} has been started: {_word(found['started'])}")
+    log.info(f"{title} PID is: {found['pid']}")
+    if found["developerMode"]:
+        log.info("developer mode is enabled")
+    return 0
+
+
+def status(call: Call, daemon: "Record | None") -> dict[str, Any]:
+    """What is known about the control plane without asking it."""
+    from rdd.daemon.service import arguments
+
+    return {
+        "name": call.instance.name,
+        "created": arguments.exists(call.instance),
+        "started": daemon is not None,
+        "ready": daemon is not None and daemon.state.name == "READY",
+        "state": daemon.state.name.lower() if daemon else "stopped",
+        "pid": daemon.process.pid if daemon else 0,
+        "version": daemon.version if daemon else "",
+        "startTime": daemon.start_time if daemon else "",
+        "environment": dict(daemon.environment) if daemon else {},
+        "developerMode": call.environment.developer_mode,
+    }
+
+
+def server(call: Call) -> str:
+    """The URL of the API; empty if it does not run."""
+    from rdd.client.kubeconfig import KubeconfigError, load
+
+    try:
+        return load(call.instance.config).server
+    except KubeconfigError:
+        return ""
+
+
+def _word(value: bool) -> str:
+    return "true" if value else "false"

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands that speak to the control plane: a connection as the administrator of the instance.
+
+A refusal of the server becomes the exit code that scripts know (3 for what is wrong
+with the request), and an object can be followed from now on, across dropped watches.
+"""
+
+import contextlib
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from rdd.cli.framework.errors import FAILED, REJECTED, CommandError
+from rdd.cli.framework.types import Call
+
+if TYPE_CHECKING:
+    from rdd.kubectl.connection import Connection
+
+Object = dict[str, Any]
+
+_REJECTIONS = (400, 403, 422)
+_PAUSE_S = 0.2  # before a watch that broke is begun again
+
+
+@contextlib.contextmanager
+def connected(call: Call, *, start: bool = True) -> Iterator["Connection"]:
+    """A connection to the control plane, which is started unless told otherwise.
+
+    Failures of the server and of the way to it end the command.
+    """
+    from rdd.kubectl.failures import CtlError, ServerError
+
+    if start:
+        from rdd.cli.framework.autostart import ensure_running
+
+        ensure_running(call)
+    connection = _connection(call)
+    try:
+        yield connection
+    except ServerError as error:
+        code = REJECTED if error.code in _REJECTIONS else FAILED
+        raise CommandError(error.message, exit_code=code) from error
+    except CtlError as error:
+        raise CommandError(str(error)) from error
+    finally:
+        connection.close()
+
+
+def _connection(call: Call) -> "Connection":
+    from rdd.kubectl.connection import Connection
+    from rdd.kubectl.flags import Given
+    from rdd.kubectl.kubeconfig import locate
+
+    given: dict[str, str | bool | int | float | list[str]] = {
+        "kubeconfig": str(call.instance.config)
+    }
+    flags = Given(given, frozenset(given))
+    target = locate(flags, call.environment.variables).target(flags)
+    return Connection(target, sys.stderr)
+
+
+def get_or_none(connection: "Connection", path: str) -> Object | None:
+    """The object at a path; None if there is none."""
+    from rdd.kubectl.failures import ServerError
+
+    try:
+        found: Object = connection.get(path)
+    except ServerError as error:
+        if error.code == 404:
+            return None
+        raise
+    return found
+
+
+def follow(
+    connection: "Connection",
+    collection: str,
+    name: str,
+    *,
+    deadline: float | None = None,
+    query: Mapping[str, str] | None = None,
+) -> Iterator[Object | None]:
+    """Every state of one object from now on; None while it does not exist.
+
+    Ends at the deadline (time.monotonic), otherwise never.
+    """
+    from rdd.kubectl.failures import ServerError, Unreachable
+
+    selection = {"fieldSelector": f"metadata.name={name}", **(query or {})}
+    while deadline is None or time.monotonic() < deadline:
+        listed = connection.get(collection, selection)
+        items = listed.get("items") or []
+        yield items[0] if items else None
+        version = (listed.get("metadata") or {}).get("resourceVersion", "")
+        try:
+            for event in connection.watch(
+                collection, {**selection, "resourceVersion": version}, deadline=deadline
+            ):
+                yield None if event["type"] == "DELETED" else event["object"]
+        except ServerError as error:
+            if error.code != 410:  # too old to go on from: list again
+                raise
+        except Unreachable:
+            # The server may be on its way back; if not, the next list says so.
+            time.sleep(_PAUSE_S)
+
+
+def conditions_of(obj: Object) -> dict[str, Object]:
+    """The conditions of an object, by type."""
+    found = (obj.get("status") or {}).get("conditions") or []
+    return {condition["type"]: condition for condition in found}

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The way into the command line: one process, from its arguments to its exit code.
+
+In order: the name the program was called by (`kubectl`, `yq`), `--instance` as
+the very first argument, the global flags and the command, the log, the command
+itself. Whatever goes wrong ends here as one line on stderr and a documented exit
+code.
+"""
+
+import importlib
+import os
+import sys
+from collections.abc import Mapping, MutableMapping, Sequence
+from itertools import pairwise
+from typing import TYPE_CHECKING, TextIO
+
+from rdd.base.gotext import quote
+from rdd.cli.framework.dispatch import Match, match
+from rdd.cli.framework.environment import Environment
+from rdd.cli.framework.errors import BROKEN_PIPE, FAILED, INTERRUPTED, CommandError
+from rdd.cli.framework.logline import Format, Log, parse_format
+from rdd.cli.framework.program import Program, program
+from rdd.cli.framework.types import Call, Command
+from rdd.host.errors import HostError
+
+if TYPE_CHECKING:
+    from rdd.instance import System
+
+SYSTEMS: dict[str, "System"] = {"darwin": "darwin", "win32": "windows"}
+
+
+def run(
+    argv: Sequence[str],
+    environ: MutableMapping[str, str],
+    *,
+    stdout: TextIO,
+    stderr: TextIO,
+) -> int:
+    """Run the command that `argv` asks for and return the exit code.
+
+    `--instance` is written to `environ` as RDD_INSTANCE, so that child processes
+    work on the same instance.
+    """
+    words = list(argv[1:])
+    log = Log(
+        stderr, format=output_format("json" if _asks_for_json(words) else "text", environ, stderr)
+    )
+    try:
+        code = _run(program(argv[0]), words, environ, stdout=stdout, stderr=stderr)
+        stdout.flush()
+        return code
+    except CommandError as error:
+        log.failure(str(error), exit_code=error.exit_code)
+        return error.exit_code
+    except HostError as error:
+        log.failure(str(error), exit_code=FAILED)
+        return FAILED
+    except BrokenPipeError:
+        _abandon(stdout)
+        return BROKEN_PIPE
+    except OSError as error:
+        _abandon(stdout)
+        place = quote(str(error.filename)) if error.filename else "stdout"  # streams have no name
+        log.failure(f"cannot use {place}: {error.strerror or error}", exit_code=FAILED)
+        return FAILED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def take_instance(words: Sequence[str]) -> tuple[str, list[str]]:
+    """Split a leading `--instance` off; returns its value (may be empty) and the rest.
+
+    Without a value, or followed by another flag, it is dropped: the next source
+    of the name applies.
+    """
+    first = words[0] if words else ""
+    if first.startswith("--instance="):
+        return first.removeprefix("--instance="), list(words[1:])
+    if first != "--instance":
+        return "", list(words)
+    if len(words) < 2 or words[1].startswith("-"):
+        return "", list(words[1:])
+    return words[1], list(words[2:])
+
+
+def _run(
+    this: Program,
+    words: list[str],
+    environ: MutableMapping[str, str],
+    *,
+    stdout: TextIO,
+    stderr: TextIO,
+) -> int:
+    directory = os.path.dirname(os.path.realpath(this.path))  # noqa: PTH120 - text, not a path
+    environment = Environment(dict(environ), SYSTEMS.get(sys.platform, "linux"), directory)
+    if this.multicall:
+        words = [this.multicall, *words]
+    else:
+        suffix, words = take_instance(words)
+        if suffix:
+            environment = environment.with_instance(suffix)
+            environ["RDD_INSTANCE"] = environment.suffix()
+    found = match(words)
+    call = Call(
+        path=found.path,
+        args=found.args,
+        flags=found.flags,
+        program=this,
+        environment=environment,
+        log=_log(found, environment, stderr),
+        out=stdout,
+    )
+    return _execute(found, call)
+
+
+def _log(found: Match, environment: Environment, stderr: TextIO) -> Log:
+    level = environment.log_level(found.flags.text("log-level"))
+    asked = parse_format(found.flags.text("log-format"))
+    return Log(stderr, level=level, format=output_format(asked, environment.variables, stderr))
+
+
+def output_format(asked: Format, variables: Mapping[str, str], stderr: TextIO) -> Format:
+    """Return the form of messages: what was asked for, or for a person's eyes on a terminal."""
+    if asked == "text" and stderr.isatty() and not variables.get("NO_COLOR"):
+        return "terminal"
+    return asked
+
+
+def _execute(found: Match, call: Call) -> int:
+    if "version" in found.flags.given:
+        from rdd.cli.commands.version import show
+
+        return show(call, found.flags.text("version"))
+    raw = isinstance(found.target, Command) and found.target.raw
+    if not isinstance(found.target, Command) or (found.flags.truth("help") and not raw):
+        from rdd.cli.framework.help import help_text
+
+        call.out.write(
+            help_text(found.path, found.target, developer=call.environment.developer_mode)
+        )
+        if isinstance(found.target, Command) and found.target.has_details:
+            details = importlib.import_module(found.target.module).help_details(call)
+            call.out.write(f"\n{details}\n")
+        return 0
+    module = importlib.import_module(found.target.module)
+    code: int = module.run(call)
+    return code
+
+
+def _asks_for_json(words: Sequence[str]) -> bool:
+    """Whether `--log-format` asks for JSON; needed before the flags are parsed.
+
+    An error in the arguments must also reach a program that reads JSON.
+    """
+    return "--log-format=json" in words or ("--log-format", "json") in pairwise(words)
+
+
+def _abandon(stream: TextIO) -> None:
+    """Drop what is left in a stream that cannot be written any more.
+
+    Python would try once more at exit and print a second message.
+    """
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, stream.fileno())
+    os.close(null)

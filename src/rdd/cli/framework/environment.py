@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The environment variables that steer rdd, read in this one place.
+
+Every other part gets values: an `Instance`, a log level, a directory. A variable
+is looked at when its value is needed, so that `rdd version` does not fail over a
+variable it has no use for; the same goes for importing what a value is made of.
+"""
+
+import os
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from rdd.base.gotext import parse_bool, quote
+from rdd.cli.framework.errors import CommandError
+from rdd.cli.framework.logline import Level, parse_level
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rdd.instance import Instance, System
+
+
+class Environment(NamedTuple):
+    """The variables of one process, as values."""
+
+    variables: Mapping[str, str]
+    system: "System"
+    executable_dir: str  # of the program file itself, links resolved
+    instance_source: str = "RDD_INSTANCE"  # who named the instance, for messages
+
+    def with_instance(self, suffix: str) -> "Environment":
+        """Return the environment in which `--instance` has chosen the instance."""
+        variables = {**self.variables, "RDD_INSTANCE": suffix}
+        return self._replace(variables=variables, instance_source="--instance")
+
+    def instance(self) -> "Instance":
+        """Return the instance. Raises CommandError when its name or its home is not usable."""
+        from rdd.instance import Instance
+
+        return Instance(self.suffix(), self._home(), self.system, self._log_dir())
+
+    def suffix(self) -> str:
+        """Return the instance's suffix. Raises CommandError when it is not allowed."""
+        from rdd.instance import DEFAULT_SUFFIX, SUFFIX_RULE, InvalidInstanceName, check_suffix
+
+        suffix = self.variables.get("RDD_INSTANCE") or DEFAULT_SUFFIX
+        try:
+            check_suffix(suffix)
+        except InvalidInstanceName:
+            raise CommandError(
+                f"invalid instance name {quote(suffix)} in {self.instance_source}: "
+                f"allowed are {SUFFIX_RULE}"
+            ) from None
+        return suffix
+
+    @property
+    def developer_mode(self) -> bool:
+        """Whether commands and flags for developers are shown and more is logged."""
+        text = self.variables.get("RDD_DEVELOPER_MODE", "")
+        if not text:
+            return os.path.exists(f"{self.executable_dir}/../cmd/rdd/main.go")  # noqa: PTH110
+        try:
+            return parse_bool(text)
+        except ValueError:
+            return False
+
+    def log_level(self, flag: str) -> Level:
+        """Return the level given by `--log-level`, else by RDD_LOG_LEVEL, else the default."""
+        if flag:
+            return parse_level(flag, source="--log-level")
+        if variable := self.variables.get("RDD_LOG_LEVEL", "").strip():
+            return parse_level(variable, source="RDD_LOG_LEVEL")
+        return "debug" if self.developer_mode else "warning"
+
+    @property
+    def keep_logs(self) -> bool:
+        """Whether rotated logs are kept for ever."""
+        return bool(self.variables.get("RDD_KEEP_LOGS"))
+
+    @property
+    def log_title(self) -> str:
+        """First line of new service logs; empty for none."""
+        title = self.variables.get("RDD_LOG_TITLE", "")
+        return f"=== {title} ===" if title else ""
+
+    @property
+    def use_symlinks(self) -> bool:
+        """Whether published tools may be symbolic links."""
+        return not self.variables.get("RDD_NO_SYMLINKS")
+
+    @property
+    def notify_socket(self) -> str:
+        """Where a supervisor wants to be told that the daemon is ready; empty for nowhere."""
+        return self.variables.get("NOTIFY_SOCKET", "")
+
+    @property
+    def pause_at(self) -> str:
+        """Step of its start or end at which the daemon waits for ever: for crash tests."""
+        return self.variables.get("RDD_TEST_PAUSE", "")
+
+    @property
+    def search_path(self) -> tuple[str, ...]:
+        """The absolute directories of PATH; a relative one would run files of the cwd."""
+        entries = self.variables.get("PATH", "").split(os.pathsep)
+        return tuple(entry for entry in entries if os.path.isabs(entry))  # noqa: PTH117
+
+    def _home(self) -> "Path":
+        variable = "USERPROFILE" if self.system == "windows" else "HOME"
+        text = self.variables.get(variable, "")
+        if not text:
+            raise CommandError(f"{variable} is not set; it must name your home directory")
+        home = _plain_path(variable, text)
+        # A home that does not exist (yet) still has paths; whoever writes there will say so.
+        try:
+            os.scandir(home).close()
+        except FileNotFoundError:
+            return home
+        except OSError as error:
+            raise CommandError(
+                f"cannot read home directory {quote(text)} ({variable}): {error.strerror}"
+            ) from error
+        return home
+
+    def _log_dir(self) -> "Path | None":
+        text = self.variables.get("RDD_LOG_DIR", "")
+        return _plain_path("RDD_LOG_DIR", text) if text else None
+
+
+def _plain_path(variable: str, text: str) -> "Path":
+    from pathlib import Path
+
+    if not text.isprintable():
+        raise CommandError(f"{variable} {quote(text)} contains unprintable characters")
+    path = Path(text)
+    if not path.is_absolute():
+        raise CommandError(f"{variable} {quote(text)} is not an absolute path")
+    return path

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The lines rdd writes to stderr.
+
+Three forms: `text` for files and pipes (key=value, the form of logrus, which
+scripts match), `json` (one object per line, which the GUI parses), and coloured
+text when a person is looking at a terminal. Only stderr carries messages; stdout
+is for data.
+"""
+
+import time
+from collections.abc import Mapping
+from typing import Literal, TextIO
+
+from rdd.base.gotext import quote
+from rdd.cli.framework.errors import FAILED, REJECTED, TIMED_OUT, VERSION_MISMATCH, CommandError
+
+Level = Literal["fatal", "error", "warning", "info", "debug", "trace"]
+Format = Literal["text", "json", "terminal"]
+
+LEVELS: tuple[Level, ...] = ("fatal", "error", "warning", "info", "debug", "trace")
+FORMATS = ("text", "json")
+_COLOURS = {"fatal": 31, "error": 31, "warning": 33, "info": 36, "debug": 37, "trace": 37}
+
+
+def parse_level(text: str, *, source: str) -> Level:
+    """Return the level named `text` (any case, `warn` for `warning`). Raises CommandError."""
+    lowered = text.lower()
+    for level in LEVELS:
+        if lowered == level or (lowered == "warn" and level == "warning"):
+            return level
+    raise CommandError(
+        f"not a valid logrus Level: {quote(text)} in {source}; "
+        "valid levels: fatal, error, warn, info, debug, trace"
+    )
+
+
+def parse_format(text: str) -> Format:
+    """Return the format named `text`. Raises CommandError."""
+    if text == "text":
+        return "text"
+    if text == "json":
+        return "json"
+    raise CommandError(f"invalid log format: {quote(text)}; valid formats: text, json")
+
+
+def klog_verbosity(level: Level) -> int:
+    """Return the `-v` of the daemon that corresponds to a log level."""
+    return {"debug": 2, "trace": 4}.get(level, 0)
+
+
+def rfc3339(seconds: float) -> str:
+    """Return a point in time to the second, in the local time zone."""
+    local = time.localtime(seconds)
+    offset = time.strftime("%z", local)
+    zone = "Z" if offset == "+0000" else f"{offset[:3]}:{offset[3:]}"
+    return time.strftime("%Y-%m-%dT%H:%M:%S", local) + zone
+
+
+def text_line(level: Level, message: str, *, when: str, fields: Mapping[str, int]) -> str:
+    """Return a line in key=value form."""
+    extra = "".join(f" {key}={value}" for key, value in fields.items())
+    return f'time="{when}" level={level} msg={quote(message)}{extra}'
+
+
+def json_line(level: Level, message: str, *, when: str, fields: Mapping[str, int]) -> str:
+    """Return a line as one JSON object."""
+    import json
+
+    record = {**fields, "level": level, "msg": message, "time": when}
+    return json.dumps(record, sort_keys=True, separators=(",", ":"))
+
+
+def terminal_line(level: Level, message: str) -> str:
+    """Return a line for a person: the level in colour, then the message."""
+    return f"\x1b[{_COLOURS[level]}m{level.upper()[:4]}\x1b[0m {message}"
+
+
+class Log:
+    """Writes messages at or above a level to a stream."""
+
+    def __init__(self, stream: TextIO, *, level: Level = "warning", format: Format = "text"):
+        self._stream = stream
+        self._threshold = LEVELS.index(level)
+        self.level = level
+        self._format = format
+
+    def at_least(self, level: Level) -> "Log":
+        """Return a log for the same stream that shows messages of this level in any case."""
+        shown = max(self.level, level, key=LEVELS.index)
+        return Log(self._stream, level=shown, format=self._format)
+
+    def debug(self, message: str) -> None:
+        """Say what helps to find a fault."""
+        self.write("debug", message)
+
+    def info(self, message: str) -> None:
+        """Say what happened."""
+        self.write("info", message)
+
+    def warning(self, message: str) -> None:
+        """Say what may surprise."""
+        self.write("warning", message)
+
+    def failure(self, message: str, *, exit_code: int) -> None:
+        """Write the last line of a failed command, whatever the level.
+
+        Codes with a meaning of their own are level `error` and carry the code;
+        all others are level `fatal`.
+        """
+        fields = {} if exit_code == FAILED else {"exit-code": exit_code}
+        expected = exit_code in (REJECTED, TIMED_OUT, VERSION_MISMATCH)
+        self._emit("error" if expected else "fatal", message, fields)
+
+    def write(self, level: Level, message: str) -> None:
+        """Write one message unless it is below the level of this log."""
+        if LEVELS.index(level) <= self._threshold:
+            self._emit(level, message, {})
+
+    def _emit(self, level: Level, message: str, fields: Mapping[str, int]) -> None:
+        when = rfc3339(time.time())
+        if self._format == "json":
+            line = json_line(level, message, when=when, fields=fields)
+        elif self._format == "terminal":
+            line = terminal_line(level, message)
+        else:
+            line = text_line(level, message, when=when, fields=fields)
+        self._stream.write(line + "\n")
+        self._stream.flush()

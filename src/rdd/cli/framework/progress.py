@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a waiting command shows: a live line for a person, log lines for everybody else.
+
+A phase is a named step with a duration. When stderr is a terminal, a finished
+phase stays as a line with its time and the present one is redrawn in place;
+otherwise nothing is drawn and the log lines of the command are all there is.
+Other lines are written `aside`, so that they do not end up in the middle of the live one.
+`--timings` prints the table of phases at the end in either case.
+"""
+
+import contextlib
+import os
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from typing import TextIO
+
+from rdd.cli.framework.types import Call
+
+_FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_INTERVAL_S = 0.1
+_CLEAR = "\r\x1b[K"
+_WIDTH = 80  # of a terminal that does not say
+
+
+class Progress:
+    """The phases of one command. `live` is the terminal to draw on, or None."""
+
+    def __init__(self, live: TextIO | None = None) -> None:
+        self._live = live
+        self._lock = threading.Lock()
+        self._name = ""
+        self._detail = ""
+        self._began = self._began_phase = time.monotonic()
+        self._done = threading.Event()
+        self._thread: threading.Thread | None = None
+        self.finished: list[tuple[str, float]] = []
+        """Name and seconds of each phase that is complete."""
+
+    def phase(self, name: str, detail: str = "") -> None:
+        """The present phase; the one before is complete. The same name again: a new detail."""
+        with self._lock:
+            if name != self._name:
+                self._complete("✓")
+                self._name, self._began_phase = name, time.monotonic()
+            self._detail = detail.partition("\n")[0]
+            self._draw(0)
+        if self._live is not None and self._thread is None:
+            self._thread = threading.Thread(target=self._spin, name="rdd-progress", daemon=True)
+            self._thread.start()
+
+    def end(self, mark: str = "✓") -> None:
+        """The last phase is over."""
+        with self._lock:
+            self._complete(mark)
+            self._name = ""
+        self._done.set()
+        if self._thread is not None:
+            self._thread.join()
+            self._thread = None
+
+    @contextlib.contextmanager
+    def aside(self) -> Iterator[None]:
+        """While something else is written to the terminal; the live line comes back below it."""
+        with self._lock:
+            if self._live is not None and self._name:
+                self._live.write(_CLEAR)
+                self._live.flush()
+            yield
+
+    def timings(self) -> str:
+        """One line per phase and the sum."""
+        rows = [*self.finished, ("total", sum(seconds for _, seconds in self.finished))]
+        width = max(len(name) for name, _ in rows)
+        return "\n".join(f"  {name:<{width}}  {seconds:7.2f} s" for name, seconds in rows)
+
+    def _complete(self, mark: str) -> None:
+        if not self._name:
+            return
+        seconds = time.monotonic() - self._began_phase
+        self.finished.append((self._name, seconds))
+        if self._live is not None:
+            self._live.write(f"{_CLEAR}{mark} {self._name}  {seconds:.1f} s\n")
+            self._live.flush()
+
+    def _spin(self) -> None:
+        count = 0
+        while not self._done.wait(_INTERVAL_S):
+            count += 1
+            with self._lock:
+                self._draw(count)
+
+    def _draw(self, count: int) -> None:
+        if self._live is None or not self._name:
+            return
+        seconds = time.monotonic() - self._began_phase
+        text = f"{_FRAMES[count % len(_FRAMES)]} {self._name}  {seconds:.1f} s"
+        if self._detail:
+            text += f"  {self._detail}"
+        self._live.write(_CLEAR + text[: _width(self._live) - 1])
+        self._live.flush()
+
+
+def _width(terminal: TextIO) -> int:
+    try:
+        return os.get_terminal_size(terminal.fileno()).columns or _WIDTH
+    except OSError:
+        return _WIDTH
+
+
+@contextlib.contextmanager
+def shown(call: Call) -> Iterator[Progress]:
+    """The progress of a command; drawn if a person looks, and not at the same time as a log."""
+    is_terminal = sys.stderr.isatty() and call.environment.variables.get("TERM") != "dumb"
+    is_live = is_terminal and call.log.level in ("fatal", "error", "warning")
+    progress = Progress(sys.stderr if is_live else None)
+    try:
+        yield progress
+    except BaseException:
+        progress.end("✗")
+        raise
+    progress.end()
+    if call.flags.values.get("timings"):
+        sys.stderr.write(progress.timings() + "\n")

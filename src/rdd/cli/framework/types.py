@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The contracts of the command line: flags, commands, the call, the error.
+
+A `Command` is data, so that parsing, help, completion and the documentation's
+guard test all read the same table. The code of a command is the function
+`run(call: Call) -> int` in its own module, which returns the exit code. Such a
+module may also offer `complete() -> Iterable[str]` for its first argument, and
+`help_details(call: Call) -> str` for what its help text can only say at run time.
+
+Records of the command line are named tuples: a dataclass takes seven times as
+long to define (0.5 ms each, paid by every call) and its module another 6 ms.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple, TextIO, TypeVar
+
+from rdd.cli.framework.environment import Environment
+from rdd.cli.framework.errors import CommandError
+from rdd.cli.framework.logline import Log
+from rdd.cli.framework.program import Program
+
+if TYPE_CHECKING:
+    from rdd.instance import Instance
+
+Visibility = Literal["shown", "developer", "hidden"]
+Value = str | bool | int | float
+SEPARATOR = "\0"  # between the values of one flag; no argument of a program can contain it
+_Item = TypeVar("_Item", "Flag", "Command | Group")
+
+
+class Flag(NamedTuple):
+    """One `--flag`."""
+
+    name: str
+    help: str
+    kind: Literal["string", "strings", "bool", "int", "duration"] = "string"
+    default: str = ""  # as a user would write it
+    short: str = ""  # one letter
+    implied: str = ""  # value of a bare `--flag`; empty: the flag needs a value (bool: "true")
+    values: tuple[str, ...] = ()  # what completion offers; the command checks them
+    visibility: Visibility = "shown"
+
+    @property
+    def bare_value(self) -> str:
+        """What `--flag` without a value means; empty when it needs one."""
+        return "true" if self.kind == "bool" else self.implied
+
+
+class Command(NamedTuple):
+    """One command that runs."""
+
+    name: str
+    module: str  # where `run` is
+    summary: str  # one line, no full stop
+    description: str = ""  # further lines of the help text
+    usage: str = ""  # the positional arguments, e.g. "[KEY]"
+    aliases: tuple[str, ...] = ()
+    flags: tuple[Flag, ...] = ()
+    min_args: int = 0
+    max_args: int | None = 0  # None: any number
+    raw: bool = False  # every argument belongs to another program; nothing is parsed
+    has_details: bool = False  # its module has `help_details(call) -> str` for the end of the help
+    visibility: Visibility = "shown"
+
+
+class Group(NamedTuple):
+    """A name under which commands are found."""
+
+    name: str
+    summary: str
+    members: tuple["Command | Group", ...]
+    description: str = ""
+    aliases: tuple[str, ...] = ()
+    flags: tuple[Flag, ...] = ()  # of the group itself, not of its members
+    visibility: Visibility = "shown"
+
+    def find(self, name: str) -> "Command | Group | None":
+        """Return the member called `name`, also by an alias."""
+        return next((m for m in self.members if name == m.name or name in m.aliases), None)
+
+
+class Flags(NamedTuple):
+    """The parsed flags of a call, by name; a flag not given has its default."""
+
+    values: Mapping[str, Value]
+    given: frozenset[str]  # those the user wrote
+
+    def text(self, name: str) -> str:
+        """Return the value of a string flag."""
+        return str(self.values[name])
+
+    def texts(self, name: str) -> list[str]:
+        """Return the values of a flag that may be given several times, in their order."""
+        joined = str(self.values[name])
+        return joined.split(SEPARATOR) if joined else []
+
+    def truth(self, name: str) -> bool:
+        """Return the value of a bool flag."""
+        return bool(self.values[name])
+
+    def integer(self, name: str) -> int:
+        """Return the value of an int flag."""
+        return int(self.values[name])
+
+    def seconds(self, name: str) -> float:
+        """Return the value of a duration flag."""
+        return float(self.values[name])
+
+
+class Call(NamedTuple):
+    """Everything a command gets: what was asked, and the process it runs in."""
+
+    path: tuple[str, ...]  # full names, e.g. ("rdd", "service", "paths")
+    args: tuple[str, ...]
+    flags: Flags
+    program: Program
+    environment: Environment
+    log: Log
+    out: TextIO  # data only; messages go through `log`
+
+    @property
+    def instance(self) -> "Instance":
+        """The instance this call is about. Raises CommandError when it is not valid."""
+        return self.environment.instance()
+
+
+def visible(items: Iterable[_Item], *, developer: bool) -> list[_Item]:
+    """Return the flags or commands that help and completion show, sorted by name."""
+    shown = ("shown", "developer") if developer else ("shown",)
+    return sorted((i for i in items if i.visibility in shown), key=lambda i: i.name)
+
+
+def command_path(path: Sequence[str]) -> str:
+    """Return how a command is written, e.g. `rdd service paths`."""
+    return " ".join(path)
+
+
+__all__ = [
+    "Call",
+    "Command",
+    "CommandError",
+    "Flag",
+    "Flags",
+    "Group",
+    "Value",
+    "Visibility",
+    "command_path",
+    "visible",
+]

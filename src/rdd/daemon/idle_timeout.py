@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Noticing that nobody needs the daemon any more (`--idle-timeout`).
+
+Stands in front of the API on the socket and counts what is going on there; requests
+of our own controllers do not pass here. Open watches and passthroughs are use. So
+are virtual machines: while a host agent runs, the daemon stays. Nothing ticks: one
+timer is set for the moment at which the timeout would be over.
+"""
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rdd.apiserver.endpoints.metrics import Metrics
+from rdd.apiserver.http.listener import Api
+from rdd.apiserver.http.request import Answer, Handover, Request, Stream, Writer
+from rdd.daemon.service.vms import is_any_vm_running
+
+if TYPE_CHECKING:
+    from aiohttp import web
+
+_HEALTH = ("/healthz", "/livez", "/readyz", "/metrics")
+
+
+class IdleTracker:
+    """An Api that knows when it was last used."""
+
+    def __init__(self, api: Api, timeout_s: float, lima_home: Path) -> None:
+        self._api = api
+        self._timeout_s = timeout_s
+        self._lima_home = lima_home
+        self._loop = asyncio.get_running_loop()
+        self._busy = 0
+        self._last = self._loop.time()
+
+    @property
+    def metrics(self) -> Metrics:
+        """Where requests are counted."""
+        return self._api.metrics
+
+    async def handle(self, request: Request) -> Answer:
+        """Answer a request; probes of supervisors do not count as use."""
+        if request.path.startswith(_HEALTH):
+            return await self._api.handle(request)
+        self._busy += 1
+        try:
+            answer = await self._api.handle(request)
+        finally:
+            self._done()
+        if isinstance(answer, Stream):
+            produce = answer.produce
+
+            async def counted(writer: Writer) -> None:
+                self._busy += 1
+                try:
+                    await produce(writer)
+                finally:
+                    self._done()
+
+            answer.produce = counted
+        elif isinstance(answer, Handover):
+            serve = answer.serve
+
+            async def served(http: "web.BaseRequest") -> "web.StreamResponse":
+                self._busy += 1
+                try:
+                    return await serve(http)
+                finally:
+                    self._done()
+
+            answer.serve = served
+        return answer
+
+    def _done(self) -> None:
+        self._busy -= 1
+        self._last = self._loop.time()
+
+    async def expired(self) -> None:
+        """Return when nobody has called for the time of the timeout and no VM runs."""
+        while True:
+            left = self._last + self._timeout_s - self._loop.time()
+            if self._busy:
+                left = self._timeout_s
+            elif left <= 0:
+                if not await asyncio.to_thread(is_any_vm_running, self._lima_home):
+                    return
+                left = self._timeout_s
+            await asyncio.sleep(left)

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The controllers that run inside the daemon: one manager named `embedded`.
+
+It speaks to the API server without a socket, its admission handlers are called the
+same way, and its ownership is that of the daemon's lock. When it starts, webhook
+configurations that earlier runs have left for controllers which do not run now are
+removed: nobody would ever answer them, and every write they cover would fail.
+"""
+
+import contextlib
+import logging
+from collections.abc import Callable, Sequence
+
+from rdd.api.errors import ApiError
+from rdd.apiserver.assemble import Server
+from rdd.apiserver.passthrough.routing import PREFIX
+from rdd.client import Client, Unreachable
+from rdd.controllers import catalog
+from rdd.controllers.catalog import Entry
+from rdd.controllers.environment import Surroundings
+from rdd.daemon.managers.composition import DRAIN_S
+from rdd.daemon.managers.discovery import EMBEDDED
+from rdd.daemon.managers.registration import Registration
+from rdd.daemon.readiness import Requirements
+from rdd.daemon.service.errors import ServiceError
+from rdd.host.sockets import listen_on_loopback
+from rdd.runtime import (
+    InProcessHost,
+    InProcessPassthrough,
+    Manager,
+    ManagerOptions,
+    NotEstablished,
+    Ownership,
+    OwnershipError,
+)
+from rdd.runtime.types import Object
+from rdd.runtime.webhooks import remove_configurations
+
+log = logging.getLogger("rdd.daemon")
+
+
+class Embedded:
+    """The daemon's manager, from its sockets to its end."""
+
+    def __init__(
+        self,
+        server: Server,
+        client: Client,
+        names: Sequence[str],
+        surroundings: Surroundings,
+        *,
+        address: str,
+        entries: Sequence[Entry] = catalog.ENTRIES,
+    ) -> None:
+        """Imports and makes the controllers."""
+        ports = surroundings.instance.ports
+        with contextlib.ExitStack() as stack:
+            health = stack.enter_context(listen_on_loopback(ports.embedded_health))
+            metrics = stack.enter_context(listen_on_loopback(ports.embedded_metrics))
+            self._controllers = catalog.make(names, surroundings, entries)
+            self._host = InProcessHost(server.endpoints, address=address)
+            self.manager = Manager(
+                EMBEDDED,
+                client,
+                self._controllers,
+                ownership=Ownership(client, EMBEDDED, is_embedded=True),
+                host=self._host,
+                passthrough=InProcessPassthrough(server.passthroughs),
+                options=ManagerOptions(
+                    drain_s=DRAIN_S, health_socket=health, metrics_socket=metrics
+                ),
+            )
+            self._sockets = stack.pop_all()
+        self._client = client
+        self._address = address
+        self._ports = health.getsockname()[1], metrics.getsockname()[1]
+
+    async def start(self, on_failure: Callable[[BaseException], None]) -> None:
+        """Start all controllers. Raises ServiceError.
+
+        `on_failure` is told when one ends by itself later.
+        """
+        try:
+            await self.manager.start()
+            await self._remove_leftovers()
+        except Exception as error:
+            known = isinstance(error, OwnershipError | NotEstablished | ApiError | Unreachable)
+            why = str(error) if known else f"{type(error).__name__}: {error}"
+            raise ServiceError(f"the controllers could not be started: {why}") from error
+        failed = self.manager.failed
+        assert failed is not None
+        failed.add_done_callback(
+            lambda done: None if done.cancelled() else on_failure(done.result())
+        )
+
+    async def stop(self) -> None:
+        """Give the leases back and close everything."""
+        await self.manager.stop()
+        self._sockets.close()
+
+    @property
+    def requirements(self) -> Requirements:
+        """What the controllers that run have brought."""
+        running = [c for c in self._controllers if c.name in self.manager.running]
+        webhooks = self.manager.webhooks
+        return Requirements(
+            definitions=[d["metadata"]["name"] for c in running for d in c.definitions],
+            mutating_webhooks=[w.name for w in webhooks if w.type == "mutating"],
+            validating_webhooks=[w.name for w in webhooks if w.type == "validating"],
+        )
+
+    @property
+    def registration(self) -> Registration:
+        """The entry in the discovery ConfigMap."""
+        health, metrics = self._ports
+        return Registration(
+            health,
+            metrics,
+            controllers=self.manager.running,
+            passthroughs=self.manager.passthroughs,
+            passthrough_endpoint=f"https://{self._address}{PREFIX}",
+        )
+
+    async def _remove_leftovers(self) -> None:
+        """Remove the configurations of controllers that earlier runs had in-process."""
+        own = f"{self._host.url_prefix}/"
+
+        def is_left_over(client_config: Object) -> bool:
+            # Only what is called without a socket needs no authority.
+            url = str(client_config.get("url") or "")
+            return bool(url) and not client_config.get("caBundle") and not url.startswith(own)
+
+        removed = await remove_configurations(self._client, is_left_over)
+        if removed:
+            log.info("webhooks that nobody answers now were removed: %s", ", ".join(removed))

@@ -1,0 +1,358 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Controllers in a process of their own, beside the daemon.
+
+Such a program works for the control plane that runs now and never starts one. In
+order, and whatever is not as it should be ends it with one line and exit code 1:
+
+    the daemon of the instance is alive, of our version, and ready
+    its kubeconfig leads to it
+    each controller is free; those in the daemon are left to it
+    controllers start, fenced by their leases
+    the program is entered in the discovery ConfigMap
+
+Then it runs until it is told to stop, or the control plane goes away: the daemon
+says so in the ConfigMap before it ends, the system says so when it crashes, and
+what neither can tell (the server does not answer) the heartbeat does. Each of these
+is a proper end: what is being done is finished, everything given back.
+"""
+
+import asyncio
+import contextlib
+import logging
+import secrets
+import time
+from collections.abc import Awaitable, Coroutine, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any
+
+from rdd.api.errors import ApiError
+from rdd.apiserver.auth import certificates
+from rdd.apiserver.auth.certificates import Issued
+from rdd.client import Client, Unreachable, kubeconfig
+from rdd.client.https import HttpsTransport
+from rdd.client.resources import CONFIG_MAPS
+from rdd.controllers import catalog
+from rdd.controllers.catalog import Entry
+from rdd.daemon import loop, renewal
+from rdd.daemon.managers import composition, passthrough_backends, webhook_tls
+from rdd.daemon.managers.discovery import CONFIG_MAP, NAMESPACE, READY_ANNOTATION, Directory
+from rdd.daemon.managers.registration import Registration
+from rdd.daemon.service import record, waiting
+from rdd.daemon.service.errors import ServiceError
+from rdd.daemon.service.probe import NotYet, Probe
+from rdd.daemon.service.record import Record, State
+from rdd.daemon.signals import Stop
+from rdd.host.exits import wait_ended
+from rdd.host.files import read_text
+from rdd.host.sockets import listen_on_loopback
+from rdd.instance import Instance
+from rdd.runtime import (
+    Controller,
+    HeldByOther,
+    HttpPassthrough,
+    HttpsHost,
+    Manager,
+    ManagerOptions,
+    NotEstablished,
+    Ownership,
+    OwnershipError,
+)
+from rdd.runtime.ownership import LEASE_S, START_S
+from rdd.runtime.webhooks import remove_configurations
+
+log = logging.getLogger("rdd.daemon")
+
+ANSWER_S = 5.0
+"""How long a daemon that says it is ready may take to answer as one."""
+_LEAVE_S = 5.0
+_PAUSE_S = 0.1
+_UNAUTHORIZED = 401
+
+
+@dataclass(frozen=True, slots=True)
+class ExternalOptions:
+    """What a program runs, and how."""
+
+    group: str
+    """Its name in the discovery ConfigMap."""
+    names: Sequence[str]
+    health_port: int
+    metrics_port: int
+    version: str
+    lease_s: int = LEASE_S
+    """After this time without a sign of life, another process may take over."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    entries: Sequence[Entry] = catalog.ENTRIES
+
+
+def serve_external(instance: Instance, options: ExternalOptions) -> None:
+    """Run the controllers of a program until the end. Raises ServiceError or HostError."""
+    daemon = _ready_daemon(instance, options.version)
+    _check_connection(instance, options.version)
+    try:
+        with loop.runner() as runner:
+            runner.run(_External(instance, options, daemon).run())
+    except HeldByOther as held:
+        raise ServiceError(
+            f'{held}: only one process at a time can be the manager "{options.group}"'
+        ) from held
+    except (OwnershipError, NotEstablished, ApiError, Unreachable) as error:
+        raise ServiceError(str(error)) from error
+
+
+def _ready_daemon(instance: Instance, version: str) -> Record:
+    """The daemon of the instance, as soon as it is ready. Raises ServiceError."""
+    title = _title(instance)
+    for _ in waiting.Deadline(START_S).ticks(f"{title} is not ready"):
+        daemon = record.read(instance)
+        if daemon is None:
+            raise ServiceError(f"{title} is not running; start it with `rdd svc start`")
+        if daemon.state == State.STOPPING:
+            raise ServiceError(f"{title} is stopping")
+        waiting.check_version(instance, daemon, version)
+        if daemon.state == State.READY:
+            return daemon
+    raise AssertionError("unreachable")
+
+
+def _check_connection(instance: Instance, version: str) -> None:
+    """Make sure that the kubeconfig of the instance leads to its daemon. Raises ServiceError."""
+    title, path = _title(instance), instance.config
+    try:
+        connection = kubeconfig.load(path, context=kubeconfig.ADMIN_CONTEXT)
+    except kubeconfig.KubeconfigError as error:
+        raise ServiceError(f"cannot connect to {title}: {error}") from error
+    authority = read_text(instance.tls_dir / f"{certificates.SERVING}.crt")
+    if connection.authority != authority:
+        raise ServiceError(
+            f'cannot connect to {title}: "{path}" is the kubeconfig of another server '
+            f"({connection.server})"
+        )
+    reason = ""
+    deadline = waiting.Deadline(ANSWER_S)
+    while deadline.left_s > 0:
+        try:
+            with Probe(instance, timeout_s=ANSWER_S) as probe:
+                probe.check(version=version)
+            return
+        except NotYet as error:
+            reason = str(error)
+            if error.status == _UNAUTHORIZED:
+                break  # the token is not of this run, and no time makes it so
+            time.sleep(_PAUSE_S)
+    raise ServiceError(f"{title} does not answer at {connection.server}: {reason}")
+
+
+def _title(instance: Instance) -> str:
+    return f'"{instance.name}" control plane'
+
+
+class _External:
+    """The asynchronous part: signals, and the life of the manager."""
+
+    def __init__(self, instance: Instance, options: ExternalOptions, daemon: Record) -> None:
+        self._instance = instance
+        self._options = options
+        self._daemon = daemon
+        self._stop = Stop()
+
+    async def run(self) -> None:
+        self._stop.heed()
+        config = self._instance.config
+        transport = HttpsTransport.from_file(config, context=kubeconfig.ADMIN_CONTEXT)
+        try:
+            async with Client(transport) as client:
+                await self._serve(client)
+        except asyncio.CancelledError:
+            if not self._stop.is_set:
+                raise
+            log.info("stopped before the controllers were ready")
+
+    async def _serve(self, client: Client) -> None:
+        options, group = self._options, self._options.group
+        directory = Directory(client)
+        present = await client.get(CONFIG_MAPS, CONFIG_MAP, namespace=NAMESPACE)
+        ownership = Ownership(
+            client,
+            group,
+            lease_s=options.lease_s,
+            renew_s=options.lease_s / 3,
+            start_s=START_S + options.lease_s,
+        )
+        names = await self._free(ownership)
+        if not names:
+            log.info("nothing to start: the daemon runs %s", ", ".join(options.names))
+            return
+        async with contextlib.AsyncExitStack() as stack:
+            given = composition.surroundings(
+                self._instance, environment=options.environment, version=options.version
+            )
+            controllers = catalog.make(names, given, options.entries)
+            host = await self._host(controllers, stack)
+            endpoints = self._endpoints(controllers, stack)
+            health = stack.enter_context(listen_on_loopback(options.health_port))
+            metrics = stack.enter_context(listen_on_loopback(options.metrics_port))
+            manager = Manager(
+                group,
+                client,
+                controllers,
+                ownership=ownership,
+                host=host,
+                passthrough=endpoints,
+                options=ManagerOptions(
+                    if_held="fail",
+                    drain_s=composition.DRAIN_S,
+                    health_socket=health,
+                    metrics_socket=metrics,
+                ),
+            )
+            await manager.start()
+            entry = Registration(
+                health.getsockname()[1],
+                metrics.getsockname()[1],
+                controllers=manager.running,
+                passthroughs=manager.passthroughs,
+                passthrough_endpoint=endpoints.url if endpoints else "",
+            ).text()
+            try:
+                if endpoints is not None:
+                    await passthrough_backends.publish(
+                        client, group, url=endpoints.url, secret=endpoints.secret
+                    )
+                await directory.register(group, entry, create=False)
+                self._stop.started()
+                log.info("%s: running %s", group, ", ".join(manager.running))
+                leaving = _left(client, group, uid=present["metadata"]["uid"])
+                await self._until_over(manager, ownership, leaving)
+            finally:
+                await manager.drain()
+                await _attempted(_withdraw(client, host))
+                await _attempted(directory.deregister(group, entry))
+                if endpoints is not None:
+                    withdrawn = passthrough_backends.withdraw(
+                        client, group, secret=endpoints.secret
+                    )
+                    await _attempted(withdrawn)
+                await manager.stop()  # removes the heartbeat: the daemon waits for that
+        log.info("%s: stopped", group)
+
+    async def _free(self, ownership: Ownership) -> list[str]:
+        """The controllers that can be run here. Raises HeldByOther for those of a twin."""
+        names = []
+        for name in self._options.names:
+            held = await ownership.obstacle(name)
+            if held is None:
+                names.append(name)
+            elif held.is_embedded:
+                log.info("%s; left to it", held)
+            else:
+                raise ServiceError(
+                    f'{held}: only one process at a time can be the manager "{self._options.group}"'
+                )
+        return names
+
+    async def _host(
+        self, controllers: Sequence[Controller], stack: contextlib.AsyncExitStack
+    ) -> HttpsHost | None:
+        """Where the webhooks answer; None if there are none."""
+        named = [c.name for c in controllers if c.webhooks]
+        if not named:
+            return None
+        directory, group = self._instance.tls_dir, self._options.group
+        tls = await asyncio.to_thread(webhook_tls.ensure, directory, group, named)
+
+        def renewed(issued: Issued) -> None:
+            tls.context.load_cert_chain(issued.certificate_path, issued.key_path)
+
+        renewing = asyncio.create_task(
+            renewal.keep_renewed(
+                tls.issued, lambda: webhook_tls.issue(directory, group, named)[0], renewed
+            ),
+            name="rdd-certificates",
+        )
+        stack.callback(renewing.cancel)
+        sock = stack.enter_context(listen_on_loopback(self._instance.ports.webhook))
+        return HttpsHost(sock, tls.context, ca_bundle=tls.ca_bundle)
+
+    def _endpoints(
+        self, controllers: Sequence[Controller], stack: contextlib.AsyncExitStack
+    ) -> HttpPassthrough | None:
+        """Where the endpoints of controllers answer; None if there are none."""
+        if not any(c.passthroughs for c in controllers):
+            return None
+        sock = stack.enter_context(listen_on_loopback(self._instance.ports.passthrough))
+        return HttpPassthrough(sock, secret=secrets.token_urlsafe(32))
+
+    async def _until_over(
+        self, manager: Manager, ownership: Ownership, leaving: Coroutine[Any, Any, str]
+    ) -> None:
+        """Return at a proper end. Raises ServiceError when it is none."""
+        assert manager.failed is not None
+        ends: dict[asyncio.Future[Any], str] = {
+            asyncio.create_task(self._stop.wait(), name="rdd-stop"): "",
+            asyncio.create_task(leaving, name="rdd-leaving"): "",
+            asyncio.create_task(
+                wait_ended(self._daemon.process), name="rdd-daemon"
+            ): "the control plane has ended",
+            asyncio.create_task(
+                ownership.gone.wait(), name="rdd-gone"
+            ): "the control plane does not answer",
+            asyncio.create_task(ownership.deposed.wait(), name="rdd-deposed"): "deposed",
+            asyncio.ensure_future(asyncio.shield(manager.failed)): "failed",
+        }
+        done, pending = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
+        for task in pending:
+            task.cancel()
+        await asyncio.gather(*pending, return_exceptions=True)
+        first = done.pop()
+        reason = ends[first] or str(first.result())
+        if reason == "failed":
+            raise ServiceError(f"a controller failed: {first.result()}")
+        if reason == "deposed":
+            raise ServiceError(
+                f'another process has become the manager "{self._options.group}" while this one '
+                "could not renew its leases"
+            )
+        if not self._stop.is_set:
+            log.info("%s: stopping", reason)
+
+
+async def _left(client: Client, group: str, *, uid: str) -> str:
+    """Return, with the reason, when the discovery ConfigMap says that it is time to go."""
+    is_first = True
+    events = client.list_and_watch(
+        CONFIG_MAPS, namespace=NAMESPACE, field_selector=f"metadata.name={CONFIG_MAP}"
+    )
+    async with aclosing(events):
+        async for event in events:
+            if event.type in ("ADDED", "MODIFIED"):
+                is_first = False
+                metadata = event.object["metadata"]
+                if metadata["uid"] != uid:
+                    return "the control plane was started anew"
+                if READY_ANNOTATION not in (metadata.get("annotations") or {}):
+                    return "the control plane is stopping"
+                if group not in (event.object.get("data") or {}):
+                    return "our entry in the discovery ConfigMap was removed"
+            elif event.type == "DELETED" or (event.type == "SYNCED" and is_first):
+                return "the control plane has deregistered"
+    return "the control plane does not answer"
+
+
+async def _withdraw(client: Client, host: HttpsHost | None) -> None:
+    """Have the server ask us no more: every write it asks for would fail."""
+    if host is not None:
+        own = f"{host.url_prefix}/"
+        await remove_configurations(
+            client, lambda found: str(found.get("url") or "").startswith(own)
+        )
+
+
+async def _attempted(step: Awaitable[None]) -> None:
+    """A step on the way out; a control plane that is gone needs none of them."""
+    try:
+        async with asyncio.timeout(_LEAVE_S):
+            await step
+    except (ApiError, Unreachable, TimeoutError) as error:
+        log.debug("on the way out: %s", error or "no answer")

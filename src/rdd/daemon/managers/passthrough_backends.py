@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Leading passthrough requests to the controllers of external programs.
+
+A program that offers endpoints says where in the discovery ConfigMap, which many may
+read, and puts what its port wants to be shown into a Secret, which nobody may but
+administrators: `rdd-system/passthrough-<program>`. The Secret is written first; an
+entry whose Secret is missing, or names another port, leads nowhere. The secret is
+shown to ports of this machine only.
+"""
+
+import base64
+import json
+import logging
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any
+
+from rdd.api import errors
+from rdd.apiserver.passthrough.proxy import Backend
+from rdd.apiserver.passthrough.routing import Passthroughs
+from rdd.client import Client
+from rdd.client.resources import CONFIG_MAPS, SECRETS
+from rdd.daemon.managers.discovery import CONFIG_MAP, EMBEDDED, NAMESPACE
+from rdd.runtime.passthrough import REFUSAL, SECRET_HEADER
+
+log = logging.getLogger("rdd.daemon")
+
+_LOOPBACK = "http://localhost:"
+
+
+async def publish(client: Client, program: str, *, url: str, secret: str) -> None:
+    """Let the daemon know what to show at a URL of a program."""
+    data = {"url": _encoded(url), "secret": _encoded(secret)}
+    metadata = {"name": _name(program), "namespace": NAMESPACE}
+    wanted = {"metadata": metadata, "data": data}
+    try:
+        await client.create(SECRETS, wanted)
+    except errors.AlreadyExists:  # of a program that has crashed
+        await client.patch(SECRETS, _name(program), {"data": data}, namespace=NAMESPACE)
+
+
+async def withdraw(client: Client, program: str, *, secret: str) -> None:
+    """Forget what was published, unless another program of this name has done so since."""
+    try:
+        found = await client.get(SECRETS, _name(program), namespace=NAMESPACE)
+        if _decoded(found, "secret") == secret:
+            version = found["metadata"]["resourceVersion"]
+            await client.delete(
+                SECRETS, _name(program), namespace=NAMESPACE, resource_version=version
+            )
+    except (errors.NotFound, errors.Conflict):
+        pass
+
+
+@dataclass(frozen=True, slots=True)
+class _Program:
+    """The endpoints of one program as they are registered."""
+
+    entry: str
+    backend: Backend
+    endpoints: tuple[tuple[str, str], ...]
+
+
+class Backends:
+    """Follows the discovery ConfigMap and registers what external programs offer."""
+
+    def __init__(self, client: Client, passthroughs: Passthroughs) -> None:
+        self._client = client
+        self._passthroughs = passthroughs
+        self._programs: dict[str, _Program] = {}
+
+    async def run(self) -> None:
+        """Follow until cancelled."""
+        events = self._client.list_and_watch(
+            CONFIG_MAPS, namespace=NAMESPACE, field_selector=f"metadata.name={CONFIG_MAP}"
+        )
+        try:
+            async with aclosing(events):
+                async for event in events:
+                    if event.type in ("ADDED", "MODIFIED"):
+                        await self._compare(event.object.get("data") or {})
+                    elif event.type == "DELETED":
+                        await self._compare({})
+        finally:
+            await self._compare({})
+
+    async def _compare(self, entries: dict[str, str]) -> None:
+        for name, program in list(self._programs.items()):
+            if entries.get(name) != program.entry:
+                del self._programs[name]
+                for controller, endpoint in program.endpoints:
+                    self._passthroughs.unregister(controller, endpoint, program.backend.handle)
+                await program.backend.close()
+        for name, entry in entries.items():
+            if name != EMBEDDED and name not in self._programs:
+                await self._add(name, entry)
+
+    async def _add(self, name: str, entry: str) -> None:
+        try:
+            url, endpoints = _parse(entry)
+        except (ValueError, KeyError, TypeError, AttributeError):
+            log.warning("the entry of %s in the discovery ConfigMap makes no sense", name)
+            return
+        if not endpoints:
+            return
+        try:
+            found = await self._client.get(SECRETS, _name(name), namespace=NAMESPACE)
+        except errors.ApiError as error:
+            log.warning("the endpoints of %s cannot be reached: %s", name, error.message)
+            return
+        if _decoded(found, "url") != url or not url.startswith(_LOOPBACK):
+            log.warning("the endpoints of %s cannot be reached: %s is not its port", name, url)
+            return
+        backend = Backend(
+            url.replace("localhost", "127.0.0.1", 1),
+            secret_header=SECRET_HEADER,
+            secret=_decoded(found, "secret"),
+            refusal=REFUSAL,
+        )
+        self._programs[name] = _Program(entry, backend, endpoints)
+        for controller, endpoint in endpoints:
+            self._passthroughs.register(controller, endpoint, backend.handle)
+
+
+def _parse(entry: str) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """The URL and the endpoints in an entry."""
+    found: dict[str, Any] = json.loads(entry)
+    offered: dict[str, list[str]] = found["enabledPassthroughs"] or {}
+    pairs = [(str(name), str(each)) for name, endpoints in offered.items() for each in endpoints]
+    return str(found["passthroughEndpoint"]), tuple(pairs)
+
+
+def _name(program: str) -> str:
+    return f"passthrough-{program}"
+
+
+def _encoded(text: str) -> str:
+    return base64.b64encode(text.encode()).decode()
+
+
+def _decoded(secret: dict[str, Any], key: str) -> str:
+    return base64.b64decode((secret.get("data") or {}).get(key) or "").decode("utf-8", "replace")

@@ -1,0 +1,41 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which of the project's own controllers run: the grammar of `--controllers`.
+
+Items separated by commas: `*`, the name of a group or of a controller; a `-` in
+front leaves it out again, wherever it stands. A list that only leaves out selects
+nothing, and so does an empty one. A name nobody has is an error that lists all.
+"""
+
+from collections.abc import Mapping
+
+from rdd.controllers import catalog
+from rdd.daemon.service.errors import ServiceError
+
+
+def select_controllers(
+    selection: str, available: Mapping[str, str] | None = None
+) -> tuple[str, ...]:
+    """The names a selection stands for, in start order. Raises ServiceError.
+
+    `available` maps controllers to their groups; those of the daemon by default.
+    """
+    if available is None:
+        available = catalog.groups(catalog.EMBEDDED)
+    items = {item.strip() for item in selection.split(",")} - {""}
+    excluded = {item[1:].strip() for item in items if item.startswith("-")}
+    included = {item for item in items if not item.startswith("-")}
+    valid = {"*", *available, *available.values()}
+    unknown = sorted((included | excluded) - valid)
+    if unknown:
+        raise ServiceError(
+            f"unknown controllers: {', '.join(unknown)}; valid are {', '.join(sorted(valid))}"
+        )
+
+    def matches(name: str, group: str, chosen: set[str]) -> bool:
+        return bool({"*", name, group} & chosen)
+
+    return tuple(
+        name
+        for name, group in available.items()
+        if matches(name, group, included) and not matches(name, group, excluded)
+    )

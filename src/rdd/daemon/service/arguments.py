@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The arguments saved for the daemon; their file is what makes an instance exist.
+
+A file that cannot be understood is refused: starting without what the user had
+saved (a port, a choice of controllers) would be a different control plane.
+"""
+
+import json
+from collections.abc import Sequence
+
+from rdd.daemon.service.errors import ServiceError
+from rdd.host.directories import make_private_dir
+from rdd.host.errors import HostError
+from rdd.host.files import read_text, write_new
+from rdd.instance import Instance
+
+
+def exists(instance: Instance) -> bool:
+    """Whether the instance has been created."""
+    return instance.args_file.exists()
+
+
+def create(instance: Instance, extra: Sequence[str] = ()) -> bool:
+    """Save the default port and further arguments; False if the instance exists already."""
+    arguments = ["--secure-port", str(instance.ports.api), *extra]
+    text = json.dumps(arguments, indent=2) + "\n"
+    while True:
+        make_private_dir(instance.dir)
+        try:
+            return write_new(instance.args_file, text)
+        except HostError as error:
+            if not isinstance(error.__cause__, FileNotFoundError):
+                raise  # otherwise the directory was deleted by somebody else: once more
+
+
+def load(instance: Instance) -> list[str]:
+    """The saved arguments. Raises ServiceError when the file is missing or damaged."""
+    text = read_text(instance.args_file)
+    if text is None:
+        raise ServiceError(f'"{instance.name}" control plane does not exist')
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise _corrupt(instance, str(error)) from error
+    if not isinstance(found, list) or not all(isinstance(item, str) for item in found):
+        raise _corrupt(instance, "not a list of strings")
+    return found
+
+
+def _corrupt(instance: Instance, why: str) -> ServiceError:
+    return ServiceError(
+        f'the saved arguments in "{instance.args_file}" are damaged ({why}); correct the file '
+        'or replace it by [] for the defaults, for example ["--secure-port", '
+        f'"{instance.ports.api}"]'
+    )

@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The support bundle: what somebody else needs to understand a fault, in one file.
+
+Versions, status, environment, the list of files, logs, and all objects: from the API
+when it answers, otherwise from the database, opened for reading only. Everything
+passes the redactor; keys, tokens, kubeconfigs and the database itself are never
+included. What could not be collected is said in `problems.txt`: a bundle with gaps
+is better than none.
+"""
+
+import importlib.metadata
+import io
+import json
+import os
+import platform
+import shutil
+import sqlite3
+import stat
+import sys
+import tarfile
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from rdd.daemon.service import record
+from rdd.daemon.service.errors import ServiceError
+from rdd.daemon.service.probe import NotYet, Probe
+from rdd.daemon.support.redaction import Redactor
+from rdd.host.files import read_text
+from rdd.instance import Instance
+
+_LOG_BYTES = 8 << 20  # of each log file, the end
+_PACKAGES = ("aiohttp", "cryptography", "google-re2", "isal", "orjson", "PyYAML", "uvloop")
+
+
+class Bundle:
+    """Collects the bundle of one instance."""
+
+    def __init__(
+        self,
+        instance: Instance,
+        *,
+        version: Mapping[str, str],
+        status: Mapping[str, Any],
+        variables: Mapping[str, str],
+    ) -> None:
+        self._instance = instance
+        self._version = version
+        self._status = status
+        self._variables = variables
+        self._redactor = Redactor(_known_secrets(instance))
+        self._problems: list[str] = []
+        self._top = f"{instance.name}-support"
+
+    def write(self, path: Path) -> None:
+        """Write the bundle, readable by its owner only. Raises OSError."""
+        unfinished = path.with_name(f".{path.name}.partial")
+        try:
+            descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+            with (
+                os.fdopen(descriptor, "wb") as file,
+                tarfile.open(fileobj=file, mode="w:gz") as tar,
+            ):
+                self._collect(tar)
+            unfinished.replace(path)
+        finally:
+            unfinished.unlink(missing_ok=True)
+
+    def _collect(self, tar: tarfile.TarFile) -> None:
+        self._add_json(tar, "versions.json", self._versions)
+        self._add_json(tar, "status.json", lambda: self._status)
+        self._add_json(tar, "environment.json", self._environment)
+        self._add(tar, "files.txt", lambda: "\n".join(self._files()) + "\n")
+        self._add(tar, "args.json", lambda: read_text(self._instance.args_file) or "")
+        for path in _logs(self._instance):
+            self._add(tar, f"logs/{path.name}", partial(_tail, path))
+        self._add_objects(tar)
+        if self._problems:
+            problems = "\n".join(self._problems) + "\n"
+            self._put(tar, "problems.txt", self._redactor.text(problems))
+
+    def _versions(self) -> dict[str, Any]:
+        return {
+            "rdd": dict(self._version),
+            "python": sys.version,
+            "platform": platform.platform(),
+            "sqlite": sqlite3.sqlite_version,
+            "packages": {name: _package_version(name) for name in _PACKAGES},
+            "programs": {
+                name: shutil.which(name, path=self._variables.get("PATH"))
+                for name in ("kubectl", "docker", "limactl", "qemu-system-x86_64", "ssh")
+            },
+        }
+
+    def _environment(self) -> dict[str, Any]:
+        daemon = record.read(self._instance)
+        return {
+            "command": self._redactor.environment(self._variables),
+            "daemon": self._redactor.environment(
+                _environment_of(daemon.process.pid) if daemon is not None else {}
+            ),
+        }
+
+    def _files(self) -> Iterator[str]:
+        instance = self._instance
+        for top in (instance.dir, instance.short_dir, instance.log_dir):
+            for path in [top, *sorted(top.rglob("*"))]:
+                try:
+                    status = path.lstat()
+                except OSError as error:
+                    yield f"{path}: {error.strerror}"
+                    continue
+                when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(status.st_mtime))
+                yield f"{stat.filemode(status.st_mode)} {status.st_size:>10} {when} {path}"
+
+    def _add_objects(self, tar: tarfile.TarFile) -> None:
+        try:
+            with Probe(self._instance) as probe:
+                objects = list(_served(probe))
+                for name, path in (("readyz.txt", "/readyz?verbose"), ("metrics.txt", "/metrics")):
+                    self._add(tar, name, partial(probe.text, path))
+        except (NotYet, ServiceError) as error:
+            self._problems.append(f"the API was not asked: {error}")
+            try:
+                objects = list(_stored(self._instance.database))
+            except (OSError, sqlite3.Error, ValueError) as failure:
+                self._problems.append(f"the database was not read: {failure}")
+                return
+        for name, items in objects:
+            redacted = [self._redactor.object(item) for item in items]
+            self._put(tar, f"objects/{name}.json", json.dumps(redacted, indent=1))
+
+    def _add_json(self, tar: tarfile.TarFile, name: str, collect: Callable[[], Any]) -> None:
+        try:
+            text = json.dumps(self._redactor.value(collect()), indent=2)
+        except Exception as error:  # whatever is broken here is why there is a bundle
+            self._problems.append(f"{name}: {type(error).__name__}: {error}")
+            return
+        self._put(tar, name, text)
+
+    def _add(self, tar: tarfile.TarFile, name: str, collect: Callable[[], str]) -> None:
+        try:
+            text = self._redactor.text(collect())
+        except Exception as error:
+            self._problems.append(f"{name}: {type(error).__name__}: {error}")
+            return
+        self._put(tar, name, text)
+
+    def _put(self, tar: tarfile.TarFile, name: str, text: str) -> None:
+        """Add a text that is redacted already; guessing at it again would break JSON."""
+        data = self._redactor.known(text).encode("utf-8", "replace")
+        entry = tarfile.TarInfo(f"{self._top}/{name}")
+        entry.size = len(data)
+        entry.mode = 0o600
+        entry.mtime = int(time.time())
+        tar.addfile(entry, io.BytesIO(data))
+
+
+def _known_secrets(instance: Instance) -> Iterator[str]:
+    """Every token in the kubeconfigs of the instance."""
+    import yaml
+
+    for path in (instance.config, instance.k3s_config, instance.kube_config):
+        try:
+            config = yaml.safe_load(path.read_text())
+            for user in config["users"]:
+                yield from (str(value) for value in user["user"].values())
+        except (OSError, ValueError, TypeError, KeyError, yaml.YAMLError):
+            continue
+
+
+def _logs(instance: Instance) -> Iterable[Path]:
+    yield from sorted(instance.log_dir.glob("*.log"))
+
+
+def _tail(path: Path) -> str:
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        file.seek(max(size - _LOG_BYTES, 0))
+        text = file.read().decode("utf-8", "replace")
+    return text if size <= _LOG_BYTES else "…" + text.partition("\n")[2]
+
+
+def _package_version(name: str) -> str:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"
+
+
+def _environment_of(pid: int) -> dict[str, str]:
+    """The environment a process was started with; empty where the system does not tell."""
+    try:
+        data = Path(f"/proc/{pid}/environ").read_bytes()
+    except OSError:
+        return {}
+    pairs = (item.decode("utf-8", "replace").partition("=") for item in data.split(b"\0") if item)
+    return {name: value for name, _, value in pairs}
+
+
+def _served(probe: Probe) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """All objects, by resource, from the API."""
+    for path in _group_paths(probe):
+        for resource in probe.get(path).get("resources", []):
+            name = resource["name"]
+            if "/" not in name and "list" in resource["verbs"]:
+                group = path.removeprefix("/apis/").removeprefix("/api/").replace("/", "_")
+                # Items of a list do not say what they are, and Secrets must be recognised.
+                items = probe.get(f"{path}/{name}").get("items") or []
+                yield f"{name}.{group}", [{"kind": resource["kind"], **item} for item in items]
+
+
+def _group_paths(probe: Probe) -> Iterator[str]:
+    yield "/api/v1"
+    for group in probe.get("/apis").get("groups", []):
+        yield f"/apis/{group['preferredVersion']['groupVersion']}"
+
+
+def _stored(database: Path) -> Iterator[tuple[str, list[dict[str, Any]]]]:
+    """All objects, by resource, from the file; keys are /registry/<resource or group>/…"""
+    from rdd.apiserver.state import codec
+    from rdd.store.sqlite import schema
+
+    if not database.exists():
+        return
+    found: dict[str, list[dict[str, Any]]] = {}
+    connection = schema.connect_reader(database)
+    try:
+        everything = ("/", "0", (1 << 62))
+        for _, key, _, value in connection.execute(schema.SCAN_ALL, everything):
+            name = key.removeprefix("/registry/").partition("/")[0]
+            try:
+                # What is stored does not say its kind, and Secrets must be recognised.
+                obj = {"kind": "Secret" if name == "secrets" else name, **codec.decode(value)}
+            except ValueError:
+                obj = {"undecodable": key}
+            found.setdefault(name, []).append(obj)
+    finally:
+        connection.close()
+    yield from sorted(found.items())

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Schemas of the server, from its OpenAPI v3 documents.
+
+Used for `explain`, and for the keys by which strategic merge patches match the
+items of lists. A document is fetched when something of its group and version is
+first looked up.
+"""
+
+from functools import cached_property
+from typing import Any
+
+from rdd.kubectl.discovery import Resource
+from rdd.kubectl.failures import CtlError
+from rdd.kubectl.session import Session
+
+Schema = dict[str, Any]
+_GVK = "x-kubernetes-group-version-kind"
+
+
+class OpenApi:
+    """The schemas of one group and version."""
+
+    def __init__(self, session: Session, resource: Resource) -> None:
+        self._session = session
+        self._resource = resource
+
+    @cached_property
+    def _schemas(self) -> dict[str, Schema]:
+        r = self._resource
+        where = f"apis/{r.group}/{r.version}" if r.group else f"api/{r.version}"
+        document = self._session.api.get(f"/openapi/v3/{where}")
+        schemas: dict[str, Schema] = (document.get("components") or {}).get("schemas") or {}
+        return schemas
+
+    @cached_property
+    def root(self) -> Schema:
+        """The schema of the resource's objects. Raises CtlError if there is none."""
+        r = self._resource
+        wanted = {"group": r.group, "version": r.version, "kind": r.kind}
+        for schema in self._schemas.values():
+            if wanted in (schema.get(_GVK) or ()):
+                return schema
+        raise CtlError(f'couldn\'t find resource for "{r.group}/{r.version}, Kind={r.kind}"')
+
+    def resolved(self, schema: Schema) -> Schema:
+        """The schema behind a reference; what stands beside the reference stays."""
+        seen = 0
+        while seen < 8:
+            seen += 1
+            reference = schema.get("$ref")
+            alternatives = schema.get("allOf") or []
+            if not reference and len(alternatives) == 1:
+                reference = alternatives[0].get("$ref")
+            if not reference:
+                break
+            beside = {k: v for k, v in schema.items() if k not in ("$ref", "allOf", "default")}
+            schema = {**self._schemas.get(reference_name(reference), {}), **beside}
+        return schema
+
+
+def reference_name(reference: str) -> str:
+    """The name of a schema in a reference to it."""
+    return reference.rpartition("/")[2]

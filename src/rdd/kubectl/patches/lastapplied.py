@@ -1,0 +1,38 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The annotation in which client-side apply remembers what it applied."""
+
+import json
+from typing import Any
+
+from rdd.kubectl.session import Object, compact
+
+ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+def annotated(obj: Object) -> Object:
+    """The object with the annotation that describes it."""
+    plain = without_annotation(obj)
+    metadata = plain["metadata"]
+    annotations = {**metadata["annotations"], ANNOTATION: compact(plain) + "\n"}
+    return {**plain, "metadata": {**metadata, "annotations": annotations}}
+
+
+def without_annotation(obj: Object) -> Object:
+    """The object as the annotation describes it: with annotations, but not this one."""
+    metadata: dict[str, Any] = dict(obj.get("metadata") or {})
+    annotations: dict[str, Any] = dict(metadata.get("annotations") or {})
+    annotations.pop(ANNOTATION, None)
+    return {**obj, "metadata": {**metadata, "annotations": annotations}}
+
+
+def last_applied(obj: Object) -> Object | None:
+    """What was applied to an object last; None if nothing ever was."""
+    annotations = (obj.get("metadata") or {}).get("annotations") or {}
+    text = annotations.get(ANNOTATION)
+    if not text:
+        return None
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return None
+    return value if isinstance(value, dict) else None

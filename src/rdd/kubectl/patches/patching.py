@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which patches a resource takes, and the patch between two or three states of it."""
+
+from rdd.api.mergepatch import create_merge_patch
+from rdd.kubectl.connection import MERGE_PATCH, STRATEGIC_PATCH
+from rdd.kubectl.discovery import Resource
+from rdd.kubectl.openapi import OpenApi
+from rdd.kubectl.patches import threeway
+from rdd.kubectl.session import Object, Session
+
+# The groups of Kubernetes itself. Every other group is custom resources (or a
+# server behind the server), which know no strategic merge patch.
+_BUILT_IN = frozenset((
+    "", "apps", "autoscaling", "batch", "extensions", "policy",
+    "admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io",
+    "authentication.k8s.io", "authorization.k8s.io", "certificates.k8s.io", "coordination.k8s.io",
+    "discovery.k8s.io", "events.k8s.io", "flowcontrol.apiserver.k8s.io",
+    "internal.apiserver.k8s.io", "networking.k8s.io", "node.k8s.io", "rbac.authorization.k8s.io",
+    "resource.k8s.io", "scheduling.k8s.io", "storage.k8s.io", "storagemigration.k8s.io",
+))  # fmt: skip
+
+
+def is_built_in(resource: Resource) -> bool:
+    """Whether a resource takes strategic merge patches."""
+    return resource.group in _BUILT_IN
+
+
+def three_way(
+    session: Session, resource: Resource, original: Object, modified: Object, current: Object
+) -> tuple[str, Object]:
+    """The patch of client-side apply and its content type."""
+    if not is_built_in(resource):
+        return MERGE_PATCH, threeway.json_merge_patch(original, modified, current)
+    patch = threeway.strategic_patch(original, modified, current, _node(session, resource))
+    return STRATEGIC_PATCH, patch
+
+
+def two_way(session: Session, resource: Resource, old: Object, new: Object) -> tuple[str, Object]:
+    """The patch from one state to another and its content type."""
+    if not is_built_in(resource):
+        return MERGE_PATCH, create_merge_patch(old, new)
+    return STRATEGIC_PATCH, threeway.strategic_diff(old, new, _node(session, resource))
+
+
+def _node(session: Session, resource: Resource) -> threeway.Node:
+    openapi = OpenApi(session, resource)
+    return threeway.Node(openapi, lambda: openapi.root)

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`--sort-by`: objects in the order of one of their fields.
+
+Numbers are compared as numbers, texts so that `a2` comes before `a10`; objects
+without the field come first.
+"""
+
+import re
+from typing import Any
+
+from rdd.api.jsonpath import JsonPath, JsonPathError
+from rdd.kubectl.failures import CtlError
+from rdd.kubectl.printing.templates import relaxed
+from rdd.kubectl.session import Object
+
+_RUNS = re.compile(r"(\d+)")
+
+
+def sort_objects(objects: list[Object], path: str) -> list[Object]:
+    """The objects sorted by the field at a path. Raises CtlError if none has it."""
+    keys = _keys(objects, path)
+    return [obj for _, obj in sorted(zip(keys, objects, strict=True), key=lambda pair: pair[0])]
+
+
+def sort_rows(rows: list[Object], path: str) -> list[Object]:
+    """The rows of a table sorted by a field of their objects."""
+    keys = _keys([row.get("object") or {} for row in rows], path)
+    return [row for _, row in sorted(zip(keys, rows, strict=True), key=lambda pair: pair[0])]
+
+
+def _keys(objects: list[Object], path: str) -> list[tuple[Any, ...]]:
+    try:
+        parsed = JsonPath(relaxed(path)[1:-1])
+        values = [parsed.find(obj) for obj in objects]
+    except JsonPathError as error:
+        raise CtlError(f"error parsing jsonpath {path}, {error}") from None
+    if objects and not any(values):
+        raise CtlError(
+            f'couldn\'t find any field with path "{relaxed(path)}" in the list of objects'
+        )
+    return [_key(found[0]) if found else (0,) for found in values]
+
+
+def _key(value: Any) -> tuple[Any, ...]:
+    if isinstance(value, bool | int | float):
+        return (1, value)
+    if isinstance(value, str):
+        parts = _RUNS.split(value)
+        return (2, *((int(p), "") if p.isdecimal() else (-1, p) for p in parts))
+    return (3, str(value))

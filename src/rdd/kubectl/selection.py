@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which objects a command is about: `TYPE NAME…`, `TYPE/NAME…`, `TYPE,TYPE -l …`, `-f FILE`.
+
+A reference names an object or, without a name, a collection. Verbs that work on
+objects have collections listed first (`-l`, `--all`, `--field-selector`).
+"""
+
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, TypeVar
+
+from rdd.kubectl import manifests
+from rdd.kubectl.discovery import Resource
+from rdd.kubectl.failures import CtlError, Failures, Refused, ServerError
+from rdd.kubectl.flags import Flag
+from rdd.kubectl.session import Object, Session
+
+_T = TypeVar("_T")
+_PAGE = 500
+
+SELECTOR = Flag("selector", "labels the objects must have", short="l")
+FIELD_SELECTOR = Flag("field-selector", "fields the objects must have")
+ALL_NAMESPACES = Flag("all-namespaces", "objects of all namespaces", "bool", short="A")
+ALL = Flag("all", "all objects of the type", "bool")
+
+
+class Ref(NamedTuple):
+    """An object, or all objects of a resource when it has no name."""
+
+    resource: Resource
+    namespace: str  # empty: cluster-scoped, or all namespaces
+    name: str = ""
+    source: str = ""  # the file it was named in
+    object: Object | None = None  # as written in the file, or as listed
+
+    @property
+    def path(self) -> str:
+        """Where the server has it."""
+        return self.resource.path(self.namespace, self.name)
+
+    def sub(self, subresource: str) -> str:
+        """The path of a subresource."""
+        return self.resource.path(self.namespace, self.name, subresource)
+
+    @property
+    def printed(self) -> str:
+        """`configmap/a`, as messages name it."""
+        return f"{self.resource.printed_kind}/{self.name}"
+
+
+def references(session: Session, args: list[str] | None = None) -> list[Ref]:
+    """What the arguments (or `-f`) name. Raises CtlError."""
+    if session.flags.many("filename"):
+        if args if args is not None else session.args:
+            raise CtlError(
+                "when paths, URLs, or stdin is provided as resource input, you may not specify"
+                " resource arguments as well"
+            )
+        return [from_manifest(session, m) for m in manifests.read(session)]
+    return from_arguments(session, session.args if args is None else args)
+
+
+def from_arguments(session: Session, args: list[str]) -> list[Ref]:
+    """What `TYPE NAME…`, `TYPE/NAME…` or `TYPE,TYPE` name."""
+    if not args:
+        return []
+    is_everywhere = session.flags.truth("all-namespaces")
+    if any("/" in arg for arg in args):
+        pairs = [_pair(arg) for arg in args]
+    else:
+        types = [t for t in args[0].split(",") if t]
+        if len(types) < len(args[0].split(",")):
+            raise CtlError(
+                "arguments in resource/name form must have a single resource and name"
+                if not types
+                else f'there is an empty resource type in "{args[0]}"'
+            )
+        pairs = [(t, name) for t in types for name in args[1:] or [""]]
+    named = any(name for _, name in pairs)
+    if named and is_everywhere:
+        raise CtlError("a resource cannot be retrieved by name across all namespaces")
+    if named and session.flags.text("selector"):
+        raise CtlError("name cannot be provided when a selector is specified")
+    return [
+        Ref(resource, "" if is_everywhere else _namespace(session, resource), name)
+        for word, name in pairs
+        for resource in _resources(session, word)
+    ]
+
+
+def _pair(arg: str) -> tuple[str, str]:
+    word, slash, name = arg.partition("/")
+    if not slash:
+        raise CtlError(
+            "there is no need to specify a resource type as a separate argument when passing"
+            " arguments in resource/name form (e.g. 'kubectl get resource/<resource_name>'"
+            " instead of 'kubectl get resource resource/<resource_name>'"
+        )
+    if not word or not name or "/" in name:
+        raise CtlError("arguments in resource/name form must have a single resource and name")
+    return word, name
+
+
+def _resources(session: Session, word: str) -> list[Resource]:
+    return session.resources.category(word) or [session.resources.find(word)]
+
+
+def _namespace(session: Session, resource: Resource) -> str:
+    return session.namespace if resource.is_namespaced else ""
+
+
+def from_manifest(session: Session, manifest: manifests.Manifest) -> Ref:
+    """The object that a file describes. Raises CtlError if the server has no such kind."""
+    obj, source = manifest
+    written_metadata = obj.get("metadata")
+    metadata: Object = written_metadata if isinstance(written_metadata, dict) else {}
+    name, written = str(metadata.get("name") or ""), str(metadata.get("namespace") or "")
+    api_version, kind = str(obj.get("apiVersion")), str(obj.get("kind"))
+    resource = session.resources.by_kind(api_version, kind)
+    if resource is None:
+        raise CtlError(
+            f'resource mapping not found for name: "{name}" namespace: "{written}" from "{source}":'
+            f' no matches for kind "{kind}" in version "{api_version}"\n'
+            "ensure CRDs are installed first"
+        )
+    if not resource.is_namespaced:
+        return Ref(resource, "", name, source, obj)
+    asked = session.flags.text("namespace")
+    if written and asked and written != asked:
+        raise CtlError(
+            f'the namespace from the provided object "{written}" does not match the namespace'
+            f" \"{asked}\". You must pass '--namespace={written}' to perform this operation."
+        )
+    namespace = written or session.namespace
+    if not written:
+        obj = {**obj, "metadata": {**metadata, "namespace": namespace}}
+    return Ref(resource, namespace, name, source, obj)
+
+
+def manifest_references(session: Session, *, verb: str) -> tuple[list[Ref], list[CtlError]]:
+    """The objects of `-f`, and what is wrong with those that cannot be mapped."""
+    refs: list[Ref] = []
+    errors: list[CtlError] = []
+    found = manifests.read(session, validate=validates(session))
+    for manifest in found:
+        try:
+            refs.append(from_manifest(session, manifest))
+        except CtlError as error:
+            errors.append(error)
+    if not found:
+        raise CtlError(f"no objects passed to {verb}")
+    return refs, errors
+
+
+def validates(session: Session) -> bool:
+    """Whether `--validate` asks for any validation."""
+    return session.flags.text("validate") not in ("false", "ignore")
+
+
+def objects(session: Session, refs: Iterable[Ref]) -> list[Ref]:
+    """References to single objects: collections are listed, named ones stay as they are."""
+    found: list[Ref] = []
+    for ref in refs:
+        if ref.name:
+            found.append(ref)
+            continue
+        listed = list_objects(session, ref)
+        found += [ref_of(ref.resource, item) for item in listed.get("items") or ()]
+    return found
+
+
+def ref_of(resource: Resource, obj: Object) -> Ref:
+    """The reference to an object of the server."""
+    metadata = obj["metadata"]
+    return Ref(resource, metadata.get("namespace", ""), metadata["name"], object=obj)
+
+
+def list_objects(session: Session, ref: Ref, *, accept: str = "", **query: str) -> Object:
+    """A whole collection, page by page, in one list (or Table). Raises ServerError."""
+    flags = session.flags
+    labels, fields = flags.text("selector"), flags.text("field-selector")
+    parameters: dict[str, str | int] = {
+        "labelSelector": labels,
+        "fieldSelector": fields,
+        "limit": flags.text("chunk-size") or _PAGE,
+        **query,
+    }
+    whole: Object | None = None
+    while True:
+        try:
+            page: Object = session.api.get(
+                ref.path, parameters, accept=accept or "application/json"
+            )
+        except ServerError as error:
+            if error.reason not in ("BadRequest", "NotFound"):
+                raise
+            gvr = f"{ref.resource.group}/{ref.resource.version}, Resource={ref.resource.plural}"
+            context = f'Unable to list "{gvr}"'
+            if labels or fields:
+                context = (
+                    f'Unable to find "{gvr}" that match label selector "{labels}",'
+                    f' field selector "{fields}"'
+                )
+            raise error.within(context) from None
+        if whole is None:
+            whole = page
+        else:
+            member = "rows" if "rows" in page else "items"
+            whole[member] = [*(whole.get(member) or ()), *(page.get(member) or ())]
+        more = (page.get("metadata") or {}).get("continue")
+        if not more:
+            break
+        parameters["continue"] = more
+    for item in whole.get("items") or ():
+        # Items of a list of the server do not repeat what they are.
+        item.setdefault("apiVersion", ref.resource.api_version)
+        item.setdefault("kind", ref.resource.kind)
+    return whole
+
+
+def fetch(session: Session, ref: Ref) -> Object:
+    """One object as the server has it."""
+    obj: Object = session.api.get(ref.path)
+    return obj
+
+
+def for_each(items: Iterable[_T], do: Callable[[_T], None]) -> None:
+    """Do something for each item; what fails is reported when all had their turn."""
+    errors: list[CtlError] = []
+    for item in items:
+        try:
+            do(item)
+        except CtlError as error:
+            errors.append(error)
+    raise_all(errors)
+
+
+def raise_all(errors: list[CtlError]) -> None:
+    """Raise what was collected, if anything."""
+    if errors:
+        raise errors[0] if len(errors) == 1 else Failures(errors)
+
+
+def require_arguments(session: Session) -> None:
+    """Raise the error for a command without any object."""
+    if not session.args and not session.flags.many("filename"):
+        raise Refused(
+            "error: You must provide one or more resources by argument or filename.\n"
+            "Example resource specifications include:\n"
+            "   '-f rsrc.yaml'\n"
+            "   '--filename=rsrc.json'\n"
+            "   '<resource> <name>'\n"
+            "   '<resource>'"
+        )

@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The data of `create configmap` and `create secret`: literals, files, env files."""
+
+import base64
+from pathlib import Path
+
+from rdd.api import names
+from rdd.kubectl.failures import CtlError
+from rdd.kubectl.session import Session
+
+
+class Data:
+    """Bytes by key."""
+
+    def __init__(self) -> None:
+        self._values: dict[str, bytes] = {}
+
+    def add(self, key: str, value: bytes) -> None:
+        """Add a value; a key may come only once."""
+        if problems := names.config_map_key_errors(key):
+            raise CtlError(f'"{key}" is not valid key name: {"; ".join(problems)}')
+        if key in self._values:
+            raise CtlError(f'cannot add key "{key}", another key by that name already exists')
+        self._values[key] = value
+
+    def split(self) -> tuple[dict[str, str], dict[str, str]]:
+        """Texts, and what is no text in base64."""
+        texts: dict[str, str] = {}
+        binary: dict[str, str] = {}
+        for key, value in self._values.items():
+            try:
+                texts[key] = value.decode()
+            except UnicodeDecodeError:
+                binary[key] = base64.b64encode(value).decode()
+        return texts, binary
+
+    def encoded(self) -> dict[str, str]:
+        """Everything in base64."""
+        return {key: base64.b64encode(value).decode() for key, value in self._values.items()}
+
+
+def read_sources(session: Session) -> Data:
+    """The data that --from-literal, --from-file and --from-env-file describe."""
+    flags = session.flags
+    if flags.many("from-env-file") and (flags.many("from-file") or flags.many("from-literal")):
+        raise CtlError("from-env-file cannot be combined with from-file or from-literal")
+    data = Data()
+    for literal in flags.many("from-literal"):
+        key, equals, value = literal.partition("=")
+        if not equals or not key:
+            raise CtlError(f"invalid literal source {literal}, expected key=value")
+        if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
+            value = value[1:-1]
+        data.add(key, value.encode())
+    for source in flags.many("from-file"):
+        _add_file(data, source)
+    for name in flags.many("from-env-file"):
+        _add_env_file(session, data, name)
+    return data
+
+
+def _add_file(data: Data, source: str) -> None:
+    key, equals, name = source.rpartition("=")
+    path = Path(name)
+    if equals and not key:
+        raise CtlError(f"key name for file path {name} missing")
+    if not path.exists():
+        raise CtlError(f"error reading {name}: no such file or directory")
+    if not path.is_dir():
+        data.add(key or path.name, _read(path))
+        return
+    if key:
+        raise CtlError("cannot give a key name for a directory path")
+    for file in sorted(path.iterdir()):
+        if file.is_file():
+            data.add(file.name, _read(file))
+
+
+def _add_env_file(session: Session, data: Data, name: str) -> None:
+    for line in _read(Path(name)).decode(errors="replace").splitlines():
+        stripped = line.lstrip()
+        if not stripped or stripped.startswith("#"):
+            continue
+        key, equals, value = stripped.partition("=")
+        data.add(key, (value if equals else session.variables.get(key, "")).encode())
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise CtlError(f"error reading {path}: {(error.strerror or '').lower()}") from None
+
+
+def encoded_file(name: str) -> str:
+    """The content of a file in base64."""
+    return base64.b64encode(_read(Path(name))).decode()

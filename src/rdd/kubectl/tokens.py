@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`create token`: ask the server for a token of a ServiceAccount."""
+
+from rdd.kubectl.failures import CtlError, ServerError
+from rdd.kubectl.generators import one_name
+from rdd.kubectl.printing import output
+from rdd.kubectl.session import Object, Session
+
+_KINDS = ("Pod", "Secret", "Node")
+
+
+def create_token(session: Session) -> None:
+    """Print a new token."""
+    flags = session.flags
+    name = one_name(session, "token")
+    spec: Object = {}
+    if audiences := flags.many("audience"):
+        spec["audiences"] = audiences
+    if seconds := flags.seconds("duration"):
+        spec["expirationSeconds"] = int(seconds)
+    if kind := flags.text("bound-object-kind"):
+        if kind not in _KINDS:
+            raise CtlError(f"supported --bound-object-kind values are {', '.join(sorted(_KINDS))}")
+        bound = {
+            "kind": kind,
+            "apiVersion": "v1",
+            "name": flags.text("bound-object-name"),
+            "uid": flags.text("bound-object-uid"),
+        }
+        spec["boundObjectRef"] = {key: value for key, value in bound.items() if value}
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+    path = session.resources.find("serviceaccounts").path(session.namespace, name, "token")
+    try:
+        answer: Object = session.api.request("POST", path, body=request)
+    except ServerError as error:
+        raise CtlError(f"failed to create token: {error.message}") from None
+    if flags.text("output"):
+        session.out.write(output.printer(flags)(answer))
+    else:
+        session.print(str((answer.get("status") or {}).get("token", "")))

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`api-resources`: what the server has."""
+
+from rdd.kubectl.discovery import Resource
+from rdd.kubectl.failures import CtlError
+from rdd.kubectl.flags import Flag, Verb
+from rdd.kubectl.printing.tabwriter import TabWriter
+from rdd.kubectl.session import Session
+
+VERB = Verb(
+    "api-resources",
+    "",
+    "List the resources of the server",
+    flags=(
+        Flag("api-group", "only of this group"),
+        Flag("categories", "only in these categories", "list"),
+        Flag("namespaced", "only namespaced ones (false: only others)", "bool", default="true"),
+        Flag("no-headers", "leave out the header", "bool"),
+        Flag("output", "wide or name", short="o"),
+        Flag("sort-by", "name or kind"),
+        Flag("verbs", "only those that know all of these verbs", "list"),
+    ),
+    unsupported=("cached",),
+)
+
+
+def run(session: Session) -> None:
+    """List the resources."""
+    flags = session.flags
+    form, order = flags.text("output"), flags.text("sort-by")
+    if session.args:
+        raise CtlError(f"unexpected arguments: [{' '.join(session.args)}]")
+    if form not in ("", "wide", "name"):
+        raise CtlError(f"--output {form} is not available")
+    if order not in ("", "name", "kind"):
+        raise CtlError("--sort-by accepts only name or kind")
+    chosen = [r for r in session.resources.preferred() if _is_chosen(session, r)]
+    chosen.sort(key=_ORDERS[order])
+    if form == "name":
+        session.print(*(r.qualified for r in chosen))
+        return
+    writer = TabWriter()
+    is_wide = form == "wide"
+    if not flags.truth("no-headers"):
+        header = ["NAME", "SHORTNAMES", "APIVERSION", "NAMESPACED", "KIND"]
+        writer.line(*header, *(["VERBS", "CATEGORIES"] if is_wide else []))
+    for r in chosen:
+        cells = [
+            r.plural,
+            ",".join(r.short_names),
+            r.api_version,
+            "true" if r.is_namespaced else "false",
+            r.kind,
+        ]
+        if is_wide:
+            cells += [",".join(sorted(r.verbs)), ",".join(r.categories)]
+        writer.line(*cells)
+    session.out.write(writer.flush())
+
+
+_ORDERS = {
+    "": lambda r: (r.group, r.plural),
+    "name": lambda r: (r.plural, r.group),
+    "kind": lambda r: (r.kind, r.group),
+}
+
+
+def _is_chosen(session: Session, resource: Resource) -> bool:
+    flags = session.flags
+    if not resource.verbs:
+        return False
+    if "api-group" in flags.given and resource.group != flags.text("api-group"):
+        return False
+    if "namespaced" in flags.given and resource.is_namespaced != flags.truth("namespaced"):
+        return False
+    has_verbs = set(flags.many("verbs")) <= set(resource.verbs)
+    return has_verbs and set(flags.many("categories")) <= set(resource.categories)

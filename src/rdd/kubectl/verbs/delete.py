@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`delete`: delete objects and wait until they are gone."""
+
+from rdd.kubectl import manifests
+from rdd.kubectl.deletion import Deletion
+from rdd.kubectl.failures import CtlError
+from rdd.kubectl.flags import Flag, Verb
+from rdd.kubectl.selection import (
+    ALL,
+    ALL_NAMESPACES,
+    FIELD_SELECTOR,
+    SELECTOR,
+    Ref,
+    manifest_references,
+    objects,
+    raise_all,
+    references,
+    require_arguments,
+)
+from rdd.kubectl.session import Session
+from rdd.kubectl.writing import DRY_RUN, DRY_RUN_SUFFIX, parse_dry_run
+
+VERB = Verb(
+    "delete",
+    "(-f FILE | TYPE NAME… | TYPE/NAME… | TYPE -l LABELS | TYPE --all)",
+    "Delete objects",
+    flags=(
+        *manifests.FLAGS,
+        SELECTOR,
+        FIELD_SELECTOR,
+        ALL,
+        ALL_NAMESPACES,
+        DRY_RUN,
+        Flag(
+            "cascade",
+            "what happens to dependents: background, orphan or foreground",
+            default="background",
+            implied="background",
+        ),
+        Flag("force", "delete at once, without grace", "bool"),
+        Flag("grace-period", "seconds to end gracefully", "int", default="-1"),
+        Flag("ignore-not-found", "a missing object is no error", "bool"),
+        Flag("now", "the same as --grace-period=1", "bool"),
+        Flag("output", "name: print only names", short="o"),
+        Flag("timeout", "how long to wait (0: for ever)", "duration", default="0"),
+        Flag("wait", "return only when the objects are gone", "bool", default="true"),
+    ),
+    unsupported=(*manifests.UNSUPPORTED, "interactive", "raw"),
+)
+
+
+def run(session: Session) -> None:
+    """Delete what was named and wait for it."""
+    flags = session.flags
+    _check(session)
+    errors: list[CtlError] = []
+    selects = bool(flags.text("selector") or flags.text("field-selector")) or flags.truth("all")
+    if flags.many("filename"):
+        refs, errors = manifest_references(session, verb="delete")
+    else:
+        refs = references(session)
+        if not selects and any(not ref.name for ref in refs):
+            raise CtlError("resource(s) were provided, but no name was specified")
+        refs = objects(session, refs)
+    dry_run = parse_dry_run(session)
+    is_lenient = flags.truth("ignore-not-found") or flags.truth("all")
+    deletion = Deletion(
+        session,
+        cascade=_cascade(flags.text("cascade")),
+        grace_period=_grace_period(session),
+        dry_run=dry_run,
+        ignores_missing=is_lenient,
+    )
+    deleted = 0
+    for ref in refs:
+        try:
+            if deletion.delete_one(ref):
+                deleted += 1
+                _report(session, ref, dry_run)
+        except CtlError as error:
+            errors.append(error)
+    raise_all(errors)
+    if not deleted and not is_lenient:
+        session.print("No resources found")
+    if deleted and flags.truth("wait") and dry_run == "none":
+        session.out.flush()
+        deletion.wait(flags.seconds("timeout"))
+
+
+def _check(session: Session) -> None:
+    flags = session.flags
+    if flags.text("output") not in ("", "name"):
+        raise CtlError(
+            f"unexpected -o output mode: {flags.text('output')}. We only support '-o name'"
+        )
+    if flags.truth("all") and flags.text("selector"):
+        raise CtlError("setting 'all' parameter but found a non empty selector. ")
+    if flags.truth("now") and "grace-period" in flags.given:
+        raise CtlError("--now and --grace-period cannot be specified together")
+    if flags.truth("force") and flags.number("grace-period") > 0:
+        raise CtlError("--force and --grace-period greater than 0 cannot be specified together")
+    if flags.many("filename") and flags.text("selector"):
+        raise CtlError("the built-in client takes no --selector together with --filename")
+    require_arguments(session)
+    if flags.truth("force"):
+        session.warn(
+            "Warning: Immediate deletion does not wait for confirmation that the running resource"
+            " has been terminated. The resource may continue to run on the cluster indefinitely."
+        )
+
+
+def _grace_period(session: Session) -> int:
+    flags = session.flags
+    if flags.truth("now"):
+        return 1
+    period = flags.number("grace-period")
+    if flags.truth("force"):
+        return 0
+    # Without --force nothing is deleted before its processes had a chance to end.
+    return 1 if period == 0 else period
+
+
+def _cascade(text: str) -> str:
+    known = {"true": "background", "false": "orphan"}
+    value = known.get(text, text)
+    if value not in ("background", "orphan", "foreground"):
+        raise CtlError(
+            f'invalid cascade value ({text}). Must be "background", "foreground", or "orphan"'
+        )
+    return value
+
+
+def _report(session: Session, ref: Ref, dry_run: str) -> None:
+    kind = ref.resource.printed_kind
+    if session.flags.text("output") == "name":
+        session.print(f"{kind}/{ref.name}")
+        return
+    done = "force deleted" if session.flags.truth("force") else "deleted"
+    where = f" from {ref.namespace} namespace" if ref.namespace else ""
+    session.print(f'{kind} "{ref.name}" {done}{where}{DRY_RUN_SUFFIX[dry_run]}')

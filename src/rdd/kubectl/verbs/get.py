@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`get`: show objects, as tables the server makes or in the format of `-o`."""
+
+from rdd.kubectl import manifests
+from rdd.kubectl.connection import JSON
+from rdd.kubectl.discovery import Resource
+from rdd.kubectl.failures import CtlError, Refused, ServerError
+from rdd.kubectl.flags import Flag, Verb
+from rdd.kubectl.printing import output
+from rdd.kubectl.printing.tables import ACCEPT, TableOptions, TablePrinter, as_table
+from rdd.kubectl.selection import (
+    ALL_NAMESPACES,
+    FIELD_SELECTOR,
+    SELECTOR,
+    Ref,
+    list_objects,
+    raise_all,
+    references,
+)
+from rdd.kubectl.session import Object, Session
+
+VERB = Verb(
+    "get",
+    "TYPE[,TYPE…] [NAME…] | TYPE/NAME… | -f FILE | --raw PATH",
+    "Show objects",
+    flags=(
+        *output.FLAGS,
+        *manifests.FLAGS,
+        SELECTOR,
+        FIELD_SELECTOR,
+        ALL_NAMESPACES,
+        Flag("chunk-size", "how many objects to ask for at once", "int", default="500"),
+        Flag("ignore-not-found", "a missing object is no error", "bool"),
+        Flag("label-columns", "labels to show as columns", "list", short="L"),
+        Flag("no-headers", "leave out the header of tables", "bool"),
+        Flag("output-watch-events", "show what happened in a watch", "bool"),
+        Flag("raw", "path to ask the server for; its answer is printed as it is"),
+        Flag("server-print", "have the server make the tables", "bool", default="true"),
+        Flag("show-kind", "put the kind before names", "bool"),
+        Flag("show-labels", "show labels in the last column", "bool"),
+        Flag("sort-by", "path of the field to sort by"),
+        Flag("subresource", "subresource to show: status, scale"),
+        Flag("watch", "go on showing changes", "bool", short="w"),
+        Flag("watch-only", "show changes only, not what there is", "bool"),
+    ),
+    unsupported=manifests.UNSUPPORTED,
+)
+
+
+def run(session: Session) -> None:
+    """Show what was asked for."""
+    flags = session.flags
+    if raw := flags.text("raw"):
+        session.out.write(session.api.raw("GET", raw).decode(errors="replace"))
+        return
+    if not session.args and not flags.many("filename"):
+        raise Refused(
+            'You must specify the type of resource to get. Use "kubectl api-resources" for a'
+            " complete list of supported resources.\n\n"
+            "error: Required resource not specified.\n"
+            'Use "kubectl explain <resource>" for a detailed description of that resource'
+            " (e.g. kubectl explain pods).\nSee 'kubectl get -h' for help and examples"
+        )
+    shows_table = flags.text("output") in ("", "wide")
+    show = None if shows_table else output.printer(flags, also="wide")
+    refs = references(session)
+    if flags.truth("watch") or flags.truth("watch-only"):
+        from rdd.kubectl.watching import watch
+
+        watch(session, refs, show)
+    elif show is None:
+        _show_tables(session, refs)
+    else:
+        _show_objects(session, refs, show)
+
+
+def table_options(session: Session, *, kind: str = "") -> TableOptions:
+    """How the flags of `get` want tables."""
+    flags = session.flags
+    return TableOptions(
+        is_wide=flags.text("output") == "wide",
+        no_headers=flags.truth("no-headers"),
+        with_namespace=flags.truth("all-namespaces"),
+        show_labels=flags.truth("show-labels"),
+        label_columns=tuple(flags.many("label-columns")),
+        kind=kind,
+        with_event=flags.truth("output-watch-events"),
+    )
+
+
+def table_query(session: Session) -> dict[str, str]:
+    """What a table must come with: whole objects only when they are sorted by a field."""
+    return {"includeObject": "Object"} if session.flags.text("sort-by") else {}
+
+
+def _show_tables(session: Session, refs: list[Ref]) -> None:
+    errors: list[CtlError] = []
+    tables: list[tuple[Ref, Object]] = []
+    for ref in refs:
+        try:
+            tables.append((ref, _table(session, ref)))
+        except ServerError as error:
+            _keep(session, error, errors)
+    shows_kind = session.flags.truth("show-kind") or len({r.resource for r, _ in tables}) > 1
+    text = ""
+    has_namespace = False
+    for resource, table in _joined(tables):
+        options = table_options(session, kind=resource.printed_kind if shows_kind else "")
+        # Cluster-scoped objects have no namespace to show, unless they follow some that have.
+        has_namespace = has_namespace or resource.is_namespaced
+        options = options._replace(with_namespace=options.with_namespace and has_namespace)
+        part = TablePrinter(options).show(_sorted_table(session, table))
+        text += "\n" if text and part and not options.no_headers else ""
+        text += part
+    session.out.write(text)
+    if not text and not errors:
+        _say_nothing_found(session, refs)
+    raise_all(errors)
+
+
+def _joined(tables: list[tuple[Ref, Object]]) -> list[tuple[Resource, Object]]:
+    """One table for what follows each other and is of the same type."""
+    joined: list[tuple[Resource, Object]] = []
+    for ref, table in tables:
+        table = as_table(table)
+        if joined and joined[-1][0] == ref.resource:
+            whole = joined[-1][1]
+            rows = [*(whole.get("rows") or ()), *(table.get("rows") or ())]
+            joined[-1] = (ref.resource, {**whole, "rows": rows})
+        else:
+            joined.append((ref.resource, table))
+    return joined
+
+
+def _table(session: Session, ref: Ref) -> Object:
+    query = table_query(session)
+    accept = ACCEPT if session.flags.truth("server-print") else JSON
+    if ref.name:
+        table: Object = session.api.get(_path(session, ref), query, accept=accept)
+        return table
+    return list_objects(session, ref, accept=accept, **query)
+
+
+def _path(session: Session, ref: Ref) -> str:
+    return ref.sub(session.flags.text("subresource"))
+
+
+def _show_objects(session: Session, refs: list[Ref], show: output.Printer) -> None:
+    errors: list[CtlError] = []
+    found: list[Object] = []
+    for ref in refs:
+        try:
+            if ref.name:
+                found.append(session.api.get(_path(session, ref)))
+            else:
+                found += list_objects(session, ref).get("items") or []
+        except ServerError as error:
+            _keep(session, error, errors)
+    is_single = len(refs) == 1 and bool(refs[0].name)
+    if is_single:
+        session.out.write("".join(map(show, found)))
+    elif not errors or found:
+        from rdd.kubectl.printing.sorting import sort_objects
+
+        if path := session.flags.text("sort-by"):
+            found = sort_objects(found, path)
+        shown = show(
+            {
+                "apiVersion": "v1",
+                "kind": "List",
+                "metadata": {"resourceVersion": ""},
+                "items": found,
+            }
+        )
+        session.out.write(shown)
+    raise_all(errors)
+
+
+def _sorted_table(session: Session, table: Object) -> Object:
+    path = session.flags.text("sort-by")
+    if not path or not table.get("rows"):
+        return table
+    from rdd.kubectl.printing.sorting import sort_rows
+
+    return {**table, "rows": sort_rows(table["rows"], path)}
+
+
+def _keep(session: Session, error: ServerError, errors: list[CtlError]) -> None:
+    if not (error.reason == "NotFound" and session.flags.truth("ignore-not-found")):
+        errors.append(error)
+
+
+def _say_nothing_found(session: Session, refs: list[Ref]) -> None:
+    if session.flags.truth("ignore-not-found") or any(ref.name for ref in refs):
+        return
+    is_namespaced = any(ref.resource.is_namespaced for ref in refs)
+    where = ""
+    if is_namespaced and not session.flags.truth("all-namespaces"):
+        where = f" in {session.namespace} namespace."
+    session.warn(f"No resources found{where}")

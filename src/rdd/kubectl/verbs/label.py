@@ -1,0 +1,19 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`label`: set and remove labels of objects."""
+
+from rdd.kubectl import manifests, metadata_change
+from rdd.kubectl.flags import Verb
+from rdd.kubectl.session import Session
+
+VERB = Verb(
+    "label",
+    "(TYPE NAME… | TYPE/NAME… | TYPE --all | -f FILE) KEY=VALUE… KEY-…",
+    "Change labels of objects",
+    flags=metadata_change.flags("label"),
+    unsupported=(*manifests.UNSUPPORTED, "local"),
+)
+
+
+def run(session: Session) -> None:
+    """Change the labels of every object named."""
+    metadata_change.run(session, metadata_change.LABELS)

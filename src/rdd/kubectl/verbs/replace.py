@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`replace -f`: write objects over what the server has, whole."""
+
+from rdd.kubectl import manifests
+from rdd.kubectl.deletion import Deletion
+from rdd.kubectl.failures import CtlError, ServerError
+from rdd.kubectl.flags import Flag, Verb
+from rdd.kubectl.patches.lastapplied import ANNOTATION, annotated
+from rdd.kubectl.printing import output
+from rdd.kubectl.selection import Ref, fetch, for_each, manifest_references, raise_all
+from rdd.kubectl.session import Object, Session
+from rdd.kubectl.writing import DRY_RUN, VALIDATE, Writer, from_source, manager
+
+VERB = Verb(
+    "replace",
+    "-f FILE [--force]",
+    "Replace objects by what a file says",
+    flags=(
+        *output.FLAGS,
+        *manifests.FLAGS,
+        DRY_RUN,
+        VALIDATE,
+        manager("kubectl-replace"),
+        Flag("force", "delete and create again", "bool"),
+        Flag("grace-period", "seconds to end gracefully, with --force", "int", default="-1"),
+        Flag("timeout", "how long --force waits for the deletion", "duration", default="0"),
+        Flag("save-config", "remember the object for apply", "bool"),
+        Flag("subresource", "subresource to replace: status, scale"),
+    ),
+    unsupported=(*manifests.UNSUPPORTED, "cascade", "raw", "wait"),
+)
+
+
+def run(session: Session) -> None:
+    """Replace every object of the files."""
+    if not session.flags.many("filename"):
+        raise CtlError("must specify one of -f and -k")
+    refs, errors = manifest_references(session, verb="replace")
+    writer = Writer(session)
+    if session.flags.truth("force"):
+        _recreate(session, refs, writer)
+    else:
+        for_each(refs, lambda ref: _replace(session, ref, writer))
+    raise_all(errors)
+
+
+def _replace(session: Session, ref: Ref, writer: Writer) -> None:
+    obj = ref.object or {}
+    if not ref.name:
+        raise CtlError("resource name may not be empty")
+    if writer.is_client_side:
+        writer.report(obj, "replaced")
+        return
+    try:
+        replaced = session.api.request(
+            "PUT",
+            ref.sub(session.flags.text("subresource")),
+            query=writer.query,
+            body=_prepared(session, ref, obj),
+        )
+    except ServerError as error:
+        raise from_source(error, "replacing", ref) from None
+    writer.report(replaced, "replaced")
+
+
+def _prepared(session: Session, ref: Ref, obj: Object) -> Object:
+    """With the annotation of apply if it is asked for or the file has it, and a version."""
+    annotations = (obj.get("metadata") or {}).get("annotations") or {}
+    if session.flags.truth("save-config") or ANNOTATION in annotations:
+        obj = annotated(obj)
+    if (obj.get("metadata") or {}).get("resourceVersion"):
+        return obj
+    current = fetch(session, ref)
+    version = current["metadata"].get("resourceVersion", "")
+    return {**obj, "metadata": {**obj["metadata"], "resourceVersion": version}}
+
+
+def _recreate(session: Session, refs: list[Ref], writer: Writer) -> None:
+    if writer.dry_run != "none":
+        raise CtlError("--dry-run can not be used when --force is set")
+    deletion = Deletion(session, cascade="background", ignores_missing=True)
+    for ref in refs:
+        deletion.delete_one(ref)
+    deletion.wait(session.flags.seconds("timeout"))
+    for ref in refs:
+        writer.report(writer.create(ref, ref.object or {}), "replaced")

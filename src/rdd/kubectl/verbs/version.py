@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`version`: the versions of this client and of the server."""
+
+import rdd
+from rdd.kubectl.failures import CtlError
+from rdd.kubectl.flags import Flag, Verb
+from rdd.kubectl.printing import output
+from rdd.kubectl.session import Object, Session
+
+VERSION = f"v{rdd.__version__}"
+
+VERB = Verb(
+    "version",
+    "[--client] [-o json|yaml]",
+    "Show the versions of client and server",
+    flags=(
+        Flag("client", "do not ask the server", "bool"),
+        Flag("output", "json or yaml", short="o"),
+    ),
+)
+
+
+def run(session: Session) -> None:
+    """Show the versions."""
+    form = session.flags.text("output")
+    if form not in ("", "json", "yaml"):
+        raise CtlError("--output must be 'yaml' or 'json'")
+    own = f"{VERSION} (built-in client)"
+    shown: Object = {"clientVersion": {"gitVersion": VERSION, "platform": "built-in"}}
+    failure: CtlError | None = None
+    if not session.flags.truth("client"):
+        try:
+            shown["serverVersion"] = session.api.get("/version")
+        except CtlError as error:
+            failure = error
+    if form:
+        render = output.json_text if form == "json" else output.yaml_text
+        session.out.write(render(shown))
+    else:
+        session.print(f"Client Version: {own}")
+        if "serverVersion" in shown:
+            session.print(f"Server Version: {shown['serverVersion'].get('gitVersion', '')}")
+    if failure is not None:
+        raise failure

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`wait --for=…`: wait until objects are created, deleted, or in a state.
+
+    create                     the object exists
+    delete                     it does not (any more)
+    condition=NAME[=STATUS]    its condition has the status (True unless given)
+    jsonpath='{…}'[=VALUE]     the field has the value (any value unless given)
+
+Each object is waited for with a list and a watch; the timeout is for all of them
+together. A timeout of 0 looks once, a negative one means a week.
+"""
+
+import time
+from collections.abc import Callable
+
+from rdd.kubectl import manifests
+from rdd.kubectl.deletion import timed_out, wait_until_gone
+from rdd.kubectl.failures import CtlError, ServerError
+from rdd.kubectl.flags import Flag, Verb
+from rdd.kubectl.printing import output
+from rdd.kubectl.selection import (
+    ALL,
+    ALL_NAMESPACES,
+    FIELD_SELECTOR,
+    SELECTOR,
+    Ref,
+    for_each,
+    objects,
+    references,
+    require_arguments,
+)
+from rdd.kubectl.session import Object, Session
+
+_WEEK_S = 7 * 24 * 3600
+_RETRY_S = 0.2
+
+Test = Callable[[Object], bool]
+
+VERB = Verb(
+    "wait",
+    "(TYPE/NAME… | TYPE --all | TYPE -l LABELS | -f FILE) --for=…",
+    "Wait for a condition of objects",
+    flags=(
+        *output.FLAGS,
+        *manifests.FLAGS,
+        SELECTOR,
+        FIELD_SELECTOR,
+        ALL,
+        ALL_NAMESPACES,
+        Flag("for", "create, delete, condition=NAME[=STATUS] or jsonpath='{…}'[=VALUE]"),
+        Flag("timeout", "how long to wait (0: look once)", "duration", default="30s"),
+    ),
+    unsupported=("local",),
+)
+
+
+def run(session: Session) -> None:
+    """Wait for every object."""
+    goal = session.flags.text("for")
+    lowered = goal.lower()
+    is_gone, is_created = lowered == "delete", lowered == "create"
+    test = None if is_gone or is_created else _test(goal)
+    require_arguments(session)
+    seconds = session.flags.seconds("timeout")
+    deadline = time.monotonic() + (_WEEK_S if seconds < 0 else seconds)
+    refs = references(session)
+    if is_created:
+        if any(not ref.name for ref in refs):
+            raise CtlError("--for=create needs the names of the objects to wait for")
+        for_each(refs, lambda ref: _report(session, ref, _created(session, ref, deadline)))
+        return
+    found = objects(session, refs)
+    if not found:
+        if is_gone:
+            return
+        raise CtlError("no matching resources found")
+    if test is None:
+        for_each(found, lambda ref: _gone(session, ref, deadline))
+    else:
+        is_met = test
+        for_each(found, lambda ref: _report(session, ref, _met(session, ref, is_met, deadline)))
+
+
+def _report(session: Session, ref: Ref, obj: Object) -> None:
+    if session.flags.text("output"):
+        session.out.write(output.printer(session.flags)(obj))
+    else:
+        session.print(f"{ref.printed} condition met")
+    session.out.flush()
+
+
+def _created(session: Session, ref: Ref, deadline: float) -> Object:
+    """Ask again and again: the namespace to watch may not exist yet either."""
+    while True:
+        try:
+            obj: Object = session.api.get(ref.path)
+            return obj
+        except ServerError as error:
+            if error.reason != "NotFound":
+                raise
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise CtlError("timed out waiting for the condition")
+        time.sleep(min(left, _RETRY_S))
+
+
+def _gone(session: Session, ref: Ref, deadline: float) -> None:
+    uid = str(((ref.object or {}).get("metadata") or {}).get("uid") or "")
+    if not uid:
+        try:
+            uid = session.api.get(ref.path)["metadata"].get("uid", "")
+        except ServerError as error:
+            if error.reason == "NotFound":
+                return
+            raise
+    wait_until_gone(session, ref, uid=uid, deadline=deadline)
+    session.print(f"{ref.printed} condition met")
+
+
+def _met(session: Session, ref: Ref, is_met: Test, deadline: float) -> Object:
+    collection = ref._replace(name="").path
+    query = {"fieldSelector": f"metadata.name={ref.name}"}
+    obj: Object = session.api.get(ref.path)
+    looks_once = session.flags.seconds("timeout") == 0
+    while True:
+        if is_met(obj):
+            return obj
+        if looks_once:
+            raise CtlError(f"condition not met for {ref.resource.plural}/{ref.name}")
+        listed = session.api.get(collection, query)
+        for item in listed.get("items") or ():
+            item.setdefault("apiVersion", ref.resource.api_version)
+            item.setdefault("kind", ref.resource.kind)
+            obj = item
+            if is_met(obj):
+                return obj
+        version = listed["metadata"].get("resourceVersion", "")
+        watch = session.api.watch(
+            collection, {**query, "resourceVersion": version}, deadline=deadline
+        )
+        try:
+            for event in watch:
+                if event["type"] in ("ADDED", "MODIFIED") and is_met(event["object"]):
+                    met: Object = event["object"]
+                    return met
+        except ServerError as error:
+            if error.code != 410:
+                raise
+        if time.monotonic() >= deadline:
+            raise timed_out(ref)
+
+
+def _test(goal: str) -> Test:
+    if goal.startswith("condition="):
+        return _condition(goal.removeprefix("condition="))
+    if goal.startswith("jsonpath="):
+        return _jsonpath(goal.removeprefix("jsonpath="))
+    raise CtlError(f'unrecognized condition: "{goal}"')
+
+
+def _condition(text: str) -> Test:
+    name, _, status = text.partition("=")
+    name, status = name.lower(), (status or "true").lower()
+
+    def is_met(obj: Object) -> bool:
+        for condition in (obj.get("status") or {}).get("conditions") or ():
+            if str(condition.get("type", "")).lower() != name:
+                continue
+            observed = condition.get("observedGeneration") or (obj.get("status") or {}).get(
+                "observedGeneration"
+            )
+            generation = obj["metadata"].get("generation")
+            if observed and generation and observed < generation:
+                return False  # it is about an older state of the object
+            return str(condition.get("status", "")).lower() == status
+        return False
+
+    return is_met
+
+
+def _jsonpath(text: str) -> Test:
+    from rdd.api.jsonpath import JsonPathError
+    from rdd.kubectl.printing.templates import Template, relaxed, text_of
+
+    path, value, has_value = _split_jsonpath(text)
+    template = Template(relaxed(path))
+
+    def is_met(obj: Object) -> bool:
+        try:
+            found = template.values(obj)
+        except JsonPathError:
+            return False
+        if not found:
+            return False
+        if len(found) > 1:
+            raise CtlError("given jsonpath expression matches more than one value")
+        if isinstance(found[0], dict | list):
+            raise CtlError("jsonpath leads to a nested object or list which is not supported")
+        return not has_value or text_of(found[0]).strip() == value
+
+    return is_met
+
+
+def _split_jsonpath(text: str) -> tuple[str, str, bool]:
+    """`{.a}=b` into path and value; the path itself may contain `==`."""
+    end = text.rfind("}")
+    if end < 0:
+        path, equals, value = text.partition("=")
+        return path, value.strip("'\""), bool(equals)
+    path, rest = text[: end + 1], text[end + 1 :]
+    if rest and not rest.startswith("="):
+        raise CtlError(
+            "jsonpath wait format must be --for=jsonpath='{.status.readyReplicas}'=3 or"
+            " --for=jsonpath='{.status.readyReplicas}'"
+        )
+    if rest == "=":
+        raise CtlError("jsonpath wait value cannot be empty")
+    return path, rest[1:].strip("'\""), bool(rest)

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all writing verbs share: dry runs, field managers, validation, the line they print."""
+
+from rdd.kubectl.failures import CtlError, ServerError
+from rdd.kubectl.flags import Flag
+from rdd.kubectl.printing import output
+from rdd.kubectl.selection import Ref
+from rdd.kubectl.session import Object, Session
+
+DRY_RUN = Flag(
+    "dry-run", "none, server (check only) or client (do not even ask)", default="none",
+    implied="unchanged",
+)  # fmt: skip
+VALIDATE = Flag(
+    "validate", "unknown and repeated fields: strict, warn or ignore", default="strict",
+    implied="strict",
+)  # fmt: skip
+
+DRY_RUN_SUFFIX = {"none": "", "client": " (dry run)", "server": " (server dry run)"}
+_VALIDATION = {
+    **dict.fromkeys(("strict", "true"), "Strict"),
+    "warn": "Warn",
+    **dict.fromkeys(("ignore", "false"), "Ignore"),
+}
+
+
+def manager(default: str) -> Flag:
+    """The flag that names who owns the changed fields."""
+    return Flag("field-manager", "name of the manager of the changed fields", default=default)
+
+
+class Writer:
+    """Writes objects and says what was done to them."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.dry_run = parse_dry_run(session)
+        form = session.flags.text("output")
+        self._show = output.printer(session.flags) if form else None
+        self.is_client_side = self.dry_run == "client"
+
+    @property
+    def query(self) -> dict[str, str]:
+        """Parameters of a writing request."""
+        flags = self.session.flags
+        query = {"dryRun": "All"} if self.dry_run == "server" else {}
+        if name := flags.text("field-manager"):
+            query["fieldManager"] = name
+        if text := flags.text("validate"):
+            if text not in _VALIDATION:
+                raise CtlError(
+                    f"invalid - validate option {text!r}; must be one of: strict (or true), warn,"
+                    " ignore (or false)"
+                )
+            query["fieldValidation"] = _VALIDATION[text]
+        return query
+
+    def create(self, ref: Ref, obj: Object) -> Object:
+        """Create an object; the result is what the server made of it."""
+        if self.is_client_side:
+            return obj
+        path = ref.resource.path(ref.namespace)
+        try:
+            created: Object = self.session.api.request("POST", path, query=self.query, body=obj)
+        except ServerError as error:
+            raise from_source(error, "creating", ref) from None
+        return created
+
+    def report(self, obj: Object, done: str) -> None:
+        """Print the object as `-o` wants it, or a line that says what was done."""
+        if self._show is not None:
+            self.session.out.write(self._show(obj))
+        else:
+            self.session.print(f"{output.printed_name(obj)} {done}{self.suffix}")
+
+    @property
+    def suffix(self) -> str:
+        """What a line about a dry run ends with."""
+        return DRY_RUN_SUFFIX[self.dry_run]
+
+    @property
+    def shows_objects(self) -> bool:
+        """Whether `-o` asks for whole objects."""
+        return self._show is not None
+
+
+def from_source(error: ServerError, doing: str, ref: Ref) -> ServerError:
+    """The failure told with the file that was the reason for the request."""
+    return error.within(f'error when {doing} "{ref.source}"') if ref.source else error
+
+
+def parse_dry_run(session: Session) -> str:
+    """What `--dry-run` asks for: none, client or server."""
+    text = session.flags.text("dry-run") or "none"
+    if text == "unchanged":
+        session.warn("W --dry-run is deprecated and can be replaced with --dry-run=client.")
+        return "client"
+    if text not in ("none", "server", "client"):
+        raise CtlError(f'Invalid dry-run value ({text}). Must be "none", "server", or "client".')
+    return text

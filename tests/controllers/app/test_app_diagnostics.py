@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Checks, each brought about for real, and the controller that keeps what they find."""
+
+import json
+import os
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import trustme
+from tests.controllers.controller_world import eventually, managed, surroundings
+from tests.runtime.runtime_world import World
+
+from rdd.client import kubeconfig
+from rdd.controllers.app.diagnostics import checks, diagnostics
+from rdd.controllers.app.diagnostics.findings import Facts, Finding
+from rdd.host import docker_contexts, kube_contexts
+from rdd.instance import Instance
+from rdd.kinds.app import App
+from rdd.kinds.crd import definition_of
+from rdd.kinds.diagnostic import Diagnostic
+from rdd.runtime import install_definitions, resource_of
+
+
+def condition(kind: str, status: str = "True") -> dict[str, str]:
+    return {"type": kind, "status": status, "reason": "Test", "message": ""}
+
+
+@pytest.fixture
+def facts(tmp_path: Path) -> Facts:
+    """An App that runs in a home of its own."""
+    app = {
+        "spec": {"running": True, "containerEngine": {"name": "moby"}},
+        "status": {
+            "conditions": [
+                condition(kind) for kind in ("Running", "ContainerEngineReady", "KubernetesReady")
+            ]
+        },
+    }
+    found = Facts(Instance("t", tmp_path), tmp_path, {}, app)
+    found.instance.dir.mkdir(parents=True)
+    found.instance.short_dir.mkdir(parents=True)
+    return found
+
+
+def stopped(facts: Facts) -> Facts:
+    return replace(facts, app={"spec": {"running": False}})
+
+
+@pytest.mark.parametrize("name", ["app", "docker-context", "engine", "kube-context", "ports"])
+def test_what_is_not_in_use_is_not_applicable(facts: Facts, name: str) -> None:
+    for other in (stopped(facts), replace(facts, app=None)):
+        found = checks.run(name, other)
+        assert (found.healthy, found.reason) == ("True", "NotApplicable")
+
+
+def outcome(finding: Finding) -> tuple[str, str]:
+    if finding.healthy == "False":
+        assert finding.next_step
+        assert finding.evidence
+    return finding.healthy, finding.reason
+
+
+@pytest.mark.parametrize(
+    ("reason", "message", "expected"),
+    [
+        pytest.param("Settled", "it is", ("True", "Settled"), id="settled"),
+        pytest.param("Starting", "not yet", ("True", "Starting"), id="on its way"),
+        pytest.param("StartFailed", "no", ("False", "StartFailed"), id="does not start"),
+        pytest.param("NoDriver", "Nothing:\nhost  no", ("False", "NoDriver"), id="no driver"),
+    ],
+)
+def test_an_app_that_waiting_does_not_help(
+    facts: Facts, reason: str, message: str, expected: tuple[str, str]
+) -> None:
+    assert facts.app is not None
+    settled = {"type": "Settled", "status": "Unknown", "reason": reason, "message": message}
+    found = checks.app(replace(facts, app={**facts.app, "status": {"conditions": [settled]}}))
+    assert outcome(found) == expected
+    assert found.message == message.partition("\n")[0]
+
+
+def test_a_context_that_is_missing_foreign_ours_and_current(facts: Facts) -> None:
+    name, directory = facts.instance.name, facts.docker_directory
+    assert outcome(checks.docker_context(facts)) == ("False", "ContextMissing")
+    docker_contexts.publish(directory, name, host="unix:///elsewhere.sock")
+    found = checks.docker_context(facts)
+    assert outcome(found) == ("False", "ContextMissing")
+    assert "leads to unix:///elsewhere.sock" in found.evidence[0]
+    docker_contexts.publish(directory, name, host=facts.instance.docker_endpoint)
+    assert outcome(checks.docker_context(facts)) == ("True", "NotCurrent")
+    docker_contexts.make_current(directory, name, instead_of="")
+    assert outcome(checks.docker_context(facts)) == ("True", "Current")
+    variable = replace(facts, environment={"DOCKER_HOST": "tcp://x"})
+    assert outcome(checks.docker_context(variable)) == ("True", "Overridden")
+
+
+def test_a_docker_configuration_that_does_not_parse(facts: Facts) -> None:
+    facts.docker_directory.mkdir()
+    (facts.docker_directory / "config.json").write_text("{ not json")
+    assert outcome(checks.docker_context(facts)) == ("False", "ConfigUnreadable")
+
+
+class Answering:
+    """An engine that says one thing to everybody."""
+
+    def __init__(self, path: Path, answer: bytes) -> None:
+        self._socket = socket.socket(socket.AF_UNIX)
+        self._socket.bind(str(path))
+        self._socket.listen()
+        self._answer = answer
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        connection, _ = self._socket.accept()
+        with connection:
+            connection.recv(1000)
+            connection.sendall(self._answer)
+        self._socket.close()
+
+
+def test_an_engine_that_is_gone_ill_and_well(facts: Facts) -> None:
+    path = facts.instance.docker_socket
+    assert outcome(checks.engine(facts)) == ("False", "EngineUnreachable")
+    Answering(path, b"HTTP/1.0 500 Internal Server Error\r\n\r\n")
+    assert outcome(checks.engine(facts)) == ("False", "EngineUnhealthy")
+    path.unlink()
+    Answering(path, b"HTTP/1.0 200 OK\r\n\r\nOK")
+    assert outcome(checks.engine(facts)) == ("True", "Answering")
+
+
+def test_a_kube_context_that_is_missing_there_and_unreadable(facts: Facts) -> None:
+    assert outcome(checks.kube_context(facts)) == ("False", "ContextMissing")
+    paths = kube_contexts.locations(facts.environment, facts.home)
+    entry = {"server": "https://127.0.0.1:1"}
+    kube_contexts.publish(paths, facts.instance.name, cluster=entry, user={"token": "t"})
+    assert outcome(checks.kube_context(facts)) == ("True", "Published")
+    paths[0].write_text("{ not yaml")
+    assert outcome(checks.kube_context(facts)) == ("False", "ConfigUnreadable")
+
+
+def forward(kind: str, port: int, **more: str) -> str:
+    event = {"type": kind, "protocol": "tcp", "hostAddr": f"0.0.0.0:{port}", **more}
+    return json.dumps({"time": "2026-01-01T00:00:00Z", "status": {"portForward": event}}) + "\n"
+
+
+def test_only_the_last_word_about_a_port_counts(facts: Facts) -> None:
+    log = facts.instance.lima_home / "rd" / "ha.stdout.log"
+    log.parent.mkdir(parents=True)
+    log.write_text(
+        "cut short}\n"
+        + forward("failed", 8080, error="address already in use")
+        + forward("failed", 9090, error="address already in use")
+        + forward("forwarding", 9090)
+        + '{"time'
+    )
+    found = checks.ports(facts)
+    assert outcome(found) == ("False", "NotForwarded")
+    assert found.evidence == ("0.0.0.0:8080: address already in use",)
+    assert "sport = :8080" in found.next_step
+    log.write_text(forward("failed", 8080, error="x") + forward("stopping", 8080))
+    assert outcome(checks.ports(facts)) == ("True", "Forwarded")
+
+
+@pytest.mark.parametrize(
+    ("free", "expected"),
+    [
+        (10 << 30, ("True", "Enough")),
+        (2 << 30, ("False", "DiskLow")),
+        (1 << 20, ("False", "DiskFull")),
+    ],
+)
+def test_the_room_on_the_disk(
+    facts: Facts, monkeypatch: pytest.MonkeyPatch, free: int, expected: tuple[str, str]
+) -> None:
+    # A disk of the right size cannot be had everywhere; what is measured is the system's.
+    usage = type("Usage", (), {"free": free})
+    monkeypatch.setattr("shutil.disk_usage", lambda path: usage)
+    assert outcome(checks.disk(facts)) == expected
+
+
+@pytest.fixture
+def tls() -> Iterator[tuple[trustme.CA, int]]:
+    """Something that shows a certificate of an authority."""
+    authority = trustme.CA()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def serve() -> None:
+        while True:
+            try:
+                connection, _ = listener.accept()
+                with connection, context.wrap_socket(connection, server_side=True) as secure:
+                    secure.recv(1)
+            except ssl.SSLError:
+                continue
+            except OSError:
+                return
+
+    thread = threading.Thread(target=serve)
+    thread.start()
+    yield authority, listener.getsockname()[1]
+    listener.shutdown(socket.SHUT_RDWR)
+    listener.close()
+    thread.join()
+
+
+def trusting(facts: Facts, authority: trustme.CA, port: int) -> None:
+    text = kubeconfig.render(
+        f"https://127.0.0.1:{port}",
+        authority=authority.cert_pem.bytes().decode(),
+        admin_token="a",
+        reader_token="b",
+    )
+    facts.instance.config.write_text(text)
+
+
+def test_a_certificate_that_clients_trust_or_not(facts: Facts, tls: tuple[trustme.CA, int]) -> None:
+    authority, port = tls
+    assert outcome(checks.certificates(facts)) == ("True", "NotApplicable")
+    trusting(facts, authority, port)
+    assert outcome(checks.certificates(facts)) == ("True", "Valid")
+    trusting(facts, trustme.CA(), port)
+    assert outcome(checks.certificates(facts)) == ("False", "NotTrusted")
+
+
+def test_a_machine_that_runs_in_part(facts: Facts) -> None:
+    directory = facts.instance.lima_home / "rd"
+    directory.mkdir(parents=True)
+    (directory / "lima.yaml").write_text("vmType: host\n")
+    (directory / "rdd.json").write_text('{"driver": "host"}')
+    assert outcome(checks.processes(facts)) == ("True", "Complete")
+    (directory / "ha.pid").write_text(f"{os.getpid()}\n")
+    assert outcome(checks.processes(facts)) == ("False", "HalfRunning")
+
+
+def test_a_check_that_fails_itself_has_found_nothing(
+    facts: Facts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(facts: Facts) -> Finding:
+        raise RuntimeError("no idea")
+
+    monkeypatch.setattr(checks, "CHECKS", {"disk": broken})
+    found = checks.run("disk", facts)
+    assert (found.healthy, found.reason) == ("Unknown", "CheckFailed")
+    assert "no idea" in found.message
+
+
+def healthy(obj: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = ((obj.get("status") or {}).get("conditions") or [{}])[0]
+    return found
+
+
+async def test_every_check_has_a_diagnostic_that_comes_back_and_follows_the_app(
+    world: World, tmp_path: Path
+) -> None:
+    await install_definitions(world.client, [definition_of(App)])
+    async with managed(world, diagnostics(surroundings(tmp_path))):
+        for name in checks.CHECKS:
+            await eventually(world, Diagnostic, name, healthy)
+        resource = resource_of(Diagnostic)
+        first = await world.client.get(resource, "engine")
+        assert healthy(first)["reason"] == "NotApplicable"
+
+        await world.client.delete(resource, "engine")
+        again = await eventually(world, Diagnostic, "engine", healthy)
+        assert again["metadata"]["uid"] != first["metadata"]["uid"]
+
+        app = {"metadata": {"name": "app"}, "spec": {"running": True}}
+        await world.client.create(resource_of(App), app)
+        now = {**condition("Running"), "lastTransitionTime": "2026-01-01T00:00:00Z"}
+        await world.client.patch(
+            resource_of(App), "app", {"status": {"conditions": [now]}}, subresource="status"
+        )
+        ill = await eventually(
+            world, Diagnostic, "engine", lambda obj: healthy(obj)["status"] == "False"
+        )
+        assert healthy(ill)["reason"] == "EngineUnreachable"
+        assert ill["status"]["nextStep"]
+
+
+async def test_a_diagnostic_of_another_name_is_left_alone(world: World, tmp_path: Path) -> None:
+    await install_definitions(world.client, [definition_of(App)])
+    async with managed(world, diagnostics(surroundings(tmp_path))):
+        mine = {"metadata": {"name": "mine"}}
+        await world.client.create(resource_of(Diagnostic), mine)
+        await eventually(world, Diagnostic, "disk", healthy)
+        assert "status" not in await world.client.get(resource_of(Diagnostic), "mine")

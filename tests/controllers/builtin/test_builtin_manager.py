@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Selecting, starting and stopping the built-in controllers."""
+
+import asyncio
+from functools import partial
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from tests.controllers.builtin.builtin_world import MANAGER, World
+
+from rdd.api import errors
+from rdd.apiserver.http.request import Answer, Request
+from rdd.client import Client, LocalTransport
+from rdd.client.resources import CONFIG_MAPS, NAMESPACES
+from rdd.controllers.builtin.manager import (
+    NAMES,
+    BuiltinControllers,
+    UnknownControllers,
+    select,
+)
+
+
+@pytest.mark.parametrize(
+    "selection, expected",
+    [
+        pytest.param("*", NAMES, id="all"),
+        pytest.param("", (), id="none"),
+        pytest.param(" , ,", (), id="blanks"),
+        pytest.param("gc", ("gc",), id="one"),
+        pytest.param(" root-ca , namespace ", ("namespace", "root-ca"), id="start order"),
+        pytest.param("*,-gc", tuple(n for n in NAMES if n != "gc"), id="all but one"),
+        pytest.param("-gc,*", tuple(n for n in NAMES if n != "gc"), id="order does not matter"),
+        pytest.param("-gc", (), id="only exclusions"),
+        pytest.param("gc,-gc", (), id="exclusion wins"),
+        pytest.param("*,-*", (), id="all excluded"),
+        pytest.param("gc,gc", ("gc",), id="twice"),
+    ],
+)
+def test_selection(selection: str, expected: tuple[str, ...]) -> None:
+    assert select(selection) == expected
+
+
+@pytest.mark.parametrize("selection", ["nope", "*,-nope", "gc,nope", "--gc", "GC"])
+def test_unknown_name_is_refused_with_the_valid_ones(selection: str) -> None:
+    with pytest.raises(UnknownControllers) as refused:
+        select(selection)
+    for name in NAMES:
+        assert name in str(refused.value)
+
+
+@given(st.lists(st.sampled_from(["*", "", *NAMES, *(f"-{n}" for n in NAMES)])))
+def test_selected_are_those_included_and_not_excluded(items: list[str]) -> None:
+    selected = select(",".join(items))
+    for name in NAMES:
+        wanted = ("*" in items or name in items) and f"-{name}" not in items
+        assert (name in selected) == wanted
+
+
+async def test_none_selected_is_ready_at_once(world: World) -> None:
+    client = Client(LocalTransport(world.server.handle, partial(Request, user=MANAGER)))
+    controllers = BuiltinControllers(client, select(""))
+    await controllers.start()
+    assert controllers.is_ready
+    await controllers.stop()
+
+
+async def test_root_ca_needs_something_to_publish(world: World) -> None:
+    controllers = BuiltinControllers(world.client)
+    assert [c.name for c in controllers.controllers] == [n for n in NAMES if n != "root-ca"]
+
+
+async def test_start_waits_until_everything_is_known(world: World) -> None:
+    broken = asyncio.Event()
+    healed = False
+
+    def fail(request: Request) -> errors.ApiError | None:
+        if healed or request.info.resource != "leases":
+            return None
+        broken.set()
+        return errors.ServiceUnavailable("not yet")
+
+    world.intercepts.append(fail)
+    starting = asyncio.create_task(world.start())
+    await broken.wait()
+    assert not starting.done()
+    healed = True
+    controllers = await starting
+    assert controllers.is_ready
+
+
+async def test_stop_leaves_no_task_and_no_watch(world: World) -> None:
+    before = asyncio.all_tasks()
+    await world.start()
+    await world.create("a")
+    await world.settled()
+    assert world.server.core.watch_count > 20
+    await world.stop()
+    assert asyncio.all_tasks() == before
+    assert world.server.core.watch_count == 0
+
+
+async def test_stop_lets_running_work_finish(world: World) -> None:
+    """A deletion that is on its way when the stop comes is completed, and nothing new begun."""
+    entered, proceed = asyncio.Event(), asyncio.Event()
+    await world.start("gc")
+    owner = await world.create("owner")
+    await world.create("child", owner)
+    await world.settled()
+
+    async def slow(request: Request) -> Answer:
+        if request.method == "DELETE":
+            entered.set()
+            await proceed.wait()
+        return await world.server.handle(request)
+
+    world.behind = slow
+    await world.delete(owner)
+    await entered.wait()
+    stopping = asyncio.create_task(world.stop())
+    await asyncio.sleep(0)
+    proceed.set()
+    await stopping
+    assert await world.get("child") is None
+
+
+async def test_failure_of_a_controller_is_told(world: World) -> None:
+    failures: list[BaseException] = []
+    controllers = BuiltinControllers(world.client, ("serviceaccount",), on_failure=failures.append)
+
+    async def broken() -> None:
+        raise RuntimeError("bug")
+
+    controllers.controllers[0].run = broken  # type: ignore[method-assign]
+    with pytest.raises(ExceptionGroup):
+        await controllers.start()
+    assert len(failures) == 1
+    assert not controllers.is_ready
+    await controllers.stop()
+
+
+async def test_idle_controllers_wait_for_events_not_for_time(world: World) -> None:
+    """Nothing is scheduled within the next day: no polling, no resync, no watch to renew."""
+    loop = asyncio.get_running_loop()
+    await world.start()
+    await world.namespace("ns")
+    owner = await world.create("owner", namespace="ns")
+    await world.create("child", owner, namespace="ns")
+    await world.client.delete(CONFIG_MAPS, "owner", namespace="ns")
+    await world.gone("child", namespace="ns")
+    await world.client.delete(NAMESPACES, "ns")
+    await world.gone("ns", NAMESPACES)
+    await world.settled()
+    scheduled: list[asyncio.TimerHandle] = loop._scheduled  # type: ignore[attr-defined]
+    soon = [h for h in scheduled if not h.cancelled() and h.when() < loop.time() + 86_400]
+    assert soon == []

@@ -1,0 +1,362 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What users ask for on mirrors reaches a real engine, once."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.controllers.containers.engine_parts import Dockerd, dockerd
+from tests.controllers.containers.engine_world import NAMESPACE, World, open_world, running_world
+
+from rdd.api import errors
+from rdd.apiserver.http.request import Request
+from rdd.controllers.containers.engine.moby import Moby
+from rdd.kinds.container import ACTION, Container
+from rdd.kinds.image import Image
+from rdd.kinds.volume import Volume
+from rdd.runtime import find_condition, resource_of
+from rdd.runtime.types import Object
+
+DISPATCHED = "engine.rancherdesktop.io/dispatched"
+
+
+@pytest.fixture(scope="module")
+def docker(
+    real_part: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Dockerd]:
+    with dockerd(real_part, tmp_path_factory.mktemp("d")) as engine:
+        yield engine
+
+
+@pytest.fixture
+async def world(docker: Dockerd, tmp_path: Path) -> AsyncIterator[World]:
+    docker.clear()
+    async with running_world(tmp_path, docker) as made:
+        yield made
+
+
+def is_done(action: str) -> Callable[[Object], bool]:
+    def done(obj: Object) -> bool:
+        last = obj.get("status", {}).get("lastAction") or {}
+        annotations = obj["metadata"].get("annotations") or {}
+        is_clean = ACTION not in annotations and DISPATCHED not in annotations
+        return bool(last.get("action") == action and is_clean)
+
+    return done
+
+
+async def test_actions_are_carried_out_and_their_outcome_is_told(
+    world: World, docker: Dockerd
+) -> None:
+    id_ = docker.create("acted")
+    await world.state(id_, "created")
+    for action, state in (
+        ("start", "running"),
+        ("pause", "paused"),
+        ("pause", "paused"),
+        ("unpause", "running"),
+        ("unpause", "running"),
+        ("restart", "running"),
+        ("stop", "exited"),
+        ("stop", "exited"),
+    ):
+        await world.annotate(id_, action=action)
+        obj = await world.eventually(Container, id_, is_done(action))
+        last = obj["status"]["lastAction"]
+        assert (last["action"], last["state"]) == (action, "Succeeded"), last
+        assert last["observedAt"] <= last["completedAt"]
+        await world.state(id_, state)
+        assert docker.inspect(id_)["State"]["Status"] == state
+
+
+async def test_action_that_fails_says_what_the_engine_said(world: World, docker: Dockerd) -> None:
+    id_ = docker.create("idle")
+    await world.state(id_, "created")
+    await world.annotate(id_, action="unpause")
+    obj = await world.eventually(Container, id_, is_done("unpause"))
+    assert obj["status"]["lastAction"]["state"] == "Failed"
+    assert "is not running" in obj["status"]["lastAction"]["error"]
+    await world.annotate(id_, action="pause")
+    obj = await world.eventually(Container, id_, is_done("pause"))
+    assert obj["status"]["lastAction"]["error"] == f"Container {id_} is not running"
+    broken = docker.create("broken", Cmd=["/no/such/program"])
+    await world.state(broken, "created")
+    await world.annotate(broken, action="start")
+    obj = await world.eventually(Container, broken, is_done("start"))
+    assert "no such file or directory" in obj["status"]["lastAction"]["error"]
+
+
+async def test_rules_for_containers(world: World, docker: Dockerd) -> None:
+    id_ = docker.create("ruled")
+    await world.state(id_, "created")
+    with pytest.raises(errors.Forbidden, match=f'invalid {ACTION} annotation "explode"'):
+        await world.annotate(id_, action="explode")
+    body = {"metadata": {"name": "x", "namespace": NAMESPACE, "annotations": {ACTION: "start"}}}
+    with pytest.raises(errors.Forbidden, match="annotation is not allowed on create"):
+        await world.client.create(resource_of(Container), body)
+
+
+async def test_slow_action_holds_up_nobody(world: World, docker: Dockerd) -> None:
+    slow = docker.run("slow", StopSignal="SIGTERM")  # the first process ignores it for 10 s
+    other = docker.create("other")
+    await world.state(slow, "running")
+    await world.state(other, "created")
+    await world.annotate(slow, action="stop")
+    await world.eventually(Container, slow, lambda obj: DISPATCHED in str(obj["metadata"]))
+    await world.annotate(other, action="start")
+    await world.state(other, "running")
+    assert docker.inspect(slow)["State"]["Status"] == "running"
+    docker.post(slow, "kill")
+    await world.eventually(Container, slow, is_done("stop"))
+
+
+async def test_pause_and_unpause_in_a_race_end_in_what_the_engine_says(
+    world: World, docker: Dockerd
+) -> None:
+    id_ = docker.run("raced")
+    await world.state(id_, "running")
+    for _ in range(5):
+        await world.annotate(id_, action="pause")
+        await world.annotate(id_, action="unpause")
+        docker.call("GET", f"/containers/{id_}/json")
+    await world.eventually(Container, id_, is_done("unpause"))
+    state = docker.inspect(id_)["State"]["Status"]
+    obj = await world.state(id_, state)
+    assert state == "running"
+    assert obj["status"]["lastAction"]["state"] == "Succeeded"
+
+
+# -- crashes
+
+
+@pytest.mark.parametrize(
+    "where", ["before the note", "after the note", "before the outcome", "before the end"]
+)
+async def test_restart_happens_once_wherever_we_crash(
+    where: str, docker: Dockerd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    docker.clear()
+    id_ = docker.run("crashed")
+    reached, never = asyncio.Event(), asyncio.Event()
+
+    async def hold(request: Request) -> None:
+        body = bytes(request.body)
+        is_there = {
+            "before the note": request.method == "PATCH" and DISPATCHED.encode() in body,
+            "before the outcome": request.path.endswith("/status") and b"lastAction" in body,
+            "before the end": b'"op":"test"' in body,
+        }
+        if is_there.get(where, False):
+            reached.set()
+            await never.wait()
+
+    started = docker.inspect(id_)["State"]["StartedAt"]
+    async with open_world(tmp_path, docker.socket) as world:
+        await world.run_app()
+        if where == "after the note":
+
+            async def stuck(self: Moby, item: object, action: str) -> None:
+                reached.set()
+                await never.wait()
+
+            monkeypatch.setattr(Moby, "act", stuck)
+        world.disturb = hold
+        await world.annotate(id_, action="restart")
+        await asyncio.wait_for(reached.wait(), 30)
+        await world.crash()
+        world.disturb = None
+        monkeypatch.undo()
+        await world.start()
+        await world.eventually(Container, id_, is_done("restart"))
+        assert len(docker.events(id_, "restart")) == 1
+        state = docker.inspect(id_)
+        assert state["State"]["StartedAt"] > started
+        assert state["State"]["Status"] == "running"
+
+
+async def test_action_is_not_repeated_on_what_somebody_has_changed_since(
+    docker: Dockerd, tmp_path: Path
+) -> None:
+    docker.clear()
+    id_ = docker.run("stopped-once")
+    reached, never = asyncio.Event(), asyncio.Event()
+
+    async def hold(request: Request) -> None:
+        if request.path.endswith("/status") and b"lastAction" in bytes(request.body):
+            reached.set()
+            await never.wait()
+
+    async with open_world(tmp_path, docker.socket) as world:
+        await world.run_app()
+        world.disturb = hold
+        await world.annotate(id_, action="stop")
+        await asyncio.wait_for(reached.wait(), 30)
+        await world.crash()
+        world.disturb = None
+        docker.post(id_, "start")
+        await world.start()
+        obj = await world.eventually(Container, id_, is_done("stop"))
+        assert obj["status"]["lastAction"]["state"] == "Succeeded"
+        assert docker.inspect(id_)["State"]["Status"] == "running"
+
+
+async def test_mirror_without_a_status_is_completed_after_a_crash(
+    docker: Dockerd, tmp_path: Path
+) -> None:
+    docker.clear()
+    reached, never = asyncio.Event(), asyncio.Event()
+    async with open_world(tmp_path, docker.socket) as world:
+        await world.run_app()
+
+        async def hold(request: Request) -> None:
+            if request.path.endswith("/status") and "/containers/" in request.path:
+                reached.set()
+                await never.wait()
+
+        world.disturb = hold
+        id_ = docker.create("half")
+        await asyncio.wait_for(reached.wait(), 30)
+        await world.crash()
+        half = await world.get(Container, id_)
+        assert "status" not in half
+        world.disturb = None
+        await world.start()
+        obj = await world.state(id_, "created")
+        assert obj["metadata"]["uid"] == half["metadata"]["uid"]
+
+
+# -- deletion
+
+
+async def test_deleting_a_container_removes_it_even_if_it_runs(
+    world: World, docker: Dockerd
+) -> None:
+    id_ = docker.run("doomed")
+    await world.state(id_, "running")
+    await world.delete(Container, id_)
+    await world.gone(Container, id_)
+    with pytest.raises(AssertionError, match="No such container"):
+        docker.inspect(id_)
+
+
+async def test_image_in_use_waits_for_its_container_and_says_so(
+    world: World, docker: Dockerd
+) -> None:
+    docker.import_image("used", "1", a="1")
+    id_ = docker.create("user", Image="used:1")
+    await world.state(id_, "created")
+    (image,) = [obj for obj in await world.all(Image) if obj["status"]["repoTag"] == "used:1"]
+    name = image["metadata"]["name"]
+    await world.delete(Image, name)
+    obj = await world.eventually(Image, name, lambda found: found["status"].get("conditions"))
+    condition = find_condition(obj["status"]["conditions"], "Removed")
+    assert condition is not None
+    assert (condition["status"], condition["reason"]) == ("False", "InUse")
+    assert "is using its referenced image" in condition["message"]
+    await world.delete(Container, id_)
+    await world.gone(Image, name)
+    assert "used:1" not in str(docker.call("GET", "/images/json"))
+    assert condition["message"] in await world.notes("InUse")
+
+
+async def test_image_in_use_goes_when_it_has_another_tag_and_holds_up_none(
+    world: World, docker: Dockerd
+) -> None:
+    id_ = docker.import_image("held", "1", a="1")
+    container = docker.create("user", Image="held:1")
+    await world.state(container, "created")
+    (held,) = [obj for obj in await world.all(Image) if obj["status"]["repoTag"] == "held:1"]
+    await world.delete(Image, held["metadata"]["name"])
+    await world.until(lambda: has_note(world, "InUse", "is using its referenced image"))
+    docker.call("POST", f"/images/{id_}/tag?repo=held&tag=2", raw=True)
+    await world.gone(Image, held["metadata"]["name"])
+    (last,) = [obj for obj in await world.all(Image) if obj["status"]["id"] == id_]
+    await world.delete(Image, last["metadata"]["name"])
+    await world.until(lambda: has_note(world, "InUse", '"held:2"'))
+    docker.call("POST", f"/images/{id_}/tag?repo=held&tag=3", raw=True)
+    await world.gone(Image, last["metadata"]["name"])
+    assert docker.call("GET", f"/images/{id_}/json")["RepoTags"] == ["held:3"]
+
+
+async def test_image_with_images_made_from_it_goes_after_them(
+    world: World, docker: Dockerd
+) -> None:
+    base = docker.import_image("base", "1", a="1")
+    container = docker.create("user", Image="base:1")
+    made = docker.call("POST", f"/commit?container={container}&repo=made&tag=1", {})["Id"]
+    docker.call("DELETE", f"/containers/{container}", raw=True)
+    docker.import_image("base", "1", a="2")  # takes the tag away
+    await world.until(lambda: is_dangling(world, base))
+    (image,) = [obj for obj in await world.all(Image) if obj["status"]["id"] == base]
+    await world.delete(Image, image["metadata"]["name"])
+    await world.until(lambda: has_note(world, "InUse", "dependent child images"))
+    docker.call("DELETE", f"/images/{made}?noprune=true")
+    await world.gone(Image, image["metadata"]["name"])
+
+
+async def is_dangling(world: World, id_: str) -> bool:
+    found = [obj for obj in await world.all(Image) if obj["status"].get("id") == id_]
+    return len(found) == 1 and "repoTag" not in found[0]["status"]
+
+
+async def test_deleting_one_tag_keeps_the_others(world: World, docker: Dockerd) -> None:
+    id_ = docker.import_image("two", "1", a="1")
+    docker.call("POST", f"/images/{id_}/tag?repo=two&tag=2", raw=True)
+    await world.until(lambda: has_tags(world, {"two:1", "two:2"}))
+    (first,) = [obj for obj in await world.all(Image) if obj["status"]["repoTag"] == "two:1"]
+    await world.delete(Image, first["metadata"]["name"])
+    await world.gone(Image, first["metadata"]["name"])
+    assert docker.call("GET", f"/images/{id_}/json")["RepoTags"] == ["two:2"]
+
+
+async def test_deleting_a_volume_waits_for_its_container(world: World, docker: Dockerd) -> None:
+    docker.call("POST", "/volumes/create", {"Name": "kept"})
+    id_ = docker.create("user", HostConfig={"Binds": ["kept:/data"]})
+    await world.state(id_, "created")
+    await world.until(lambda: has_volume(world))
+    (volume,) = await world.all(Volume)
+    name = volume["metadata"]["name"]
+    await world.delete(Volume, name)
+    await world.until(lambda: has_note(world, "InUse", "volume is in use"))
+    await world.delete(Container, id_)
+    await world.gone(Volume, name)
+    assert not docker.call("GET", "/volumes")["Volumes"]
+
+
+async def test_deletion_asked_for_while_we_were_away_is_carried_out(
+    world: World, docker: Dockerd
+) -> None:
+    id_ = docker.create("late")
+    await world.state(id_, "created")
+    await world.crash()
+    await world.delete(Container, id_)
+    assert docker.inspect(id_)
+    await world.start()
+    await world.gone(Container, id_)
+    assert docker.call("GET", "/containers/json?all=1") == []
+
+
+async def test_deletion_while_the_engine_is_stopped_removes_only_the_mirror(
+    world: World, docker: Dockerd
+) -> None:
+    id_ = docker.create("safe")
+    await world.state(id_, "created")
+    await world.crash()
+    await world.delete(Container, id_)
+    await world.set_running(False)
+    await world.start()
+    await world.gone(Container, id_)
+    assert docker.inspect(id_)
+
+
+async def has_tags(world: World, tags: set[str]) -> bool:
+    return tags <= await world.names(Image)
+
+
+async def has_volume(world: World) -> bool:
+    return bool(await world.all(Volume))
+
+
+async def has_note(world: World, reason: str, text: str) -> bool:
+    return any(text in note for note in await world.notes(reason))

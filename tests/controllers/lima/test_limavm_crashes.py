@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The daemon dies between any two writes of the controller; the next one gets to the end.
+
+The controller's connection is cut after its n-th write, for every n until a whole life
+needs fewer writes than that. Then a new manager goes on with what is there.
+"""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from tests.controllers.controller_world import gone, surroundings
+from tests.controllers.lima.limavm_world import LIMAVMS, FakeMachines, Object, VMWorld, limavm, said
+from tests.runtime.runtime_world import Process, World, loop_clock, open_world, until
+
+from rdd.client import Call, Client, Reply
+from rdd.client.resources import CONFIG_MAPS
+from rdd.client.transport import Unreachable
+from rdd.controllers.lima.limavm import controller
+from rdd.kinds.limavm import RESET_REQUESTED, RESTART_REQUESTED
+from rdd.runtime import InProcessHost, Manager, ManagerOptions
+from rdd.vm.instances import Status
+from rdd.vm.lifecycle.observation import Observation
+
+pytestmark = pytest.mark.looptime
+
+PATIENCE_S = 3.0  # of a clock that jumps
+
+
+class Mortal(Process):
+    """A connection that breaks for good after some writes."""
+
+    def __init__(self, world: World, writes: int) -> None:
+        super().__init__(world.handle)
+        self.left = writes
+
+    async def request(self, call: Call) -> Reply:
+        is_ours = "limavms" in call.path or "configmaps" in call.path
+        if call.method != "GET" and is_ours:
+            if self.left == 0:
+                self.is_cut_off = True
+            self.left -= 1
+        return await super().request(call)
+
+
+def mortal_manager(vms: VMWorld, writes: int) -> tuple[Manager, Mortal]:
+    connection = Mortal(vms.world, writes)
+    manager = Manager(
+        "mortal",
+        Client(connection),
+        [controller(surroundings(vms.machines.home.path.parent), vms.machines)],
+        host=InProcessHost(vms.world.server.endpoints),
+        options=ManagerOptions(clock=loop_clock, drain_s=0.5),
+    )
+    return manager, connection
+
+
+def is_seen_to(vm: Object, asks: str) -> bool:
+    is_asked = asks in (vm["metadata"].get("annotations") or {})
+    return not is_asked and "restartNeeded" not in vm["status"] and said(vm)[1] == "Started"
+
+
+async def live(vms: VMWorld, asks: str) -> None:
+    """What a user does: nothing of it needs the controller to be there."""
+    await vms.client.create(LIMAVMS, limavm("vm", running=True))
+    if asks:
+        await vms.until_reason("Started")
+        await vms.annotate(asks)
+
+
+@pytest.mark.parametrize("asks", ["", RESTART_REQUESTED, RESET_REQUESTED])
+async def test_a_life_interrupted_anywhere_is_completed(tmp_path: Path, asks: str) -> None:
+    writes = 0
+    while True:
+        home = tmp_path / f"{asks.rpartition('/')[2]}{writes}"
+        async with open_world() as world:
+            vms = VMWorld(world, FakeMachines(home / "lima"))
+            await vms.source()
+            is_cut_off = await _interrupted(vms, writes, asks)
+            # As after a crash: what ran goes on, what was remembered is gone.
+            assert not [name for name in vms.machines.alive if name != "vm"]
+            async with vms.managed():
+                if not (await world.client.list(LIMAVMS)).items:
+                    await vms.create(running=True)  # the creation itself was refused
+                vm = await vms.until(lambda vm: said(vm)[1] == "Started")
+                assert said(vm, "Created")[1] == "Created"
+                if asks:
+                    await vms.until(
+                        lambda vm: asks not in (vm["metadata"].get("annotations") or {})
+                    )
+                    await vms.until(lambda vm: "restartNeeded" not in vm["status"])
+                    await vms.until_reason("Started")
+                await vms.client.delete(LIMAVMS, "vm", namespace="default")
+                await gone(world, LIMAVMS, "vm")
+                await gone(world, CONFIG_MAPS, "vm-template")
+            assert not vms.machines.home.directory("vm").exists()
+        if not is_cut_off:
+            break
+        writes += 1
+    assert writes > 5
+
+
+async def _interrupted(vms: VMWorld, writes: int, asks: str) -> bool:
+    manager, connection = mortal_manager(vms, writes)
+    await manager.start()
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            await live(vms, asks)
+            await until(lambda: connection.is_cut_off)
+    except (TimeoutError, Unreachable):
+        pass
+    running = dict(vms.machines.alive)
+    await manager.stop()
+    vms.machines.alive.update(running)  # a crash drains nothing
+    vms.machines.seen = {name: Observation() for name in vms.machines.seen}
+    if running.get("vm") is Status.RUNNING and not vms.machines.home.directory("vm").exists():
+        vms.machines.alive.pop("vm")
+    return connection.is_cut_off
+
+
+@pytest.mark.parametrize("writes", range(6))
+async def test_a_deletion_interrupted_anywhere_is_completed(tmp_path: Path, writes: int) -> None:
+    async with open_world() as world:
+        vms = VMWorld(world, FakeMachines(tmp_path / "lima"))
+        async with vms.managed():
+            await vms.source()
+            await vms.create(running=True)
+            await vms.until_reason("Started")
+        vms.machines.alive["vm"] = Status.RUNNING
+        manager, connection = mortal_manager(vms, writes)
+        await manager.start()
+        await vms.client.delete(LIMAVMS, "vm", namespace="default")
+        try:
+            await until(lambda: connection.is_cut_off, timeout_s=PATIENCE_S)
+        except TimeoutError:
+            pass
+        await manager.stop()
+        async with vms.managed():
+            await gone(world, LIMAVMS, "vm")
+            await gone(world, CONFIG_MAPS, "vm-template")
+        assert not vms.machines.home.directory("vm").exists()

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is asked for beside running or not: suspending, clones, snapshots over HTTP."""
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import make_mocked_request
+from tests.controllers.lima.limavm_world import LIMAVMS, FakeMachines, VMWorld, limavm, said
+from tests.runtime.runtime_world import open_world
+
+from rdd.controllers.lima.limavm.disks import Disks
+from rdd.host.errors import HostError
+from rdd.kinds.limavm import CLONE_OF, STOP_MODE
+from rdd.vm.errors import Busy, NotCreated
+from rdd.vm.lifecycle.observation import Phase
+
+
+@pytest.fixture
+async def managed(tmp_path: Path) -> AsyncIterator[VMWorld]:
+    async with open_world() as world:
+        vms = VMWorld(world, FakeMachines(tmp_path / "lima"))
+        async with vms.managed():
+            yield vms
+
+
+@pytest.mark.looptime
+async def test_stop_mode_suspend_keeps_the_memory(managed: VMWorld) -> None:
+    await managed.source()
+    await managed.create(running=True)
+    await managed.until_reason("Started")
+    await managed.patch(
+        {"metadata": {"annotations": {STOP_MODE: "suspend"}}, "spec": {"running": False}}
+    )
+    await managed.until_reason("Stopped")
+    assert [call[0] for call in managed.machines.calls if call[0] in ("stop", "suspend")] == [
+        "suspend"
+    ]
+
+
+@pytest.mark.looptime
+async def test_refused_suspension_is_told_and_a_plain_stop_still_works(managed: VMWorld) -> None:
+    await managed.source()
+    await managed.create(running=True)
+    await managed.until_reason("Started")
+    managed.machines.is_slow = True
+    await managed.patch(
+        {"metadata": {"annotations": {STOP_MODE: "suspend"}}, "spec": {"running": False}}
+    )
+    await managed.until(lambda vm: managed.machines.called("suspend"))
+    managed.machines.becomes("vm", Phase.RUNNING, stop_error="its mounts use virtiofs")
+    vm = await managed.until_reason("StopFailed")
+    assert "its mounts use virtiofs" in said(vm)[2]
+    managed.machines.is_slow = False
+    await managed.annotate(STOP_MODE, None)
+    await managed.until_reason("Stopped")
+    assert managed.machines.called("stop")
+
+
+@pytest.mark.looptime
+async def test_clone_is_made_from_the_disk_of_another(managed: VMWorld) -> None:
+    await managed.source()
+    body = limavm("copy", running=False)
+    body["metadata"]["annotations"] = {CLONE_OF: "vm"}
+    await managed.client.create(LIMAVMS, body)
+    await managed.until_reason("Stopped", name="copy")
+    assert managed.machines.called("create") == [("create", "copy", "vm")]
+
+
+async def ask(disks: Disks, method: str, path: str) -> tuple[int, dict[str, object]]:
+    answer = await disks.handle(make_mocked_request(method, "/unused"), path)
+    assert isinstance(answer, web.Response)
+    return answer.status, json.loads(answer.text or "")
+
+
+async def test_snapshots_are_made_and_shown(tmp_path: Path) -> None:
+    machines = FakeMachines(tmp_path)
+    disks = Disks(lambda: machines)
+    status, answer = await ask(disks, "POST", "/vm/snapshots/good")
+    assert (status, answer["snapshots"]) == (200, [{"name": "good"}])
+    status, answer = await ask(disks, "GET", "/vm")
+    assert (status, answer["snapshots"]) == (200, [{"name": "good"}])
+
+
+@pytest.mark.parametrize(
+    ("error", "code", "reason"),
+    [
+        pytest.param(Busy("must be stopped"), 409, "Conflict", id="it runs"),
+        pytest.param(NotCreated("no such machine"), 404, "NotFound", id="no machine"),
+        pytest.param(HostError("disk is damaged"), 400, "BadRequest", id="anything else"),
+    ],
+)
+async def test_refusals_are_statuses(
+    tmp_path: Path, error: Exception, code: int, reason: str
+) -> None:
+    machines = FakeMachines(tmp_path)
+    machines.errors["snapshot"] = [error]
+    status, answer = await ask(Disks(lambda: machines), "POST", "/vm/snapshots/good")
+    assert (status, answer["reason"], answer["message"]) == (code, reason, str(error))
+
+
+@pytest.mark.parametrize("path", ["/vm/snapshots", "/vm/snapshots/a/b/c", "/vm/other"])
+async def test_unknown_paths_are_not_found(tmp_path: Path, path: str) -> None:
+    machines = FakeMachines(tmp_path)
+    assert (await ask(Disks(lambda: machines), "POST", path))[0] == 404
+
+
+async def test_controller_that_is_not_there_yet_is_unavailable() -> None:
+    assert (await ask(Disks(lambda: None), "GET", "/vm"))[0] == 503

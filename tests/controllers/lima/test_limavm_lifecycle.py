@@ -1,0 +1,690 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The life of a LimaVM: creation, running, restarts, resets, deletion."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from tests.controllers.controller_world import gone, reasons
+from tests.controllers.lima.limavm_world import (
+    LIMAVMS,
+    TEMPLATE,
+    WITH_PARAM,
+    FakeMachines,
+    VMWorld,
+    condition,
+    limavm,
+    said,
+)
+from tests.runtime.runtime_world import open_world, until
+
+from rdd.client.resources import CONFIG_MAPS
+from rdd.host.errors import HostError
+from rdd.kinds.limavm import DRIVER, RESET_REQUESTED, RESTART_REQUESTED
+from rdd.runtime import CLEANUP
+from rdd.vm.errors import StartFailed
+from rdd.vm.instances import Status
+from rdd.vm.lifecycle.observation import Phase
+from rdd.vm.template import TemplateError
+
+pytestmark = pytest.mark.looptime
+
+
+@pytest.fixture
+async def vms(tmp_path: Path) -> AsyncIterator[VMWorld]:
+    async with open_world() as world:
+        yield VMWorld(world, FakeMachines(tmp_path / "lima"))
+
+
+@pytest.fixture
+async def managed(vms: VMWorld) -> AsyncIterator[VMWorld]:
+    async with vms.managed():
+        yield vms
+
+
+# -- creation
+
+
+async def test_a_limavm_becomes_an_instance_with_its_own_template(managed: VMWorld) -> None:
+    await managed.source()
+    made = await managed.create()
+    assert made["metadata"]["finalizers"] == [CLEANUP]
+    vm = await managed.until_reason("Stopped")
+    assert said(vm, "Created") == ("True", "Created", "Lima instance created successfully")
+    assert said(vm) == ("False", "Stopped", "Lima instance is stopped")
+    copy = await managed.copy()
+    assert copy["data"] == {"template": TEMPLATE}
+    assert copy["metadata"]["labels"] == {"lima.rancherdesktop.io/template-configmap": "true"}
+    assert copy["metadata"]["finalizers"] == ["rdd.rancherdesktop.io/owned-by-LimaVM"]
+    (owner,) = copy["metadata"]["ownerReferences"]
+    assert (owner["kind"], owner["name"], owner["controller"]) == ("LimaVM", "vm", True)
+    status = vm["status"]
+    assert status["templateConfigMap"] == "vm-template"
+    assert status["observedTemplateResourceVersion"] == copy["metadata"]["resourceVersion"]
+    assert "restartCount" not in status
+    assert "annotations" not in vm["metadata"]
+    assert managed.machines.home.directory("vm").lima_yaml.read_text() == TEMPLATE
+
+
+async def test_the_driver_that_is_asked_for_makes_the_instance(managed: VMWorld) -> None:
+    await managed.source()
+    wanted = limavm("vm", running=False)
+    wanted["metadata"]["annotations"] = {DRIVER: "host"}
+    await managed.client.create(LIMAVMS, wanted)
+    await managed.until_reason("Created", "Created")
+    await managed.create("other")
+    await managed.until_reason("Created", "Created", name="other")
+    assert managed.machines.drivers == ["host", ""]
+
+
+async def test_the_source_may_go_as_soon_as_the_limavm_exists(managed: VMWorld) -> None:
+    await managed.source()
+    await managed.create()
+    await managed.client.delete(CONFIG_MAPS, "source", namespace="default")
+    await managed.until_reason("Stopped")
+    assert (await managed.copy())["data"] == {"template": TEMPLATE}
+
+
+async def test_a_failed_creation_says_why_and_is_tried_again(managed: VMWorld) -> None:
+    managed.machines.errors["create"] = [HostError("no space left on device")] * 3
+    await managed.source()
+    await managed.create()
+    vm = await managed.until_reason("CreateFailed", "Created")
+    assert said(vm, "Created") == ("False", "CreateFailed", "no space left on device")
+    began = asyncio.get_running_loop().time()
+    vm = await managed.until_reason("Created", "Created")
+    assert 6 < asyncio.get_running_loop().time() - began < 8  # 1 + 2 + 4 s
+    assert len(managed.machines.called("create")) == 4
+
+
+async def test_a_creation_tells_how_far_it_is(managed: VMWorld) -> None:
+    managed.machines.create_gate = asyncio.Event()
+    await managed.source()
+    await managed.create()
+    vm = await managed.until(lambda vm: said(vm, "Created")[2] == "downloading")
+    assert said(vm, "Created")[:2] == ("Unknown", "Pending")
+    managed.machines.create_gate.set()
+    await managed.until_reason("Created", "Created")
+
+
+async def test_a_limavm_can_be_deleted_while_its_image_is_downloaded(managed: VMWorld) -> None:
+    managed.machines.create_gate = asyncio.Event()
+    await managed.source()
+    await managed.create()
+    await until(lambda: managed.machines.called("create"))
+    await managed.client.delete(LIMAVMS, "vm", namespace="default")
+    await gone(managed.world, LIMAVMS, "vm")
+    await gone(managed.world, CONFIG_MAPS, "vm-template")
+    assert not managed.machines.home.directory("vm").exists()
+
+
+@pytest.mark.parametrize("is_created", [True, False])
+async def test_what_an_interrupted_creation_left_is_dealt_with(
+    vms: VMWorld, is_created: bool
+) -> None:
+    async with vms.managed():
+        await vms.source()
+        if not is_created:
+            vms.machines.create_gate = asyncio.Event()
+        await vms.create()
+        if is_created:
+            await vms.until_reason("Stopped")
+        else:
+            await until(lambda: vms.machines.called("create"))
+    directory = vms.machines.home.directory("vm")
+    directory.path.mkdir(exist_ok=True)
+    directory.lima_yaml.write_text("half")
+    directory.preparing.touch()
+    (directory.path / "disk").touch()
+    vms.machines.create_gate = None
+    async with vms.managed():
+        await until(lambda: not directory.preparing.exists())
+        await vms.until_reason("Stopped")
+        await until(lambda: directory.read_lima_yaml() == TEMPLATE)
+    assert (directory.path / "disk").exists() == is_created
+
+
+async def test_the_remains_of_a_failed_deletion_are_not_taken_over(vms: VMWorld) -> None:
+    directory = vms.machines.home.directory("vm")
+    directory.path.mkdir(parents=True)
+    directory.lima_yaml.write_text("old")
+    (directory.path / "disk").touch()
+    vms.machines.alive["vm"] = Status.RUNNING
+    async with vms.managed():
+        await vms.source()
+        await vms.create()
+        vm = await vms.until_reason("Stopped")
+    assert said(vm, "Created")[2] == "Lima instance created successfully"
+    assert vms.machines.called("delete") == [("delete", "vm", 0)]
+    assert not (directory.path / "disk").exists()
+
+
+async def test_an_instance_whose_directory_is_gone_is_made_anew(managed: VMWorld) -> None:
+    await managed.source()
+    await managed.create()
+    await managed.until_reason("Stopped")
+    await managed.machines.delete("vm", grace_s=0, keep_logs_in=None)
+    await managed.run(True)
+    await managed.until_reason("Started")
+    assert len(managed.machines.called("create")) == 2
+    assert "InstanceMissing" in await reasons(managed.world, "vm")
+
+
+# -- running
+
+
+async def test_running_goes_through_the_published_states(managed: VMWorld) -> None:
+    managed.machines.is_slow = True
+    await managed.source()
+    await managed.create(running=True)
+    vm = await managed.until_reason("Starting")
+    assert said(vm) == ("False", "Starting", "Lima instance is starting")
+    await until(lambda: managed.machines.phase("vm").phase is Phase.STARTING)
+    managed.machines.becomes("vm", Phase.RUNNING)
+    vm = await managed.until_reason("Started")
+    assert said(vm) == ("True", "Started", "Lima instance is running")
+    assert vm["status"]["restartCount"] == 1
+    assert vm["status"]["observedGeneration"] == vm["metadata"]["generation"]
+    assert "observedGeneration" not in condition(vm, "Running")
+    await managed.run(False)
+    await until(lambda: managed.machines.called("stop"))
+    assert said(await managed.get())[1] == "Started"
+    managed.machines.becomes("vm", Phase.STOPPED)
+    vm = await managed.until_reason("Stopped")
+    assert said(vm) == ("False", "Stopped", "Lima instance stopped successfully")
+    notes = await managed.changes("Running=False: Lima instance stopped successfully (Stopped)")
+    assert notes == [
+        "Created=Unknown: Reconciliation in progress (Pending)",
+        "Created=True: Lima instance created successfully (Created)",
+        "Running=Unknown: Verifying instance state after controller restart (Reconciling)",
+        "Running=False: Lima instance is starting (Starting)",
+        "Running=True: Lima instance is running (Started)",
+        "Running=False: Lima instance stopped successfully (Stopped)",
+    ]
+
+
+async def test_what_was_stopped_on_purpose_is_started_at_once(managed: VMWorld) -> None:
+    await managed.source()
+    await managed.create(running=True)
+    await managed.until_reason("Started")
+    await managed.run(False)
+    await managed.until_reason("Stopped")
+    began = asyncio.get_running_loop().time()
+    await managed.run(True)
+    await managed.until(lambda vm: vm["status"]["restartCount"] == 2)
+    assert asyncio.get_running_loop().time() - began < 1
+
+
+async def test_a_slow_stop_holds_up_no_other_virtual_machine(managed: VMWorld) -> None:
+    await managed.source()
+    await managed.create("slow", running=True)
+    await managed.until_reason("Started", name="slow")
+    managed.machines.is_slow = True
+    await managed.run(False, "slow")
+    await until(lambda: managed.machines.called("stop"))
+    managed.machines.is_slow = False
+    await managed.create("quick", running=True)
+    await managed.until_reason("Started", name="quick")
+    assert said(await managed.get("slow"))[1] == "Started"
+
+
+async def test_a_start_during_a_stop_waits_for_its_end(managed: VMWorld) -> None:
+    await managed.source()
+    await managed.create(running=True)
+    await managed.until_reason("Started")
+    managed.machines.is_slow = True
+    await managed.run(False)
+    await until(lambda: managed.machines.called("stop"))
+    changed = await managed.run(True)
+    await asyncio.sleep(1)
+    vm = await managed.get()
+    assert vm["status"]["observedGeneration"] < changed["metadata"]["generation"]
+    managed.machines.is_slow = False
+    managed.machines.becomes("vm", Phase.STOPPED)
+    vm = await managed.until(lambda vm: vm["status"]["restartCount"] == 2)
+    assert said(vm)[1] == "Started"
+    assert vm["status"]["observedGeneration"] == changed["metadata"]["generation"]
+
+
+async def test_degraded_is_said_while_it_lasts(managed: VMWorld) -> None:
+    await managed.source()
+    await managed.create(running=True)
+    await managed.until_reason("Started")
+    managed.machines.becomes("vm", Phase.RUNNING, degraded=True, errors=("no k3s", "no dns"))
+    vm = await managed.until_reason("Degraded", "Degraded")
+    assert said(vm, "Degraded") == ("True", "Degraded", "no k3s\nno dns")
+    assert said(vm)[1] == "Started"
+    managed.machines.becomes("vm", Phase.RUNNING, degraded=False, errors=())
+    await managed.until(lambda vm: not condition(vm, "Degraded"))
+
+
+# -- failures
+
+
+async def test_a_start_that_fails_is_tried_again_with_growing_pauses(managed: VMWorld) -> None:
+    failure = StartFailed("dockerd is missing: apt-get install docker.io", log_tail=("a", "b"))
+    managed.machines.errors["start"] = [failure] * 4
+    await managed.source()
+    await managed.create(running=True)
+    vm = await managed.until_reason("StartFailed")
+    assert said(vm)[2] == (
+        "dockerd is missing: apt-get install docker.io (attempt 1, next in 1 s)\na\nb"
+    )
+    began = asyncio.get_running_loop().time()
+    vm = await managed.until_reason("Started")
+    assert 14 < asyncio.get_running_loop().time() - began < 17  # 1 + 2 + 4 + 8 s
+    assert vm["status"]["restartCount"] == 1
+
+
+async def test_a_pause_is_kept_whatever_else_happens(managed: VMWorld) -> None:
+    await managed.source()
+    await managed.create(running=True)
+    await managed.until_reason("Started")
+    await managed.run(False)
+    await managed.until_reason("Stopped")
+    managed.machines.errors["start"] = [StartFailed("no")] * 4
+    await managed.run(True)
+    await managed.until(lambda vm: "attempt 3, next in 4 s" in said(vm)[2])
+    calls = len(managed.machines.called("start"))
+    await managed.annotate("example.com/note")
+    await asyncio.sleep(3)
+    assert len(managed.machines.called("start")) == calls
+    await managed.until_reason("Started")
+
+
+async def test_a_crash_loop_shows_the_attempt_and_the_last_lines_of_the_log(
+    managed: VMWorld,
+) -> None:
+    managed.machines.is_slow = True
+    await managed.source()
+    await managed.create(running=True)
+    for attempt in range(1, 4):
+        await managed.until_reason("Starting")
+        await until(lambda: managed.machines.phase("vm").phase is Phase.STARTING)
+        managed.machines.ends("vm", "exit status 1", "level=fatal", f"try {attempt}")
+        vm = await managed.until_reason("StartFailed")
+        first, *tail = said(vm)[2].split("\n")
+        assert first.startswith(f"exit status 1 (attempt {attempt}, next in ")
+        assert tail == ["level=fatal", f"try {attempt}"]
+
+
+async def test_a_virtual_machine_that_ran_well_is_restarted_at_once(managed: VMWorld) -> None:
+    await managed.source()
+    await managed.create(running=True)
+    for count in range(1, 4):
+        await managed.until(lambda vm, n=count: vm.get("status", {}).get("restartCount") == n)  # type: ignore[misc]
+        await asyncio.sleep(61)
+        began = asyncio.get_running_loop().time()
+        managed.machines.ends("vm", "killed by SIGKILL")
+        await managed.until(lambda vm, n=count: vm.get("status", {}).get("restartCount") == n + 1)  # type: ignore[misc]
+        assert asyncio.get_running_loop().time() - began < 1
+
+
+async def test_a_new_template_ends_the_pause_of_the_old_one(managed: VMWorld) -> None:
+    managed.machines.errors["start"] = [StartFailed("no")] * 7
+    await managed.source()
+    await managed.create(running=True)
+    await managed.until(lambda vm: "attempt 7, next in 60 s" in said(vm)[2])
+    began = asyncio.get_running_loop().time()
+    await managed.edit("vmType: host\nmessage: two\n")
+    await managed.until_reason("Started")
+    assert asyncio.get_running_loop().time() - began < 1
+
+
+async def test_a_stop_that_fails_says_so_and_is_tried_again(managed: VMWorld) -> None:
+    await managed.source()
+    await managed.create(running=True)
+    await managed.until_reason("Started")
+    managed.machines.is_slow = True
+    await managed.run(False)
+    await until(lambda: managed.machines.called("stop"))
+    managed.machines.alive["vm"] = Status.BROKEN
+    managed.machines.becomes("vm", Phase.STOPPED, stop_error="process 7 does not end")
+    vm = await managed.until_reason("StopFailed")
+    assert said(vm) == ("False", "StopFailed", "process 7 does not end")
+    managed.machines.is_slow = False
+    managed.machines.alive["vm"] = Status.RUNNING
+    await managed.until_reason("Stopped")
+    assert len(managed.machines.called("stop")) == 2
+
+
+async def test_a_directory_that_cannot_be_read_is_told(
+    managed: VMWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await managed.source()
+    await managed.create(running=True)
+    await managed.until_reason("Started")
+    exists = Path.exists
+
+    def refuse(path: Path) -> bool:
+        if path.name == ".preparing":
+            raise PermissionError(13, "Permission denied")
+        return exists(path)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "exists", refuse)
+        await managed.annotate(RESTART_REQUESTED)
+        vm = await managed.until_reason("Degraded", "Degraded")
+        assert '/vm/.preparing": Permission denied' in said(vm, "Degraded")[2]
+        assert said(vm)[1] == "Started"
+    vm = await managed.until(lambda vm: vm["status"]["restartCount"] == 2)
+    assert not condition(vm, "Degraded")
+
+
+async def test_a_disk_that_cannot_be_read_is_told(managed: VMWorld) -> None:
+    await managed.source()
+    await managed.create()
+    await managed.until_reason("Stopped")
+    read = managed.machines.template_text
+
+    def fail(name: str) -> str | None:
+        raise HostError("failed to read lima.yaml: Input/output error")
+
+    managed.machines.template_text = fail  # type: ignore[method-assign]
+    await managed.run(True)
+    vm = await managed.until_reason("StartFailed")
+    assert said(vm)[2] == "failed to read lima.yaml: Input/output error"
+    managed.machines.template_text = read  # type: ignore[method-assign]
+    await managed.until_reason("Started")
+
+
+# -- restarts
+
+
+async def test_a_restart_stops_gracefully_and_counts(managed: VMWorld) -> None:
+    await managed.source()
+    await managed.create(running=True)
+    await managed.until_reason("Started")
+    managed.machines.is_slow = True
+    await managed.annotate(RESTART_REQUESTED)
+    vm = await managed.until(lambda vm: vm["status"].get("restartNeeded"))
+    await until(lambda: managed.machines.called("stop"))
+    vm = await managed.get()
+    assert RESTART_REQUESTED not in (vm["metadata"].get("annotations") or {})
+    managed.machines.is_slow = False
+    managed.machines.becomes("vm", Phase.STOPPED)
+    vm = await managed.until(lambda vm: vm["status"]["restartCount"] == 2)
+    assert "restartNeeded" not in vm["status"]
+    await managed.changes("Running=False: Stopped for restart (Stopped)")
+
+
+async def test_a_restart_of_a_stopped_virtual_machine_changes_nothing(managed: VMWorld) -> None:
+    await managed.source()
+    await managed.create()
+    await managed.until_reason("Stopped")
+    await managed.annotate(RESTART_REQUESTED)
+    vm = await managed.until(lambda vm: not vm["metadata"].get("annotations"))
+    vm = await managed.until(lambda vm: "restartNeeded" not in vm["status"])
+    assert said(vm)[1] == "Stopped"
+    assert not managed.machines.called("start")
+
+
+async def test_a_new_template_restarts_and_is_then_observed(managed: VMWorld) -> None:
+    await managed.source()
+    await managed.create(running=True)
+    before = await managed.until_reason("Started")
+    for i in range(5):
+        copy = await managed.edit(f"vmType: host\nmessage: number {i}\n")
+    vm = await managed.until(
+        lambda vm: (
+            vm["status"]["observedTemplateResourceVersion"] == copy["metadata"]["resourceVersion"]
+            and said(vm)[1] == "Started"
+        )
+    )
+    assert vm["status"]["restartCount"] > before["status"]["restartCount"]
+    assert "number 4" in managed.machines.home.directory("vm").lima_yaml.read_text()
+    assert "restartNeeded" not in vm["status"]
+
+
+async def test_a_template_that_cannot_be_applied_is_told_and_restarts_nothing(
+    managed: VMWorld,
+) -> None:
+    await managed.source()
+    await managed.create(running=True)
+    await managed.until_reason("Started")
+    problem = TemplateError(["disk: 1 must not be less than now, 2: no disk shrinks"])
+    managed.machines.errors["write_template"] = [problem] * 100
+    await managed.edit("vmType: host\nmessage: two\n")
+    vm = await managed.until_reason("Degraded", "Degraded")
+    assert said(vm, "Degraded")[2] == f"the template is not applied: {problem}"
+    assert "restartNeeded" not in vm["status"]
+    assert not managed.machines.called("stop")
+    managed.machines.errors.clear()
+    await managed.annotate("look", "again")
+    await managed.until(lambda vm: vm["status"]["restartCount"] == 2)
+    vm = await managed.until(lambda vm: not condition(vm, "Degraded"))
+    copy = await managed.copy()
+    version = copy["metadata"]["resourceVersion"]
+    assert vm["status"]["observedTemplateResourceVersion"] == version
+
+
+async def test_a_new_template_of_a_stopped_virtual_machine_is_just_taken(managed: VMWorld) -> None:
+    await managed.source()
+    await managed.create()
+    await managed.until_reason("Stopped")
+    copy = await managed.edit("vmType: host\nmessage: two\n")
+    version = copy["metadata"]["resourceVersion"]
+    await managed.until(lambda vm: vm["status"]["observedTemplateResourceVersion"] == version)
+    assert "two" in managed.machines.home.directory("vm").lima_yaml.read_text()
+
+
+async def test_params_replace_those_of_the_template_and_restart(managed: VMWorld) -> None:
+    await managed.source(WITH_PARAM)
+    await managed.create(running=True, params={"GREETING": "hi"})
+    await managed.until_reason("Started")
+    yaml = managed.machines.home.directory("vm").lima_yaml
+    assert "GREETING: hi" in yaml.read_text()
+    changed = await managed.patch({"spec": {"params": {"GREETING": "moin"}}})
+    await managed.until(
+        lambda vm: (
+            vm["status"]["observedGeneration"] == changed["metadata"]["generation"]
+            and said(vm)[1] == "Started"
+        )
+    )
+    assert (await managed.get())["status"]["restartCount"] == 2
+    assert "GREETING: moin" in yaml.read_text()
+    await managed.patch({"spec": {"params": None}})
+    await managed.until(lambda vm: vm["status"]["restartCount"] == 3)
+    assert yaml.read_text() == WITH_PARAM
+
+
+async def test_a_reset_makes_a_new_instance(managed: VMWorld) -> None:
+    await managed.source()
+    await managed.create(running=True)
+    await managed.until_reason("Started")
+    disk = managed.machines.home.directory("vm").path / "disk"
+    disk.touch()
+    await managed.annotate(RESET_REQUESTED)
+    vm = await managed.until(lambda vm: vm["status"]["restartCount"] == 2)
+    assert RESET_REQUESTED not in (vm["metadata"].get("annotations") or {})
+    assert said(vm, "Created")[1] == "Created"
+    assert not disk.exists()
+    await managed.changes("Running=False: Stopped for reset (Stopped)")
+
+
+# -- the daemon ends
+
+
+async def test_a_graceful_end_stops_everything_and_says_so(vms: VMWorld) -> None:
+    async with vms.managed():
+        await vms.source()
+        await vms.create(running=True)
+        await vms.until_reason("Started")
+    vm = await vms.get()
+    assert vms.machines.called("drain")
+    assert said(vm) == ("False", "Stopped", "Lima instance stopped successfully")
+    async with vms.managed():
+        await vms.until(lambda vm: vm["status"]["restartCount"] == 2)
+
+
+async def test_what_survived_a_crash_is_taken_over(vms: VMWorld) -> None:
+    async with vms.managed():
+        await vms.source()
+        await vms.create(running=True)
+        vm = await vms.until_reason("Started")
+    await vms.client.patch(
+        LIMAVMS, "vm", {"status": vm["status"]}, namespace="default", subresource="status"
+    )
+    vms.machines.alive["vm"] = Status.RUNNING  # as if there had been no drain
+    async with vms.managed():
+        vm = await vms.until(lambda vm: vm["status"]["restartCount"] == 2)
+        assert vms.machines.called("adopt") == [("adopt", "vm")]
+        assert len(vms.machines.called("start")) == 1
+        await vms.changes(
+            "Running=Unknown: Verifying instance state after controller restart (Reconciling)",
+            "Running=True: Lima instance is running (Started)",
+        )
+
+
+async def test_what_ran_is_not_said_to_start_while_it_is_taken_over(vms: VMWorld) -> None:
+    async with vms.managed():
+        await vms.source()
+        await vms.create(running=True)
+        vm = await vms.until_reason("Started")
+    await vms.client.patch(
+        LIMAVMS, "vm", {"status": vm["status"]}, namespace="default", subresource="status"
+    )
+    vms.machines.alive["vm"] = Status.RUNNING
+    vms.machines.is_slow = True
+    async with vms.managed():
+        # Nobody finds it said to run, from the first moment on.
+        assert said(await vms.get())[:2] == ("Unknown", "Reconciling")
+        await until(lambda: vms.machines.phase("vm").phase is Phase.STARTING)
+        await vms.annotate("look", "again")
+        await asyncio.sleep(1)
+        assert said(await vms.get())[:2] == ("Unknown", "Reconciling")
+        vms.machines.becomes("vm", Phase.RUNNING)
+        vm = await vms.until_reason("Started")
+        assert vm["status"]["restartCount"] == 2
+        notes = await vms.changes("Running=True: Lima instance is running (Started)")
+        assert len([note for note in notes if "Starting" in note]) == 1  # the first time
+
+
+async def test_what_was_on_its_way_up_is_said_to_start_when_taken_over(vms: VMWorld) -> None:
+    vms.machines.is_slow = True
+    async with vms.managed():
+        await vms.source()
+        await vms.create(running=True)
+        vm = await vms.until_reason("Starting")
+    await vms.client.patch(
+        LIMAVMS, "vm", {"status": vm["status"]}, namespace="default", subresource="status"
+    )
+    vms.machines.alive["vm"] = Status.RUNNING
+    async with vms.managed():
+        await until(lambda: vms.machines.called("adopt"))
+        await vms.until_reason("Starting")
+        vms.machines.becomes("vm", Phase.RUNNING)
+        await vms.until_reason("Started")
+
+
+async def test_what_cannot_be_taken_over_is_stopped_and_started(vms: VMWorld) -> None:
+    async with vms.managed():
+        await vms.source()
+        await vms.create(running=True)
+        await vms.until_reason("Started")
+    vms.machines.alive["vm"] = Status.BROKEN
+    vms.machines.adopts = False
+    async with vms.managed():
+        await until(lambda: vms.machines.called("stop"))
+        vms.machines.alive["vm"] = Status.STOPPED
+        await vms.until(lambda vm: vm["status"]["restartCount"] == 2)
+        assert len(vms.machines.called("start")) == 2
+
+
+async def test_what_survived_but_should_not_run_is_stopped(vms: VMWorld) -> None:
+    async with vms.managed():
+        await vms.source()
+        await vms.create(running=True)
+        await vms.until_reason("Started")
+        vms.machines.is_slow = True
+        await vms.run(False)
+        await until(lambda: vms.machines.called("stop"))
+    vms.machines.alive["vm"] = Status.RUNNING
+    vms.machines.is_slow = False
+    async with vms.managed():
+        await vms.until_reason("Stopped")
+        await until(lambda: vms.machines.called("stop"))
+        assert not vms.machines.called("adopt")
+
+
+async def test_an_agent_that_dies_alone_costs_no_restart_of_the_machine(managed: VMWorld) -> None:
+    await managed.source()
+    await managed.create(running=True)
+    await managed.until_reason("Started")
+    managed.machines.ends("vm", "killed by SIGKILL", status=Status.BROKEN)
+    vm = await managed.until(lambda vm: vm["status"]["restartCount"] == 2)
+    assert said(vm)[1] == "Started"
+    assert len(managed.machines.called("start")) == 1
+    assert len(managed.machines.called("adopt")) == 1
+
+
+async def test_a_template_changed_during_an_outage_is_not_lost_by_taking_over(
+    vms: VMWorld,
+) -> None:
+    async with vms.managed():
+        await vms.source()
+        await vms.create(running=True)
+        await vms.until_reason("Started")
+        vms.machines.is_slow = True
+        await vms.edit("vmType: host\nmessage: two\n")
+        await until(lambda: vms.machines.called("stop"))
+    vms.machines.alive["vm"] = Status.RUNNING
+    vms.machines.is_slow = False
+    async with vms.managed():
+        await vms.until(lambda vm: vm["status"]["restartCount"] == 2)
+        assert not vms.machines.called("adopt")
+        assert len(vms.machines.called("start")) == 2
+        assert "two" in vms.machines.home.directory("vm").lima_yaml.read_text()
+
+
+# -- deletion
+
+
+async def test_a_deletion_shuts_down_gracefully_and_leaves_nothing(managed: VMWorld) -> None:
+    await managed.source()
+    await managed.create(running=True)
+    await managed.until_reason("Started")
+    await managed.client.delete(LIMAVMS, "vm", namespace="default")
+    await gone(managed.world, LIMAVMS, "vm")
+    await gone(managed.world, CONFIG_MAPS, "vm-template")
+    assert managed.machines.called("delete") == [("delete", "vm", 30.0)]
+    assert not managed.machines.home.directory("vm").exists()
+
+
+async def test_the_grace_period_of_the_request_counts(managed: VMWorld) -> None:
+    await managed.source()
+    await managed.create(running=True)
+    await managed.until_reason("Started")
+    await managed.client.delete(LIMAVMS, "vm", namespace="default", grace_period_s=7)
+    await gone(managed.world, LIMAVMS, "vm")
+    assert managed.machines.called("delete") == [("delete", "vm", 7.0)]
+
+
+async def test_force_ends_a_deletion_that_takes_too_long(managed: VMWorld) -> None:
+    await managed.source()
+    await managed.create(running=True)
+    await managed.until_reason("Started")
+    managed.machines.is_slow = True
+    await managed.annotate("lima.rancherdesktop.io/deletionGracePeriodSeconds", "600")
+    await managed.client.delete(LIMAVMS, "vm", namespace="default")
+    await until(lambda: managed.machines.called("delete"))
+    began = asyncio.get_running_loop().time()
+    await managed.annotate("lima.rancherdesktop.io/deletionGracePeriodSeconds", "0")
+    await gone(managed.world, LIMAVMS, "vm")
+    assert asyncio.get_running_loop().time() - began < 60
+    assert [call[2] for call in managed.machines.called("delete")] == [600.0, 0.0]
+
+
+async def test_a_deletion_that_fails_keeps_the_finalizer_and_is_tried_again(
+    managed: VMWorld,
+) -> None:
+    await managed.source()
+    await managed.create(running=True)
+    await managed.until_reason("Started")
+    managed.machines.errors["delete"] = [HostError("device is busy")]
+    await managed.client.delete(LIMAVMS, "vm", namespace="default")
+    vm = await managed.until_reason("StopFailed")
+    assert said(vm)[2] == "device is busy"
+    assert CLEANUP in vm["metadata"]["finalizers"]
+    await gone(managed.world, LIMAVMS, "vm")

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The life of a LimaVM that limactl runs: a real server, the real controller, real machines.
+
+Only limactl is a stand-in (tests/data/limactl), with real processes and files.
+"""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+import pytest
+from tests.controllers.controller_world import gone, managed, surroundings
+from tests.controllers.lima.limavm_world import LIMAVMS, FakeMachines, Object, VMWorld, said
+from tests.runtime.runtime_world import World, open_world
+from tests.unit.vm.drivers.lima_world import TEMPLATE, Lima, a_lima
+
+from rdd.client.resources import CONFIG_MAPS
+from rdd.controllers.lima.limavm import controller
+from rdd.instance import Instance
+from rdd.runtime import Manager
+from rdd.vm.machines import Machines
+
+WITH_PARAM = f"""\
+{TEMPLATE}param:
+  GREETING: hello
+provision:
+- mode: system
+  script: "echo {{{{.Param.GREETING}}}}"
+"""
+
+
+class Lasting(Machines):
+    """Machines of a daemon that dies: nothing is stopped with it."""
+
+    async def drain(self, *, budget_s: float) -> None:
+        pass
+
+
+class LimaVMs(VMWorld):
+    """A server, and machines that limactl runs."""
+
+    def __init__(self, world: World, lima: Lima) -> None:
+        super().__init__(world, FakeMachines(lima.home.path))
+        self.lima = lima
+
+    @asynccontextmanager
+    async def daemon(self, *, dies: bool = False) -> AsyncIterator[Manager]:
+        lima = self.lima
+        around = replace(surroundings(lima.folder), environment=lima.environment)
+        kind = Lasting if dies else Machines
+
+        def make(changed: Callable[[str], None]) -> Machines:
+            return kind(
+                lima.home,
+                agent_command=("false",),
+                changed=changed,
+                environment=lima.environment,
+                facts=lima.facts,
+            )
+
+        async with managed(self.world, controller(around, make)) as manager:
+            yield manager
+
+    async def until_started(self, count: int) -> Object:
+        return await self.until(
+            lambda vm: said(vm)[1] == "Started" and vm["status"].get("restartCount") == count
+        )
+
+
+@pytest.fixture
+async def vms(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[LimaVMs]:
+    relative = Instance("7", home=surroundings().home).lima_home.relative_to(surroundings().home)
+    async with a_lima(monkeypatch, lima_home=str(relative)) as lima, open_world() as world:
+        yield LimaVMs(world, lima)
+
+
+async def test_a_limavm_of_limactl_lives_and_leaves_nothing(vms: LimaVMs) -> None:
+    async with vms.daemon():
+        await vms.source(TEMPLATE)
+        await vms.create(running=True)
+        vm = await vms.until_started(1)
+        assert said(vm, "Created") == ("True", "Created", "Lima instance created successfully")
+        assert vms.lima.directory.driver == "lima"
+        before = vms.lima.both()
+
+        await vms.edit(f"cpus: 1\n{TEMPLATE}")
+        await vms.until_started(2)
+        assert vms.lima.directory.read_lima_yaml() == f"cpus: 1\n{TEMPLATE}"
+        assert vms.lima.both() != before
+        assert (vms.lima.directory.path / "shut-down").exists()
+
+        await vms.run(False)
+        vm = await vms.until_reason("Stopped")
+        assert said(vm) == ("False", "Stopped", "Lima instance stopped successfully")
+
+        await vms.client.delete(LIMAVMS, "vm", namespace="default")
+        await gone(vms.world, LIMAVMS, "vm")
+        await gone(vms.world, CONFIG_MAPS, "vm-template")
+    assert list(vms.lima.home.path.iterdir()) == []
+
+
+async def test_params_reach_limactl_and_another_value_restarts(vms: LimaVMs) -> None:
+    async with vms.daemon():
+        await vms.source(WITH_PARAM)
+        await vms.create(running=True, params={"GREETING": "good morning"})
+        await vms.until_started(1)
+        assert "GREETING: good morning\n" in vms.lima.directory.lima_yaml.read_text()
+        await vms.patch({"spec": {"params": {"GREETING": "good night"}}})
+        await vms.until_started(2)
+        assert "GREETING: good night\n" in vms.lima.directory.lima_yaml.read_text()
+
+
+async def test_crashes_of_the_machine_and_of_its_agent_are_recovered_from(vms: LimaVMs) -> None:
+    async with vms.daemon():
+        await vms.source(TEMPLATE)
+        await vms.create(running=True)
+        await vms.until_started(1)
+        os.kill(vms.lima.both()[1].pid, signal.SIGKILL)
+        await vms.until_started(2)
+        agent, driver = vms.lima.both()
+        os.kill(agent.pid, signal.SIGKILL)
+        await vms.until_started(3)
+        assert driver not in vms.lima.both()
+
+
+async def test_a_daemon_that_died_costs_the_machine_nothing(vms: LimaVMs) -> None:
+    async with vms.daemon(dies=True):
+        await vms.source(TEMPLATE)
+        await vms.create(running=True)
+        await vms.until_started(1)
+    before = vms.lima.both()
+    async with vms.daemon():
+        await vms.until_reason("Started")
+        assert vms.lima.both() == before
+    assert vms.lima.directory.agent() is None  # this one has stopped it
+
+
+async def test_what_limactl_says_is_in_the_conditions(vms: LimaVMs) -> None:
+    async with vms.daemon():
+        vms.lima.behave(fail={"create late": "failed to download: no route to host"})
+        await vms.source(TEMPLATE)
+        await vms.create(running=True)
+        vm = await vms.until_reason("CreateFailed", "Created")
+        message = said(vm, "Created")[2]
+        assert message.startswith("limactl create failed: ")
+        assert message.endswith(" / failed to download: no route to host")
+
+        vms.lima.behave(fail={"start": "failed to find the QEMU binary"})
+        vm = await vms.until_reason("StartFailed")
+        assert "the host agent ended with exit code 1" in said(vm)[2]
+        assert "failed to find the QEMU binary" in said(vm)[2]
+
+        (vms.lima.folder / "bin" / "limactl").rename(vms.lima.folder / "limactl")
+        vm = await vms.until(lambda vm: "not on the PATH" in said(vm)[2])
+        assert said(vm)[1] == "StartFailed"
+        (vms.lima.folder / "limactl").rename(vms.lima.folder / "bin" / "limactl")
+        vms.lima.behave()
+        await vms.until_started(1)
+
+
+async def test_a_limavm_goes_while_limactl_still_downloads(vms: LimaVMs) -> None:
+    async with vms.daemon():
+        vms.lima.behave(hang=["create"])
+        await vms.source(TEMPLATE)
+        await vms.create()
+        vm = await vms.until(lambda vm: "Attempting to download" in said(vm, "Created")[2])
+        assert said(vm, "Created")[:2] == ("Unknown", "Pending")
+        await vms.client.delete(LIMAVMS, "vm", namespace="default")
+        await gone(vms.world, LIMAVMS, "vm")
+    assert list(vms.lima.home.path.iterdir()) == []
+
+
+async def test_degraded_machines_tell_limas_errors(vms: LimaVMs) -> None:
+    async with vms.daemon():
+        vms.lima.behave(errors=["mounts do not work"])
+        await vms.source(TEMPLATE)
+        await vms.create(running=True)
+        vm = await vms.until(lambda vm: said(vm, "Degraded")[0] == "True")
+        assert "mounts do not work" in said(vm, "Degraded")[2]
+        assert said(vm)[1] == "Started"
+        async with asyncio.timeout(30):
+            await vms.client.delete(LIMAVMS, "vm", namespace="default")
+            await gone(vms.world, LIMAVMS, "vm")

@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: Apache-2.0
+"""configmapreplicaset: which ConfigMaps exist counts, not how many."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from tests.controllers.controller_world import eventually, gone, managed, reasons, surroundings
+from tests.runtime.runtime_world import World, open_world
+
+from rdd.client.resources import CONFIG_MAPS
+from rdd.controllers.rdd import configmapreplicaset as module
+from rdd.controllers.rdd.configmapreplicaset import configmapreplicaset
+from rdd.kinds.configmapreplicaset import ConfigMapReplicaSet
+from rdd.runtime import CLEANUP, find_condition, resource_of
+
+pytestmark = pytest.mark.looptime
+
+SETS = resource_of(ConfigMapReplicaSet)
+Object = dict[str, Any]
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    async with open_world() as opened:
+        yield opened
+
+
+def made(name: str = "s", **spec: Any) -> Object:
+    return {"metadata": {"name": name, "namespace": "default"}, "spec": spec}
+
+
+def ready_is(count: int) -> Any:
+    return lambda obj: (obj.get("status") or {}).get("readyReplicas") == count
+
+
+def reason_is(reason: str) -> Any:
+    def holds(obj: Object) -> bool:
+        condition = find_condition((obj.get("status") or {}).get("conditions"), "Ready") or {}
+        return bool(condition.get("reason") == reason)
+
+    return holds
+
+
+async def names(world: World) -> list[str]:
+    found = (await world.client.list(CONFIG_MAPS, namespace="default")).items
+    return sorted(obj["metadata"]["name"] for obj in found)
+
+
+async def scale(world: World, replicas: int | None) -> None:
+    await world.client.patch(SETS, "s", {"spec": {"replicas": replicas}}, namespace="default")
+
+
+async def test_the_config_maps_of_a_set_are_numbered_and_labelled(world: World) -> None:
+    async with managed(world, configmapreplicaset(surroundings())):
+        await world.client.create(SETS, made(replicas=2, data={"a": "1", "index": "mine"}))
+        owner = await eventually(world, SETS, "s", ready_is(2))
+        child = await world.get("s-1")
+    assert owner["metadata"]["finalizers"] == [CLEANUP]
+    assert child["data"] == {"a": "1", "index": "1"}
+    assert child["metadata"]["labels"] == {
+        "app.kubernetes.io/name": "configmap",
+        "app.kubernetes.io/instance": "s",
+        "app.kubernetes.io/component": "controller",
+        "app.kubernetes.io/managed-by": "rdd-configmapreplicaset",
+    }
+    assert child["metadata"]["ownerReferences"][0]["uid"] == owner["metadata"]["uid"]
+    assert "finalizers" not in child["metadata"]
+    condition = find_condition(owner["status"]["conditions"], "Ready")
+    assert condition is not None
+    assert condition["reason"] == "Complete"
+    assert condition["observedGeneration"] == owner["metadata"]["generation"]
+
+
+async def test_sets_are_scaled_up_and_down_and_have_one_member_by_default(world: World) -> None:
+    async with managed(world, configmapreplicaset(surroundings())):
+        await world.client.create(SETS, made())
+        await eventually(world, SETS, "s", ready_is(1))
+        await scale(world, 5)
+        await eventually(world, SETS, "s", ready_is(5))
+        await scale(world, 2)
+        await eventually(world, SETS, "s", ready_is(2))
+        assert await names(world) == ["s-0", "s-1"]
+        await scale(world, 0)
+        await eventually(world, SETS, "s", ready_is(0))
+        assert await names(world) == []
+        await scale(world, None)
+        await eventually(world, SETS, "s", ready_is(1))
+        assert await names(world) == ["s-0"]
+
+
+async def test_a_member_of_the_middle_comes_back_under_its_number(world: World) -> None:
+    async with managed(world, configmapreplicaset(surroundings())):
+        await world.client.create(SETS, made(replicas=3))
+        await eventually(world, SETS, "s", ready_is(3))
+        lost = await world.get("s-1")
+        await world.client.delete(CONFIG_MAPS, "s-1", namespace="default")
+        back = await eventually(world, CONFIG_MAPS, "s-1", lambda obj: obj)
+        await eventually(world, SETS, "s", ready_is(3))
+    assert back["metadata"]["uid"] != lost["metadata"]["uid"]
+
+
+async def test_existing_members_keep_their_data_when_that_of_the_set_changes(world: World) -> None:
+    async with managed(world, configmapreplicaset(surroundings())):
+        await world.client.create(SETS, made(replicas=1, data={"v": "old"}))
+        await eventually(world, SETS, "s", ready_is(1))
+        patch = {"spec": {"replicas": 2, "data": {"v": "new"}}}
+        await world.client.patch(SETS, "s", patch, namespace="default")
+        await eventually(world, SETS, "s", ready_is(2))
+        assert (await world.get("s-0"))["data"]["v"] == "old"
+        assert (await world.get("s-1"))["data"]["v"] == "new"
+
+
+async def test_a_set_with_more_members_than_one_turn_makes_is_completed(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "BATCH", 7)
+    async with managed(world, configmapreplicaset(surroundings())):
+        await world.client.create(SETS, made(replicas=40))
+        await eventually(world, SETS, "s", ready_is(40))
+        await scale(world, 1)
+        for index in range(1, 40):
+            await gone(world, CONFIG_MAPS, f"s-{index}")
+        assert await names(world) == ["s-0"]
+
+
+async def test_a_name_that_is_taken_is_reported_and_the_rest_is_made(world: World) -> None:
+    async with managed(world, configmapreplicaset(surroundings())):
+        await world.create("s-1", data={"of": "the user"})
+        await world.client.create(SETS, made(replicas=3))
+        owner = await eventually(world, SETS, "s", ready_is(2))
+        condition = find_condition(owner["status"]["conditions"], "Ready")
+        assert condition is not None
+        assert condition["status"] == "False"
+        assert condition["reason"] == "NameTaken"
+        assert condition["message"] == 'ConfigMap "s-1" exists and is not part of this set'
+        assert (await world.get("s-1"))["data"] == {"of": "the user"}
+        # The name is looked at again by and by.
+        await world.client.delete(CONFIG_MAPS, "s-1", namespace="default")
+        await eventually(world, SETS, "s", reason_is("Complete"))
+    assert "NameTaken" in await reasons(world, "s")
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        pytest.param({"replicas": -1}, "InvalidReplicas", id="fewer than none"),
+        pytest.param({"replicas": 2**31 - 1}, "InvalidReplicas", id="more than there is room for"),
+        pytest.param({"data": {"no such key": ""}}, "InvalidReplica", id="a key that cannot be"),
+    ],
+)
+async def test_a_set_that_makes_no_sense_says_so_and_stops_nobody(
+    world: World, spec: Object, reason: str
+) -> None:
+    async with managed(world, configmapreplicaset(surroundings())):
+        await world.client.create(SETS, made("bad", **spec))
+        await world.client.create(SETS, made(replicas=1))
+        await eventually(world, SETS, "bad", reason_is(reason))
+        await eventually(world, SETS, "s", ready_is(1))
+        assert await names(world) == ["s-0"]
+        correct = {"spec": {"replicas": 2, "data": None}}
+        await world.client.patch(SETS, "bad", correct, namespace="default")
+        await eventually(world, SETS, "bad", reason_is("Complete"))
+
+
+async def test_a_senseless_number_deletes_nothing(world: World) -> None:
+    async with managed(world, configmapreplicaset(surroundings())):
+        await world.client.create(SETS, made(replicas=2))
+        await eventually(world, SETS, "s", ready_is(2))
+        await scale(world, -5)
+        await eventually(world, SETS, "s", reason_is("InvalidReplicas"))
+        assert await names(world) == ["s-0", "s-1"]
+
+
+async def test_deleting_a_set_deletes_its_members(world: World) -> None:
+    async with managed(world, configmapreplicaset(surroundings())):
+        await world.create("foreign")
+        await world.client.create(SETS, made(replicas=3))
+        await eventually(world, SETS, "s", ready_is(3))
+        await world.client.delete(SETS, "s", namespace="default")
+        await gone(world, SETS, "s")
+        assert await names(world) == ["foreign"]

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: Apache-2.0
+"""hostinfo: one object that says what the machine has."""
+
+import os
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from tests.controllers.controller_world import eventually, managed, surroundings
+from tests.runtime.runtime_world import World, open_world
+
+from rdd.api import errors
+from rdd.api.quantity import Quantity
+from rdd.apiserver.http import responses as respond
+from rdd.apiserver.http.request import Answer, Request
+from rdd.controllers.rdd.hostinfo import hostinfo
+from rdd.host import machine
+from rdd.kinds.hostinfo import HostInfo
+from rdd.runtime import resource_of
+
+pytestmark = pytest.mark.looptime
+
+INFOS = resource_of(HostInfo)
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    async with open_world() as opened:
+        yield opened
+
+
+def total_memory() -> int:
+    return int(Path("/proc/meminfo").read_text().split()[1]) * 1024
+
+
+async def test_it_is_there_after_the_start_and_tells_cpus_and_memory(world: World) -> None:
+    async with managed(world, hostinfo(surroundings())):
+        found = await eventually(world, INFOS, "system", lambda obj: obj.get("status"))
+    status = found["status"]
+    assert status["cpus"] == os.cpu_count()
+    assert Quantity.parse(status["memory"]).value() == total_memory()
+    assert status["memory"].endswith("i")
+
+
+async def test_it_comes_back_when_it_is_deleted_and_is_corrected_when_changed(
+    world: World,
+) -> None:
+    async with managed(world, hostinfo(surroundings())):
+        first = await eventually(world, INFOS, "system", lambda obj: obj.get("status"))
+        await world.client.delete(INFOS, "system")
+        uid = first["metadata"]["uid"]
+        second = await eventually(
+            world, INFOS, "system", lambda obj: obj.get("status") and obj["metadata"]["uid"] != uid
+        )
+        wrong = {"status": {"cpus": 1000}}
+        await world.client.patch(INFOS, "system", wrong, subresource="status")
+        third = await eventually(
+            world, INFOS, "system", lambda obj: obj["status"]["cpus"] == machine.cpus()
+        )
+    assert second["status"] == first["status"] == third["status"]
+
+
+async def test_others_of_the_kind_are_left_alone(world: World) -> None:
+    async with managed(world, hostinfo(surroundings())):
+        await world.client.create(INFOS, {"metadata": {"name": "other"}})
+        await eventually(world, INFOS, "system", lambda obj: obj.get("status"))
+        other = await world.client.get(INFOS, "other")
+    assert "status" not in other
+
+
+async def test_a_server_that_refuses_is_asked_again_every_five_seconds(world: World) -> None:
+    inner, refusals = world.server.handle, [1, 1, 1]
+
+    async def handle(request: Request) -> Answer:
+        if request.info.resource == "hostinfos" and request.method == "POST" and refusals:
+            refusals.pop()
+            return respond.error(request, errors.InternalError("not now"))
+        return await inner(request)
+
+    world.server.handle = handle  # type: ignore[method-assign]
+    async with managed(world, hostinfo(surroundings())):
+        await eventually(world, INFOS, "system", lambda obj: obj.get("status"))
+    assert refusals == []

@@ -1,0 +1,233 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Real controllers where it hurts: lost watches, lost leases, conflicts, refusals."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from functools import partial
+from typing import Any
+
+import pytest
+from tests.controllers.controller_world import eventually, gone, managed, surroundings
+from tests.runtime.runtime_world import World, loop_clock, open_world, until
+
+from rdd.api import errors, timestamps
+from rdd.apiserver.http import responses as respond
+from rdd.apiserver.http.request import Answer, Request, Stream
+from rdd.client import Client
+from rdd.client.resources import CONFIG_MAPS, NAMESPACES
+from rdd.controllers.app.demo import demo
+from rdd.controllers.rdd.configmapreplicaset import configmapreplicaset
+from rdd.controllers.rdd.notary import notary
+from rdd.kinds.configmapreplicaset import ConfigMapReplicaSet
+from rdd.kinds.demo import Demo
+from rdd.kinds.notary import Notary
+from rdd.runtime import (
+    CLEANUP,
+    InProcessHost,
+    Manager,
+    ManagerOptions,
+    ObjectKey,
+    Ownership,
+    find_condition,
+    resource_of,
+    set_condition,
+    update_status,
+)
+
+pytestmark = pytest.mark.looptime
+
+Object = dict[str, Any]
+SETS, NOTARIES, DEMOS = resource_of(ConfigMapReplicaSet), resource_of(Notary), resource_of(Demo)
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    async with open_world() as opened:
+        yield opened
+
+
+def replicas(count: int, namespace: str = "default") -> Object:
+    return {"metadata": {"name": "s", "namespace": namespace}, "spec": {"replicas": count}}
+
+
+def is_ready(count: int) -> Any:
+    return lambda obj: (obj.get("status") or {}).get("readyReplicas") == count
+
+
+async def test_what_happens_while_all_watches_are_down_is_made_up_for(world: World) -> None:
+    inner, is_down, cut = world.server.handle, False, asyncio.Event()
+
+    async def handle(request: Request) -> Answer:
+        if is_down and request.info.verb in ("watch", "list"):
+            return respond.error(request, errors.ServiceUnavailable("down"))
+        answer = await inner(request)
+        if not isinstance(answer, Stream) or request.info.verb != "watch":
+            return answer
+        produce = answer.produce
+
+        async def until_cut(writer: Any) -> None:
+            following = asyncio.ensure_future(produce(writer))
+            cutting = asyncio.ensure_future(cut.wait())
+            await asyncio.wait({following, cutting}, return_when=asyncio.FIRST_COMPLETED)
+            for task in (following, cutting):
+                task.cancel()
+            await asyncio.gather(following, cutting, return_exceptions=True)
+            raise ConnectionResetError("cut")
+
+        return Stream(until_cut)
+
+    world.server.handle = handle  # type: ignore[method-assign]
+    async with managed(world, configmapreplicaset(surroundings())):
+        await world.client.create(SETS, replicas(4))
+        await eventually(world, SETS, "s", is_ready(4))
+        is_down = True
+        cut.set()
+        await asyncio.sleep(1)
+        await world.client.delete(CONFIG_MAPS, "s-1", namespace="default")
+        patch = {"spec": {"replicas": 3}}
+        await world.client.patch(SETS, "s", patch, namespace="default")
+        await asyncio.sleep(30)
+        cut, is_down = asyncio.Event(), False
+        await eventually(world, SETS, "s", is_ready(3))
+        await eventually(world, CONFIG_MAPS, "s-1", lambda obj: obj)
+        await gone(world, CONFIG_MAPS, "s-3")
+
+
+async def test_a_value_is_recorded_once_when_the_lease_is_lost_between_the_two_writes(
+    world: World,
+) -> None:
+    """The first owner is frozen after the ConfigMap, before the status; the second finishes."""
+    inner, go_on = world.server.handle, asyncio.Event()
+    late: list[asyncio.Task[Answer]] = []
+
+    async def arrive_late(request: Request) -> Answer:
+        await go_on.wait()
+        return await inner(request)
+
+    async def handle(request: Request) -> Answer:
+        is_status = request.path.endswith("/notaries/n/status")
+        if is_status and request.method == "PATCH" and not late:
+            frozen.freeze()
+            # It is on its way, and arrives whatever becomes of its sender.
+            late.append(asyncio.ensure_future(arrive_late(request)))
+            return await asyncio.shield(late[0])
+        return await inner(request)
+
+    world.server.handle = handle  # type: ignore[method-assign]
+    frozen, second = world.process(), world.process()
+    managers = [
+        Manager(
+            "m",
+            Client(process),
+            [notary(surroundings())],
+            ownership=Ownership(Client(process), "m", clock=loop_clock),
+            host=InProcessHost(world.server.endpoints),
+            options=ManagerOptions(clock=loop_clock),
+        )
+        for process in (frozen, second)
+    ]
+    for manager in managers:
+        await manager.start()
+    spec = {"value": "v", "configMapName": "record"}
+    metadata = {"name": "n", "namespace": "default"}
+    await world.client.create(NOTARIES, {"metadata": metadata, "spec": spec})
+    await until(lambda: late)
+    await until(lambda: managers[1].running == ("notary",), timeout_s=120)
+    done = await eventually(world, NOTARIES, "n", lambda obj: obj.get("status"))
+    go_on.set()
+    frozen.go_on()
+    await until(lambda: managers[0].running == ())
+    for manager in managers:
+        await manager.stop()
+    record = await world.get("record")
+    assert done["status"]["changeCount"] == 1
+    assert sorted(record["data"]) == ["change_000", "change_count", "latest_change"]
+    assert (await late[0]).status == 409
+    assert (await world.client.get(NOTARIES, "n", namespace="default")) == done
+
+
+async def test_another_writer_of_the_status_loses_nothing_and_costs_nothing(world: World) -> None:
+    async with managed(world, demo(surroundings())):
+        await world.client.create(DEMOS, {"metadata": {"name": "demo"}, "spec": {"count": 30}})
+
+        def change(i: int, obj: Object) -> Object:
+            status = obj.get("status") or {}
+            conditions = set_condition(
+                status.get("conditions"),
+                "Foreign",
+                "True",
+                reason="Counting",
+                message=str(i),
+                now=timestamps.now_text(loop_clock),
+            )
+            return {**status, "conditions": conditions}
+
+        for i in range(100):
+            await update_status(world.client, Demo, ObjectKey("", "demo"), partial(change, i))
+            await asyncio.sleep(0.02)
+        done = await eventually(
+            world,
+            DEMOS,
+            "demo",
+            lambda obj: (
+                (find_condition(obj["status"]["conditions"], "Completed") or {}).get("status")
+                == "True"
+            ),
+        )
+    assert done["status"]["processedCount"] == 30
+    foreign = find_condition(done["status"]["conditions"], "Foreign")
+    assert foreign is not None
+    assert foreign["message"] == "99"
+
+
+async def test_an_owner_stays_until_everything_it_has_is_gone(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    inner, refusals = world.server.handle, [1] * 4
+
+    async def handle(request: Request) -> Answer:
+        info = request.info
+        if info.resource == "configmaps" and info.verb == "list" and info.namespace and refusals:
+            refusals.pop()
+            return respond.error(request, errors.InternalError("the list is damaged"))
+        return await inner(request)
+
+    async with managed(world, configmapreplicaset(surroundings())):
+        await world.client.create(SETS, replicas(2))
+        await eventually(world, SETS, "s", is_ready(2))
+        world.server.handle = handle  # type: ignore[method-assign]
+        kept = await world.client.delete(SETS, "s", namespace="default")
+        assert kept["metadata"]["finalizers"] == [CLEANUP]
+        await gone(world, SETS, "s")
+        await gone(world, CONFIG_MAPS, "s-0")
+    assert refusals == []
+    told = [r for r in caplog.records if r.levelno >= logging.WARNING]
+    assert [r.getMessage() for r in told] == [
+        "configmapreplicaset: default/s: objects owned by ConfigMapReplicaSet s: "
+        "the list is damaged"
+    ]
+    assert all(r.exc_info is None for r in told)
+
+
+async def test_a_namespace_on_its_way_out_is_not_stormed(world: World) -> None:
+    await world.client.create(NAMESPACES, {"metadata": {"name": "leaving"}})
+    async with managed(world, configmapreplicaset(surroundings())):
+        await world.client.create(SETS, replicas(1, "leaving"))
+        await eventually(world, SETS, "s", is_ready(1), namespace="leaving")
+        await world.client.delete(NAMESPACES, "leaving")
+        inner, attempts = world.server.handle, 0
+
+        async def handle(request: Request) -> Answer:
+            nonlocal attempts
+            attempts += request.method == "POST" and request.info.resource == "configmaps"
+            return await inner(request)
+
+        world.server.handle = handle  # type: ignore[method-assign]
+        patch = {"spec": {"replicas": 2}}
+        await world.client.patch(SETS, "s", patch, namespace="leaving")
+        # Others go on meanwhile.
+        await world.client.create(SETS, replicas(1))
+        await eventually(world, SETS, "s", is_ready(1))
+        await asyncio.sleep(60)
+    assert 2 <= attempts <= 20

@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Small controllers for the tests of who runs controllers, and how."""
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+from rdd.client.resources import CONFIG_MAPS
+from rdd.controllers.catalog import Entry
+from rdd.controllers.environment import Surroundings
+from rdd.runtime import (
+    AdmissionRequest,
+    Context,
+    Controller,
+    Denied,
+    ObjectKey,
+    Result,
+    Webhook,
+    validating,
+    watch,
+)
+
+ENTRIES = (
+    Entry("stamp", "rdd", "tests.daemon.composed:stamp", needs=("guard",)),
+    Entry("guard", "app", "tests.daemon.composed:guard"),
+    Entry("slow", "lima", "tests.daemon.composed:slow"),
+    Entry("broken", "containers", "tests.daemon.composed:broken"),
+    Entry("fragile", "containers", "tests.daemon.composed:fragile"),
+    Entry("pretend", "mock", "tests.daemon.composed:stamp"),
+)
+LABELLED = {"matchLabels": {"guarded": "yes"}}
+
+
+def entry(name: str) -> Entry:
+    return next(e for e in ENTRIES if e.name == name)
+
+
+class Stamper:
+    """Writes its process' environment into every ConfigMap that asks for it."""
+
+    def __init__(self, context: Context, mark: str) -> None:
+        self.context, self.mark = context, mark
+        self.targets = context.cache.informer(CONFIG_MAPS)
+
+    async def reconcile(self, key: ObjectKey) -> Result:
+        found = self.targets.get(key)
+        if found is None or "stamp" not in (found["metadata"].get("labels") or {}):
+            return Result.done()
+        if (found.get("data") or {}).get("stamp") != self.mark:
+            data = {"data": {"stamp": self.mark}}
+            client = self.context.client
+            await client.patch(CONFIG_MAPS, key.name, data, namespace=key.namespace)
+        return Result.done()
+
+
+def stamp(surroundings: Surroundings) -> Controller:
+    mark = surroundings.environment.get("STAMP", "stamped")
+    return Controller("stamp", lambda c: Stamper(c, mark), sources=(watch(CONFIG_MAPS),))
+
+
+class Idle:
+    def __init__(self, context: Context) -> None:
+        self.context = context
+
+    async def reconcile(self, key: ObjectKey) -> Result:
+        return Result.done()
+
+
+def guard(surroundings: Surroundings) -> Controller:
+    """Refuses ConfigMaps that a list in another one names; handlers read and write."""
+
+    def webhooks(context: Context) -> tuple[Webhook, ...]:
+        async def check(request: AdmissionRequest[Any]) -> None:
+            data = request.object.raw.get("data") or {}
+            if data.get("nested"):
+                # Its own kind, so that this handler is asked again, and again.
+                raw = request.object.raw
+                name = f"{raw['metadata']['name']}-n"
+                metadata = {**raw["metadata"], "name": name}
+                for key in ("uid", "resourceVersion", "creationTimestamp", "managedFields"):
+                    metadata.pop(key, None)
+                await context.client.create(CONFIG_MAPS, {**raw, "metadata": metadata})
+            if data.get("bad"):
+                raise Denied("that is bad")
+
+        return (
+            validating(
+                "guard",
+                CONFIG_MAPS,
+                check,
+                webhook_name="guard.example.com",
+                label_selector=LABELLED,
+            ),
+        )
+
+    return Controller("guard", Idle, sources=(watch(CONFIG_MAPS),), webhooks=webhooks)
+
+
+class Slow(Idle):
+    """Takes a while to end, and writes what it did."""
+
+    async def drain(self) -> None:
+        for step in ("stopping", "stopped"):
+            metadata = {"name": step, "namespace": "default"}
+            await self.context.client.create(CONFIG_MAPS, {"metadata": metadata})
+            await asyncio.sleep(0.01)
+
+
+def slow(surroundings: Surroundings) -> Controller:
+    return Controller("slow", Slow, sources=(watch(CONFIG_MAPS),))
+
+
+def broken(surroundings: Surroundings) -> Controller:
+    """Brings a definition the server refuses."""
+    definition = {"metadata": {"name": "things.example.com"}, "spec": {"group": "example.com"}}
+    return replace(slow(surroundings), name="broken", definitions=(definition,))
+
+
+class Fragile(Idle):
+    """Ends by itself as soon as it has started, by an error in its own code."""
+
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        raise RuntimeError("the fragile one is broken")
+
+
+def fragile(surroundings: Surroundings) -> Controller:
+    return Controller("fragile", Fragile, sources=(watch(CONFIG_MAPS),))

@@ -1,0 +1,285 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Commands for the App against a control plane without controllers: nothing ever settles.
+
+What the commands write, how they wait, how they exit. The App that does settle is
+tested with a real container engine.
+"""
+
+import json
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from tests.e2e.service.service_world import World
+from tests.e2e.service.service_world import world as make_world
+
+from rdd.kinds.app import App
+from rdd.kinds.crd import definition_of
+
+
+@pytest.fixture(scope="module")
+def served(
+    rdd_script: Path, tmp_path_factory: pytest.TempPathFactory, kubectl: Path
+) -> Iterator[World]:
+    """A control plane that knows the App and does nothing about it."""
+    for world in make_world(rdd_script, tmp_path_factory.mktemp("apps") / "h", kubectl):
+        world.rdd("svc", "create", "--controllers=")
+        world.rdd("svc", "start")
+        path = world.home / "crd.json"
+        path.write_text(json.dumps(definition_of(App)))
+        world.kubectl("apply", "-f", str(path))
+        world.kubectl("wait", "--for=condition=Established", "crd/apps.app.rancherdesktop.io")
+        yield world
+
+
+@pytest.fixture
+def world(served: World) -> Iterator[World]:
+    yield served
+    served.kubectl("delete", "apps", "--all")
+
+
+def app(world: World) -> dict[str, object]:
+    found: dict[str, object] = json.loads(world.kubectl("get", "app", "app", "-o", "json"))
+    return found
+
+
+def write_status(world: World, generation: int, **settled: str) -> None:
+    condition = {
+        "type": "Settled",
+        "observedGeneration": generation,
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+        **settled,
+    }
+    world.kubectl(
+        *("patch", "app", "app", "--subresource=status", "--type=merge", "-p"),
+        json.dumps({"status": {"conditions": [condition]}}),
+    )
+
+
+def test_malformed_arguments_are_refused_before_anything_is_contacted(
+    rdd_script: Path, tmp_path: Path, kubectl: Path
+) -> None:
+    for fresh in make_world(rdd_script, tmp_path / "h", kubectl):
+        done = fresh.try_rdd("set", "running")
+        assert done.code == 1
+        assert "expected PROPERTY=VALUE format" in done.last[1]
+        assert not fresh.instance.dir.exists()
+
+
+def test_help_starts_nothing_and_lists_the_properties(
+    rdd_script: Path, tmp_path: Path, kubectl: Path
+) -> None:
+    for fresh in make_world(rdd_script, tmp_path / "h", kubectl):
+        done = fresh.rdd("set", "--help")
+        assert "containerEngine.name" in done.out
+        assert not fresh.instance.dir.exists()
+
+
+def test_help_lists_the_properties_of_the_running_control_plane(world: World) -> None:
+    assert "virtualMachine.memory" in world.rdd("set", "--help").out
+
+
+@pytest.mark.parametrize(
+    ("word", "problem"),
+    [
+        ("nope=1", 'unknown property "nope"'),
+        ("containerEngine.name=docker", "valid values: moby, containerd"),
+        ("namespace=x", 'unknown property "namespace"'),
+    ],
+)
+def test_unknown_names_and_values_are_refused_before_anything_is_written(
+    world: World, word: str, problem: str
+) -> None:
+    done = world.try_rdd("set", "running=true", word)
+    assert done.code == 1
+    assert problem in done.last[1]
+    assert world.kubectl("get", "apps", "-o", "name") == ""
+
+
+def test_the_first_set_makes_the_app_and_the_next_changes_it(world: World) -> None:
+    done = world.rdd("set", "--wait=false", "containerEngine.name=containerd", "-o", "json")
+    assert done.messages == ["App created"]
+    spec = done.json()["spec"]
+    assert (spec["running"], spec["containerEngine"]["name"]) == (False, "containerd")
+    done = world.rdd("set", "--wait=false", "kubernetes.enabled=true")
+    assert done.messages == ["App updated"]
+    assert app(world)["spec"]["kubernetes"] == {"enabled": True}  # type: ignore[index]
+
+
+def test_what_the_server_refuses_ends_with_3(world: World) -> None:
+    world.rdd("set", "--wait=false", "virtualMachine.memory=2Gi")
+    done = world.try_rdd("set", "virtualMachine.memory=lots")
+    assert (done.code, done.last[0]) == (3, "error")
+    assert "virtualMachine.memory" in done.last[1]
+
+
+def test_an_app_that_does_not_settle_ends_the_wait_with_4(world: World) -> None:
+    done = world.try_rdd("start", "--timeout=1s")
+    assert (done.code, done.last[0]) == (4, "error")
+    assert "context deadline exceeded" in done.last[1]
+
+
+def test_only_the_generation_of_the_write_counts(world: World) -> None:
+    world.rdd("set", "--wait=false", "running=false")
+    write_status(world, 1, status="True", reason="Settled", message="of long ago")
+    waiting = world.begin("start", "--timings")
+    assert waiting.stderr is not None
+    while "Waiting for App to settle" not in waiting.stderr.readline():
+        pass
+    assert waiting.poll() is None
+    write_status(world, 2, status="False", reason="Working", message="on it")
+    write_status(world, 2, status="True", reason="Settled", message="done")
+    done = world.end(waiting)
+    assert done.code == 0
+    assert "of long ago" not in done.err
+    assert "Settled=True: done (Settled)" in done.messages
+    assert "total" in done.err
+
+
+def test_a_dry_run_without_an_app_makes_one_that_does_not_run_and_says_so(world: World) -> None:
+    done = world.rdd("set", "--dry-run", "running=true", "-o", "json", RDD_LOG_LEVEL="warn")
+    assert done.messages == [
+        "App created with defaults, not running: there was none to validate against"
+    ]
+    assert done.json()["spec"]["running"] is True
+    assert app(world)["spec"]["running"] is False  # type: ignore[index]
+
+
+def test_a_dry_run_changes_nothing_of_an_app(world: World) -> None:
+    world.rdd("set", "--wait=false", "running=false")
+    done = world.rdd("set", "--dry-run", "running=true")
+    assert done.messages == ["App validated (dry run)"]
+    assert app(world)["spec"]["running"] is False  # type: ignore[index]
+
+
+def test_stop_delete_and_restart_make_no_app(world: World) -> None:
+    assert world.rdd("stop").messages == ["App does not exist; nothing to stop"]
+    assert world.rdd("delete").messages == ["App does not exist; nothing to delete"]
+    done = world.try_rdd("restart")
+    assert (done.code, done.last[1]) == (1, "App does not exist; `rdd start` makes it")
+    assert world.kubectl("get", "apps", "-o", "name") == ""
+
+
+def test_delete_waits_until_the_app_is_gone(world: World) -> None:
+    world.rdd("set", "--wait=false", "running=false")
+    hold = '{"metadata":{"finalizers":["example.com/hold"]}}'
+    world.kubectl("patch", "app", "app", "--type=merge", "-p", hold)
+    done = world.try_rdd("delete", "--timeout=1s")
+    assert (done.code, done.last[0]) == (4, "error")
+    deleting = world.begin("delete", "-o", "json")
+    assert deleting.stderr is not None
+    assert "App is being deleted" in deleting.stderr.readline()
+    world.kubectl("patch", "app", "app", "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
+    ended = world.end(deleting)
+    assert (ended.code, ended.json()) == (0, {"deleted": True})
+
+
+def test_a_deleted_app_ends_the_wait(world: World) -> None:
+    waiting = world.begin("start")
+    world.until(lambda: world.kubectl("get", "apps", "-o", "name") != "")
+    world.kubectl("delete", "app", "app")
+    done = world.end(waiting)
+    assert (done.code, done.last[1]) == (
+        1,
+        "the App was deleted while waiting for it to settle",
+    )
+
+
+def test_run_without_a_command_is_an_error_and_its_help_is_not(world: World) -> None:
+    for words in ([], ["--"]):
+        done = world.try_rdd("run", *words)
+        assert (done.code, done.last[1]) == (1, "run requires a command to execute")
+    assert "COMMAND [ARGS…]" in world.rdd("run", "--help").out
+
+
+@pytest.fixture
+def settled(world: World) -> World:
+    """An App that is settled as it is, for a while."""
+    world.rdd("set", "--wait=false", "running=true")
+    write_status(world, 1, status="True", reason="Settled", message="as you like it")
+    return world
+
+
+def test_run_gives_the_program_our_tools_contexts_and_its_exit_code(settled: World) -> None:
+    script = (
+        "import os,json,sys;print(json.dumps({n: os.environ.get(n) for n in "
+        "('PATH','DOCKER_CONTEXT','KUBECONFIG','DOCKER_HOST')}));sys.exit(7)"
+    )
+    done = settled.try_rdd(
+        "run", "--", sys.executable, "-c", script, DOCKER_HOST="tcp://127.0.0.1:1", PATH="/usr/bin"
+    )
+    assert done.code == 7
+    assert done.messages[-1] != "7"
+    instance = settled.instance
+    assert done.json() == {
+        "PATH": f"{instance.bin_dir}:/usr/bin",
+        "DOCKER_CONTEXT": instance.name,
+        "KUBECONFIG": str(instance.kube_config),
+        "DOCKER_HOST": None,
+    }
+
+
+def test_run_finds_the_program_on_the_changed_path_or_says_so(settled: World) -> None:
+    done = settled.try_rdd("run", "no-such-program")
+    assert (done.code, done.last[1]) == (
+        1,
+        '"no-such-program": executable file not found in $PATH',
+    )
+
+
+def test_run_passes_signals_on_and_tells_of_the_one_that_killed(settled: World) -> None:
+    script = "import signal,sys;print('up',flush=True);signal.pause()"
+    running = settled.begin("run", sys.executable, "-c", script)
+    assert running.stdout is not None
+    assert running.stdout.readline() == "up\n"
+    running.send_signal(signal.SIGTERM)
+    assert settled.end(running).code == 128 + signal.SIGTERM
+
+
+def test_run_warns_when_docker_looks_elsewhere(settled: World) -> None:
+    done = settled.rdd("run", "true", DOCKER_CONFIG="/elsewhere")
+    assert any(
+        'DOCKER_CONFIG is "/elsewhere" here and "" in the daemon' in m for m in done.messages
+    )
+
+
+def test_a_shell_needs_a_machine_that_runs_and_starts_nothing(
+    rdd_script: Path, tmp_path: Path, kubectl: Path
+) -> None:
+    for fresh in make_world(rdd_script, tmp_path / "h", kubectl):
+        done = fresh.try_rdd("shell", "true")
+        assert (done.code, done.last[1]) == (1, "the App is not running; `rdd start` starts it")
+        assert "--workdir" in fresh.rdd("shell", "--help").out
+        assert "unknown flag: --nope" in fresh.try_rdd("shell", "--nope").last[1]
+        assert not fresh.instance.dir.exists()
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "sh"])
+def test_the_shell_profile_puts_the_tools_on_path_once(
+    served: World, shell: str, tmp_path: Path
+) -> None:
+    lines = served.rdd("shell-profile", "--shell", shell, "--contexts").out
+    file = tmp_path / "profile"
+    file.write_text(lines)
+    done = subprocess.run(
+        [shell, "-c", f". {file}; . {file}; printenv PATH DOCKER_CONTEXT"],
+        env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    assert done.stdout.splitlines() == [
+        f"{served.instance.bin_dir}:/usr/bin:/bin",
+        served.instance.name,
+    ], done.stderr
+
+
+def test_the_shell_profile_is_for_shells_we_know(served: World) -> None:
+    done = served.try_rdd("shell-profile", "--shell=tcsh")
+    assert (done.code, done.last[1]) == (
+        1,
+        'unknown shell "tcsh"; valid shells: bash, zsh, fish, sh',
+    )

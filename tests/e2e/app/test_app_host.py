@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The App for real: a container engine and a cluster on this machine, without a stand-in for either
+controller. Only k3s is one (tests/k3s.py): there is no k3s on build machines."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from tests.e2e.machine.host_world import image
+from tests.e2e.service.service_world import World
+from tests.e2e.service.service_world import world as make_world
+
+from rdd.vm.drivers.host.k3s import cached
+
+ROOT = Path(__file__).parents[3]
+RELEASE = "v1.33.7+k3s3"
+
+
+@pytest.fixture(scope="module")
+def docker(real_part: Callable[[str], Path]) -> Path:
+    if os.geteuid() != 0:
+        pytest.skip("an engine without root needs /dev/net/tun, which few machines open")
+    for name in ("dockerd", "iptables"):
+        real_part(name)
+    return real_part("docker")
+
+
+@pytest.fixture(scope="module")
+def world(rdd_script: Path, kubectl: Path, docker: Path) -> Iterator[World]:
+    """A control plane with everything, in a home whose sockets have short paths."""
+    home = Path(tempfile.mkdtemp(prefix="rdd", dir="/tmp"))
+    for made in make_world(rdd_script, home / "h", kubectl):
+        try:
+            yield made
+        finally:
+            made.try_rdd("svc", "delete")
+    shutil.rmtree(home, ignore_errors=True)
+
+
+def app(world: World) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(world.kubectl("get", "app", "app", "-o", "json"))
+    return found
+
+
+def says(world: World) -> dict[str, tuple[str, str]]:
+    obj = app(world)
+    generation = obj["metadata"]["generation"]
+    return {
+        found["type"]: (found["status"], found["reason"])
+        for found in obj["status"]["conditions"]
+        if found["observedGeneration"] == generation
+    }
+
+
+def run_docker(world: World, docker: Path, *words: str, text: bytes | None = None) -> str:
+    done = subprocess.run(
+        [str(docker), *words], env=world.environment(), input=text, capture_output=True, timeout=60
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    return done.stdout.decode().strip()
+
+
+def chosen(world: World, docker: Path) -> None:
+    """Our context is the current one, as nobody else's leads anywhere."""
+    assert run_docker(world, docker, "context", "show") == world.instance.name
+
+
+def install_k3s(world: World) -> None:
+    path = cached(RELEASE, world.environment())
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(
+        f'#!/bin/sh\nexec env PYTHONPATH={ROOT}:{ROOT}/src {sys.executable} -m tests.k3s "$@"\n'
+    )
+    path.chmod(0o755)
+
+
+def test_the_life_of_an_app(world: World, docker: Path) -> None:
+    world.rdd("set", "running=true", "kubernetes.enabled=false")
+    assert says(world) == {
+        "Created": ("True", "Created"),
+        "Running": ("True", "Started"),
+        "ContainerEngineReady": ("True", "Connected"),
+        "KubernetesReady": ("False", "NotApplicable"),
+        "Settled": ("True", "Settled"),
+    }
+    assert app(world)["status"]["virtualMachineType"] == "host"
+    chosen(world, docker)
+    run_docker(world, docker, "import", "-", "tools", text=image())
+    assert run_docker(world, docker, "run", "--rm", "tools", "/bin/echo", "hello") == "hello"
+
+    world.rdd("set", "running=false")
+    found = says(world)
+    assert (found["Running"], found["Settled"]) == (("False", "Stopped"), ("True", "Settled"))
+    assert found["ContainerEngineReady"] == ("False", "Stopped")
+    assert run_docker(world, docker, "context", "show") == "default"
+    assert not world.instance.docker_socket.exists()
+
+    world.rdd("set", "running=true")
+    chosen(world, docker)
+    assert run_docker(world, docker, "images", "-q")  # what was there is there again
+
+
+def test_registries_proxy_and_authorities_reach_the_engine(world: World, docker: Path) -> None:
+    world.rdd("set", "running=true")
+    restarts = json.loads(world.kubectl("get", "limavm", "rd", "-o", "json"))["status"]
+    patch = {
+        "spec": {
+            "registries": {
+                "mirrors": [{"registry": "docker.io", "endpoints": ["http://127.0.0.1:5999"]}],
+                "insecure": ["reg.example.com:5000"],
+            },
+            "proxy": {"httpProxy": "http://proxy.example.com:3128", "noProxy": ["x.org"]},
+        }
+    }
+    world.kubectl("patch", "app", "app", "--type=merge", "-p", json.dumps(patch))
+    world.rdd("set", "running=true")  # waits until it is settled
+    chosen(world, docker)
+    info = json.loads(run_docker(world, docker, "info", "--format", "{{json .}}"))
+    assert info["RegistryConfig"]["Mirrors"] == ["http://127.0.0.1:5999/"]
+    assert "reg.example.com:5000" in info["RegistryConfig"]["IndexConfigs"]
+    assert info["HttpProxy"] == "http://proxy.example.com:3128"
+    assert "x.org" in info["NoProxy"]
+    after = json.loads(world.kubectl("get", "limavm", "rd", "-o", "json"))["status"]
+    assert after["restartCount"] == restarts["restartCount"] + 1
+    gone = {"spec": {"registries": None, "proxy": None}}
+    world.kubectl("patch", "app", "app", "--type=merge", "-p", json.dumps(gone))
+    world.rdd("set", "running=true")
+    chosen(world, docker)
+    info = json.loads(run_docker(world, docker, "info", "--format", "{{json .}}"))
+    assert (info["RegistryConfig"]["Mirrors"] or [], info["HttpProxy"]) == ([], "")
+
+
+def test_kubernetes_says_what_is_missing_then_runs(world: World, docker: Path) -> None:
+    mine = world.home / ".kube" / "config"
+    mine.parent.mkdir(exist_ok=True)
+    mine.write_text("# mine\napiVersion: v1\nkind: Config\nclusters: []\n")
+    done = world.try_rdd(
+        "set", "running=true", "kubernetes.enabled=true", "kubernetes.version=1.33.7"
+    )
+    assert done.code == 1  # nothing that waiting could change
+    assert f"k3s {RELEASE} is not installed; to change that: " in done.last[1]
+    assert says(world)["KubernetesReady"] == ("False", "NotInstalled")
+    install_k3s(world)
+    world.rdd("set", "running=false")
+    world.rdd("set", "running=true")
+    assert says(world)["KubernetesReady"] == ("True", "Ready")
+    name, port = world.instance.name, app(world)["status"]["kubernetesPort"]
+    config = yaml.safe_load(mine.read_text())
+    assert config["clusters"][0]["cluster"]["server"] == f"https://127.0.0.1:{port}"
+    assert config["current-context"] == name
+    nodes = subprocess.run(
+        [str(world.kubectl_path), "get", "--raw", "/api/v1/nodes"],
+        env=world.environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert json.loads(nodes.stdout)["items"][0]["metadata"]["name"] == "n", nodes.stderr
+    chosen(world, docker)
+    world.rdd("set", "running=false")
+    assert name not in mine.read_text()
+    assert mine.read_text().startswith("# mine\napiVersion: v1\nkind: Config\nclusters: []\n")
+    assert not world.instance.kube_config.exists()
+
+
+def test_deletion_leaves_nothing(world: World, docker: Path) -> None:
+    world.rdd("set", "running=true")
+    agent = world.instance.lima_home / "rd" / "ha.pid"
+    pid = int(agent.read_text())
+    world.kubectl("delete", "app", "app", "--timeout=60s")
+    assert not Path("/proc", str(pid)).exists()
+    assert list(world.instance.lima_home.glob("rd*")) == []
+    assert not world.instance.docker_socket.exists()
+    assert run_docker(world, docker, "context", "ls", "--format", "{{.Name}}") == "default"
+    assert json.loads(world.kubectl("get", "limavms", "-A", "-o", "json"))["items"] == []

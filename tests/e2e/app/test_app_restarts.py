@@ -1,0 +1,212 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the App says around the end of a daemon: nothing that was true only before it.
+
+The engine is real, k3s a stand-in (tests/k3s.py).
+"""
+
+import json
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.e2e.app.test_app_host import app, install_k3s, run_docker, says
+from tests.e2e.machine.host_world import image
+from tests.e2e.machine.limavm_parts import processes
+from tests.e2e.service.service_world import World
+from tests.e2e.service.service_world import world as make_world
+
+from rdd.host.docker_contexts import metadata_path
+from rdd.vm.instances import LimaHome
+
+
+@pytest.fixture(scope="module")
+def docker(real_part: Callable[[str], Path]) -> Path:
+    if os.geteuid() != 0:
+        pytest.skip("an engine without root needs /dev/net/tun, which few machines open")
+    for name in ("dockerd", "iptables"):
+        real_part(name)
+    return real_part("docker")
+
+
+@pytest.fixture(scope="module")
+def world(rdd_script: Path, kubectl: Path, docker: Path) -> Iterator[World]:
+    home = Path(tempfile.mkdtemp(prefix="rddr", dir="/tmp"))
+    for made in make_world(rdd_script, home / "h", kubectl):
+        install_k3s(made)
+        (made.home / ".kube").mkdir()
+        try:
+            yield made
+        finally:
+            made.try_rdd("svc", "delete")
+    shutil.rmtree(home, ignore_errors=True)
+
+
+def up(world: World) -> None:
+    """Have the App with engine and cluster."""
+    world.rdd("set", "running=true", "kubernetes.enabled=true", "kubernetes.version=1.33.7")
+
+
+def uids(world: World, kind: str) -> dict[str, str]:
+    items = json.loads(world.kubectl("get", kind, "-A", "-o", "json"))["items"]
+    return {item["metadata"]["name"]: item["metadata"]["uid"] for item in items}
+
+
+def notes(world: World) -> list[str]:
+    """What was told about the machine and the App, in the order of the writes."""
+    listed = json.loads(world.kubectl("get", "events.events.k8s.io", "-A", "-o", "json"))["items"]
+    listed.sort(key=lambda event: int(event["metadata"]["resourceVersion"]))
+    return [event["note"] for event in listed]
+
+
+def said_since(world: World, version: str) -> set[tuple[str, str]]:
+    """Type and reason of everything the App has said since a version of it."""
+    query = f"watch=1&timeoutSeconds=1&resourceVersion={version}"
+    path = "/apis/app.rancherdesktop.io/v1alpha1/apps"
+    lines = world.kubectl("get", "--raw", f"{path}?{query}").splitlines()
+    events = [json.loads(line) for line in lines]
+    return {
+        (found["type"], found["reason"])
+        for event in events
+        for found in event["object"]["status"]["conditions"]
+    }
+
+
+def identity(path: Path) -> tuple[int, bytes]:
+    """Which file it is, and what is in it."""
+    return path.stat().st_ino, path.read_bytes()
+
+
+def restarts(world: World) -> int:
+    status = json.loads(world.kubectl("get", "limavm", "rd", "-o", "json"))["status"]
+    return int(status["restartCount"])
+
+
+def silent(home: Path) -> Iterator[tuple[socket.socket, socket.socket]]:
+    """A Docker socket and a port that take connections and never answer."""
+    path = home / "silent.sock"
+    with socket.socket(socket.AF_UNIX) as unix, socket.create_server(("127.0.0.1", 0)) as tcp:
+        unix.bind(str(path))
+        unix.listen(8)
+        yield unix, tcp
+
+
+def test_contexts_are_chosen_before_the_app_is_settled(world: World, docker: Path) -> None:
+    """The user's contexts take connections and are silent: that costs 3 s, and is waited for."""
+    world.rdd("stop")
+    kube = world.home / ".kube" / "config"
+    for unix, tcp in silent(world.home):
+        run_docker(
+            *(world, docker, "context", "create", "mine"),
+            *("--docker", f"host=unix://{unix.getsockname()}"),
+        )
+        run_docker(world, docker, "context", "use", "mine")
+        kube.write_text(
+            "apiVersion: v1\nkind: Config\nclusters:\n- name: mine\n  cluster:\n"
+            f"    server: https://127.0.0.1:{tcp.getsockname()[1]}\n"
+            "contexts:\n- name: mine\n  context: {cluster: mine, user: mine}\n"
+            "users: []\ncurrent-context: mine\n"
+        )
+        up(world)
+        assert run_docker(world, docker, "context", "show") == world.instance.name
+        assert f"current-context: {world.instance.name}\n" in kube.read_text()
+        run_docker(world, docker, "ps")
+
+
+def test_a_daemon_that_dies_takes_nothing_along(world: World, docker: Path) -> None:
+    up(world)
+    run_docker(world, docker, "import", "-", "tools", text=image())
+    id_ = run_docker(world, docker, "run", "-d", "--name", "kept", "tools", "/bin/sleep", "10000")
+    world.until(lambda: id_ in uids(world, "containers"))
+    kinds = ("containers", "images", "containernamespaces")
+    before = {kind: uids(world, kind) for kind in kinds}
+    name, directory = world.instance.name, world.home / ".docker"
+    paths = (
+        metadata_path(directory, name),
+        directory / "config.json",
+        world.home / ".kube" / "config",
+        world.instance.kube_config,
+    )
+    files = [identity(path) for path in paths]
+    count, told = restarts(world), len(notes(world))
+    version = app(world)["metadata"]["resourceVersion"]
+
+    world.crash()
+    world.rdd("svc", "start")
+    # What was said before the crash is not said any more, from the first moment on.
+    first = says(world)
+    assert first["Settled"] != ("True", "Settled") or restarts(world) == count + 1
+    world.rdd("start")
+    assert says(world)["Settled"] == ("True", "Settled")
+    assert {kind: uids(world, kind) for kind in kinds} == before
+    assert [identity(path) for path in paths] == files
+    assert restarts(world) == count + 1
+    assert run_docker(world, docker, "inspect", "--format", "{{.State.Running}}", "kept") == "true"
+    heard = said_since(world, version)
+    since = notes(world)[told:]
+    assert not [note for note in since if "Running=False" in note or "Stopped" in note]
+    assert [note for note in since if note.startswith("Running=Unknown")]
+    assert heard >= {
+        ("Settled", "Reconciling"),
+        ("Running", "Reconciling"),
+        ("ContainerEngineReady", "Reconciling"),
+        ("KubernetesReady", "Reconciling"),
+    }
+
+
+def kill_all(world: World) -> None:
+    """What a power failure leaves: files."""
+    world.crash()
+    home = str(world.home).encode()
+    for pid, words in processes():
+        if any(home in word for word in words):
+            os.kill(pid, signal.SIGKILL)
+    machine = LimaHome(world.instance.lima_home).directory("rd")
+    world.until(lambda: machine.agent() is None and machine.driver_process() is None)
+
+
+@pytest.mark.parametrize("end", ["stop", "power failure"])
+def test_a_start_returns_when_docker_works_however_the_last_run_ended(
+    world: World, docker: Path, end: str, soak: bool
+) -> None:
+    up(world)
+    for _ in range(10 if soak else 2):
+        if end == "stop":
+            world.rdd("svc", "stop")
+        else:
+            kill_all(world)
+        world.rdd("start")
+        run_docker(world, docker, "--context", world.instance.name, "ps")
+        assert run_docker(world, docker, "context", "show") == world.instance.name
+        found = says(world)
+        assert found["Settled"] == ("True", "Settled")
+        assert found["ContainerEngineReady"] == ("True", "Connected")
+        assert found["KubernetesReady"] == ("True", "Ready")
+        assert nodes(world)["items"][0]["metadata"]["name"] == "n"
+
+
+def nodes(world: World) -> Any:
+    """What the cluster of the user's current context answers."""
+    done = subprocess.run(
+        [str(world.kubectl_path), "get", "--raw", "/api/v1/nodes"],
+        env=world.environment(),
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def test_a_stopped_app_stays_settled_over_a_restart(world: World) -> None:
+    world.rdd("set", "running=false")
+    world.crash()
+    world.rdd("svc", "start")
+    assert says(world)["Settled"] == ("True", "Settled")
+    assert not app(world)["spec"]["running"]

@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`rdd ps`, `images`, `volumes`, `logs` and `exec` against the real daemon and a real engine."""
+
+import json
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.controllers.containers.engine_parts import Dockerd, dockerd
+from tests.e2e.service.service_world import World
+from tests.e2e.service.service_world import world as make_world
+
+IN_ORDER = True  # the last test stops the machine
+
+RUNNING = {
+    "type": "Running",
+    "status": "True",
+    "reason": "Started",
+    "message": "",
+    "lastTransitionTime": "2026-01-01T00:00:00Z",
+}
+
+
+@pytest.fixture(scope="module")
+def engine(
+    real_part: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Dockerd]:
+    with dockerd(real_part, tmp_path_factory.mktemp("d")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def desktop(
+    engine: Dockerd,
+    rdd_script: Path,
+    kubectl: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[World]:
+    """A daemon with the controllers of containers; the App is played by the test."""
+    for world in make_world(rdd_script, tmp_path_factory.mktemp("h"), kubectl):
+        instance = world.instance
+        instance.short_dir.mkdir(parents=True)
+        instance.docker_socket.symlink_to(engine.socket)
+        world.rdd("svc", "start", "--", "--controllers=containers", "--secure-port=0")
+        app = {
+            "apiVersion": "app.rancherdesktop.io/v1alpha1",
+            "kind": "App",
+            "metadata": {"name": "app"},
+            "spec": {"running": True, "namespace": "default"},
+        }
+        (world.home / "app.json").write_text(json.dumps(app))
+        world.kubectl("create", "-f", str(world.home / "app.json"))
+        status = json.dumps({"status": {"conditions": [RUNNING]}})
+        world.kubectl("patch", "app/app", "--subresource=status", "--type=merge", "-p", status)
+        world.kubectl("wait", "app/app", "--for=condition=ContainerEngineReady", "--timeout=60s")
+        yield world
+
+
+@pytest.fixture
+def container(engine: Dockerd, desktop: World) -> Iterator[str]:
+    """A container named web that runs and has said something."""
+    id_ = engine.run(
+        "web",
+        Cmd=["sh", "-c", "echo one; echo two >&2; exec sleep 1000"],
+        ExposedPorts={"80/tcp": {}},
+        HostConfig={"PortBindings": {"80/tcp": [{"HostIp": "127.0.0.1", "HostPort": "18090"}]}},
+    )
+    desktop.until(lambda: desktop.rdd("ps", "-q").out.strip() == id_[:12])
+    yield id_
+    engine.remove(id_)
+    desktop.until(lambda: desktop.rdd("ps", "-aq").out == "")
+
+
+def test_ps_shows_what_runs_and_with_all_the_rest(
+    desktop: World, engine: Dockerd, container: str
+) -> None:
+    lines = desktop.rdd("ps").out.splitlines()
+    assert lines[0].split() == [
+        "CONTAINER", "ID", "NAME", "IMAGE", "COMMAND", "CREATED", "STATUS", "PORTS",
+    ]  # fmt: skip
+    assert len(lines) == 2
+    for text in (container[:12], "web", "busybox:latest", "running", "127.0.0.1:18090->80/tcp"):
+        assert text in lines[1]
+    idle = engine.create("idle")
+    try:
+        desktop.until(lambda: "idle" in desktop.rdd("ps", "-a").out)
+        assert "idle" not in desktop.rdd("ps").out
+        found = json.loads(desktop.rdd("ps", "--all", "-o", "json").out)
+        assert {status["name"]: status["status"] for status in found} == {
+            "web": "running",
+            "idle": "created",
+        }
+        assert desktop.rdd("ps", "-a", "-n", "other").out.count("\n") == 1
+    finally:
+        engine.remove(idle)
+        desktop.until(lambda: "idle" not in desktop.rdd("ps", "-a").out)
+
+
+def test_ps_has_one_line_per_container_whatever_its_command(
+    desktop: World, engine: Dockerd
+) -> None:
+    id_ = engine.run("lines", Cmd=["sh", "-c", "echo a\nsleep 9\x1b[31m"])
+    desktop.until(lambda: "lines" in desktop.rdd("ps", "-a").out)
+    out = desktop.rdd("ps", "-a").out
+    assert r"sh -c echo a\nsleep 9\x1b[31m" in out
+    assert out.count("\n") == 2
+    engine.remove(id_)
+    desktop.until(lambda: desktop.rdd("ps", "-aq").out == "")
+
+
+def test_images_and_volumes(desktop: World, engine: Dockerd) -> None:
+    lines = desktop.rdd("images").out.splitlines()
+    assert lines[0].split() == ["REPOSITORY", "TAG", "IMAGE", "ID", "CREATED", "SIZE"]
+    assert lines[1].split()[:2] == ["busybox", "latest"]
+    assert " MB" in lines[1]
+    engine.call("POST", "/volumes/create", {"Name": "some-data"})
+    desktop.until(lambda: desktop.rdd("volumes", "-q").out == "some-data\n")
+    assert desktop.rdd("volumes").out.splitlines()[1].split()[:2] == ["some-data", "local"]
+
+
+def test_logs_of_a_container_by_name_and_by_the_beginning_of_its_id(
+    desktop: World, container: str
+) -> None:
+    assert sorted(desktop.rdd("logs", "web").out.splitlines()) == ["one", "two"]
+    assert desktop.rdd("logs", container[:4], "--tail", "1").out in ("one\n", "two\n")
+    stamped = desktop.rdd("logs", "-t", "web").out
+    assert stamped.startswith("20")
+
+
+def test_logs_are_followed_until_the_container_ends(desktop: World, engine: Dockerd) -> None:
+    id_ = engine.run("short", Cmd=["sh", "-c", "echo first; sleep 0.5; echo last"])
+    desktop.until(lambda: "short" in desktop.rdd("ps", "-a").out)
+    assert desktop.rdd("logs", "-f", "short").out == "first\nlast\n"
+    engine.remove(id_)
+    desktop.until(lambda: desktop.rdd("ps", "-aq").out == "")
+
+
+def test_reader_of_logs_may_leave_early(desktop: World, engine: Dockerd) -> None:
+    id_ = engine.run("many", Cmd=["seq", "200000"])
+    engine.post(id_, "wait")
+    desktop.until(lambda: "many" in desktop.rdd("ps", "-a").out)
+    done = subprocess.run(
+        ["bash", "-c", '"$0" logs many | head -1; exit ${PIPESTATUS[0]}', str(desktop.script)],
+        env=desktop.environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (141, "1\n", "")
+    engine.remove(id_)
+    desktop.until(lambda: desktop.rdd("ps", "-aq").out == "")
+
+
+def test_exec_takes_several_variables(desktop: World, container: str) -> None:
+    words = ("-e", "A=1 2", "--env=B=3", "-w", "/bin", "web", "sh", "-c", 'echo "$A,$B"; pwd')
+    assert desktop.rdd("exec", *words).out == "1 2,3\n/bin\n"
+
+
+def test_exec_has_the_streams_and_the_exit_code_of_the_command(
+    desktop: World, container: str
+) -> None:
+    done = desktop.try_rdd("exec", "web", "sh", "-c", "echo out; echo err >&2; exit 3")
+    assert (done.code, done.out, done.err) == (3, "out\n", "err\n")
+    fed = subprocess.run(
+        [desktop.script, "exec", "-i", "-w", "/bin", "-e", "A=b", "web", "sh", "-c",
+         "cat; pwd; echo $A"],
+        env=desktop.environment(), input="typed\n", capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert (fed.returncode, fed.stdout) == (0, "typed\n/bin\nb\n")
+
+
+def test_exec_in_a_terminal(desktop: World, container: str) -> None:
+    words = f"{desktop.script} exec -it web sh -c 'read line; echo got $line; stty size; exit 4'"
+    # script(1) gives it a terminal of its own, and leaves with its exit code.
+    done = subprocess.run(
+        ["script", "--quiet", "--return", "--command", f"stty rows 40 cols 100; {words}",
+         "/dev/null"],
+        env=desktop.environment(), input="hello\r", capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.returncode == 4
+    assert "got hello" in done.stdout
+    assert "40 100" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        pytest.param(["logs", "nobody"], 'no such container: "nobody"', id="unknown"),
+        pytest.param(["logs", "--tail", "x", "web"], 'invalid value "x" for --tail', id="tail"),
+        pytest.param(["exec", "web"], "requires at least 2 arg(s)", id="no command"),
+        pytest.param(["exec", "nobody", "ls"], 'no such container: "nobody"', id="exec unknown"),
+        pytest.param(["exec", "-it", "web", "sh"], "the input is no terminal", id="no terminal"),
+        pytest.param(["ps", "-o", "xml"], 'unknown output format "xml"', id="output"),
+    ],
+)
+def test_mistakes_are_named(words: list[str], text: str, desktop: World, container: str) -> None:
+    done = desktop.try_rdd(*words)
+    assert done.code == 1
+    assert text in done.err.replace('\\"', '"')
+
+
+def test_exec_in_a_container_that_does_not_run_says_so(desktop: World, engine: Dockerd) -> None:
+    id_ = engine.create("idle")
+    desktop.until(lambda: "idle" in desktop.rdd("ps", "-a").out)
+    done = desktop.try_rdd("exec", "idle", "ls")
+    assert done.code == 1
+    assert f"Container {id_} is not running" in done.err
+    engine.remove(id_)
+    desktop.until(lambda: desktop.rdd("ps", "-aq").out == "")
+
+
+def test_help_names_the_flags_of_exec(desktop: World) -> None:
+    assert "--interactive" in desktop.rdd("exec", "--help").out
+
+
+def test_commands_say_that_the_engine_is_not_connected(desktop: World) -> None:
+    assert desktop.rdd("images").err == ""
+    stopped = {**RUNNING, "status": "False", "reason": "Stopped"}
+    status = json.dumps({"status": {"conditions": [stopped]}})
+    desktop.kubectl("patch", "app/app", "--subresource=status", "--type=merge", "-p", status)
+    why = "the container engine is not connected: Container engine stopped"
+    desktop.until(lambda: why in desktop.rdd("ps").err)
+    assert desktop.rdd("images", "-o", "json").out == "[]\n"
+    done = desktop.try_rdd("logs", "web")
+    assert done.code == 1
+    assert f'no such container: "web"; {why}' in done.err.replace('\\"', '"')

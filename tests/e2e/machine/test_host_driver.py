@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A running machine of the driver `host`: real dockerd, real containers."""
+
+import json
+import os
+import socket
+import stat
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.e2e.machine.host_world import IMAGE, Machine, eventually, free_port, host_world
+
+LARGEST_AGENT_KIB = 30 << 10
+
+
+@pytest.fixture(scope="module")
+def machine(real_part: Callable[[str], Path]) -> Iterator[Machine]:
+    """A machine with an engine and an image, shared by the tests of this file."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can make the namespaces")
+    for part in ("dockerd", "docker", "busybox", "ip", "iptables"):
+        real_part(part)
+    with host_world() as world:
+        made = world.machine("m")
+        made.start()
+        made.docker.load_image()
+        yield made
+        made.stop()
+
+
+def fetch(address: str) -> str:
+    with urllib.request.urlopen(f"http://{address}/", timeout=30) as answer:
+        body: bytes = answer.read()
+        return body.decode()
+
+
+def test_engine_answers_on_a_socket_that_only_its_owner_may_use(machine: Machine) -> None:
+    assert machine.docker("version", "--format", "{{.Server.Version}}")
+    status = machine.docker_socket.stat()
+    assert stat.S_IMODE(status.st_mode) == 0o600
+    assert status.st_uid == os.getuid()
+
+
+def test_events_are_limas(machine: Machine) -> None:
+    first, *rest = machine.statuses()
+    assert list(first) == ["sshLocalPort"]
+    assert first["sshLocalPort"] > 0
+    assert {"running": True, **first} in rest
+    with socket.socket() as probe:
+        assert probe.connect_ex(("127.0.0.1", first["sshLocalPort"])) != 0  # there is no sshd
+
+
+def test_probes_that_are_left_out_are_told(machine: Machine) -> None:
+    assert "1 probes are not run" in machine.log()
+
+
+def test_published_port_is_reachable_here_until_its_container_ends(machine: Machine) -> None:
+    port = free_port()
+    name = machine.docker.serve("published", "-p", f"{port}:80")
+    machine.wait_forward("forwarding", f"0.0.0.0:{port}")
+    assert fetch(f"127.0.0.1:{port}") == "hello"
+    machine.docker("rm", "-f", name)
+    machine.wait_forward("stopping", f"0.0.0.0:{port}")
+    with socket.socket() as probe:
+        assert probe.connect_ex(("127.0.0.1", port)) != 0
+
+
+def test_port_published_on_the_loopback_stays_there(machine: Machine) -> None:
+    port = free_port()
+    machine.docker.serve("local", "-p", f"127.0.0.1:{port}:80")
+    machine.wait_forward("forwarding", f"127.0.0.1:{port}")
+    assert fetch(f"127.0.0.1:{port}") == "hello"
+    with socket.socket() as probe:
+        assert probe.connect_ex(("127.0.0.2", port)) != 0
+    machine.docker("rm", "-f", "local")
+
+
+# Few builds of busybox know datagrams; the Python of this machine does.
+_ECHO = """
+import socket
+sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+sock.bind(("0.0.0.0", 9))
+while True:
+    sock.sendto(*sock.recvfrom(1500))
+"""
+
+
+def test_datagrams_reach_a_container_and_come_back(machine: Machine) -> None:
+    port = free_port()
+    machine.docker(
+        *("run", "-d", "--name", "udp", "-p", f"{port}:9/udp", "-v", "/:/host:ro", IMAGE),
+        *("chroot", "/host", sys.executable, "-I", "-S", "-c", _ECHO),
+    )
+    machine.wait_forward("forwarding", f"0.0.0.0:{port}")
+
+    def answer() -> bytes:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+            client.settimeout(0.5)
+            client.sendto(b"ping", ("127.0.0.1", port))
+            try:
+                return client.recv(100)
+            except OSError:  # the server is not there yet
+                return b""
+
+    assert eventually(answer, "an answer") == b"ping"
+    machine.docker("rm", "-f", "udp")
+
+
+def test_port_that_is_taken_here_is_told_and_forwarded_once_it_is_free(machine: Machine) -> None:
+    with socket.create_server(("0.0.0.0", 0)) as taken:
+        port = taken.getsockname()[1]
+        machine.docker.serve("taken", "-p", f"{port}:80")
+        failed = machine.wait_forward("failed", f"0.0.0.0:{port}")
+        assert failed["error"] == f"cannot listen on 0.0.0.0:{port}: Address already in use"
+    machine.wait_forward("forwarding", f"0.0.0.0:{port}")
+    assert fetch(f"127.0.0.1:{port}") == "hello"
+    machine.docker("rm", "-f", "taken")
+
+
+def test_containers_of_a_network_find_each_other_by_name(machine: Machine) -> None:
+    machine.docker("network", "create", "net")
+    machine.docker.serve("web", "--network", "net")
+    shown = machine.docker("run", "--rm", "--network", "net", IMAGE, "wget", "-qO-", "http://web/")
+    assert shown == "hello"
+    machine.docker("rm", "-f", "web")
+    machine.docker("network", "rm", "net")
+
+
+def test_container_reaches_this_machine_by_name(machine: Machine) -> None:
+    with socket.create_server(("0.0.0.0", 0)) as server:
+        port = server.getsockname()[1]
+        asking = subprocess.Popen(
+            [
+                *("docker", "-H", f"unix://{machine.docker_socket}", "run", "--rm", "-i", IMAGE),
+                *("nc", "host.docker.internal", str(port)),
+            ],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+        )
+        server.settimeout(30)
+        connection, _ = server.accept()
+        connection.sendall(b"from outside")
+        connection.close()
+        assert asking.communicate(timeout=30)[0] == b"from outside"
+
+
+def test_home_directory_can_be_mounted(machine: Machine, tmp_path: Path) -> None:
+    (tmp_path / "note").write_text("written outside")
+    mount = f"{tmp_path}:/home"
+    machine.docker("run", "--rm", "-v", mount, IMAGE, "sh", "-c", "cat /home/note >/home/copy")
+    assert (tmp_path / "copy").read_text() == "written outside"
+
+
+def test_docker_socket_in_a_container_is_the_machines_own(machine: Machine) -> None:
+    """Not that of an engine of the system, which may be at the very same path."""
+    inner = Path(f"/proc/{machine.holder}/root/run/docker.sock")
+    assert inner.is_socket()
+    machine.docker(
+        *("run", "--rm", "-v", "/var/run/docker.sock:/s", IMAGE, "test", "-S", "/s"),
+    )
+    assert not any("docker" in line for line in _mounts_here(machine))
+
+
+def _mounts_here(machine: Machine) -> list[str]:
+    lines = Path("/proc/self/mounts").read_text().splitlines()
+    return [line for line in lines if str(machine.directory.path) in line]
+
+
+def test_listener_of_a_container_in_the_engines_network_is_forwarded(machine: Machine) -> None:
+    port = free_port()
+    machine.docker(
+        *("run", "-d", "--name", "direct", "--network", "host", IMAGE),
+        *("httpd", "-f", "-p", str(port), "-h", "/www"),
+    )
+    machine.wait_forward("forwarding", f"0.0.0.0:{port}")
+    assert fetch(f"127.0.0.1:{port}") == "hello"
+    machine.docker("rm", "-f", "direct")
+    machine.wait_forward("stopping", f"0.0.0.0:{port}")
+
+
+def test_dead_shims_are_buried(machine: Machine) -> None:
+    machine.docker("run", "--rm", IMAGE, "echo")
+
+    def zombies() -> list[str]:
+        found = []
+        for path in Path("/proc").glob("[0-9]*/stat"):
+            try:
+                name, _, rest = path.read_text().rpartition(")")
+            except OSError:
+                continue
+            if rest.split()[:2] == ["Z", str(machine.holder)]:
+                found.append(name)
+        return found
+
+    eventually(lambda: not zombies(), "burial")
+
+
+def test_agent_is_small_and_tells_what_it_does(machine: Machine) -> None:
+    status = Path(f"/proc/{machine.agent_pid}/status").read_text()
+    assert int(status.split("VmRSS:")[1].split()[0]) <= LARGEST_AGENT_KIB
+    with socket.socket(socket.AF_UNIX) as client:
+        client.connect(str(machine.directory.ha_sock))
+        client.sendall(b"GET /v1/status HTTP/1.1\r\nHost: a\r\n\r\n")
+        body = client.makefile("rb").read().partition(b"\r\n\r\n")[2]
+    answer = json.loads(body)
+    assert (answer["driver"], answer["running"]) == ("host", True)
+    assert [f["hostAddr"] for f in answer["forwards"]] == [str(machine.docker_socket)]
+
+
+def test_agent_leads_a_process_group(machine: Machine) -> None:
+    assert os.getpgid(machine.agent_pid) == machine.agent_pid
+    assert os.getpgid(machine.holder) not in (machine.agent_pid, 0)
+
+
+def test_second_agent_of_the_same_machine_is_refused(machine: Machine) -> None:
+    done = subprocess.run(
+        machine.agent.args if machine.agent else [],
+        env={"PATH": os.environ["PATH"], "LIMA_HOME": str(machine.directory.path.parent)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert "another host agent holds" in done.stderr
+    assert machine.docker("ps", "-q") == ""

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Docker of the system beside a machine of ours: nothing of it changes.
+
+The system is a network namespace of the test's own, with a dockerd in it as a distribution
+starts one, and ours is started in the same.
+"""
+
+import os
+import re
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from tests.e2e.machine.host_world import Docker, HostWorld, Machine, eventually, host_world, run
+
+_HOLD = "ip link set lo up && echo ready && exec sleep 3600"
+
+
+class System:
+    """A network with a dockerd in it."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._holder = subprocess.Popen(
+            ["unshare", "--net", "sh", "-c", _HOLD], stdout=subprocess.PIPE
+        )
+        assert self._holder.stdout is not None
+        assert self._holder.stdout.readline() == b"ready\n"
+        self.prefix = ("nsenter", f"--net=/proc/{self._holder.pid}/ns/net", "--")
+        socket = path / "s.sock"
+        (path / "c").write_text("{}")  # not that of this machine's own Docker
+        with (path / "dockerd.log").open("wb") as log:
+            self._engine = subprocess.Popen(
+                [
+                    *(*self.prefix, "dockerd", "--config-file", path / "c"),
+                    *("--data-root", path / "d", "--exec-root", path / "e"),
+                    *("--pidfile", path / "p", "-H", f"unix://{socket}"),
+                ],
+                stdout=log,
+                stderr=log,
+            )
+        self.docker = Docker(socket)
+        self._socket = socket
+
+    def wait(self) -> None:
+        """Wait until dockerd answers."""
+
+        def look() -> bool:
+            assert self._engine.poll() is None, (self._path / "dockerd.log").read_text()
+            return self._socket.exists()
+
+        eventually(look, "dockerd of the system")
+
+    def picture(self) -> dict[str, str]:
+        """What must not change."""
+        return {
+            "rules": self.rules(),
+            "links": run(*self.prefix, "ip", "-brief", "link"),
+            "addresses": run(*self.prefix, "ip", "-brief", "-4", "addr"),
+            "routes": run(*self.prefix, "ip", "route"),
+            "forwarding": run(*self.prefix, "cat", "/proc/sys/net/ipv4/ip_forward"),
+            "containers": self.docker("ps", "-a", "--no-trunc", "--format", "{{.ID}} {{.State}}"),
+            "networks": self.docker("network", "ls", "--no-trunc"),
+            "images": self.docker("images", "-q"),
+        }
+
+    def rules(self) -> str:
+        """The firewall, without the counters and our own rules."""
+        shown = run(*self.prefix, "iptables-save")
+        lines = [line for line in shown.splitlines() if not line.startswith("#")]
+        return re.sub(r"\[\d+:\d+\]", "", "\n".join(lines))
+
+    def close(self) -> None:
+        if self._socket.exists():
+            containers = self.docker("ps", "-q").split()
+            if containers:
+                self.docker("kill", *containers)  # they would not hear that they are to stop
+        self._engine.send_signal(signal.SIGTERM)
+        try:
+            self._engine.wait(30)
+        except subprocess.TimeoutExpired:
+            self._engine.kill()
+            self._engine.wait()
+        self._holder.kill()
+        self._holder.communicate()
+        for mount in _mounts(self._path):
+            subprocess.run(["umount", "--lazy", mount], check=False)
+
+
+def _mounts(path: Path) -> list[str]:
+    lines = Path("/proc/self/mounts").read_text().splitlines()
+    return [line.split()[1] for line in reversed(lines) if line.split()[1].startswith(str(path))]
+
+
+@pytest.fixture
+def system(real_part: Callable[[str], Path]) -> Iterator[tuple[System, HostWorld]]:
+    if os.geteuid() != 0:
+        pytest.skip("only root can make the namespaces")
+    for part in ("dockerd", "docker", "busybox", "ip", "iptables"):
+        real_part(part)
+    with host_world() as world:
+        place = world.path / "system"
+        place.mkdir()
+        made = System(place)
+        try:
+            made.wait()
+            yield made, world
+        finally:
+            for machine in world.machines:
+                machine.close()
+            made.close()
+
+
+def _publishes(system: System, machine: Machine | None) -> None:
+    """The containers of the system, and ours, answer on their addresses."""
+    for docker in [system.docker, *([machine.docker] if machine else [])]:
+        assert docker("exec", "web", "wget", "-qO-", "http://127.0.0.1/") == "hello"
+    script = "import urllib.request as u; print(u.urlopen('http://127.0.0.1:8001/').read())"
+    assert run(*system.prefix, "python3", "-c", script) == "b'hello'"
+
+
+def test_docker_of_the_system_stays_as_it_is(system: tuple[System, HostWorld]) -> None:
+    beside, world = system
+    beside.docker.load_image()
+    beside.docker("network", "create", "theirs")
+    beside.docker.serve("web", "-p", "8001:80")
+    eventually(lambda: beside.docker("ps", "-q"), "a container of the system")
+    before = beside.picture()
+    _publishes(beside, None)
+
+    machine = world.machine("m", prefix=beside.prefix)
+    machine.start()
+    machine.docker.load_image()
+    machine.docker("network", "create", "ours")
+    machine.docker.serve("web", "--network", "ours", "-p", "8002:80")
+    machine.wait_forward("forwarding", "0.0.0.0:8002")
+    during = beside.picture()
+    ours = machine.place.comment
+    theirs = [line for line in during["rules"].splitlines() if ours not in line]
+    assert ours in during["rules"]
+    assert "\n".join(theirs) == before["rules"]
+    assert during["containers"] == before["containers"]
+    assert during["networks"] == before["networks"]
+    assert during["images"] == before["images"]
+    _publishes(beside, machine)
+    # Containers of ours do not get the networks of the system.
+    used = machine.docker("network", "inspect", "bridge", "-f", "{{(index .IPAM.Config 0).Subnet}}")
+    assert not used.startswith("172.17.")
+
+    assert machine.stop() == 0
+    assert beside.picture() == before
+    _publishes(beside, None)
+    assert machine.traces() == []
+
+
+def test_machine_that_is_killed_leaves_the_system_as_it_was(
+    system: tuple[System, HostWorld],
+) -> None:
+    beside, world = system
+    beside.docker.load_image()
+    beside.docker.serve("web", "-p", "8001:80")
+    before = beside.picture()
+    machine = world.machine("m", prefix=beside.prefix)
+    machine.start()
+    machine.kill_agent()
+    os.kill(machine.holder, signal.SIGKILL)
+    machine.start()
+    assert machine.stop() == 0
+    assert beside.picture() == before
+    _publishes(beside, None)

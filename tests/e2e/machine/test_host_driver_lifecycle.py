@@ -1,0 +1,326 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Machines of the driver `host` begin, end and die; nothing is left, containers survive agents."""
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from tests.e2e.machine.host_world import (
+    IMAGE,
+    HostWorld,
+    eventually,
+    free_port,
+    host_world,
+    run,
+)
+
+from rdd.vm.agent import client as agentclient
+from rdd.vm.drivers.host import cleanup
+from rdd.vm.drivers.host.record import Record
+from rdd.vm.instances import Status
+
+
+@pytest.fixture
+def hosts(real_part: Callable[[str], Path]) -> Iterator[HostWorld]:
+    """A world of machines; nothing of it outlives the test."""
+    if os.geteuid() != 0:
+        pytest.skip("only root can make the namespaces")
+    for part in ("dockerd", "docker", "busybox", "ip", "iptables"):
+        real_part(part)
+    with host_world() as world:
+        yield world
+
+
+def fetch(port: int) -> str:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=30) as answer:
+        body: bytes = answer.read()
+        return body.decode()
+
+
+def test_stopped_machine_leaves_nothing_but_its_data(hosts: HostWorld) -> None:
+    machine = hosts.machine("m")
+    machine.start()
+    assert machine.directory.status() is Status.RUNNING
+    machine.docker.load_image()
+    machine.docker("volume", "create", "kept")
+    machine.docker.serve("kept", "--restart", "unless-stopped")
+    machine.docker.serve("ended")
+    assert machine.stop() == 0
+    assert machine.statuses()[-1] == {"exiting": True}
+    assert machine.directory.status() is Status.STOPPED
+    assert machine.traces() == []
+
+    machine.start()
+    assert machine.docker("volume", "ls", "-q") == "kept"
+    # httpd does not hear SIGTERM; it was killed, and its policy is respected.
+    assert machine.docker("ps", "--format", "{{.Names}}") == "kept"
+    assert machine.docker("inspect", "-f", "{{.State.ExitCode}}", "ended") == "137"
+    assert machine.stop() == 0
+    assert machine.traces() == []
+
+
+def test_two_machines_run_beside_each_other(hosts: HostWorld) -> None:
+    one, two = hosts.machine("one"), hosts.machine("two")
+    one.spawn()
+    two.spawn()
+    ports = {}
+    for machine in (one, two):
+        machine.wait("running")
+        machine.docker.load_image()
+        port = ports[machine.directory.name] = free_port()
+        machine.docker.serve("web", "-p", f"{port}:80")
+        machine.wait_forward("forwarding", f"0.0.0.0:{port}")
+    assert fetch(ports["one"]) == fetch(ports["two"]) == "hello"
+    assert one.stop() == 0
+    assert one.traces() == []
+    assert fetch(ports["two"]) == "hello"
+    inside = two.docker(
+        "run", "--rm", IMAGE, "wget", "-qO-", f"http://host.docker.internal:{ports['two']}/"
+    )
+    assert inside == "hello"
+    assert two.stop() == 0
+    assert two.traces() == []
+
+
+def test_containers_survive_the_death_of_the_agent(hosts: HostWorld) -> None:
+    machine = hosts.machine("m")
+    machine.start()
+    machine.docker.load_image()
+    port = free_port()
+    container = machine.docker.serve("web", "-p", f"{port}:80")
+    machine.wait_forward("forwarding", f"0.0.0.0:{port}")
+    engine = machine.engine_pid()
+    with subprocess.Popen(
+        ["docker", "-H", f"unix://{machine.docker_socket}", "wait", container],
+        stdout=subprocess.PIPE,
+    ) as client:
+        machine.kill_agent()
+        assert machine.directory.status() is Status.BROKEN
+        machine.start()
+        assert "Took over the running host driver" in machine.log()
+        assert machine.engine_pid() == engine
+        assert machine.docker("ps", "-q", "--no-trunc") == container
+        machine.wait_forward("forwarding", f"0.0.0.0:{port}")
+        assert fetch(port) == "hello"
+        assert client.poll() is None  # its connection to the engine was not cut
+        machine.docker("kill", container)
+        assert client.communicate(timeout=30)[0].strip() == b"137"
+    assert machine.stop() == 0
+    assert machine.traces() == []
+
+
+def test_agent_that_is_told_to_let_go_leaves_the_machine_to_another(hosts: HostWorld) -> None:
+    machine = hosts.machine("m")
+    machine.start()
+    engine = machine.engine_pid()
+    assert asyncio.run(agentclient.let_go(machine.directory.ha_sock, timeout_s=30))
+    assert machine.ended() == 0
+    assert not machine.directory.ha_pid.exists()
+    assert not machine.directory.ha_sock.exists()
+    machine.start()
+    assert machine.engine_pid() == engine
+    assert machine.stop() == 0
+    assert machine.traces() == []
+
+
+def test_engine_that_is_killed_ends_the_agent_and_leaves_nothing(hosts: HostWorld) -> None:
+    machine = hosts.machine("m")
+    machine.start()
+    machine.docker.load_image()
+    machine.docker.serve("web")
+    os.kill(machine.engine_pid(), signal.SIGKILL)
+    assert machine.ended() == 1
+    assert machine.statuses()[-1]["errors"] == ["dockerd ended with signal 9"]
+    assert machine.traces() == []
+    machine.start()
+    assert machine.docker("ps", "-a", "--format", "{{.Names}}") == "web"
+    assert machine.stop() == 0
+
+
+def test_what_is_left_when_everything_was_killed_is_removed_at_the_next_start(
+    hosts: HostWorld,
+) -> None:
+    machine = hosts.machine("m")
+    machine.start()
+    machine.docker.load_image()
+    machine.docker.serve("web")
+    machine.kill_agent()
+    holder = machine.holder
+    os.kill(holder, signal.SIGKILL)
+    eventually(lambda: machine.directory.status() is Status.STOPPED, "the end")
+    assert any(machine.place.comment in trace for trace in machine.traces())
+    machine.start()
+    assert machine.holder != holder
+    assert machine.stop() == 0
+    assert machine.traces() == []
+
+
+def test_cleanup_ends_a_machine_without_an_agent(hosts: HostWorld) -> None:
+    machine = hosts.machine("m")
+    machine.start()
+    machine.docker.load_image()
+    machine.docker.serve("web")
+    machine.kill_agent()
+    asyncio.run(cleanup(machine.directory))
+    machine.directory.remove_temporary_files()
+    assert machine.traces() == []
+    asyncio.run(cleanup(machine.directory))  # nothing is left, nothing is done
+
+
+def test_interrupt_during_the_start_leaves_nothing(hosts: HostWorld) -> None:
+    machine = hosts.machine("m")
+    machine.start(until="sshLocalPort")
+    assert machine.stop() == 0
+    assert machine.traces() == []
+
+
+def test_docker_socket_of_somebody_else_is_respected(hosts: HostWorld) -> None:
+    machine = hosts.machine("m")
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(str(machine.docker_socket))
+        other.listen()
+        machine.spawn()
+        assert machine.ended() == 1
+        (error,) = machine.statuses()[-1]["errors"]
+        assert error.startswith(f'the socket "{machine.docker_socket}" is in use by process')
+        assert f"process {os.getpid()} (" in error
+        assert machine.docker_socket.is_socket()
+    machine.start()  # nobody listens any more: it is a leftover
+    assert machine.docker("info", "--format", "{{.DockerRootDir}}") == str(
+        machine.place.data("docker")
+    )
+    assert machine.stop() == 0
+    assert machine.traces() == []
+
+
+def test_engine_that_does_not_start_is_told_with_its_own_words(hosts: HostWorld) -> None:
+    machine = hosts.machine("m")
+    machine.place.data("docker").write_text("a file where dockerd wants a directory")
+    machine.spawn()
+    assert machine.ended() == 1
+    (error,) = machine.statuses()[-1]["errors"]
+    assert error.startswith("dockerd ended with exit status 1: ")
+    assert str(machine.place.data("docker")) in error
+    assert machine.traces() == []
+    machine.place.data("docker").unlink()
+    machine.start()
+    assert machine.stop() == 0
+
+
+def test_containerd_runs_with_a_socket_of_its_own(
+    hosts: HostWorld, real_part: Callable[[str], Path]
+) -> None:
+    ctr = real_part("ctr")
+    machine = hosts.machine("m", engine="containerd")
+    machine.start()
+    address = machine.directory.sockets / "containerd.sock"
+    assert "Server:" in run(ctr, "-a", address, "version")
+    assert machine.wait_forward("not-forwarding", str(machine.docker_socket))["error"] == (
+        "the engine containerd has no Docker socket"
+    )
+    assert "degraded" not in machine.wait("running")
+    engine = machine.engine_pid("containerd")
+    machine.kill_agent()
+    machine.start()
+    assert machine.engine_pid("containerd") == engine
+    assert machine.stop() == 0
+    assert machine.traces() == []
+    assert not address.exists()
+
+
+def test_machine_without_an_engine_is_its_agent(hosts: HostWorld) -> None:
+    machine = hosts.machine("m", text="vmType: host\nenv: {A: b}\n")
+    machine.start()
+    assert machine.holder == machine.agent_pid
+    assert machine.directory.status() is Status.RUNNING
+    machine.kill_agent()
+    assert machine.directory.status() is Status.STOPPED
+    machine.start()
+    assert machine.stop() == 0
+    assert machine.traces() == []
+
+
+def test_names_are_resolved_with_the_resolver_of_this_machine(
+    hosts: HostWorld, tmp_path: Path
+) -> None:
+    """Also one on the loopback, which no container could reach."""
+    address = f"127.{os.getpid() % 250 + 1}.7.53"
+    resolver = subprocess.Popen([sys.executable, "-c", _RESOLVER, address], stdout=subprocess.PIPE)
+    assert resolver.stdout is not None
+    try:
+        assert resolver.stdout.readline() == b"ready\n"
+        resolv_conf = tmp_path / "resolv.conf"
+        resolv_conf.write_text(f"nameserver {address}\n")
+        hide = f'mount --bind {resolv_conf} /etc/resolv.conf && exec "$@"'
+        prefix = ("unshare", "--mount", "sh", "-c", hide, "sh")
+        machine = hosts.machine("m", prefix=prefix)
+        machine.start()
+        machine.docker.load_image()
+        for flags in ((), ("--network", "net")):
+            if flags:
+                machine.docker("network", "create", "net")
+            shown = machine.docker("run", "--rm", *flags, IMAGE, "nslookup", "some.example")
+            assert "192.0.2.77" in shown
+        assert machine.stop() == 0
+    finally:
+        resolver.kill()
+        resolver.communicate()
+
+
+_RESOLVER = """
+import socket, sys
+sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+sock.bind((sys.argv[1], 53))
+print("ready", flush=True)
+while True:
+    asked, sender = sock.recvfrom(1500)
+    is_a = asked[-16:].find(bytes([0, 1, 0, 1])) >= 0 or bytes([0, 0, 1, 0, 1]) in asked
+    head = asked[:2] + bytes([0x81, 0x80, 0, 1, 0, 1 if is_a else 0, 0, 0, 0, 0])
+    end = asked.index(0, 12) + 5
+    record = bytes([0xC0, 12, 0, 1, 0, 1, 0, 0, 0, 9, 0, 4, 192, 0, 2, 77])
+    sock.sendto(head + asked[12:end] + (record if is_a else b""), sender)
+"""
+
+
+@pytest.mark.parametrize("state", ["starting", "stopping"])
+def test_machine_that_is_not_running_is_not_taken_over(hosts: HostWorld, state: str) -> None:
+    """An agent died while it brought its machine up or down."""
+    machine = hosts.machine("m")
+    machine.start()
+    holder = machine.holder
+    machine.kill_agent()
+    record = Record.read(machine.place.record)
+    assert record is not None
+    assert record.state == "running"
+    replace(record, state=state).write(machine.place.record)
+    if state == "stopping":
+        os.kill(holder, signal.SIGTERM)
+    machine.start()
+    assert machine.holder != holder
+    assert machine.stop() == 0
+    assert machine.traces() == []
+
+
+@pytest.mark.parametrize("delay_s", [0.05, 0.15, 0.25, 0.4])
+def test_agent_killed_at_any_moment_of_the_start_is_succeeded(
+    hosts: HostWorld, delay_s: float
+) -> None:
+    machine = hosts.machine("m")
+    machine.spawn()
+    assert machine.agent is not None
+    time.sleep(delay_s)  # not to wait for something, but to hit different moments
+    machine.agent.kill()
+    machine.agent.wait()
+    machine.start()
+    assert machine.docker("version", "--format", "{{.Server.Version}}")
+    assert machine.stop() == 0
+    assert machine.traces() == []

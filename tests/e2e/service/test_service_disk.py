@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Disks that are full, read-only or not where they should be: one clear line, nothing lost."""
+
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.e2e.service.service_world import Done, World
+
+from rdd.instance import Instance
+
+Mounted = Callable[..., Path]
+
+
+def one_line(done: Done) -> str:
+    """The only line a failure may print besides progress."""
+    assert done.code == 1, done
+    assert "Traceback" not in done.err
+    level, text = done.last
+    assert level == "fatal"
+    return text
+
+
+def fill(directory: Path, *, leave_bytes: int = 0) -> Path:
+    """Use up the space of a file system."""
+    path = directory / "ballast"
+    with path.open("wb", buffering=0) as file:
+        try:
+            while True:
+                file.write(bytes(64 * 1024))
+        except OSError:
+            pass
+        try:
+            while True:
+                file.write(bytes(512))
+        except OSError:
+            pass
+        if leave_bytes:
+            file.truncate(file.tell() - leave_bytes)
+    return path
+
+
+def test_a_full_disk_is_named_before_anything_is_created(world: World, mounted: Mounted) -> None:
+    mounted(world.home)
+    fill(world.home)
+    text = one_line(world.try_rdd("svc", "start"))
+    assert "No space left on device" in text
+    assert str(world.instance.dir) in text
+    assert world.pid() == 0
+
+
+@pytest.mark.parametrize("left_kib", [0, 16, 96, 200])
+def test_a_disk_that_fills_up_keeps_the_data_and_works_again(
+    world: World, mounted: Mounted, left_kib: int
+) -> None:
+    mounted(world.home, options="size=8m")
+    world.rdd("svc", "start")
+    world.write_first("treasure")
+    world.rdd("svc", "stop")
+    ballast = fill(world.home, leave_bytes=left_kib * 1024)
+    done = world.try_rdd("svc", "start")
+    if done.code != 0:
+        text = one_line(done)
+        assert "o space left on device" in text or "disk is full" in text, text
+        assert world.pid() == 0
+    else:
+        world.rdd("svc", "stop")
+    ballast.unlink()
+    world.rdd("svc", "start")
+    assert "treasure" in world.kubectl("get", "cm", "-o", "name")
+    world.write_first()
+
+
+def test_a_read_only_home_is_named(world: World, mounted: Mounted) -> None:
+    mounted(world.home, options="size=8m")
+    world.rdd("svc", "create")
+    subprocess.run(["mount", "-o", "remount,ro", str(world.home)], check=True, timeout=30)
+    for words in (["svc", "start"], ["svc", "config"], ["svc", "delete"], ["svc", "reset"]):
+        text = one_line(world.try_rdd(*words))
+        assert "Read-only file system" in text
+    other = world.named("other")
+    assert "Read-only file system" in one_line(other.try_rdd("svc", "create"))
+    assert world.rdd("svc", "status", "-o", "json").json()["created"] is True
+    assert world.rdd("svc", "stop").messages == [f"{world.title} is already stopped"]
+
+
+def test_a_log_directory_that_cannot_be_written_is_named(world: World, mounted: Mounted) -> None:
+    logs = mounted(world.home / "logs")
+    subprocess.run(["mount", "-o", "remount,ro", str(logs)], check=True, timeout=30)
+    world.variables["RDD_LOG_DIR"] = str(logs)
+    text = one_line(world.try_rdd("svc", "start"))
+    assert str(logs) in text
+    assert "Read-only file system" in text
+    assert world.pid() == 0
+
+
+def test_a_file_in_place_of_a_directory_is_named(world: World) -> None:
+    instance = Instance(world.suffix, world.home)
+    instance.log_dir.parent.mkdir(parents=True)
+    instance.log_dir.write_text("a file")
+    assert str(instance.log_dir) in one_line(world.try_rdd("svc", "start"))
+    instance.log_dir.unlink()
+    instance.short_dir.write_text("a file")  # publishing tools is best effort
+    world.rdd("svc", "start")
+    assert "tools were not published" in world.log()
+    world.rdd("svc", "stop")
+    os.unlink(instance.short_dir)

@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What goes wrong on real machines: crashes, races, stale files, taken ports, broken databases."""
+
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import time
+
+import pytest
+from tests.e2e.service.service_world import World
+
+from rdd.daemon.service import record
+from rdd.host.processes import identity
+from rdd.instance import index
+
+START_STEPS = (
+    *("store", "certificates", "server", "listen"),
+    *("register", "controllers", "requirements"),
+)
+STOP_STEPS = ("drain", "deregister", "api", "store")
+
+
+def paused_at(world: World, step: str) -> bool:
+    return f'msg="paused at {step}"' in world.log()
+
+
+# -- races
+
+
+def test_starts_at_once_make_one_daemon_and_all_succeed(world: World) -> None:
+    processes = [world.begin("svc", "start") for _ in range(4)]
+    ended = [world.end(process) for process in processes]
+    assert [done.code for done in ended] == [0] * 4, ended
+    assert all(done.messages[-1] == f"{world.title} is ready" for done in ended)
+    assert sum(f"starting {world.title}" in done.messages for done in ended) == 1
+    pid = world.pid()
+    assert world.log().count("is ready on") == 1
+    assert not list(world.instance.log_dir.glob("*.1.log"))
+    world.rdd("svc", "stop")
+    assert identity(pid) is None
+
+
+def test_delete_during_start_leaves_nothing(world: World) -> None:
+    start = world.begin("svc", "start", RDD_TEST_PAUSE="server")
+    world.until(lambda: paused_at(world, "server"))
+    world.rdd("svc", "delete")
+    done = world.end(start)
+    assert done.code == 1
+    assert "before it was ready" in done.last[1]
+    instance = world.instance
+    assert not any(p.exists() for p in (instance.dir, instance.short_dir, instance.log_dir))
+
+
+@pytest.mark.parametrize("delay_s", [0.0, 0.05, 0.2])
+def test_delete_at_any_moment_of_a_start_ends_in_all_or_nothing(
+    world: World, delay_s: float
+) -> None:
+    start = world.begin("svc", "start")
+    time.sleep(delay_s)
+    world.rdd("svc", "delete")
+    done = world.end(start)
+    assert done.code in (0, 1)
+    if done.code == 0:
+        # Deleted before or between: the start has made a new instance, or was done before.
+        assert world.pid() != 0 or not world.instance.args_file.exists()
+    else:
+        assert world.pid() == 0
+    world.rdd("svc", "start")
+    world.write_first()
+
+
+def test_stop_during_start_ends_the_daemon_in_order(world: World) -> None:
+    world.rdd("svc", "start", "--wait=false", RDD_TEST_PAUSE="controllers")
+    world.until(lambda: paused_at(world, "controllers"))
+    pid = world.pid()
+    assert world.rdd("svc", "stop").messages == [f"{world.title} has stopped"]
+    assert identity(pid) is None
+    assert not world.instance.config.exists()
+    assert "level=error" not in world.log()
+
+
+def test_daemon_started_by_a_background_job_can_be_interrupted(world: World) -> None:
+    script = f"'{world.script}' svc start & wait $!"
+    subprocess.run(["sh", "-c", script], env=world.environment(), timeout=60, check=True)
+    assert world.rdd("svc", "stop", "--timeout=20s").messages == [f"{world.title} has stopped"]
+
+
+def test_two_instances_with_the_same_index_run_at_once(world: World) -> None:
+    one, two = world.named("ab"), world.named("ba")
+    assert index("ab") == index("ba")
+    processes = [w.begin("svc", "start") for w in (one, two)]
+    assert [w.end(p).code for w, p in zip((one, two), processes, strict=True)] == [0, 0]
+    servers = {w.rdd("svc", "status", "-o", "json").json()["server"] for w in (one, two)}
+    assert len(servers) == 2
+    one.write_first("of-one")
+    assert "of-one" not in two.kubectl("get", "cm", "-o", "name")
+    one.rdd("svc", "delete")
+    two.write_first()
+    two.rdd("svc", "stop")
+
+
+def test_any_commands_at_once_leave_a_control_plane_that_works(world: World) -> None:
+    chooser = random.Random(5)
+    commands = (["start"], ["start", "--wait=false"], ["stop"], ["delete"], ["status"], ["create"])
+    processes = [world.begin("svc", *chooser.choice(commands)) for _ in range(24)]
+    for done in [world.end(process) for process in processes]:
+        assert "Traceback" not in done.err
+        # A start that somebody stops is the only failure there can be.
+        assert done.code == 0 or "before it was ready" in done.last[1], done
+    world.rdd("svc", "start")
+    world.write_first()
+    world.rdd("svc", "delete")
+    assert not world.instance.dir.exists()
+
+
+# -- crashes
+
+
+@pytest.mark.parametrize("step", START_STEPS)
+def test_after_a_crash_while_starting_a_start_works(world: World, step: str) -> None:
+    world.rdd("svc", "start", "--wait=false", RDD_TEST_PAUSE=step)
+    world.until(lambda: paused_at(world, step))
+    world.crash()
+    assert world.rdd("svc", "status", "-o", "json").json()["started"] is False
+    world.rdd("svc", "start")
+    world.write_first()
+
+
+@pytest.mark.parametrize("step", STOP_STEPS)
+def test_after_a_crash_while_stopping_a_start_works(world: World, step: str) -> None:
+    world.rdd("svc", "start", RDD_TEST_PAUSE="" if step == "store" else step)
+    world.write_first("kept")
+    if step == "store":  # it is a step of the start, too
+        os.kill(world.pid(), signal.SIGTERM)
+        world.until(lambda: world.pid() == 0)
+    else:
+        world.rdd("svc", "stop", "--wait=false")
+        world.until(lambda: paused_at(world, step))
+        world.crash()
+    world.rdd("svc", "start")
+    assert "kept" in world.kubectl("get", "cm", "-o", "name")
+    world.write_first()
+
+
+def test_a_crash_is_noticed_by_who_waits_for_the_start(world: World) -> None:
+    start = world.begin("svc", "start", RDD_TEST_PAUSE="server")
+    world.until(lambda: paused_at(world, "server"))
+    world.crash()
+    done = world.end(start)
+    assert done.code == 1
+    log = world.instance.log_dir / "rdd.stderr.log"
+    assert done.last[1] == f'{world.title} stopped before it was ready; its log is "{log}"'
+
+
+def test_a_killed_command_does_not_take_its_daemon_along(world: World) -> None:
+    start = world.begin("svc", "start", RDD_TEST_PAUSE="requirements")
+    world.until(lambda: paused_at(world, "requirements"))
+    start.kill()
+    world.end(start)
+    pid = world.pid()
+    assert pid
+    world.rdd("svc", "stop")
+    assert identity(pid) is None
+
+
+def test_what_a_crash_leaves_is_cleaned_up_by_the_next_look(world: World) -> None:
+    world.rdd("svc", "start")
+    world.crash()
+    instance = world.instance
+    assert instance.pid_file.exists()
+    assert instance.config.exists()
+    assert world.rdd("svc", "status", "-o", "json").json()["pid"] == 0
+    assert not any(p.exists() for p in (instance.pid_file, instance.config, instance.record_file))
+
+
+def test_a_recycled_process_id_is_neither_believed_nor_signalled(world: World) -> None:
+    world.rdd("svc", "start")
+    world.crash()
+    bystander = subprocess.Popen(["sleep", "60"])
+    try:
+        stale = json.loads(world.instance.record_file.read_text())
+        stale["pid"] = bystander.pid
+        world.instance.record_file.write_text(json.dumps(stale))
+        world.instance.pid_file.write_text(str(bystander.pid))
+        assert world.rdd("svc", "stop").messages == [f"{world.title} is already stopped"]
+        assert bystander.poll() is None
+        world.instance.pid_file.write_text(str(bystander.pid))
+        world.rdd("svc", "start")
+        assert world.pid() != bystander.pid
+    finally:
+        bystander.kill()
+        bystander.wait()
+
+
+def test_garbage_in_the_files_of_a_run_is_no_obstacle(world: World) -> None:
+    world.rdd("svc", "create")
+    instance = world.instance
+    for garbage in ("", "not a number", '{"pid": "x"}', "99999999999999999999"):
+        for path in (instance.pid_file, instance.record_file, instance.config):
+            path.write_text(garbage)
+        assert world.rdd("svc", "status", "-o", "json").json()["started"] is False
+    world.rdd("svc", "start")
+    world.write_first()
+
+
+# -- signals
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_stops_in_order(world: World, number: signal.Signals) -> None:
+    process = world.begin("svc", "serve", "--secure-port=0", "-v=2")
+    world.until(lambda: world.rdd("svc", "status", "-o", "json").json()["ready"])
+    process.send_signal(number)
+    done = world.end(process)
+    assert done.code == 0
+    steps = [m.removeprefix("stopping: ") for m in done.messages if m.startswith("stopping: ")]
+    assert steps == ["drain", "deregister", "api", "store"]
+    assert "level=error" not in done.err
+
+
+def test_a_second_signal_ends_at_once_with_exit_code_1(world: World) -> None:
+    process = world.begin("svc", "serve", "--secure-port=0", RDD_TEST_PAUSE="drain")
+    world.until(lambda: world.rdd("svc", "status", "-o", "json").json()["ready"])
+    process.send_signal(signal.SIGTERM)
+    world.until(lambda: world.rdd("svc", "status", "-o", "json").json()["state"] == "stopping")
+    process.send_signal(signal.SIGTERM)
+    done = world.end(process)
+    assert done.code == 1
+    assert done.messages[-1] == "second signal (SIGTERM): ending at once"
+    world.rdd("svc", "start")
+    world.write_first()
+
+
+# -- the machine
+
+
+def test_a_taken_port_is_no_obstacle(world: World) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        world.rdd("svc", "start", f"--secure-port={port}")
+        server = world.rdd("svc", "status", "-o", "json").json()["server"]
+        assert server != f"https://127.0.0.1:{port}"
+        world.write_first()
+
+
+@pytest.mark.parametrize("years", [-20, 20])
+def test_times_of_files_mean_nothing(world: World, years: int) -> None:
+    """As after a jump of the clock: what is on disk seems to come from another age."""
+    world.rdd("svc", "start")
+    then = time.time() + years * 365 * 86400
+    for path in world.instance.dir.rglob("*"):
+        os.utime(path, (then, then))
+    pid = world.pid()
+    assert world.rdd("svc", "start").messages[-1] == f"{world.title} is ready"
+    assert world.pid() == pid
+    world.crash()
+    world.rdd("svc", "start")
+    world.write_first()
+    world.rdd("svc", "stop")
+
+
+@pytest.mark.parametrize("damage", ["truncated", "garbage", "empty", "not ours"])
+def test_a_damaged_database_is_named_and_kept(world: World, damage: str) -> None:
+    world.rdd("svc", "start")
+    world.write_first("treasure")
+    world.rdd("svc", "stop")
+    database = world.instance.database
+    healthy = database.read_bytes()
+    if damage == "truncated":
+        database.write_bytes(healthy[: len(healthy) // 2])
+    elif damage == "garbage":
+        database.write_bytes(os.urandom(len(healthy)))
+    elif damage == "empty":
+        database.write_bytes(b"")
+    else:
+        database.write_bytes(healthy[:68] + b"abcd" + healthy[72:])
+    damaged = database.read_bytes()
+    done = world.try_rdd("svc", "start")
+    assert done.code == 1
+    assert str(database) in done.last[1]
+    assert "`rdd svc reset`" in done.last[1]
+    assert database.read_bytes() == damaged
+    done = world.rdd("svc", "reset")
+    world.write_first("first")
+    (backup,) = world.instance.dir.glob("db-*")
+    assert (backup / database.name).read_bytes() == damaged
+
+
+def test_the_first_write_after_a_start_never_fails(world: World, soak: bool) -> None:
+    for number in range(50 if soak else 10):
+        world.rdd("svc", "start")
+        world.write_first(f"write-{number}")
+        world.rdd("svc", "stop")
+    assert record.read(world.instance) is None

@@ -1,0 +1,724 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Requests that controllers answer: the same from outside, wherever the controller runs."""
+
+import asyncio
+import io
+import socket
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import aiohttp
+import pytest
+from aiohttp import WSMsgType, web
+from tests.http.passthrough.passthrough_world import SECRET, World, backend_of, open_world
+from yarl import URL
+
+from rdd.host.sockets import listen_on_loopback
+from rdd.runtime.passthrough import SECRET_HEADER, HttpPassthrough
+
+MiB = 1024 * 1024
+
+
+@pytest.fixture(params=["in-process", "external"])
+async def world(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[World]:
+    async with open_world(tmp_path, is_external=request.param == "external") as opened:
+        yield opened
+
+
+@pytest.fixture
+async def outside(tmp_path: Path) -> AsyncIterator[World]:
+    async with open_world(tmp_path, is_external=True) as opened:
+        yield opened
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(20):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+
+
+async def echo(request: web.BaseRequest, rest: str) -> web.StreamResponse:
+    body = await request.read()
+    return web.json_response(
+        {
+            "method": request.method,
+            "rest": rest,
+            "query": request.raw_path.partition("?")[2],
+            "headers": dict(request.headers),
+            "body": body.decode(),
+        },
+        status=207,
+        headers={"X-Of-Handler": "yes"},
+    )
+
+
+# -- plain HTTP
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS", "PROPFIND"])
+async def test_any_method_reaches_the_handler_with_path_query_and_body(
+    world: World, method: str
+) -> None:
+    world.offer(echo)
+    url = URL(world.at("/passthrough/c/e/a%20b/c?x=1&y=%2F"), encoded=True)
+    async with world.session.request(method, url, data=b"hello") as response:
+        assert response.status == 207
+        assert response.headers["X-Of-Handler"] == "yes"
+        seen = await response.json()
+    assert (seen["method"], seen["rest"], seen["query"]) == (method, "/a b/c", "x=1&y=%2F")
+    assert seen["body"] == "hello"
+
+
+@pytest.mark.parametrize("path", ["/passthrough/c/e", "/passthrough/c/e/"])
+async def test_the_rest_of_a_path_begins_with_a_slash(world: World, path: str) -> None:
+    world.offer(echo)
+    _, seen = await world.get(path)
+    assert seen["rest"] == "/"
+
+
+async def test_a_head_request_is_answered_without_a_body(world: World) -> None:
+    async def handler(request: web.BaseRequest, rest: str) -> web.StreamResponse:
+        return web.Response(text="four", headers={"X-Method": request.method})
+
+    world.offer(handler)
+    async with world.session.head(world.at()) as response:
+        assert response.status == 200
+        assert response.headers["X-Method"] == "HEAD"
+        assert await response.read() == b""
+    status, text = await world.get()
+    assert (status, text) == (200, "four")
+
+
+async def test_credentials_stay_with_the_server_and_so_do_headers_of_the_connection(
+    world: World,
+) -> None:
+    world.offer(echo)
+    headers = {
+        "Impersonate-User": "admin",
+        "Impersonate-Group": "system:masters",
+        "Connection": "X-Secret-Of-The-Hop, keep-alive",
+        "X-Secret-Of-The-Hop": "1",
+        "X-End-To-End": "2",
+        SECRET_HEADER: "guessed",
+    }
+    status, seen = await world.get(headers=headers)
+    assert status == 207
+    names = {name.lower() for name in seen["headers"]}
+    assert "x-end-to-end" in names
+    assert not names & {"authorization", "impersonate-user", "impersonate-group"}
+    if world.external is not None:
+        assert not names & {"x-secret-of-the-hop", SECRET_HEADER.lower()}
+        assert seen["headers"]["X-Forwarded-For"] == "127.0.0.1"
+        assert seen["headers"]["Host"] == world.url.removeprefix("https://")
+        assert SECRET not in str(seen)
+
+
+async def test_a_response_flows_while_it_is_made(world: World) -> None:
+    asked, go_on = asyncio.Event(), asyncio.Event()
+
+    async def handler(request: web.BaseRequest, rest: str) -> web.StreamResponse:
+        answer = web.StreamResponse(headers={"Content-Type": "text/plain"})
+        await answer.prepare(request)
+        await answer.write(b"first")
+        asked.set()
+        await go_on.wait()
+        await answer.write(b"second")
+        return answer
+
+    world.offer(handler)
+    async with world.session.get(world.at()) as response:
+        assert await response.content.read(5) == b"first"
+        assert asked.is_set()
+        # Nothing is counted as in flight although the request is.
+        limits = world.server.api.limits
+        assert (limits.reading, limits.writing) == (0, 0)
+        go_on.set()
+        assert await response.content.read() == b"second"
+
+
+async def test_a_request_flows_while_it_is_sent(world: World) -> None:
+    received: list[bytes] = []
+
+    async def handler(request: web.BaseRequest, rest: str) -> web.StreamResponse:
+        async for piece in request.content.iter_any():
+            received.append(piece)
+        return web.Response(text=str(sum(map(len, received))))
+
+    async def body() -> AsyncIterator[bytes]:
+        yield b"first"
+        await until(lambda: received)
+        for _ in range(64):
+            yield bytes(MiB // 4)
+
+    world.offer(handler)
+    async with world.session.post(world.at(), data=body()) as response:
+        assert await response.text() == str(5 + 16 * MiB)
+
+
+async def test_who_does_not_read_stops_who_writes(world: World) -> None:
+    """Neither the server nor the proxy keeps what a slow client has not taken."""
+    written = 0
+
+    async def handler(request: web.BaseRequest, rest: str) -> web.StreamResponse:
+        nonlocal written
+        answer = web.StreamResponse()
+        await answer.prepare(request)
+        for _ in range(1000):
+            await answer.write(bytes(MiB // 4))
+            written += MiB // 4
+        return answer
+
+    world.offer(handler)
+    async with world.session.get(world.at()) as response:
+        assert await response.content.read(10) == bytes(10)
+        before = -1
+        while before != written:  # until it stands still
+            before = written
+            await asyncio.sleep(0.3)
+        assert written < 64 * MiB
+        size = 10
+        async for piece in response.content.iter_any():
+            size += len(piece)
+    assert size == 250 * MiB
+
+
+async def test_a_client_that_waits_for_a_sign_before_its_body_gets_it(world: World) -> None:
+    world.offer(echo)
+    async with world.session.post(world.at(), data=b"body", expect100=True) as response:
+        assert response.status == 207
+        assert (await response.json())["body"] == "body"
+
+
+async def test_compressed_bodies_and_cookies_are_left_as_they_are(world: World) -> None:
+    async def handler(request: web.BaseRequest, rest: str) -> web.StreamResponse:
+        answer = web.Response(body=b"\x1f\x8bnot really", headers={"Content-Encoding": "x-own"})
+        answer.set_cookie("a", "1")
+        answer.set_cookie("b", "2")
+        return answer
+
+    world.offer(handler)
+    async with world.session.get(world.at()) as response:
+        assert await response.read() == b"\x1f\x8bnot really"
+        assert len(response.headers.getall("Set-Cookie")) == 2
+
+
+async def test_redirects_are_the_clients_business(world: World) -> None:
+    async def handler(request: web.BaseRequest, rest: str) -> web.StreamResponse:
+        raise web.HTTPFound("/elsewhere")
+
+    world.offer(handler)
+    async with world.session.get(world.at(), allow_redirects=False) as response:
+        assert response.status == 302
+        assert response.headers["Location"] == "/elsewhere"
+
+
+async def test_a_connection_is_used_again_after_a_passthrough(world: World) -> None:
+    world.offer(echo)
+    for _ in range(3):
+        assert (await world.get())[0] == 207
+        assert (await world.get("/version"))[0] == 200
+    assert world.http.connections == 1
+
+
+# -- who may, and what there is
+
+
+async def test_a_request_is_authenticated_and_authorised_first(world: World) -> None:
+    called: list[str] = []
+
+    async def handler(request: web.BaseRequest, rest: str) -> web.StreamResponse:
+        called.append(rest)
+        return web.Response(text="ok")
+
+    world.offer(handler)
+    status, refusal = await world.get(headers={"Authorization": "Bearer nonsense"})
+    assert (status, refusal["reason"]) == (401, "Unauthorized")
+    status, refusal = await world.get(headers={"Authorization": "Bearer user-token"})
+    assert (status, refusal["reason"]) == (403, "Forbidden")
+    assert refusal["message"] == 'forbidden: User "user" cannot get path "/passthrough/c/e/"'
+    # Not even the body of a stranger is read.
+    async with world.session.post(
+        world.at(), data=io.BytesIO(bytes(4 * MiB)), headers={"Authorization": "Bearer user-token"}
+    ) as response:
+        assert response.status == 403
+    assert called == []
+
+
+async def test_a_role_can_allow_one_endpoint_to_somebody(world: World) -> None:
+    world.offer(echo)
+    world.offer(echo, endpoint="other")
+    rbac = world.at("/apis/rbac.authorization.k8s.io/v1")
+    role = {
+        "metadata": {"name": "e-reader"},
+        "rules": [{"nonResourceURLs": ["/passthrough/c/e/*"], "verbs": ["get"]}],
+    }
+    binding = {
+        "metadata": {"name": "e-reader"},
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io",
+            "kind": "ClusterRole",
+            "name": "e-reader",
+        },
+        "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "user"}],
+    }
+    for plural, obj in (("clusterroles", role), ("clusterrolebindings", binding)):
+        async with world.session.post(f"{rbac}/{plural}", json=obj) as made:
+            assert made.status == 201
+    user = {"Authorization": "Bearer user-token"}
+    assert (await world.get("/passthrough/c/e/x", headers=user))[0] == 207
+    assert (await world.get("/passthrough/c/other/x", headers=user))[0] == 403
+    encoded = URL(world.at("/passthrough/c/e/..%2fother/x"), encoded=True)
+    async with world.session.get(encoded, headers=user) as response:
+        assert (await response.json())["rest"] == "/../other/x"
+    async with world.session.post(world.at("/passthrough/c/e/x"), headers=user) as response:
+        assert response.status == 403
+
+
+@pytest.mark.parametrize(
+    "path", ["/passthrough/c/unknown/", "/passthrough/x/e/", "/passthrough/c", "/passthrough/"]
+)
+async def test_what_nobody_offers_is_not_found(world: World, path: str) -> None:
+    world.offer(echo)
+    status, answer = await world.get(path)
+    name = path.removeprefix("/passthrough/").rstrip("/")
+    assert (status, answer["kind"], answer["reason"]) == (404, "Status", "NotFound")
+    assert answer["message"].startswith(f'passthrough "{name}')
+
+
+async def test_what_is_offered_no_more_is_unavailable_and_comes_back(world: World) -> None:
+    world.offer(echo)
+    world.withdraw(echo)
+    async with world.session.get(world.at()) as response:
+        assert response.status == 503
+        assert response.headers["Retry-After"] == "1"
+        answer = await response.json()
+    assert answer["reason"] == "ServiceUnavailable"
+    assert answer["message"] == (
+        'passthrough "c/e" is not available: the controller is not running'
+    )
+    world.offer(echo)
+    assert (await world.get())[0] == 207
+
+
+async def test_what_is_expected_but_not_there_yet_is_unavailable(world: World) -> None:
+    world.server.passthroughs.expect("c")
+    assert (await world.get("/passthrough/c/e/"))[0] == 503
+    assert (await world.get("/passthrough/x/e/"))[0] == 404
+    world.offer(echo)
+    assert (await world.get("/passthrough/c/e/"))[0] == 207
+    assert (await world.get("/passthrough/c/x/"))[0] == 404
+
+
+async def test_the_registration_of_a_new_owner_survives_the_end_of_the_old_one(
+    tmp_path: Path,
+) -> None:
+    async def new(request: web.BaseRequest, rest: str) -> web.StreamResponse:
+        return web.Response(text="new")
+
+    async with open_world(tmp_path, is_external=False) as world:
+        world.offer(echo)
+        world.offer(new)
+        world.withdraw(echo)
+        assert await world.get() == (200, "new")
+
+
+async def test_a_caller_without_a_connection_is_refused(world: World) -> None:
+    from tests.runtime.runtime_world import ADMIN
+
+    from rdd.apiserver.http.request import Request
+    from rdd.testing.wire import collect
+
+    world.offer(echo)
+    request = Request("GET", "/passthrough/c/e/", headers={}, user=ADMIN)
+    reply = await collect(await world.server.handle(request))
+    assert reply.status == 400
+    assert reply.json()["message"] == "this path can only be used over a connection"
+
+
+# -- failures
+
+
+async def test_a_handler_that_breaks_is_an_internal_error(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def handler(request: web.BaseRequest, rest: str) -> web.StreamResponse:
+        raise ValueError("a mistake")
+
+    async with open_world(tmp_path, is_external=False) as world:
+        world.offer(handler)
+        status, answer = await world.get()
+        assert (status, answer["reason"]) == (500, "InternalError")
+        assert "a mistake" not in answer["message"]
+    assert "a mistake" in caplog.text
+
+
+async def test_a_handler_that_breaks_off_leaves_an_answer_without_an_end(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def handler(request: web.BaseRequest, rest: str) -> web.StreamResponse:
+        answer = web.StreamResponse()
+        await answer.prepare(request)
+        await answer.write(b"half")
+        raise ValueError("a mistake")
+
+    world.offer(handler)
+    with pytest.raises(aiohttp.ClientPayloadError):
+        async with world.session.get(world.at()) as response:
+            await response.read()
+
+
+async def test_a_handler_is_cancelled_when_its_client_goes(world: World) -> None:
+    started, ended = asyncio.Event(), asyncio.Event()
+
+    async def handler(request: web.BaseRequest, rest: str) -> web.StreamResponse:
+        answer = web.StreamResponse()
+        await answer.prepare(request)
+        await answer.write(b"x")
+        started.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+        return answer
+
+    world.offer(handler)
+    response = await world.session.get(world.at())
+    await started.wait()
+    response.close()
+    await asyncio.wait_for(ended.wait(), 20)
+
+
+async def test_what_is_under_way_ends_with_its_controller(world: World) -> None:
+    started = asyncio.Event()
+
+    async def silent(request: web.BaseRequest, rest: str) -> web.StreamResponse:
+        started.set()
+        await asyncio.Event().wait()
+        return web.Response()
+
+    async def talking(request: web.BaseRequest, rest: str) -> web.StreamResponse:
+        answer = web.WebSocketResponse()
+        await answer.prepare(request)
+        await answer.send_str("hello")
+        await asyncio.Event().wait()
+        return answer
+
+    world.offer(silent)
+    world.offer(talking, endpoint="ws")
+    waiting = asyncio.create_task(world.get())
+    await started.wait()
+    async with world.session.ws_connect(world.at("/passthrough/c/ws/")) as ws:
+        assert await ws.receive_str() == "hello"
+        world.withdraw(silent)
+        world.withdraw(talking, endpoint="ws")
+        status, answer = await waiting
+        assert status in (502, 503)
+        assert answer["kind"] == "Status"
+        last = await ws.receive()
+        if world.external is None:
+            assert (last.type, last.data) == (WSMsgType.CLOSE, 1001)
+        else:
+            assert last.type in (WSMsgType.CLOSE, WSMsgType.CLOSED)
+
+
+async def test_the_server_stops_without_waiting_for_endless_requests(tmp_path: Path) -> None:
+    ended = asyncio.Event()
+
+    async def handler(request: web.BaseRequest, rest: str) -> web.StreamResponse:
+        answer = web.WebSocketResponse()
+        await answer.prepare(request)
+        await answer.send_str("hello")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+        return answer
+
+    async with open_world(tmp_path, is_external=False) as world:
+        world.offer(handler)
+        async with world.session.ws_connect(world.at()) as ws:
+            assert await ws.receive_str() == "hello"
+            closing = asyncio.create_task(world.http.close(timeout_s=600))
+            last = await ws.receive()
+            assert (last.type, last.data) == (WSMsgType.CLOSE, 1001)
+            await asyncio.wait_for(closing, 20)
+    assert ended.is_set()
+
+
+async def test_a_backend_that_is_gone_is_unavailable(outside: World) -> None:
+    outside.offer(echo)
+    assert outside.external is not None
+    await outside.external.stop()
+    status, answer = await outside.get()
+    assert (status, answer["reason"]) == (503, "ServiceUnavailable")
+    assert answer["message"] == "the controller cannot be reached: Connection refused"
+
+
+async def test_a_backend_that_says_nothing_sensible_is_a_bad_gateway(outside: World) -> None:
+    for said in (b"", b"what?\r\n\r\n"):
+
+        async def greet(
+            reader: asyncio.StreamReader, writer: asyncio.StreamWriter, said: bytes = said
+        ) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            writer.write(said)
+            writer.close()
+
+        stranger = await asyncio.start_server(greet, "127.0.0.1", 0)
+        port = stranger.sockets[0].getsockname()[1]
+        assert outside.external is not None
+        outside.external.url = f"http://localhost:{port}/"
+        backend = backend_of(outside.external)
+        outside.server.passthroughs.register("c", "e", backend.handle)
+        status, answer = await outside.get()
+        assert (status, answer["kind"]) == (502, "Status")
+        assert answer["message"].startswith("the controller has not answered: ")
+        await backend.close()
+        stranger.close()
+        await stranger.wait_closed()
+
+
+# -- external backends have a secret
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        pytest.param({}, id="nothing"),
+        pytest.param({SECRET_HEADER: ""}, id="an empty one"),
+        pytest.param({SECRET_HEADER: SECRET[:-1]}, id="almost"),
+        pytest.param({SECRET_HEADER: "é"}, id="not even ASCII"),
+        pytest.param({"Authorization": "Bearer admin-token"}, id="the token of the server"),
+    ],
+)
+async def test_whoever_connects_directly_is_refused(
+    outside: World, headers: dict[str, str]
+) -> None:
+    called: list[str] = []
+
+    async def handler(request: web.BaseRequest, rest: str) -> web.StreamResponse:
+        called.append(rest)
+        return web.Response()
+
+    outside.offer(handler)
+    assert outside.external is not None
+    url = outside.external.url
+    async with aiohttp.ClientSession() as anybody:
+        async with anybody.get(f"{url}c/e/", headers=headers) as response:
+            assert response.status == 401
+        with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+            await anybody.ws_connect(f"{url}c/e/", headers=headers)
+        assert refused.value.status == 401
+    assert called == []
+
+
+async def test_a_backend_that_has_another_secret_now_is_unavailable(outside: World) -> None:
+    outside.offer(echo)
+    assert outside.external is not None
+    outside.external.secret = "of another run"
+    status, answer = await outside.get()
+    assert (status, answer["reason"]) == (503, "ServiceUnavailable")
+
+
+async def test_a_backend_that_does_not_run_the_controller_says_so(outside: World) -> None:
+    outside.offer(echo)
+    assert outside.external is not None
+    outside.external.remove("c", "e", echo)
+    status, text = await outside.get()
+    assert (status, text) == (503, "c does not run here\n")
+
+
+# -- WebSockets
+
+
+async def parrot(request: web.BaseRequest, rest: str) -> web.StreamResponse:
+    ws = web.WebSocketResponse(protocols=("v2.parrot", "v1.parrot"), max_msg_size=0)
+    await ws.prepare(request)
+    await ws.send_str(f"{rest} {ws.ws_protocol}")
+    async for message in ws:
+        if message.type == WSMsgType.TEXT:
+            if message.data == "bye":
+                await ws.close(code=4321, message=b"as you wish")
+                break
+            await ws.send_str(message.data)
+        else:
+            await ws.send_bytes(message.data)
+    return ws
+
+
+@pytest.mark.parametrize("compress", [0, 15])
+async def test_messages_go_both_ways_and_the_close_code_arrives(
+    world: World, compress: int
+) -> None:
+    world.offer(parrot)
+    url = world.at("/passthrough/c/e/room?x=1")
+    async with world.session.ws_connect(
+        url, protocols=("v0.parrot", "v1.parrot"), max_msg_size=0, compress=compress
+    ) as ws:
+        assert ws.protocol == "v1.parrot"
+        assert await ws.receive_str() == "/room v1.parrot"
+        for text in ("a", "ü" * 70_000):
+            await ws.send_str(text)
+            assert await ws.receive_str() == text
+        large = bytes(range(256)) * 8 * 1024
+        await ws.send_bytes(large)
+        assert await ws.receive_bytes() == large
+        await ws.send_str("bye")
+        last = await ws.receive()
+        assert (last.type, last.data, last.extra) == (WSMsgType.CLOSE, 4321, "as you wish")
+
+
+async def test_pings_are_answered_by_the_other_end(world: World) -> None:
+    world.offer(parrot)
+    async with world.session.ws_connect(world.at(), autoping=False) as ws:
+        await ws.receive_str()
+        await ws.ping(b"still there?")
+        answer = await ws.receive()
+        assert (answer.type, answer.data) == (WSMsgType.PONG, b"still there?")
+
+
+async def test_the_close_code_of_the_client_reaches_the_handler(world: World) -> None:
+    codes: list[int | None] = []
+
+    async def handler(request: web.BaseRequest, rest: str) -> web.StreamResponse:
+        ws = web.WebSocketResponse()
+        await ws.prepare(request)
+        try:
+            async for _ in ws:
+                pass
+        finally:
+            codes.append(ws.close_code)
+        return ws
+
+    world.offer(handler)
+    async with world.session.ws_connect(world.at()) as ws:
+        await ws.close(code=4567)
+    await until(lambda: codes)
+    assert codes == [4567]
+
+
+async def test_a_slow_reader_of_messages_stops_their_writer(world: World) -> None:
+    sent = 0
+
+    async def handler(request: web.BaseRequest, rest: str) -> web.StreamResponse:
+        nonlocal sent
+        ws = web.WebSocketResponse()
+        await ws.prepare(request)
+        for _ in range(400):
+            await ws.send_bytes(bytes(MiB // 4))
+            sent += MiB // 4
+        await ws.close()
+        return ws
+
+    world.offer(handler)
+    async with world.session.ws_connect(world.at()) as ws:
+        await ws.receive_bytes()
+        before = -1
+        while before != sent:
+            before = sent
+            await asyncio.sleep(0.3)
+        assert sent < 64 * MiB
+        size = MiB // 4
+        async for message in ws:
+            size += len(message.data)
+    assert size == 100 * MiB
+
+
+async def test_a_slow_handler_stops_the_messages_of_a_client(world: World) -> None:
+    go_on = asyncio.Event()
+    received = 0
+
+    async def handler(request: web.BaseRequest, rest: str) -> web.StreamResponse:
+        nonlocal received
+        ws = web.WebSocketResponse()
+        await ws.prepare(request)
+        await go_on.wait()
+        async for message in ws:
+            received += len(message.data)
+        return ws
+
+    world.offer(handler)
+    sent = 0
+
+    async def send(ws: aiohttp.ClientWebSocketResponse) -> None:
+        nonlocal sent
+        for _ in range(400):
+            await ws.send_bytes(bytes(MiB // 4))
+            sent += MiB // 4
+
+    async with world.session.ws_connect(world.at()) as ws:
+        sending = asyncio.create_task(send(ws))
+        before = -1
+        while before != sent:
+            before = sent
+            await asyncio.sleep(0.3)
+        assert sent < 64 * MiB
+        go_on.set()
+        await sending
+        await ws.close()
+    await until(lambda: received == 100 * MiB)
+
+
+async def test_a_refused_upgrade_is_an_answer_like_any_other(world: World) -> None:
+    async def handler(request: web.BaseRequest, rest: str) -> web.StreamResponse:
+        if rest == "/":
+            return web.Response(status=400, text="no container is named")
+        return web.Response(status=404, text="no such container")
+
+    world.offer(handler)
+    for path, status in (("", 400), ("x", 404)):
+        with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+            await world.session.ws_connect(world.at(f"/passthrough/c/e/{path}"))
+        assert refused.value.status == status
+    with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+        await world.session.ws_connect(world.at("/passthrough/c/none/"))
+    assert refused.value.status == 404
+
+
+async def test_a_websocket_is_authorised_like_any_request(world: World) -> None:
+    world.offer(parrot)
+    with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+        await world.session.ws_connect(world.at(), headers={"Authorization": "Bearer user-token"})
+    assert refused.value.status == 403
+
+
+async def test_many_websockets_do_not_disturb_each_other(world: World) -> None:
+    world.offer(parrot)
+
+    async def talk(i: int) -> None:
+        async with world.session.ws_connect(world.at()) as ws:
+            await ws.receive_str()
+            for j in range(20):
+                await ws.send_str(f"{i} {j}")
+                assert await ws.receive_str() == f"{i} {j}"
+
+    await asyncio.gather(*(talk(i) for i in range(50)))
+    limits = world.server.api.limits
+    assert (limits.reading, limits.writing) == (0, 0)
+
+
+async def test_a_backend_that_dies_ends_the_websocket(outside: World) -> None:
+    outside.offer(parrot)
+    assert outside.external is not None
+    async with outside.session.ws_connect(outside.at()) as ws:
+        await ws.receive_str()
+        await outside.external.stop()
+        last = await ws.receive()
+        assert last.type in (WSMsgType.CLOSE, WSMsgType.CLOSED)
+
+
+async def test_other_upgrades_are_not_passed_on(outside: World) -> None:
+    outside.offer(echo)
+    status, seen = await outside.get(headers={"Connection": "Upgrade", "Upgrade": "tcp"})
+    assert status == 207
+    assert "Upgrade" not in seen["headers"]
+
+
+async def test_a_host_closes_its_socket() -> None:
+    sock = listen_on_loopback(0)
+    host = HttpPassthrough(sock, secret=SECRET)
+    await host.start()
+    port = sock.getsockname()[1]
+    await host.stop()
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", port)).close()

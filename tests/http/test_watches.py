@@ -1,0 +1,361 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Watches: where they start, what they show, how they end."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from tests.http.client import (
+    CONFIG_MAPS,
+    CRDS,
+    MERGE,
+    NAMESPACES,
+    SECRETS,
+    WIDGETS,
+    Api,
+    Object,
+    causes,
+    config_map,
+    crd,
+    namespace,
+    secret,
+    widget,
+)
+
+from rdd.apiserver.verbs import watch as watching
+
+TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+PARTIAL = {"Accept": "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"}
+INITIAL = {
+    "sendInitialEvents": "true",
+    "resourceVersionMatch": "NotOlderThan",
+    "allowWatchBookmarks": "true",
+}
+
+
+def shown(events: list[Object]) -> list[tuple[str, str]]:
+    """Type and name of events."""
+    return [(e["type"], e["object"]["metadata"].get("name", "")) for e in events]
+
+
+async def now(api: Api, path: str = CONFIG_MAPS) -> Object:
+    """A query that watches from the present state of a list on."""
+    return {"resourceVersion": (await api.get(path))["metadata"]["resourceVersion"]}
+
+
+# -- where a watch starts
+
+
+@pytest.mark.parametrize("query", [{}, {"resourceVersion": ""}, {"resourceVersion": "0"}])
+async def test_a_watch_from_nowhere_starts_with_what_is_there(query: Object, api: Api) -> None:
+    for name in ("a", "b"):
+        await api.post(CONFIG_MAPS, config_map(name))
+    async with api.watch(CONFIG_MAPS, query=query) as stream:
+        assert shown(await stream.take(2)) == [("ADDED", "a"), ("ADDED", "b")]
+        await api.post(CONFIG_MAPS, config_map("c"))
+        assert shown(await stream.take(1)) == [("ADDED", "c")]
+
+
+async def test_a_watch_from_a_version_shows_every_change_after_it(api: Api) -> None:
+    await api.post(CONFIG_MAPS, config_map("a", {"n": "1"}))
+    query = await now(api)
+    await api.put(f"{CONFIG_MAPS}/a", config_map("a", {"n": "2"}))
+    await api.post(CONFIG_MAPS, config_map("b"))
+    await api.delete(f"{CONFIG_MAPS}/a")
+    async with api.watch(CONFIG_MAPS, query=query) as stream:
+        past = await stream.take(3)
+        assert shown(past) == [("MODIFIED", "a"), ("ADDED", "b"), ("DELETED", "a")]
+        versions = [int(e["object"]["metadata"]["resourceVersion"]) for e in past]
+        assert versions == sorted(versions)
+        assert past[2]["object"]["data"] == {"n": "2"}
+        await api.delete(f"{CONFIG_MAPS}/b")
+        assert shown(await stream.take(1)) == [("DELETED", "b")]
+
+
+async def test_a_watch_resumes_from_any_event_it_has_seen(api: Api) -> None:
+    query = await now(api)
+    for i in range(6):
+        await api.post(CONFIG_MAPS, config_map(f"c{i}"))
+    async with api.watch(CONFIG_MAPS, query=query) as stream:
+        events = await stream.take(3)
+    since = events[-1]["object"]["metadata"]["resourceVersion"]
+    async with api.watch(CONFIG_MAPS, query={"resourceVersion": since}) as stream:
+        assert shown(await stream.take(3)) == [("ADDED", f"c{i}") for i in (3, 4, 5)]
+
+
+async def test_a_long_past_is_read_from_the_log(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    query = await now(api)
+    for i in range(1500):  # more than the cache remembers
+        await api.post(CONFIG_MAPS, config_map(f"c{i:04}"))
+    async with api.watch(CONFIG_MAPS, query=query) as stream:
+        events = await stream.take(1500)
+    assert shown(events) == [("ADDED", f"c{i:04}") for i in range(1500)]
+
+
+async def test_a_forgotten_version_gives_an_error_event(api: Api) -> None:
+    query = await now(api)
+    for i in range(1200):
+        await api.post(CONFIG_MAPS, config_map(f"c{i}"))
+    await api.server.store.compact(api.server.store.revision)
+    async with api.watch(CONFIG_MAPS, query=query) as stream:
+        (last,) = await stream.rest()
+    status = last["object"]
+    assert last["type"] == "ERROR"
+    assert (status["kind"], status["code"], status["reason"]) == ("Status", 410, "Expired")
+    assert status["message"].startswith(f"too old resource version: {query['resourceVersion']} (")
+
+
+@pytest.mark.parametrize("version", ["soon", "-7", "0.5"])
+async def test_a_malformed_version_is_an_error(version: str, api: Api) -> None:
+    path = f"{CONFIG_MAPS}?watch=1&resourceVersion={version}"
+    status = await api.refused(500, "GET", path)
+    assert status["message"] == (
+        f'resourceVersion: Invalid value: "{version}": '
+        f'strconv.ParseUint: parsing "{version}": invalid syntax'
+    )
+    assert "reason" not in status
+
+
+async def test_initial_events_end_with_a_bookmark(api: Api) -> None:
+    await api.post(CONFIG_MAPS, config_map("a"))
+    async with api.watch(CONFIG_MAPS, query=INITIAL) as stream:
+        assert shown(await stream.take(1)) == [("ADDED", "a")]
+        mark = (await stream.next())["object"]
+        assert mark["kind"] == "ConfigMap"
+        assert mark["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+        assert int(mark["metadata"]["resourceVersion"]) == api.server.store.revision
+        await api.post(CONFIG_MAPS, config_map("b"))
+        assert shown(await stream.take(1)) == [("ADDED", "b")]
+
+
+async def test_without_initial_events_only_the_future_is_shown(api: Api) -> None:
+    await api.post(CONFIG_MAPS, config_map("a"))
+    query = {"sendInitialEvents": "false", "resourceVersionMatch": "NotOlderThan"}
+    async with api.watch(CONFIG_MAPS, query=query) as stream:
+        await api.post(CONFIG_MAPS, config_map("b"))
+        assert shown(await stream.take(1)) == [("ADDED", "b")]
+
+
+@pytest.mark.parametrize(
+    ("query", "reasons"),
+    [
+        pytest.param("sendInitialEvents=true", ["FieldValueForbidden"], id="no match"),
+        pytest.param("sendInitialEvents=perhaps", ["FieldValueForbidden"], id="lenient boolean"),
+        pytest.param(
+            "sendInitialEvents=true&resourceVersionMatch=Exact",
+            ["FieldValueForbidden", "FieldValueNotSupported"],
+            id="exact",
+        ),
+        pytest.param("resourceVersionMatch=NotOlderThan", ["FieldValueForbidden"], id="alone"),
+        pytest.param(
+            "resourceVersionMatch=Exact&resourceVersion=4",
+            ["FieldValueForbidden", "FieldValueNotSupported"],
+            id="an exact watch",
+        ),
+    ],
+)
+async def test_odd_combinations_of_initial_events_are_refused(
+    query: str, reasons: list[str], api: Api
+) -> None:
+    status = await api.refused(422, "GET", f"{CONFIG_MAPS}?watch=1&{query}")
+    assert causes(status) == [("resourceVersionMatch", reason) for reason in reasons]
+    assert status["details"]["group"] == "meta.k8s.io"
+
+
+# -- what a watch shows
+
+
+async def test_objects_enter_and_leave_a_selection(api: Api) -> None:
+    query = {**await now(api), "labelSelector": "on=yes"}
+    async with api.watch(CONFIG_MAPS, query=query) as stream:
+        await api.post(CONFIG_MAPS, config_map("a"))
+        for value in ("yes", "yes", "no", "yes"):
+            change = {"metadata": {"labels": {"on": value}}, "data": {"n": value * 2}}
+            await api.patch(f"{CONFIG_MAPS}/a", change, MERGE)
+        await api.patch(f"{CONFIG_MAPS}/a", {"data": {"n": "3"}}, MERGE)
+        await api.delete(f"{CONFIG_MAPS}/a")
+        events = await stream.take(5)
+    assert [e["type"] for e in events] == ["ADDED", "DELETED", "ADDED", "MODIFIED", "DELETED"]
+    left = events[1]["object"]
+    assert left["metadata"]["labels"] == {"on": "yes"}, "the last state that was selected"
+    assert int(left["metadata"]["resourceVersion"]) > int(
+        events[0]["object"]["metadata"]["resourceVersion"]
+    )
+
+
+async def test_a_watch_of_one_name_shows_that_object_only(api: Api) -> None:
+    query = {**await now(api), "fieldSelector": "metadata.name=b"}
+    async with api.watch(CONFIG_MAPS, query=query) as stream:
+        for name in ("a", "b", "c"):
+            await api.post(CONFIG_MAPS, config_map(name))
+        for name in ("a", "b", "c"):
+            await api.delete(f"{CONFIG_MAPS}/{name}")
+        assert shown(await stream.take(2)) == [("ADDED", "b"), ("DELETED", "b")]
+
+
+async def test_a_selection_by_a_field_follows_its_changes(api: Api) -> None:
+    await api.post(NAMESPACES, namespace("team"))
+    query = {**await now(api, NAMESPACES), "fieldSelector": "status.phase=Terminating"}
+    async with api.watch(NAMESPACES, query=query) as stream:
+        await api.patch(f"{NAMESPACES}/team", {"metadata": {"labels": {"a": "b"}}}, MERGE)
+        await api.delete(f"{NAMESPACES}/team")
+        assert shown(await stream.take(1)) == [("ADDED", "team")]
+
+
+async def test_the_old_watch_paths_work(api: Api) -> None:
+    await api.post(CONFIG_MAPS, config_map("a"))
+    path = "/api/v1/watch/namespaces/default/configmaps"
+    async with api.watch(path) as stream:
+        assert shown(await stream.take(1)) == [("ADDED", "a")]
+    async with api.watch(f"{path}/a") as stream:
+        await api.post(CONFIG_MAPS, config_map("b"))
+        await api.delete(f"{CONFIG_MAPS}/a")
+        assert shown(await stream.take(2)) == [("ADDED", "a"), ("DELETED", "a")]
+
+
+async def test_a_watch_of_all_namespaces_sees_them_all(api: Api) -> None:
+    await api.post(NAMESPACES, namespace("team"))
+    path = "/api/v1/configmaps"
+    query = {**await now(api, path), "labelSelector": "mine"}
+    async with api.watch(path, query=query) as stream:
+        await api.post(CONFIG_MAPS, config_map("a", labels={"mine": ""}))
+        other = "/api/v1/namespaces/team/configmaps"
+        await api.post(other, config_map("b", labels={"mine": ""}))
+        await api.post(other, config_map("c"))
+        await api.delete(other)
+        events = await stream.take(3)
+    assert shown(events) == [("ADDED", "a"), ("ADDED", "b"), ("DELETED", "b")]
+
+
+async def test_a_watch_of_one_namespace_sees_no_other(api: Api) -> None:
+    await api.post(NAMESPACES, namespace("team"))
+    async with api.watch(CONFIG_MAPS, query=await now(api)) as stream:
+        await api.post("/api/v1/namespaces/team/configmaps", config_map("a"))
+        await api.post(SECRETS, secret("s"))
+        await api.post(CONFIG_MAPS, config_map("b"))
+        assert shown(await stream.take(1)) == [("ADDED", "b")]
+
+
+async def test_finalizers_make_a_deletion_two_events(api: Api) -> None:
+    await api.post(CONFIG_MAPS, config_map("a", finalizers=["shop.example.com/f"]))
+    async with api.watch(CONFIG_MAPS, query=await now(api)) as stream:
+        await api.delete(f"{CONFIG_MAPS}/a")
+        await api.patch(f"{CONFIG_MAPS}/a", {"metadata": {"finalizers": None}}, MERGE)
+        marked, gone = await stream.take(2)
+    assert shown([marked, gone]) == [("MODIFIED", "a"), ("DELETED", "a")]
+    assert marked["object"]["metadata"]["deletionGracePeriodSeconds"] == 0
+    assert gone["object"]["metadata"]["finalizers"] == ["shop.example.com/f"]
+
+
+async def test_deleting_a_collection_gives_an_event_for_each_object(api: Api) -> None:
+    for name in ("a", "b", "c"):
+        await api.post(CONFIG_MAPS, config_map(name))
+    async with api.watch(CONFIG_MAPS, query=await now(api)) as stream:
+        await api.delete(CONFIG_MAPS)
+        events = await stream.take(3)
+    assert sorted(shown(events)) == [("DELETED", name) for name in ("a", "b", "c")]
+
+
+async def test_a_write_that_changes_nothing_is_no_event(api: Api) -> None:
+    await api.post(CONFIG_MAPS, config_map("a", {"n": "1"}))
+    async with api.watch(CONFIG_MAPS, query=await now(api)) as stream:
+        await api.put(f"{CONFIG_MAPS}/a", config_map("a", {"n": "1"}))
+        await api.patch(f"{CONFIG_MAPS}/a", {"data": {"n": "1"}}, MERGE)
+        await api.post(CONFIG_MAPS, config_map("b"))
+        assert shown(await stream.take(1)) == [("ADDED", "b")]
+
+
+async def test_custom_resources_are_watched_like_others(api: Api) -> None:
+    await api.install(crd())
+    query = await now(api, WIDGETS)
+    chosen = {**query, "labelSelector": "l"}
+    async with api.watch(WIDGETS, query=query) as stream, api.watch(WIDGETS, query=chosen) as some:
+        await api.post(WIDGETS, widget("a", {"n": 1}))
+        await api.patch(f"{WIDGETS}/a", {"spec": {"n": 2}, "metadata": {"labels": {"l": ""}}})
+        await api.patch(f"{WIDGETS}/a", {"metadata": {"labels": None}})
+        await api.delete(f"{WIDGETS}/a")
+        events = await stream.take(4)
+        assert [e["type"] for e in events] == ["ADDED", "MODIFIED", "MODIFIED", "DELETED"]
+        assert [e["object"]["metadata"]["generation"] for e in events] == [1, 2, 2, 2]
+        assert [e["type"] for e in await some.take(2)] == ["ADDED", "DELETED"]
+
+
+async def test_tables_carry_their_columns_once(api: Api) -> None:
+    await api.post(CONFIG_MAPS, config_map("a", {"x": "1"}))
+    async with api.watch(CONFIG_MAPS, headers=TABLE) as stream:
+        first = (await stream.next())["object"]
+        await api.post(CONFIG_MAPS, config_map("b"))
+        second = (await stream.next())["object"]
+    assert (first["kind"], first["apiVersion"]) == ("Table", "meta.k8s.io/v1")
+    assert [c["name"] for c in first["columnDefinitions"]] == ["Name", "Data", "Age"]
+    assert first["rows"][0]["cells"][:2] == ["a", 1]
+    assert second["columnDefinitions"] is None
+    assert second["rows"][0]["cells"][:2] == ["b", 0]
+
+
+async def test_partial_objects_have_metadata_only(api: Api) -> None:
+    await api.post(CONFIG_MAPS, config_map("a", {"x": "1"}))
+    async with api.watch(CONFIG_MAPS, headers=PARTIAL) as stream:
+        obj = (await stream.next())["object"]
+        await api.delete(f"{CONFIG_MAPS}/a")
+        assert shown(await stream.take(1)) == [("DELETED", "a")]
+    assert (obj["kind"], obj["apiVersion"]) == ("PartialObjectMetadata", "meta.k8s.io/v1")
+    assert set(obj) == {"kind", "apiVersion", "metadata"}
+
+
+async def test_a_watch_is_never_yaml(api: Api) -> None:
+    headers = {"Accept": "application/yaml"}
+    reply = await api.call("GET", f"{CONFIG_MAPS}?watch=1", headers=headers)
+    assert reply.status == 406
+    assert "reason: NotAcceptable" in reply.text
+
+
+# -- how a watch ends
+
+
+async def test_a_watch_ends_when_its_time_is_up(api: Api) -> None:
+    await api.post(CONFIG_MAPS, config_map("a"))
+    async with api.watch(CONFIG_MAPS, query={"timeoutSeconds": "1"}) as stream:
+        assert shown(await stream.rest()) == [("ADDED", "a")]
+
+
+async def test_bookmarks_come_to_those_who_asked(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "BOOKMARK_EVERY_S", 0.05)
+    query = {**await now(api), "allowWatchBookmarks": "true"}
+    async with api.watch(CONFIG_MAPS, query=query) as stream:
+        await api.post(SECRETS, secret("s"))
+        mark = await stream.next()
+        assert mark["type"] == "BOOKMARK"
+        version = int(mark["object"]["metadata"]["resourceVersion"])
+        assert version == api.server.store.revision
+        assert mark["object"]["metadata"].get("name") is None
+
+
+async def test_a_watch_ends_when_its_definition_goes(api: Api) -> None:
+    await api.install(crd())
+    await api.post(WIDGETS, widget("a"))
+    async with api.watch(WIDGETS, query=await now(api, WIDGETS)) as stream:
+        await api.delete(f"{CRDS}/widgets.shop.example.com")
+        events = await stream.rest()
+    assert shown(events)[0] == ("DELETED", "a")
+
+
+async def test_a_client_that_leaves_is_forgotten(api: Api) -> None:
+    core = api.server.running.core
+    async with api.watch(CONFIG_MAPS):
+        await asyncio.sleep(0)
+        assert core.watch_count == 1
+    assert core.watch_count == 0
+    assert not core.watchers[("", "v1", "configmaps")].views
+
+
+async def test_watchers_of_the_same_share_their_lines(api: Api) -> None:
+    query: dict[str, Any] = await now(api)
+    streams = [await api.server.watch(CONFIG_MAPS, query=query) for _ in range(20)]
+    await asyncio.sleep(0)
+    views = api.server.running.core.watchers[("", "v1", "configmaps")].views
+    assert len(views) == 1
+    await api.post(CONFIG_MAPS, config_map("a"))
+    for stream in streams:
+        assert shown(await stream.take(1)) == [("ADDED", "a")]
+        await stream.close()

@@ -1,0 +1,335 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Who is alive, who has been replaced, and who is waited for: on a clock that tests move."""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from tests.runtime.runtime_world import (
+    Process,
+    Recorder,
+    World,
+    loop_clock,
+    open_world,
+    recorded,
+    until,
+)
+
+from rdd.api import errors
+from rdd.client import Client
+from rdd.client.resources import CONFIG_MAPS, LEASES, NAMESPACES
+from rdd.daemon.managers.departure import others_left
+from rdd.daemon.managers.discovery import Directory
+from rdd.daemon.managers.registration import Registration
+from rdd.daemon.readiness import VALIDATING_WEBHOOKS
+from rdd.runtime import (
+    AdmissionRequest,
+    Denied,
+    InProcessHost,
+    Manager,
+    ManagerOptions,
+    ObjectKey,
+    Ownership,
+    OwnershipUnavailable,
+    Result,
+    validating,
+)
+from rdd.runtime.webhooks import remove_configurations
+
+pytestmark = pytest.mark.looptime
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    async with open_world() as opened:
+        yield opened
+
+
+def owner(world: World, name: str, **members: Any) -> tuple[Process, Ownership]:
+    process = world.process()
+    return process, Ownership(Client(process), name, clock=loop_clock, **members)
+
+
+async def loop_time(world: World) -> float:
+    return asyncio.get_running_loop().time()
+
+
+# -- signs of life
+
+
+async def test_nobody_is_in_the_way_of_a_controller_that_is_free(world: World) -> None:
+    _, ownership = owner(world, "a")
+    assert await ownership.obstacle("c") is None
+    await ownership.start()
+    await ownership.release(await ownership.acquire("c"))
+    assert await ownership.obstacle("c") is None
+    await ownership.stop()
+
+
+async def test_a_holder_that_lives_is_named_at_its_next_renewal(world: World) -> None:
+    _, first = owner(world, "a")
+    _, second = owner(world, "b")
+    await first.start()
+    await first.acquire("c")
+    began = await loop_time(world)
+    held = await second.obstacle("c")
+    assert held is not None and held.holder == first.identity and not held.is_embedded
+    assert await loop_time(world) - began <= 5.1
+    await first.stop()
+
+
+async def test_a_holder_that_was_killed_is_waited_for_as_long_as_its_lease(world: World) -> None:
+    process, first = owner(world, "a")
+    _, second = owner(world, "b")
+    await first.start()
+    await first.acquire("c")
+    began = await loop_time(world)
+    process.is_cut_off = True
+    assert await second.obstacle("c") is None
+    assert await loop_time(world) - began <= 15.1
+    await second.start()
+    claim = await second.acquire("c")
+    assert claim.epoch == 1
+    await first.stop()
+    await second.stop()
+
+
+async def test_a_holder_that_ends_while_it_is_asked_for_is_no_obstacle(world: World) -> None:
+    _, first = owner(world, "a")
+    _, second = owner(world, "b")
+    await first.start()
+    await first.acquire("c")
+    asking = asyncio.create_task(second.obstacle("c"))
+    await asyncio.sleep(0.5)
+    await first.stop()
+    assert await asking is None
+
+
+async def test_the_daemon_is_an_obstacle_at_once(world: World) -> None:
+    _, daemon = owner(world, "embedded", is_embedded=True)
+    _, second = owner(world, "b")
+    await daemon.start()
+    await daemon.acquire("c")
+    began = await loop_time(world)
+    held = await second.obstacle("c")
+    assert held is not None and held.is_embedded
+    assert await loop_time(world) == began
+    await daemon.stop()
+
+
+async def test_who_cannot_ask_gives_up_with_the_reason(world: World) -> None:
+    process, ownership = owner(world, "a", start_s=2)
+    process.is_cut_off = True
+    with pytest.raises(OwnershipUnavailable, match=r"cannot find out who runs .*refused"):
+        await ownership.obstacle("c")
+
+
+async def test_an_owner_that_was_replaced_learns_of_it(world: World) -> None:
+    _, first = owner(world, "a")
+    await first.start()
+    claim = await first.acquire("c")
+    taken = {"spec": {"holderIdentity": "b-1", "leaseTransitions": claim.epoch + 1}}
+    await world.client.patch(LEASES, "controller-c", taken, namespace="rdd-system")
+    await asyncio.wait_for(first.deposed.wait(), 30)
+    assert claim.lost.is_set()
+    await first.stop()
+
+
+async def test_giving_back_is_not_being_replaced(world: World) -> None:
+    _, first = owner(world, "a")
+    await first.start()
+    await first.acquire("c")
+    name = "controller-c"
+    await world.client.delete(LEASES, name, namespace="rdd-system")
+    await asyncio.sleep(1)
+    assert not first.deposed.is_set()
+    await first.stop()
+
+
+# -- who is waited for
+
+
+async def registered(world: World, *managers: str) -> None:
+    await Directory(world.client).create()
+    for manager in managers:
+        await Directory(world.client).register(manager, Registration(1, 2).text())
+
+
+async def waited_s(world: World, timeout_s: float = 45) -> float:
+    began = await loop_time(world)
+    await others_left(world.client, timeout_s=timeout_s, clock=loop_clock)
+    return await loop_time(world) - began
+
+
+async def test_nobody_is_waited_for_who_is_not_there(world: World) -> None:
+    await registered(world, "embedded", "rdd")
+    assert await waited_s(world) == 0
+
+
+async def test_a_program_is_waited_for_until_it_has_given_everything_back(world: World) -> None:
+    await registered(world, "embedded", "rdd")
+    _, program = owner(world, "rdd")
+    await program.start()
+    waiting = asyncio.create_task(waited_s(world))
+    await asyncio.sleep(20)
+    assert not waiting.done()
+    await program.stop()
+    assert 20 <= await waiting < 20.1
+
+
+async def test_a_program_that_has_crashed_is_waited_for_as_long_as_its_lease(world: World) -> None:
+    await registered(world, "embedded", "rdd")
+    process, program = owner(world, "rdd")
+    await program.start()
+    process.is_cut_off = True
+    assert await waited_s(world) <= 15.1
+    await program.stop()
+
+
+async def test_a_program_that_does_not_end_is_not_waited_for_without_end(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    await registered(world, "embedded", "rdd")
+    _, program = owner(world, "rdd")
+    await program.start()
+    assert await waited_s(world) == 45
+    assert f"stopping without waiting any longer for {program.identity}" in caplog.text
+    await program.stop()
+
+
+async def test_a_program_that_is_not_listed_is_not_waited_for(world: World) -> None:
+    await registered(world, "embedded")
+    _, program = owner(world, "somebody-else")
+    await program.start()
+    assert await waited_s(world) == 0
+    await program.stop()
+
+
+# -- the entry
+
+
+async def test_a_registration_makes_the_config_map_if_it_must(world: World) -> None:
+    directory = Directory(world.client)
+    with pytest.raises(errors.NotFound):
+        await directory.register("rdd", "a", create=False)
+    await directory.register("rdd", "a")
+    found = await world.client.get(CONFIG_MAPS, "rdd-controller-manager", namespace="rdd-system")
+    assert found["data"] == {"rdd": "a"}
+    assert await world.client.get(NAMESPACES, "rdd-system")
+
+
+async def test_an_entry_of_a_successor_is_not_removed(world: World) -> None:
+    directory = Directory(world.client)
+    await directory.register("rdd", "old")
+    await directory.register("rdd", "new")
+    await directory.deregister("rdd", "old")
+    name = "rdd-controller-manager"
+    found = await world.client.get(CONFIG_MAPS, name, namespace="rdd-system")
+    assert found["data"] == {"rdd": "new"}
+    await directory.deregister("rdd", "new")
+    await directory.deregister("rdd", "new")
+    found = await world.client.get(CONFIG_MAPS, name, namespace="rdd-system")
+    assert not found.get("data")
+
+
+# -- draining
+
+
+async def test_a_drained_manager_answers_and_owns_until_it_is_stopped(world: World) -> None:
+    async def refuse(request: AdmissionRequest[Any]) -> None:
+        raise Denied("no")
+
+    selector = {"matchLabels": {"guarded": "yes"}}
+    webhook = validating(
+        "w", CONFIG_MAPS, refuse, webhook_name="w.example.com", label_selector=selector
+    )
+    recorder = Recorder()
+    ownership = Ownership(world.client, "m", clock=loop_clock)
+    manager = Manager(
+        "m",
+        world.client,
+        [recorded("c", recorder, webhooks=(webhook,))],
+        ownership=ownership,
+        host=InProcessHost(world.server.endpoints),
+        options=ManagerOptions(clock=loop_clock),
+    )
+    await manager.start()
+    assert [w.name for w in manager.webhooks] == ["w"]
+    await manager.drain()
+    seen = len(recorder.keys)
+    await world.create("a")
+    with pytest.raises(errors.Forbidden, match="no"):
+        await world.client.create(
+            CONFIG_MAPS,
+            {"metadata": {"name": "b", "namespace": "default", "labels": {"guarded": "yes"}}},
+        )
+    lease = await world.client.get(LEASES, "controller-c", namespace="rdd-system")
+    assert lease["spec"]["holderIdentity"] == ownership.identity
+    assert len(recorder.keys) == seen
+    await manager.stop()
+    assert manager.webhooks == ()
+    lease = await world.client.get(LEASES, "controller-c", namespace="rdd-system")
+    assert not lease["spec"].get("holderIdentity")
+
+
+async def test_the_budget_of_a_drain_is_spent_once(world: World, caplog: Any) -> None:
+    recorder = Recorder()
+    forever = asyncio.Event()
+
+    async def hang(key: ObjectKey) -> Result:
+        await forever.wait()
+        return Result.done()
+
+    recorder.do = hang
+    manager = Manager(
+        "m",
+        world.client,
+        [recorded("c", recorder)],
+        options=ManagerOptions(clock=loop_clock, drain_s=10),
+    )
+    await manager.start()
+    await world.create("a")
+    await until(lambda: recorder.names)
+    began = await loop_time(world)
+    with caplog.at_level(logging.WARNING):
+        await manager.drain()
+        await manager.stop()
+    assert await loop_time(world) - began == 10
+    assert caplog.text.count("stopped in the middle of work: c") == 1
+
+
+# -- configurations that nobody answers
+
+
+async def test_only_configurations_that_we_have_applied_are_removed(world: World) -> None:
+    def configuration(name: str, url: str) -> dict[str, Any]:
+        return {
+            "apiVersion": "admissionregistration.k8s.io/v1",
+            "kind": "ValidatingWebhookConfiguration",
+            "metadata": {"name": name},
+            "webhooks": [
+                {
+                    "name": f"{name}.example.com",
+                    "clientConfig": {"url": url},
+                    "sideEffects": "None",
+                    "admissionReviewVersions": ["v1"],
+                }
+            ],
+        }
+
+    for name, url, manager in (
+        ("ours", "https://127.0.0.1:1/a", "rdd-webhook-manager"),
+        ("other-url", "https://127.0.0.1:2/a", "rdd-webhook-manager"),
+        ("theirs", "https://127.0.0.1:1/a", "somebody"),
+    ):
+        await world.client.apply(
+            VALIDATING_WEBHOOKS, configuration(name, url), field_manager=manager
+        )
+    removed = await remove_configurations(
+        world.client, lambda found: str(found["url"]).startswith("https://127.0.0.1:1/")
+    )
+    assert removed == ["ours"]
+    left = (await world.client.list(VALIDATING_WEBHOOKS)).items
+    assert sorted(w["metadata"]["name"] for w in left) == ["other-url", "theirs"]

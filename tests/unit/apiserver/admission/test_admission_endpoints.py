@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which URLs are webhooks of this process, and where other webhooks are."""
+
+from typing import Any
+
+import pytest
+
+from rdd.apiserver.admission.client import Endpoint
+from rdd.apiserver.admission.endpoints import InProcessEndpoints
+from rdd.apiserver.http.request import Request
+
+Object = dict[str, Any]
+
+
+async def _outer(review: Object, request: Request) -> Object:
+    return {}
+
+
+async def _inner(review: Object, request: Request) -> Object:
+    return {}
+
+
+@pytest.mark.parametrize(
+    ("url", "found"),
+    [
+        ("https://127.0.0.1:7/run", _outer),
+        ("https://127.0.0.1:7/run/", _outer),
+        ("https://127.0.0.1:7/run/mutating-x", _outer),
+        ("https://127.0.0.1:7/run/deep/er", _inner),
+        ("https://127.0.0.1:7/run/deeper", _outer),
+        ("https://127.0.0.1:7/run2", None),
+        ("https://127.0.0.1:7/other/run", None),
+        ("https://127.0.0.1:8/run", None),
+        ("https://127.0.0.1:7", None),
+        ("", None),
+    ],
+)
+def test_the_longest_prefix_of_whole_segments_wins(url: str, found: object) -> None:
+    endpoints = InProcessEndpoints()
+    endpoints.register("https://127.0.0.1:7/run/", _outer)
+    endpoints.register("https://127.0.0.1:7/run/deep", _inner)
+    assert endpoints.find(url) is found
+
+
+def test_an_endpoint_can_be_taken_back() -> None:
+    endpoints = InProcessEndpoints()
+    endpoints.register("https://here/run", _outer)
+    endpoints.unregister("https://here/run/")
+    endpoints.unregister("https://here/run")
+    assert endpoints.find("https://here/run/x") is None
+
+
+@pytest.mark.parametrize(
+    ("config", "endpoint"),
+    [
+        pytest.param({"url": "https://h/x"}, Endpoint("https://h/x"), id="url"),
+        pytest.param(
+            {"url": "https://h", "caBundle": "QQ=="}, Endpoint("https://h", "QQ=="), id="bundle"
+        ),
+        pytest.param(
+            {"service": {"name": "s", "namespace": "n"}},
+            Endpoint("https://s.n.svc:443/", service="s"),
+            id="service",
+        ),
+        pytest.param(
+            {"service": {"name": "s", "namespace": "n", "port": 8443, "path": "/p/q"}},
+            Endpoint("https://s.n.svc:8443/p/q", service="s"),
+            id="service-with-path",
+        ),
+    ],
+)
+def test_a_client_config_is_a_url_or_a_service(config: Object, endpoint: Endpoint) -> None:
+    assert Endpoint.of(config) == endpoint

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which server and which identity kubeconfig files and flags lead to."""
+
+import base64
+from pathlib import Path
+
+import pytest
+
+from rdd.kubectl.failures import CtlError
+from rdd.kubectl.flags import Given, Value
+from rdd.kubectl.kubeconfig import locate
+
+FIRST = """
+apiVersion: v1
+kind: Config
+current-context: one
+clusters:
+- {name: c, cluster: {server: "https://first:1/"}}
+- {name: files, cluster: {server: "https://f", certificate-authority: ca.pem}}
+contexts:
+- {name: one, context: {cluster: c, user: u, namespace: mine}}
+- {name: two, context: {cluster: files, user: on}}
+- {name: lost, context: {cluster: gone, user: u}}
+users:
+- {name: u, user: {token: "0123"}}
+- {name: on, user: {tokenFile: token}}
+- {name: plugin, user: {exec: {command: x}}}
+"""
+SECOND = """
+current-context: two
+clusters: [{name: c, cluster: {server: "https://second"}}, {name: d, cluster: {server: "https://d"}}]
+contexts: [{name: three, context: {cluster: d, user: u}}]
+"""
+
+
+def given(**values: Value) -> Given:
+    named: dict[str, Value] = {key.replace("_", "-"): value for key, value in values.items()}
+    return Given(named, frozenset(named))
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> str:
+    (tmp_path / "ca.pem").write_text("PEM")
+    (tmp_path / "token").write_text("from-file\n")
+    (tmp_path / "first").write_text(FIRST)
+    (tmp_path / "second").write_text(SECOND)
+    return f"{tmp_path}/missing:{tmp_path}/first:{tmp_path}/second"
+
+
+def test_first_file_that_names_something_wins(files: str) -> None:
+    config = locate(given(), {"KUBECONFIG": files})
+    target = config.target(given())
+    assert (target.server, target.token, target.namespace) == ("https://first:1", "0123", "mine")
+    assert sorted(config.entries["contexts"]) == ["lost", "one", "three", "two"]
+    assert config.target(given(context="three")).server == "https://d"
+
+
+def test_file_names_are_relative_to_their_file(files: str) -> None:
+    target = locate(given(), {"KUBECONFIG": files}).target(given(context="two"))
+    assert (target.authority, target.token) == ("PEM", "from-file")
+
+
+def test_flags_override_the_context(files: str) -> None:
+    config = locate(given(), {"KUBECONFIG": files})
+    target = config.target(
+        given(
+            cluster="d", user="on", token="t", insecure_skip_tls_verify=True, as_group=["g"],
+            tls_server_name="n", **{"as": "bob"},
+        )
+    )  # fmt: skip
+    assert (target.server, target.token, target.is_insecure) == ("https://d", "t", True)
+    assert target.server_name == "n"
+    assert target.impersonate == (("Impersonate-User", "bob"), ("Impersonate-Group", "g"))
+    assert config.target(given(server="other:8443")).server == "http://other:8443"
+
+
+def test_home_is_the_default_and_no_file_means_localhost(tmp_path: Path) -> None:
+    assert locate(given(), {"HOME": str(tmp_path)}).target(given()).server == (
+        "http://localhost:8080"
+    )
+    (tmp_path / ".kube").mkdir()
+    (tmp_path / ".kube" / "config").write_text(FIRST)
+    assert locate(given(), {"HOME": str(tmp_path)}).target(given()).token == "0123"
+
+
+def test_data_is_decoded(tmp_path: Path) -> None:
+    data = base64.b64encode(b"-----BEGIN").decode()
+    text = FIRST.replace(
+        'server: "https://first:1/"', f"server: x, certificate-authority-data: {data}"
+    )
+    (tmp_path / "config").write_text(text)
+    target = locate(given(kubeconfig=str(tmp_path / "config")), {}).target(given())
+    assert target.authority == "-----BEGIN"
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        pytest.param({"context": "nope"}, 'context "nope" does not exist', id="context"),
+        pytest.param({"context": "lost"}, 'cluster "gone" does not exist', id="cluster"),
+        pytest.param({"user": "nope"}, 'user "nope" does not exist', id="user"),
+        pytest.param({"user": "plugin"}, "not supported by the built-in client", id="plugin"),
+        pytest.param({"as_uid": "1"}, "without impersonating a user", id="half impersonation"),
+    ],
+)
+def test_what_is_missing_is_named(files: str, flags: dict[str, str], message: str) -> None:
+    config = locate(given(), {"KUBECONFIG": files})
+    with pytest.raises(CtlError, match=message):
+        config.target(given(**flags))
+
+
+def test_broken_files_are_named(tmp_path: Path) -> None:
+    broken = tmp_path / "broken"
+    broken.write_text("a: [")
+    with pytest.raises(CtlError, match="error loading config file"):
+        locate(given(), {"KUBECONFIG": str(broken)})
+    with pytest.raises(CtlError, match="no such file or directory"):
+        locate(given(kubeconfig=str(tmp_path / "nope")), {})

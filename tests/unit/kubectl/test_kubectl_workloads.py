@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the built-in client makes of workloads, which our own server does not have."""
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rdd.kubectl.failures import CtlError
+from rdd.kubectl.flags import Given, Value
+from rdd.kubectl.main import run_client
+from rdd.kubectl.session import Session, Streams
+from rdd.kubectl.verbs.expose import _service as service
+from rdd.kubectl.verbs.rollout import _daemon_set, _deployment, _stateful_set
+from rdd.testing import LiveServer
+
+Object = dict[str, Any]
+
+
+def made(*words: str) -> Object:
+    out, err = io.StringIO(), io.StringIO()
+    code = run_client(
+        ["--dry-run=client", "-o", "json", *words], {}, Streams(out, err, io.StringIO())
+    )
+    assert (code, err.getvalue()) == (0, "")
+    obj: Object = json.loads(out.getvalue())
+    return obj
+
+
+def test_deployment_from_arguments() -> None:
+    words = ["create", "deployment", "web", "--image=r.example/n_x:1", "--replicas=2", "--port=80"]
+    obj = made(*words, "--", "run", "-x")
+    assert obj["metadata"] == {"labels": {"app": "web"}, "name": "web"}
+    spec = obj["spec"]
+    assert (spec["replicas"], spec["selector"]) == (2, {"matchLabels": {"app": "web"}})
+    assert spec["template"]["spec"]["containers"] == [
+        {
+            "name": "n-x",
+            "image": "r.example/n_x:1",
+            "command": ["run", "-x"],
+            "ports": [{"containerPort": 80}],
+            "resources": {},
+        }
+    ]
+
+
+def test_secrets_from_arguments(tmp_path: Path) -> None:
+    (tmp_path / "c").write_text("C")
+    (tmp_path / "env").write_text("# comment\nA=1\n\nB=x=y\n")
+    obj = made("create", "secret", "tls", "t", f"--cert={tmp_path}/c", f"--key={tmp_path}/c")
+    assert (obj["type"], obj["data"]) == (
+        "kubernetes.io/tls",
+        {"tls.crt": "Qw==", "tls.key": "Qw=="},
+    )
+    obj = made("create", "cm", "c", f"--from-env-file={tmp_path}/env")
+    assert obj["data"] == {"A": "1", "B": "x=y"}
+    obj = made(
+        "create", "secret", "docker-registry", "r", "--docker-username=u", "--docker-password=p"
+    )
+    assert obj["type"] == "kubernetes.io/dockerconfigjson"
+
+
+def session(**values: Value) -> Session:
+    named = {key.replace("_", "-"): value for key, value in values.items()}
+    streams = Streams(io.StringIO(), io.StringIO(), io.StringIO())
+    return Session(Given(named, frozenset(named)), [], streams, {})
+
+
+WORKLOAD: Object = {
+    "kind": "Deployment",
+    "metadata": {"name": "web", "namespace": "n", "labels": {"l": "1"}},
+    "spec": {
+        "selector": {"matchLabels": {"app": "web"}},
+        "template": {"spec": {"containers": [{"ports": [{"containerPort": 80}]}]}},
+    },
+}
+
+
+def test_service_leads_to_the_pods_of_a_workload() -> None:
+    obj = service(session(), WORKLOAD)
+    assert obj["metadata"] == {"name": "web", "namespace": "n", "labels": {"l": "1"}}
+    assert obj["spec"] == {
+        "selector": {"app": "web"},
+        "ports": [{"port": 80, "protocol": "TCP", "targetPort": 80}],
+    }
+    obj = service(session(port="1,2", target_port="http", type="NodePort", name="x"), WORKLOAD)
+    assert obj["metadata"]["name"] == "x" and obj["spec"]["type"] == "NodePort"
+    assert [p["name"] for p in obj["spec"]["ports"]] == ["port-1", "port-2"]
+
+
+def test_service_needs_ports_and_labels() -> None:
+    bare = {**WORKLOAD, "spec": {"selector": {"matchLabels": {"a": "b"}}}}
+    with pytest.raises(CtlError, match="couldn't find port"):
+        service(session(), bare)
+    with pytest.raises(CtlError, match="has no labels and cannot be exposed"):
+        service(session(), {**WORKLOAD, "spec": {}})
+
+
+def workload(status: Object, *, generation: int = 2, replicas: int = 3) -> Object:
+    metadata = {"name": "w", "generation": generation}
+    return {"metadata": metadata, "spec": {"replicas": replicas}, "status": status}
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "is_done"),
+    [
+        (
+            {"observedGeneration": 1},
+            "Waiting for deployment spec update to be observed...\n",
+            False,
+        ),
+        (
+            {"observedGeneration": 2, "updatedReplicas": 1},
+            'Waiting for deployment "w" rollout to finish: 1 out of 3 new replicas have been'
+            " updated...\n",
+            False,
+        ),
+        (
+            {"observedGeneration": 2, "updatedReplicas": 3, "replicas": 4},
+            'Waiting for deployment "w" rollout to finish: 1 old replicas are pending'
+            " termination...\n",
+            False,
+        ),
+        (
+            {"observedGeneration": 2, "updatedReplicas": 3, "replicas": 3, "availableReplicas": 2},
+            'Waiting for deployment "w" rollout to finish: 2 of 3 updated replicas are'
+            " available...\n",
+            False,
+        ),
+        (
+            {"observedGeneration": 2, "updatedReplicas": 3, "replicas": 3, "availableReplicas": 3},
+            'deployment "w" successfully rolled out\n',
+            True,
+        ),
+    ],
+)
+def test_rollout_of_a_deployment(status: Object, text: str, is_done: bool) -> None:
+    assert _deployment(workload(status)) == (text, is_done)
+
+
+def test_rollout_that_is_stuck_is_an_error() -> None:
+    stuck = {"observedGeneration": 2, "conditions": [{"reason": "ProgressDeadlineExceeded"}]}
+    with pytest.raises(CtlError, match="exceeded its progress deadline"):
+        _deployment(workload(stuck))
+
+
+def test_rollout_of_other_workloads() -> None:
+    status: Object = {"observedGeneration": 2, "desiredNumberScheduled": 2}
+    assert not _daemon_set(workload(status))[1]
+    status |= {"updatedNumberScheduled": 2, "numberAvailable": 2}
+    assert _daemon_set(workload(status)) == ('daemon set "w" successfully rolled out\n', True)
+    status = {"observedGeneration": 2, "readyReplicas": 3, "updateRevision": "r2"}
+    assert not _stateful_set(workload(status))[1]
+    status |= {"currentRevision": "r2", "currentReplicas": 3}
+    assert _stateful_set(workload(status)) == (
+        "statefulset rolling update complete 3 pods at revision r2...\n",
+        True,
+    )
+
+
+def test_a_simple_get_imports_nothing_heavy(apiserver: LiveServer) -> None:
+    code = (
+        "import sys; sys.argv = ['rdd', 'kubectl', 'get', 'ns']; from rdd.__main__ import main\n"
+        "main(); sys.stderr.write(' '.join(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"KUBECONFIG": str(apiserver.kubeconfig), "RDD_KUBECTL": "builtin", "HOME": "/none"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0 and done.stdout.startswith("NAME ")
+    loaded = set(done.stderr.split())
+    heavy = {
+        "asyncio",
+        "aiohttp",
+        "orjson",
+        "subprocess",
+        "tempfile",
+        "rdd.client",
+        "rdd.apiserver",
+    }
+    assert loaded & heavy == set()

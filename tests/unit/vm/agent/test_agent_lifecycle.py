@@ -1,0 +1,481 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A host agent boots or adopts, waits, forwards and ends, and tells of it."""
+
+import asyncio
+import errno
+import json
+import os
+import tempfile
+from collections.abc import AsyncIterator, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from rdd.host.errors import HostError
+from rdd.host.processes import own_identity
+from rdd.vm.agent import client as agentclient
+from rdd.vm.agent.agent import HostAgent, Wish
+from rdd.vm.agent.control import ControlSocket
+from rdd.vm.agent.events import Events, Log
+from rdd.vm.agent.options import Options, UsageError, parse
+from rdd.vm.agent.pidfile import PidFile
+from rdd.vm.drivers.protocol import (
+    Driver,
+    Forward,
+    ForwardError,
+    Listener,
+    Phase,
+    Requirement,
+    Unmet,
+)
+from rdd.vm.instances import read_identity, write_pid
+from rdd.vm.template.model import PortForward, Template
+
+
+class Machine:
+    """A driver whose machine is a set of switches."""
+
+    name = "host"
+    ssh_local_port = 60022
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+        self.wanted: list[Requirement] = []
+        self.runs_already = False
+        self.start_error = ""
+        self.stop_error = ""
+        self.ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self.sets: asyncio.Queue[frozenset[Listener]] = asyncio.Queue()
+        self.taken: set[str] = set()
+
+    async def start(self) -> None:
+        self.calls.append("start")
+        if self.start_error:
+            raise HostError(self.start_error)
+
+    async def adopt(self) -> bool:
+        self.calls.append("adopt")
+        return self.runs_already
+
+    def requirements(self) -> Sequence[Requirement]:
+        return self.wanted
+
+    async def wait_ended(self) -> str:
+        return await self.ended
+
+    async def stop(self, *, grace_s: float) -> None:
+        self.calls.append("stop" if grace_s else "kill")
+        if self.stop_error:
+            raise HostError(self.stop_error)
+
+    async def let_go(self) -> None:
+        self.calls.append("let go")
+
+    async def listeners(self) -> AsyncIterator[frozenset[Listener]]:
+        while True:
+            yield await self.sets.get()
+
+    async def open_forward(self, forward: Forward) -> None:
+        if str(forward.host) in self.taken:
+            raise ForwardError(f"{forward.host} is taken")
+        self.calls.append(f"open {forward.host}")
+
+    async def close_forward(self, forward: Forward) -> None:
+        self.calls.append(f"close {forward.host}")
+
+
+class World:
+    """An agent in this process; its event stream is a pipe."""
+
+    def __init__(self, template: Template | None = None) -> None:
+        self.machine = Machine()
+        self._read, self._write = os.pipe()
+        os.set_blocking(self._read, False)
+        self._rest = b""
+        self.seen: list[dict[str, Any]] = []
+        self.events = Events(descriptor=self._write)
+        driver: Driver = self.machine
+        log = Log(descriptor=os.open(os.devnull, os.O_WRONLY))
+        self.log_descriptor = log._descriptor
+        self.agent = HostAgent(driver, template or Template(), events=self.events, log=log)
+        self.life: asyncio.Task[int] | None = None
+
+    def begin(self) -> None:
+        self.life = asyncio.create_task(self.agent.run())
+
+    async def end(self) -> int:
+        assert self.life is not None
+        async with asyncio.timeout(10):
+            return await self.life
+
+    async def until(self, member: str) -> dict[str, Any]:
+        """Wait for the first event with a member, among those not looked at yet."""
+        async with asyncio.timeout(10):
+            while True:
+                self._take()
+                while self.seen:
+                    status = self.seen.pop(0)
+                    if member in status:
+                        return status
+                await asyncio.sleep(0.001)
+
+    def _take(self) -> None:
+        try:
+            self._rest += os.read(self._read, 1 << 16)
+        except BlockingIOError:
+            return
+        *lines, self._rest = self._rest.split(b"\n")
+        for line in lines:
+            event = json.loads(line)
+            assert set(event) == {"time", "status"}
+            self.seen.append(event["status"])
+
+    def statuses(self) -> list[dict[str, Any]]:
+        self._take()
+        seen, self.seen = self.seen, []
+        return [status for status in seen if "requirement" not in status]
+
+    def close(self) -> None:
+        for descriptor in (self._read, self._write, self.log_descriptor):
+            os.close(descriptor)
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    made = World()
+    yield made
+    if made.life is not None and not made.life.done():
+        made.agent.ask(Wish.STOP)
+        await made.life
+    made.close()
+
+
+@pytest.fixture
+def short() -> Iterator[Path]:
+    """A directory short enough for sockets."""
+    with tempfile.TemporaryDirectory(prefix="rdd-ha-") as path:
+        yield Path(path)
+
+
+async def met() -> None:
+    pass
+
+
+async def unmet() -> None:
+    raise Unmet("no answer")
+
+
+async def test_events_come_in_limas_order(world: World) -> None:
+    world.begin()
+    await world.until("running")
+    world.agent.ask(Wish.STOP)
+    assert await world.end() == 0
+    assert world.machine.calls == ["adopt", "start", "stop"]
+    assert world.statuses() == [{"exiting": True}]
+
+
+def test_events_are_written_as_go_writes_json(tmp_path: Path) -> None:
+    descriptor = os.open(tmp_path / "events", os.O_CREAT | os.O_WRONLY)
+    Events(descriptor=descriptor).exiting(["no disk"])
+    os.close(descriptor)
+    line = (tmp_path / "events").read_text()
+    assert line.startswith('{"time":"20')
+    assert line.endswith('Z","status":{"exiting":true,"errors":["no disk"]}}\n')
+
+
+async def test_events_that_a_full_disk_refuses_are_written_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    room = 30
+    has_room = asyncio.Event()
+    write = os.write
+
+    def limited(descriptor: int, data: bytes) -> int:
+        nonlocal room
+        if not room:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        taken = write(descriptor, data[:room])
+        room -= taken
+        if room:
+            has_room.set()
+        return taken
+
+    monkeypatch.setattr("rdd.vm.agent.events.os.write", limited)
+    monkeypatch.setattr("rdd.vm.agent.events._AGAIN_S", 0.001)
+    descriptor = os.open(tmp_path / "events", os.O_CREAT | os.O_WRONLY)
+    events = Events(descriptor=descriptor)
+    events.booting(22)
+    events.running()
+    room = 1 << 20
+    async with asyncio.timeout(5):
+        await has_room.wait()
+    os.close(descriptor)
+    lines = (tmp_path / "events").read_text().splitlines()
+    statuses = [json.loads(line)["status"] for line in lines]
+    assert statuses == [{"sshLocalPort": 22}, {"running": True, "sshLocalPort": 22}]
+
+
+async def test_ssh_port_is_the_first_thing_that_is_told(world: World) -> None:
+    world.begin()
+    await asyncio.sleep(0)
+    world._take()
+    assert world.seen[0] == {"sshLocalPort": 60022}
+
+
+async def test_running_driver_is_adopted_and_not_started(world: World) -> None:
+    world.machine.runs_already = True
+    world.begin()
+    await world.until("running")
+    assert world.machine.calls == ["adopt"]
+
+
+async def test_start_that_fails_is_the_reason_of_the_end(world: World) -> None:
+    world.machine.start_error = "dockerd is not installed"
+    world.begin()
+    assert await world.end() == 1
+    assert world.machine.calls == ["adopt", "start", "kill"]
+    assert world.statuses()[-1] == {"exiting": True, "errors": ["dockerd is not installed"]}
+
+
+async def test_essential_requirement_that_is_never_met_ends_the_agent(world: World) -> None:
+    world.machine.wanted = [
+        Requirement(
+            Phase.ESSENTIAL, "ssh", unmet, hint="see the log", interval_s=0.001, timeout_s=0.02
+        )
+    ]
+    world.begin()
+    assert await world.end() == 1
+    (error,) = world.statuses()[-1]["errors"]
+    assert error == 'the requirement "ssh" was not met within 0.02 s: no answer (see the log)'
+
+
+async def test_other_requirements_leave_the_machine_degraded(world: World) -> None:
+    world.machine.wanted = [
+        Requirement(Phase.ESSENTIAL, "ssh", met),
+        Requirement(Phase.OPTIONAL, "probe", unmet, interval_s=0.001, timeout_s=0.01),
+        Requirement(Phase.FINAL, "boot scripts", met),
+    ]
+    world.begin()
+    told = [(await world.until("requirement"))["requirement"] for _ in range(6)]
+    assert [(item["phase"], item["state"]) for item in told] == [
+        ("essential", "waiting"),
+        ("essential", "satisfied"),
+        ("optional", "waiting"),
+        ("optional", "failed"),
+        ("final", "waiting"),
+        ("final", "satisfied"),
+    ]
+    status = await world.until("running")
+    assert status["degraded"] is True
+    assert status["errors"] == ['the requirement "probe" was not met within 0.01 s: no answer']
+
+
+async def test_requirement_is_tried_again_until_it_is_met(world: World) -> None:
+    tries = 0
+
+    async def third_time() -> None:
+        nonlocal tries
+        tries += 1
+        if tries < 3:
+            raise Unmet("not yet")
+
+    world.machine.wanted = [Requirement(Phase.ESSENTIAL, "ssh", third_time, interval_s=0.001)]
+    world.begin()
+    await world.until("running")
+    assert tries == 3
+
+
+async def test_machine_that_ends_by_itself_ends_the_agent_with_the_reason(world: World) -> None:
+    world.begin()
+    await world.until("running")
+    world.machine.ended.set_result("dockerd ended with signal 9")
+    assert await world.end() == 1
+    assert world.machine.calls[-1] == "kill"
+    assert world.statuses()[-1]["errors"] == ["dockerd ended with signal 9"]
+
+
+async def test_listeners_become_forwards_that_end_with_the_agent(world: World) -> None:
+    world.begin()
+    world.machine.sets.put_nowait(frozenset({Listener("tcp", "0.0.0.0", 80)}))
+    status = await world.until("portForward")
+    assert status["portForward"] == {
+        "type": "forwarding",
+        "protocol": "tcp",
+        "guestAddr": "0.0.0.0:80",
+        "hostAddr": "127.0.0.1:80",
+    }
+    world.agent.ask(Wish.STOP)
+    assert await world.end() == 0
+    assert world.machine.calls == [
+        "adopt",
+        "start",
+        "open 127.0.0.1:80",
+        "close 127.0.0.1:80",
+        "stop",
+    ]
+
+
+async def test_socket_that_is_taken_leaves_the_machine_degraded_until_it_is_free(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("rdd.vm.forwarding.forwarder.FIRST_RETRY_S", 0.001)
+    rule = PortForward(guest_ip="127.0.0.1", guest_socket="/run/a", host_socket="/tmp/a")
+    world = World(Template(port_forwards=(rule,)))
+    world.machine.taken.add("/tmp/a")
+    world.begin()
+    status = await world.until("running")
+    assert (status["degraded"], status["errors"]) == (True, ["/tmp/a is taken"])
+    world.machine.taken.clear()
+    status = await world.until("portForward")
+    assert status["portForward"]["type"] == "forwarding"
+    status = await world.until("running")
+    assert status.keys() == {"running", "sshLocalPort"}
+    world.agent.ask(Wish.STOP)
+    assert await world.end() == 0
+    world.close()
+
+
+async def test_stop_during_the_start_stops_the_driver(world: World) -> None:
+    world.machine.wanted = [Requirement(Phase.ESSENTIAL, "ssh", unmet, interval_s=60)]
+    world.begin()
+    await world.until("requirement")
+    world.agent.ask(Wish.STOP)
+    assert await world.end() == 0
+    assert world.machine.calls == ["adopt", "start", "stop"]
+
+
+async def test_stop_that_fails_is_told(world: World) -> None:
+    world.machine.stop_error = "process 7 still runs"
+    world.begin()
+    await world.until("running")
+    world.agent.ask(Wish.STOP)
+    assert await world.end() == 1
+    assert world.statuses()[-1] == {"exiting": True, "errors": ["process 7 still runs"]}
+
+
+async def test_let_go_leaves_the_machine_and_answers_when_it_is_free(
+    world: World, short: Path
+) -> None:
+    control = ControlSocket(short / "ha.sock", world.agent.routes())
+    await control.open()
+    world.begin()
+    await world.until("running")
+    status, body = await agentclient.request(short / "ha.sock", "/v1/let-go", method="POST")
+    assert (status, json.loads(body)) == (200, {"letGo": True})
+    assert await world.end() == 0
+    assert world.machine.calls == ["adopt", "start", "let go"]
+    await control.close()
+    assert not (short / "ha.sock").exists()
+
+
+async def test_info_and_status_are_served(world: World, short: Path) -> None:
+    control = ControlSocket(short / "ha.sock", world.agent.routes())
+    await control.open()
+    world.begin()
+    world.machine.sets.put_nowait(frozenset({Listener("tcp", "127.0.0.1", 80)}))
+    await world.until("portForward")
+    _, body = await agentclient.request(short / "ha.sock", "/v1/info")
+    assert json.loads(body) == {"sshLocalPort": 60022, "driver": "host", "pid": os.getpid()}
+    _, body = await agentclient.request(short / "ha.sock", "/v1/status")
+    address = "127.0.0.1:80"
+    assert json.loads(body) == {
+        "running": True,
+        "sshLocalPort": 60022,
+        "driver": "host",
+        "forwards": [
+            {"type": "forwarding", "protocol": "tcp", "guestAddr": address, "hostAddr": address}
+        ],
+    }
+    assert (await agentclient.request(short / "ha.sock", "/v1/nope"))[0] == 404
+    assert (await agentclient.request(short / "ha.sock", "/v1/let-go"))[0] == 405
+    await control.close()
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        pytest.param(b"\r\n\r\n", id="empty"),
+        pytest.param(b"GET\r\n\r\n", id="no path"),
+        pytest.param(b"x" * (1 << 17), id="endless"),
+        pytest.param(b"GET / HTTP/1.1\r\nContent-Length: x\r\n\r\n", id="length"),
+        pytest.param(b"GET / HTTP/1.1\r\nContent-Length: -1\r\n\r\n", id="negative length"),
+    ],
+)
+async def test_nonsense_on_the_socket_is_survived(world: World, short: Path, sent: bytes) -> None:
+    control = ControlSocket(short / "ha.sock", world.agent.routes())
+    await control.open()
+    reader, writer = await asyncio.open_unix_connection(str(short / "ha.sock"))
+    writer.write(sent)
+    writer.write_eof()
+    try:
+        await reader.read()
+    except ConnectionResetError:
+        pass
+    writer.close()
+    assert (await agentclient.request(short / "ha.sock", "/v1/info"))[0] == 200
+    await control.close()
+
+
+def test_pid_file_has_limas_form_and_goes_with_the_agent(tmp_path: Path) -> None:
+    path = tmp_path / "ha.pid"
+    pidfile = PidFile.claim(path, tmp_path / "ha.lock")
+    assert path.read_text() == f"{os.getpid()}\n"
+    assert read_identity(tmp_path / "ha.identity") == own_identity()
+    pidfile.release()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_two_agents_at_once_are_one_too_many(tmp_path: Path) -> None:
+    pidfile = PidFile.claim(tmp_path / "ha.pid", tmp_path / "ha.lock")
+    for name in ("ha.pid", "other.pid"):  # wherever its pid file would be
+        with pytest.raises(HostError, match="another host agent holds"):
+            PidFile.claim(tmp_path / name, tmp_path / "ha.lock")
+    pidfile.release()
+
+
+def test_pid_file_of_a_live_process_is_respected(tmp_path: Path) -> None:
+    (tmp_path / "ha.pid").write_text(f"{os.getppid()}\n")  # as Lima writes it: no identity
+    with pytest.raises(HostError, match=f"belongs to process {os.getppid()}, which is alive"):
+        PidFile.claim(tmp_path / "ha.pid", tmp_path / "ha.lock")
+
+
+def test_pid_file_whose_number_was_given_to_another_process_is_replaced(tmp_path: Path) -> None:
+    mine = own_identity()
+    write_pid(tmp_path / "ha.pid", type(mine)(os.getppid(), "long ago"))
+    pidfile = PidFile.claim(tmp_path / "ha.pid", tmp_path / "ha.lock")
+    assert (tmp_path / "ha.pid").read_text() == f"{os.getpid()}\n"
+    pidfile.release()
+
+
+def test_command_line_is_limas() -> None:
+    argv = ["--pidfile", "/a/ha.pid", "--socket=/a/ha.sock", "--debug", "--progress", "vm"]
+    assert parse(argv, {"LIMA_HOME": "/l"}) == Options(
+        name="vm",
+        lima_home=Path("/l"),
+        socket=Path("/a/ha.sock"),
+        pidfile=Path("/a/ha.pid"),
+        debug=True,
+    )
+    assert parse(["-p", "/p", "--socket", "/s", "vm"], {"LIMA_HOME": "/l"}).pidfile == Path("/p")
+
+
+@pytest.mark.parametrize(
+    ("argv", "environment", "message"),
+    [
+        pytest.param(["vm"], {"LIMA_HOME": "/l"}, "--socket is required", id="no socket"),
+        pytest.param(["--socket", "/s"], {"LIMA_HOME": "/l"}, "exactly one instance", id="no name"),
+        pytest.param(["--socket"], {"LIMA_HOME": "/l"}, "needs an argument", id="no value"),
+        pytest.param(["--nope", "vm"], {"LIMA_HOME": "/l"}, "unknown flag: --nope", id="unknown"),
+        pytest.param(["--run-gui", "vm"], {}, "--run-gui is not supported", id="window"),
+        pytest.param(
+            ["--nerdctl-archive=/x", "vm"], {}, "--nerdctl-archive is not supported", id="archive"
+        ),
+        pytest.param(["--socket", "/s", "vm"], {}, "LIMA_HOME is not set", id="no home"),
+    ],
+)
+def test_wrong_command_line_is_explained(
+    argv: list[str], environment: dict[str, str], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        parse(argv, environment)

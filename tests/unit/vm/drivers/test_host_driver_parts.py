@@ -1,0 +1,435 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parts of the driver `host` that need no engine."""
+
+import json
+import os
+import signal
+import socket
+import struct
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from rdd.vm.drivers import catalog
+from rdd.vm.drivers.host import dns, network, rootless_engine, services
+from rdd.vm.drivers.host import listeners as listening
+from rdd.vm.drivers.host import unhandled_signals as deaf
+from rdd.vm.drivers.host.availability import availability_for, engine_availability
+from rdd.vm.drivers.host.layout import Place
+from rdd.vm.drivers.host.record import Record
+from rdd.vm.drivers.host.services import Surrounding
+from rdd.vm.drivers.host.shell import shell
+from rdd.vm.drivers.protocol import Listener
+from rdd.vm.instances import InstanceDirectory
+from rdd.vm.template import HostFacts, Template, parse, resolved
+
+FACTS = HostFacts(
+    arch="x86_64", cpus=2, memory_bytes=1 << 33, user="ann", uid=1000, home=Path("/home/ann")
+)
+DIRECTORY = InstanceDirectory(Path("/lima/m"))
+PLACE = Place(DIRECTORY)
+ENGINE = """
+param: {CONTAINER_ENGINE: moby, HOST_DOCKER_SOCKET: /home/ann/d.sock}
+portForwards:
+- {guestSocket: /var/run/docker.sock, hostSocket: "{{.Param.HOST_DOCKER_SOCKET}}"}
+env: {COLOUR: green}
+"""
+
+
+def template(text: str) -> Template:
+    return resolved(parse(text), FACTS, name="m", directory=DIRECTORY.path, driver="host")
+
+
+# Availability: the programs are links in a directory that is the whole PATH.
+
+ROOT_SET = ("dockerd", "containerd", "runc", "ip", "iptables", "iptables-restore", "iptables-save")
+ROOTLESS_SET = ("dockerd", "containerd", "runc", "ip", "iptables", "rootlesskit", "newuidmap")
+
+
+@pytest.fixture
+def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, str]]:
+    """Makes an environment in which exactly the named programs are installed."""
+    monkeypatch.setattr("rdd.vm.drivers.host.commands._DAEMON_PATH", ())
+
+    def install(*names: str) -> dict[str, str]:
+        for name in names:
+            (tmp_path / name).symlink_to("/bin/sh")
+        return {"PATH": str(tmp_path)}
+
+    return install
+
+
+def test_everything_installed_is_usable(programs: Callable[..., dict[str, str]]) -> None:
+    assert engine_availability("moby", programs(*ROOT_SET), is_root=True).usable
+
+
+@pytest.mark.parametrize(
+    ("missing", "package"),
+    [
+        pytest.param("dockerd", "docker.io", id="engine"),
+        pytest.param("containerd", "containerd", id="containerd"),
+        pytest.param("runc", "runc", id="runc"),
+        pytest.param("ip", "iproute2", id="ip"),
+        pytest.param("iptables-restore", "iptables", id="iptables"),
+    ],
+)
+def test_missing_program_is_named_with_the_command_that_installs_it(
+    programs: Callable[..., dict[str, str]], missing: str, package: str
+) -> None:
+    environment = programs(*(name for name in ROOT_SET if name != missing))
+    answer = engine_availability("moby", environment, is_root=True)
+    assert not answer.usable
+    assert answer.reason.startswith(f"{missing} is not installed (")
+    assert answer.fix == f"apt-get install -y --no-install-recommends {package}"
+
+
+def test_all_missing_packages_are_in_one_command(programs: Callable[..., dict[str, str]]) -> None:
+    answer = engine_availability("moby", programs("ip"), is_root=True)
+    assert answer.fix.endswith(" docker.io containerd runc iptables")
+
+
+def test_engine_nobody_knows_is_refused() -> None:
+    answer = engine_availability("lxc", {}, is_root=True)
+    assert answer.reason == 'does not know the container engine "lxc"'
+    assert answer.fix == "set CONTAINER_ENGINE to moby, containerd"
+
+
+def test_other_systems_are_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert engine_availability("moby", {}).reason == "works on Linux only"
+
+
+def test_template_without_an_engine_needs_nothing() -> None:
+    assert availability_for({"PATH": ""}, template("{}")).usable
+    assert catalog.availability("host", {"PATH": ""}, template("{}")).usable
+
+
+def test_without_root_the_helpers_are_asked_for(
+    programs: Callable[..., dict[str, str]], tmp_path: Path
+) -> None:
+    environment = programs(*ROOTLESS_SET)
+    answer = engine_availability("moby", environment, is_root=False)
+    assert answer.fix == "apt-get install -y --no-install-recommends uidmap slirp4netns"
+    environment = programs("newgidmap", "slirp4netns")
+    tun = tmp_path / "tun"
+    answer = engine_availability("moby", environment, is_root=False, tun=tun)
+    assert f"{tun} is not open to this user" in answer.reason
+    tun.touch()
+    assert engine_availability("moby", environment, is_root=False, tun=tun).usable
+
+
+# What is run
+
+
+def test_dockerd_has_files_and_sockets_of_its_own() -> None:
+    surrounding = Surrounding(nameserver="10.1.0.2", gateway="10.1.0.1", pools=["172.20.0.0/16"])
+    made = services.moby(
+        PLACE, template(ENGINE), surrounding, program=Path("/d"), environment={"SECRET": "x"}
+    )
+    assert json.loads(made.config) == {
+        "data-root": "/lima/m/docker",
+        "exec-root": "/run/docker",
+        "pidfile": "/run/docker.pid",
+        "hosts": ["unix:///run/docker.sock", "unix:///home/ann/d.sock"],
+        "group": "0",
+        "exec-opts": ["native.cgroupdriver=cgroupfs"],
+        "cgroup-parent": PLACE.cgroup,
+        "dns": ["10.1.0.2"],
+        "host-gateway-ip": "10.1.0.1",
+        "default-address-pools": [{"base": "172.20.0.0/16", "size": 24}],
+    }
+    assert made.environment == {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin"}
+    assert made.arguments == ("--config-file", "/lima/m/dockerd.conf")
+
+
+def test_containerd_listens_in_the_directory_of_the_machine() -> None:
+    made = services.containerd(PLACE, program=Path("/c"), environment={"PATH": "/usr/sbin"})
+    assert 'address = "/lima/m/sock/containerd.sock"' in made.config
+    assert 'root = "/lima/m/containerd"' in made.config
+    assert made.environment == {"PATH": "/usr/sbin:/sbin"}
+
+
+def test_names_of_two_instances_differ_and_fit() -> None:
+    other = Place(InstanceDirectory(Path("/lima2/m")))
+    assert PLACE.link != other.link
+    assert len(PLACE.link.encode()) <= 15  # the limit of the kernel
+
+
+def test_rootlesskit_gets_the_engine_as_its_command(
+    programs: Callable[..., dict[str, str]], tmp_path: Path
+) -> None:
+    environment = programs("rootlesskit", "slirp4netns", "rootlesskit-docker-proxy")
+    service = services.moby(
+        PLACE,
+        template(ENGINE),
+        Surrounding(is_rootless=True),
+        program=Path("/usr/sbin/dockerd"),
+        environment=environment,
+    )
+    words = rootless_engine.command(service, Path("/s"), environment)
+    assert words[:3] == [str(tmp_path / "rootlesskit"), "--state-dir=/s", "--net=slirp4netns"]
+    assert words[-1].endswith(
+        "exec /usr/sbin/dockerd --rootless --config-file /lima/m/dockerd.conf "
+        f"--userland-proxy-path {tmp_path / 'rootlesskit-docker-proxy'}"
+    )
+    assert "cgroup-parent" not in service.config
+
+
+def test_shell_runs_here_with_the_environment_of_the_template() -> None:
+    opened = shell(
+        DIRECTORY,
+        template(ENGINE),
+        command=["echo", "a b"],
+        environment={"HOME": "/home/ann", "SHELL": "/bin/zsh"},
+        workdir="/tmp",
+    )
+    assert opened.argv == ("/bin/zsh", "-l", "-c", "echo 'a b'")
+    assert opened.env == {
+        "HOME": "/home/ann",
+        "SHELL": "/bin/zsh",
+        "COLOUR": "green",
+        "DOCKER_HOST": "unix:///home/ann/d.sock",
+    }
+    assert opened.cwd == Path("/tmp")
+
+
+def test_shell_without_a_command_is_a_login_shell() -> None:
+    opened = shell(DIRECTORY, template("{}"), command=[], environment={}, shell="/bin/dash")
+    assert opened.argv == ("/bin/dash", "-l")
+    assert (opened.env, opened.cwd) == ({}, None)
+
+
+def test_record_is_read_as_it_was_written_and_damage_is_none(tmp_path: Path) -> None:
+    record = Record(
+        engine="moby",
+        mode="root",
+        host_ip="10.1.0.1",
+        guest_ip="10.1.0.2",
+        uplinks=("eth0",),
+        sockets=("/d.sock",),
+    )
+    record.write(tmp_path / "host.json")
+    assert Record.read(tmp_path / "host.json") == record
+    (tmp_path / "host.json").write_text('{"engine": ')
+    assert Record.read(tmp_path / "host.json") is None
+    assert Record.read(tmp_path / "none") is None
+
+
+# Networks
+
+ROUTES = """\
+default via 192.0.2.1 dev eth0 proto dhcp
+10.133.0.0/17 dev wg0 table 51820 scope link
+local 127.0.0.0/8 dev lo table local proto kernel scope host src 127.0.0.1
+172.17.0.0/16 dev docker0 proto kernel scope link src 172.17.0.1 linkdown
+broadcast 192.0.2.255 dev eth0 table local proto kernel scope link src 192.0.2.2
+192.0.2.0/24 dev eth0 proto kernel scope link src 192.0.2.2
+unreachable 198.51.100.0/24
+"""
+
+
+def test_networks_in_use_are_those_of_all_routes_but_the_default() -> None:
+    assert [str(found) for found in network.used_networks(ROUTES)] == [
+        "10.133.0.0/17",
+        "127.0.0.0/8",
+        "172.17.0.0/16",
+        "192.0.2.255/32",
+        "192.0.2.0/24",
+        "198.51.100.0/24",
+    ]
+
+
+@pytest.mark.parametrize("seed", [0, 1, 12345, 2**32 - 1])
+def test_subnet_overlaps_with_nothing_in_use(seed: int) -> None:
+    used = network.used_networks(ROUTES)
+    subnet = next(network.free_subnets(used, seed=seed))
+    assert subnet.prefixlen == 30
+    assert not any(subnet.overlaps(other) for other in used)
+
+
+def test_further_ranges_are_tried_and_the_end_is_known() -> None:
+    used = [network.Network("10.0.0.0/8")]
+    assert str(next(network.free_subnets(used, seed=0))) == "172.30.0.0/30"
+    used += [network.Network("172.16.0.0/12"), network.Network("192.168.0.0/16")]
+    assert list(network.free_subnets(used, seed=0)) == []
+
+
+def test_containers_do_not_get_networks_this_machine_can_reach() -> None:
+    assert network.container_pools([network.Network("192.0.2.0/24")]) == []
+    pools = network.container_pools(network.used_networks(ROUTES))
+    assert "172.17.0.0/16" not in pools
+    assert "172.18.0.0/16" in pools
+
+
+# Listeners
+
+TCP = """\
+  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 00000000:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 5 1
+   1: 0100007F:1F91 00000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 6 1
+   2: 0100007F:1F92 0100007F:8000 01 00000000:00000000 00:00000000 00000000     0        0 7 1
+"""
+TCP6 = """\
+  sl  local_address                         remote_address                        st
+   0: 00000000000000000000000000000000:1F90 00000000000000000000000000000000:0000 0A 0 0 0
+   1: 00000000000000000000000001000000:1F91 00000000000000000000000000000000:0000 0A 0 0 0
+   2: 0000000000000000FFFF00000100007F:1F92 00000000000000000000000000000000:0000 0A 0 0 0
+"""
+UDP = """\
+   sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+ 1289: 0100007F:0035 00000000:0000 07 00000000:00000000 00:00000000 00000000     0        0 5 2
+ 1290: 0100007F:0036 0100007F:0035 01 00000000:00000000 00:00000000 00000000     0        0 5 2
+"""
+
+
+def test_listeners_are_read_as_the_kernel_prints_them() -> None:
+    assert listening.parse(TCP, "tcp") == {
+        Listener("tcp", "0.0.0.0", 8080),
+        Listener("tcp", "127.0.0.1", 8081),
+    }
+    assert listening.parse(TCP6, "tcp") == {
+        Listener("tcp", "::", 8080),
+        Listener("tcp", "::1", 8081),
+        Listener("tcp", "127.0.0.1", 8082),
+    }
+    assert listening.parse(UDP, "udp") == {Listener("udp", "127.0.0.1", 53)}
+
+
+def test_own_listeners_are_found() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        mine = Listener("tcp", "127.0.0.1", port)
+        assert mine in listening.look(os.getpid())
+        assert mine not in listening.look(os.getpid(), without=[mine])
+
+
+# Names
+
+
+def question(name: str, kind: int = 1) -> bytes:
+    labels = b"".join(bytes([len(label)]) + label.encode() for label in name.split("."))
+    return (
+        struct.pack("!HHHHHH", 7, 0x0100, 1, 0, 0, 0) + labels + b"\0" + struct.pack("!HH", kind, 1)
+    )
+
+
+def test_name_we_know_is_answered_with_its_address() -> None:
+    asked = question("Host.Docker.Internal")
+    parsed = dns.parse_question(asked)
+    assert parsed == ("host.docker.internal", 1, len(asked))
+    answer = dns.own_answer(asked, len(asked), 1, "10.1.0.1")
+    assert struct.unpack("!HHHH", answer[:8]) == (7, 0x8180, 1, 1)
+    assert answer.endswith(socket.inet_aton("10.1.0.1"))
+
+
+def test_name_we_know_has_no_ipv6_address() -> None:
+    asked = question("host.docker.internal", 28)
+    answer = dns.own_answer(asked, len(asked), 28, "10.1.0.1")
+    assert struct.unpack("!HHHH", answer[:8]) == (7, 0x8180, 1, 0)
+
+
+def test_failure_repeats_the_question() -> None:
+    asked = question("a.example")
+    answer = dns.failure(asked)
+    assert answer is not None
+    assert struct.unpack("!H", answer[2:4])[0] & 0xF == 2  # SERVFAIL
+    assert answer[12:] == asked[12:]
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        pytest.param(b"", id="empty"),
+        pytest.param(question("a")[:-1], id="cut short"),
+        pytest.param(b"\0" * 12, id="no question"),
+        pytest.param(question("a")[:2] + b"\x80" + question("a")[3:], id="an answer"),
+        pytest.param(question("a")[:12] + b"\xc0\x0c\0\1\0\1", id="a pointer"),
+    ],
+)
+def test_what_is_no_question_is_not_answered(message: bytes) -> None:
+    assert dns.parse_question(message) is None
+    assert dns.failure(message) is None
+
+
+def test_names_of_the_template_may_be_aliases() -> None:
+    hosts = {
+        "Lima-Rancher-Desktop": "lima-0",
+        "host.a": "host.lima.internal",
+        "b": "host.a",
+        "c": "192.0.2.7",
+        "loop": "loop",
+    }
+    names = dns.known_names(hosts, "10.1.0.1")
+    assert (names["host.a"], names["b"], names["c"]) == ("10.1.0.1", "10.1.0.1", "192.0.2.7")
+    assert names["host.docker.internal"] == "10.1.0.1"
+    assert "loop" not in names
+    assert "lima-rancher-desktop" not in names
+
+
+def test_resolvers_and_search_list_come_from_this_machine(tmp_path: Path) -> None:
+    path = tmp_path / "resolv.conf"
+    path.write_text(
+        "# made by\nsearch a.example\nnameserver 127.0.0.53\nnameserver fe80::1%eth0\n"
+        "options edns0\n"
+    )
+    assert dns.nameservers(path) == ["127.0.0.53", "fe80::1"]
+    assert dns.inside_text("10.1.0.2", path) == (
+        "nameserver 10.1.0.2\nsearch a.example\noptions edns0\n"
+    )
+    assert dns.nameservers(tmp_path / "none") == []
+
+
+# Containers that do not hear
+
+STATUS = "Name:\tsleep\nPPid:\t{parent}\nNSpid:\t{pids}\nSigCgt:\t{caught:016x}\n"
+
+
+def process(pid: int, parent: int, pids: str, caught: int = 0) -> deaf.Process:
+    return deaf.parse(pid, STATUS.format(parent=parent, pids=pids, caught=caught))
+
+
+def test_only_first_processes_of_our_containers_are_found() -> None:
+    every = [
+        process(10, 1, "10 1"),  # the holder
+        process(11, 10, "11 5"),  # a shim
+        process(12, 11, "12 6 1"),  # a container
+        process(13, 11, "13 7 9"),  # docker exec
+        process(20, 1, "20"),  # a shim of the system
+        process(21, 20, "21 1"),  # its container
+    ]
+    assert [found.pid for found in deaf.first_processes(10, every)] == [12]
+
+
+@pytest.mark.parametrize(
+    ("caught", "number", "hears"),
+    [
+        pytest.param(0, signal.SIGTERM, False, id="no handler"),
+        pytest.param(1 << 14, signal.SIGTERM, True, id="handler"),
+        pytest.param(1 << 14, signal.SIGQUIT, False, id="handler of another signal"),
+    ],
+)
+def test_first_process_hears_only_what_it_has_a_handler_for(
+    caught: int, number: int, hears: bool
+) -> None:
+    assert process(12, 11, "12 6 1", caught).hears(number) is hears
+
+
+def test_any_other_process_is_ended_by_a_signal() -> None:
+    assert process(13, 11, "13 7 9").hears(signal.SIGTERM)
+
+
+@pytest.mark.parametrize(
+    ("name", "number"),
+    [
+        pytest.param("SIGTERM", 15, id="name"),
+        pytest.param("quit", 3, id="short name"),
+        pytest.param("9", 9, id="number"),
+        pytest.param("SIGRTMIN+3", signal.SIGRTMIN + 3, id="real time"),
+        pytest.param("SIGNOPE", None, id="unknown"),
+        pytest.param("SIGRTMIN+x", None, id="wrong offset"),
+    ],
+)
+def test_stop_signal_is_read_as_images_name_it(name: str, number: int | None) -> None:
+    assert deaf.signal_number(name) == number

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Settings of an engine without a guest, and k3s beside it."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from rdd.host.errors import HostError
+from rdd.vm.drivers.host import k3s, services, settings
+from rdd.vm.drivers.host.layout import Place
+from rdd.vm.drivers.host.services import Service, Surrounding
+from rdd.vm.instances import InstanceDirectory
+from rdd.vm.template.model import CaCertificates, Provision, Template
+
+RELEASE = "v1.33.7+k3s3"
+PEM = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
+MOBY = {"CONTAINER_ENGINE": "moby"}
+CLUSTER = {
+    **MOBY,
+    "KUBERNETES_ENABLED": "true",
+    "KUBERNETES_RELEASE": RELEASE,
+    "KUBERNETES_PORT": "7443",
+    "HOST_INSTANCE_CONFIG": "/home/ann/k3s.yaml",
+}
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(InstanceDirectory(tmp_path / "rd"))
+
+
+def data(path: str, content: str) -> Provision:
+    return Provision(mode="data", path=path, content=content)
+
+
+def dockerd(place: Place, template: Template) -> Service:
+    return services.moby(
+        place, template, Surrounding(), program=Path("/dockerd"), environment={"PATH": "/bin"}
+    )
+
+
+def test_dockerd_gets_the_settings_of_the_template_and_keeps_its_own(place: Place) -> None:
+    wanted = {"registry-mirrors": ["https://m"], "data-root": "/else"}
+    template = Template(provision=(data(settings.DAEMON_JSON, json.dumps(wanted)),), param=MOBY)
+    config = json.loads(dockerd(place, template).config)
+    assert config["registry-mirrors"] == ["https://m"]
+    assert config["data-root"] == str(place.data("docker"))
+
+
+@pytest.mark.parametrize("text", ["{", "[]"])
+def test_settings_that_cannot_be_read_are_told(place: Place, text: str) -> None:
+    template = Template(provision=(data(settings.DAEMON_JSON, text),))
+    with pytest.raises(HostError, match=r"/etc/docker/daemon\.json is no JSON"):
+        dockerd(place, template)
+
+
+def test_the_proxy_is_passed_on_and_other_variables_are_not(place: Place) -> None:
+    env = {"HTTPS_PROXY": "http://p", "no_proxy": "x", "COLOUR": "green"}
+    found = dockerd(place, Template(env=env)).environment
+    assert (found["HTTPS_PROXY"], found["no_proxy"], "COLOUR" in found) == ("http://p", "x", False)
+
+
+def test_authorities_join_those_of_this_machine(place: Place) -> None:
+    service = dockerd(place, Template(ca_certs=CaCertificates(certs=(PEM,))))
+    path = settings.trust_file(place)
+    assert service.environment["SSL_CERT_FILE"] == str(path)
+    assert service.files[path].endswith(PEM)
+    assert "SSL_CERT_FILE" not in dockerd(place, Template()).environment
+
+
+# -- k3s
+
+
+def program(path: Path, release: str = RELEASE) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"#!/bin/sh\necho 'k3s version {release} (0badcafe)'\n")
+    path.chmod(0o755)
+
+
+def test_the_program_is_looked_for_in_the_cache_and_on_the_path(tmp_path: Path) -> None:
+    environment = {"HOME": str(tmp_path), "PATH": f"{tmp_path}/bin:/usr/bin:/bin"}
+    assert k3s.find_k3s(RELEASE, environment) is None
+    program(tmp_path / "bin" / "k3s", "v1.30.1+k3s1")
+    assert k3s.find_k3s(RELEASE, environment) is None
+    program(tmp_path / "bin" / "k3s")
+    assert k3s.find_k3s(RELEASE, environment) == tmp_path / "bin" / "k3s"
+    cached = k3s.cached(RELEASE, environment)
+    assert cached == tmp_path / ".cache" / "rdd" / "k3s" / RELEASE / "k3s"
+    program(cached)
+    assert k3s.find_k3s(RELEASE, environment) == cached
+
+
+def test_what_is_missing_comes_with_the_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.geteuid", lambda: 0)
+    environment = {"HOME": str(tmp_path), "PATH": f"{tmp_path}/bin:/usr/bin:/bin"}
+    told = k3s.missing_k3s(RELEASE, environment)
+    assert told.startswith(f"k3s {RELEASE} is not installed; to change that: mkdir -p {tmp_path}")
+    assert "releases/download/v1.33.7%2Bk3s3/k3s" in told
+    program(tmp_path / "bin" / "k3s", "v1.30.1+k3s1")
+    assert '/bin/k3s" is v1.30.1+k3s1)' in k3s.missing_k3s(RELEASE, environment)
+    program(tmp_path / "bin" / "k3s")
+    assert k3s.missing_k3s(RELEASE, environment) == ""
+    monkeypatch.setattr("os.geteuid", lambda: 1000)
+    assert "needs root" in k3s.missing_k3s(RELEASE, environment)
+
+
+def test_k3s_is_run_with_the_port_and_the_files_of_the_template(
+    place: Place, tmp_path: Path
+) -> None:
+    environment = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    template = Template(param=CLUSTER, provision=(data(settings.REGISTRIES, "{}"),))
+    assert k3s.k3s(place, template, environment=environment) is None
+    program(k3s.cached(RELEASE, environment))
+    service = k3s.k3s(place, template, environment=environment)
+    assert service is not None
+    registries = place.config("k3s-registries")
+    assert json.loads(service.config) == {
+        "https-listen-port": 7443,
+        "write-kubeconfig": "/home/ann/k3s.yaml",
+        "write-kubeconfig-mode": "600",
+        "data-dir": str(place.data("k3s")),
+        "node-name": "rd",
+        "docker": True,
+        "private-registry": str(registries),
+    }
+    assert service.files == {registries: "{}"}
+    other = Template(param={**CLUSTER, "CONTAINER_ENGINE": "containerd"})
+    alone = k3s.k3s(place, other, environment=environment)
+    assert alone is not None and "docker" not in json.loads(alone.config)
+    off = Template(param={**CLUSTER, "KUBERNETES_ENABLED": "false"})
+    assert k3s.k3s(place, off, environment=environment) is None
+
+
+def test_k3s_is_started_again_and_ends_when_told(place: Place, tmp_path: Path) -> None:
+    environment = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    path = k3s.cached(RELEASE, environment)
+    path.parent.mkdir(parents=True)
+    path.write_text(f'#!/bin/sh\necho "$@" >>{tmp_path}/ran\n')
+    path.chmod(0o755)
+    template = Template(param={**CLUSTER, "CONTAINER_ENGINE": "containerd"})
+    service = k3s.k3s(place, template, environment=environment)
+    assert service is not None
+    process = subprocess.Popen(
+        [str(service.program), *service.arguments], env=dict(service.environment)
+    )
+    try:
+        ran = tmp_path / "ran"
+        while not ran.exists() or len(ran.read_text().splitlines()) < 2:
+            assert process.poll() is None
+        assert ran.read_text().startswith(f"server --config {place.config('k3s')}\n")
+        process.terminate()
+        assert process.wait(timeout=10) == 0
+    finally:
+        process.kill()
+        process.wait()

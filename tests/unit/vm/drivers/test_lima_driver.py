@@ -1,0 +1,388 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The life of machines that limactl runs (a stand-in with real processes and files)."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from tests.unit.vm.drivers.lima_world import TEMPLATE, TIMEOUT_S, Lima, a_lima
+
+from rdd.host.errors import HostError
+from rdd.host.exits import ended_within
+from rdd.host.processes import is_alive
+from rdd.vm.drivers import catalog
+from rdd.vm.instances import Status
+from rdd.vm.machines import Phase, StartFailed
+
+
+@pytest.fixture
+async def lima(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Lima]:
+    async with a_lima(monkeypatch) as found:
+        yield found
+
+
+# Creation
+
+
+async def test_creation_leaves_limas_files_and_ours(lima: Lima) -> None:
+    directory = await lima.create()
+    assert directory.driver == "lima"
+    assert directory.status() is Status.STOPPED
+    assert (directory.path / "diffdisk").exists()
+    assert (directory.path / "lima-version").read_text() == "2.1.1"
+    assert [path.name for path in lima.home.path.iterdir()] == ["vm"]
+    assert not directory.preparing.exists()
+    image = "Attempting to download the image https://example.com/disk.qcow2"
+    assert image in lima.progress
+
+
+async def test_template_stays_as_it_was_given_whatever_limactl_makes_of_it(lima: Lima) -> None:
+    directory = await lima.create(f"# mine\n{TEMPLATE}")
+    assert directory.read_lima_yaml() == f"# mine\n{TEMPLATE}"
+
+
+@pytest.mark.parametrize("when", ["create", "create late"])
+async def test_failed_creation_tells_what_limactl_said_and_leaves_nothing(
+    lima: Lima, when: str
+) -> None:
+    lima.behave(fail={when: "failed to download\nno route to host"})
+    with pytest.raises(HostError, match=r"^limactl create failed: .* / failed to download; no rou"):
+        await lima.create()
+    assert list(lima.home.path.iterdir()) == []
+
+
+async def test_template_that_lima_refuses_tells_every_problem(lima: Lima) -> None:
+    with pytest.raises(HostError, match=r"/ field `cpus` must not be 999$"):
+        await lima.create(f"cpus: 999\n{TEMPLATE}")
+    assert list(lima.home.path.iterdir()) == []
+
+
+async def test_creation_is_incomplete_while_limactl_works_and_leaves_nothing_when_cancelled(
+    lima: Lima,
+) -> None:
+    lima.behave(hang=["create"])
+    task = asyncio.create_task(lima.create())
+    async with asyncio.timeout(TIMEOUT_S):
+        while len(lima.progress) < 2:
+            lima.said.clear()
+            await lima.said.wait()
+    assert (lima.directory.path / "lima.yaml").exists()
+    assert lima.directory.status() is Status.UNINITIALIZED
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert list(lima.home.path.iterdir()) == []
+
+
+CREATE = """
+import asyncio, sys
+from pathlib import Path
+from rdd.vm.drivers.lima import refusals
+from rdd.vm.instances import LimaHome
+from rdd.vm.machines import Machines
+from rdd.vm.template import HostFacts
+import os
+
+refusals.is_root = lambda: False
+home, template = Path(sys.argv[1]), sys.argv[2]
+machines = Machines(LimaHome(home), agent_command=(), changed=print, environment=os.environ,
+                    facts=HostFacts.gather(home))
+asyncio.run(machines.create("vm", template, progress=lambda line: print(line, flush=True)))
+"""
+
+
+async def test_creation_whose_daemon_was_killed_is_swept_with_the_limactl_that_works_on(
+    lima: Lima,
+) -> None:
+    lima.behave(hang=["create"])
+    daemon = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-c",
+        CREATE,
+        str(lima.home.path),
+        TEMPLATE,
+        env={**lima.environment, "PYTHONPATH": str(Path(__file__).parents[4] / "src")},
+        stdout=subprocess.PIPE,
+    )
+    assert daemon.stdout is not None
+    async with asyncio.timeout(TIMEOUT_S):
+        while b"download" not in await daemon.stdout.readline():
+            pass
+    daemon.kill()
+    await daemon.wait()
+    assert lima.directory.exists() and lima.directory.status() is Status.UNINITIALIZED
+    worker = int((lima.directory.begun / "limactl.pid").read_text())
+    os.kill(worker, 0)
+    await lima.machines.sweep()
+    assert list(lima.home.path.iterdir()) == []
+    lima.behave()
+    await lima.create()
+    assert lima.directory.status() is Status.STOPPED
+
+
+# Start and stop
+
+
+async def test_machine_runs_with_limas_agent_and_is_shut_down_by_it(lima: Lima) -> None:
+    directory = await lima.create()
+    lima.behave(forwards=[{"type": "forwarding", "protocol": "tcp", "guestAddr": "0.0.0.0:80"}])
+    await lima.start()
+    assert directory.status() is Status.RUNNING
+    seen = lima.machines.phase("vm")
+    assert seen.ssh_local_port > 0 and len(seen.forwards) == 1
+    assert directory.agent() == lima.both()[0]
+    assert f"Port {seen.ssh_local_port}" in directory.ssh_config.read_text()
+    lima.machines.stop("vm")
+    seen = await lima.until_phase(Phase.STOPPED)
+    assert (seen.reason, seen.stop_error) == ("", "")
+    assert (directory.path / "shut-down").exists()
+    assert directory.status() is Status.STOPPED
+    assert not list(directory.path.glob("*.pid")) and not list(directory.path.glob("*.sock"))
+    await lima.machines.delete("vm")
+    assert list(lima.home.path.iterdir()) == []
+
+
+async def test_vz_machine_is_its_agent(lima: Lima, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr("rdd.vm.drivers.lima.refusals.default_kind", lambda: "vz")
+        await lima.create(TEMPLATE.replace("qemu", "vz", 1))
+    await lima.start()
+    agent, driver = lima.both()
+    assert agent.pid == driver.pid
+    lima.machines.stop("vm")
+    assert (await lima.until_phase(Phase.STOPPED)).stop_error == ""
+
+
+async def test_machine_that_is_not_ready_yet_is_starting(lima: Lima) -> None:
+    await lima.create()
+    lima.behave(wait=True)
+    await lima.machines.start("vm")
+    assert (await lima.until(lambda seen: seen.ssh_local_port)).phase is Phase.STARTING
+    lima.go()
+    await lima.until_phase(Phase.RUNNING)
+
+
+async def test_degraded_machine_runs_and_tells_limas_errors(lima: Lima) -> None:
+    await lima.create()
+    lima.behave(errors=["did not receive an event from the guest agent"])
+    await lima.start()
+    seen = lima.machines.phase("vm")
+    assert seen.degraded
+    assert seen.errors == ("did not receive an event from the guest agent",)
+
+
+async def test_agent_that_ignores_the_request_is_killed_with_its_machine(lima: Lima) -> None:
+    await lima.create()
+    lima.behave(deaf=True)
+    await lima.start()
+    agent, driver = lima.both()
+    lima.machines.stop("vm", grace_s=0.3)
+    seen = await lima.until_phase(Phase.STOPPED)
+    assert seen.reason == "it did not stop in time and was killed"
+    assert not is_alive(agent) and not is_alive(driver)
+
+
+async def test_changed_template_counts_from_the_next_start(lima: Lima) -> None:
+    directory = await lima.create()
+    await lima.start()
+    lima.machines.write_template("vm", f"cpus: 3\n{TEMPLATE}")
+    lima.machines.stop("vm")
+    await lima.until_phase(Phase.STOPPED)
+    await lima.start()
+    assert directory.read_lima_yaml() == f"cpus: 3\n{TEMPLATE}"
+
+
+# Failures
+
+
+@pytest.mark.parametrize(
+    ("behaviour", "match"),
+    [
+        pytest.param(
+            {"fail": {"start": "failed to find the QEMU binary"}},
+            "exit code 1: about to start / failed to find the QEMU binary",
+            id="before the agent",
+        ),
+    ],
+)
+async def test_failed_start_tells_what_limactl_said(
+    lima: Lima, behaviour: dict[str, object], match: str
+) -> None:
+    await lima.create()
+    lima.behave(**behaviour)
+    with pytest.raises(StartFailed, match=match):
+        await lima.machines.start("vm")
+    lima.behave()
+    await lima.start()
+
+
+async def test_agent_that_fails_tells_why_in_its_log(lima: Lima) -> None:
+    await lima.create()
+    lima.behave(fail={"hostagent": "cannot start DNS server"})
+    try:
+        await lima.machines.start("vm")
+    except StartFailed as failed:  # it ended before its pid file was seen
+        assert failed.log_tail[-1] == "cannot start DNS server"
+    else:
+        seen = await lima.until_phase(Phase.STOPPED)
+        assert seen.crashed and seen.log_tail[-1] == "cannot start DNS server"
+
+
+async def test_limactl_that_never_gets_to_its_agent_is_given_up(
+    lima: Lima, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await lima.create()
+    monkeypatch.setattr("rdd.vm.drivers.lima.START_S", 0.3)
+    lima.behave(hang=["start"])
+    with pytest.raises(StartFailed, match=r'did not write ".*ha.pid" within 0.3 s: .*Starting the'):
+        await lima.machines.start("vm")
+    assert lima.directory.status() is Status.STOPPED
+
+
+async def test_crash_of_the_virtual_machine_is_told_with_limas_last_words(lima: Lima) -> None:
+    await lima.create()
+    await lima.start()
+    os.kill(lima.both()[1].pid, signal.SIGKILL)
+    seen = await lima.until_phase(Phase.STOPPED)
+    assert seen.crashed
+    assert seen.reason == "the host agent ended with exit code 1"
+    assert 'Driver stopped due to error: "signal: killed"' in seen.log_tail
+    await lima.start()
+
+
+async def test_limactl_that_was_removed_is_named_with_the_remedy(lima: Lima) -> None:
+    await lima.create()
+    (lima.folder / "bin" / "limactl").unlink()
+    with pytest.raises(HostError, match=r"limactl is not on the PATH any more.*lima-vm\.io|brew"):
+        await lima.machines.start("vm")
+    await lima.machines.delete("vm")
+    assert list(lima.home.path.iterdir()) == []
+
+
+async def test_machine_is_stopped_and_deleted_without_limactl(lima: Lima) -> None:
+    await lima.create()
+    await lima.start()
+    (lima.folder / "bin" / "limactl").unlink()
+    await lima.machines.delete("vm")
+    assert list(lima.home.path.iterdir()) == []
+
+
+# Adoption
+
+
+async def test_next_daemon_follows_the_agent_and_nothing_is_restarted(lima: Lima) -> None:
+    await lima.create()
+    lima.behave(forwards=[{"type": "forwarding", "protocol": "tcp", "guestAddr": "0.0.0.0:80"}])
+    await lima.start()
+    before, port = lima.both(), lima.machines.phase("vm").ssh_local_port
+    await lima.machines.close()
+    lima.new_daemon()
+    assert await lima.machines.adopt("vm")
+    seen = lima.machines.phase("vm")
+    assert (seen.phase, seen.ssh_local_port, len(seen.forwards)) == (Phase.RUNNING, port, 1)
+    assert lima.both() == before
+    lima.machines.stop("vm")
+    assert (await lima.until_phase(Phase.STOPPED)).reason == ""
+    assert (lima.directory.path / "shut-down").exists()
+
+
+async def test_end_of_a_followed_agent_is_seen(lima: Lima) -> None:
+    await lima.create()
+    await lima.start()
+    await lima.machines.close()
+    lima.new_daemon()
+    await lima.machines.adopt("vm")
+    os.kill(lima.both()[1].pid, signal.SIGKILL)
+    seen = await lima.until_phase(Phase.STOPPED)
+    assert seen.crashed and seen.reason == "the host agent ended"
+
+
+async def test_machine_whose_agent_was_killed_is_ended_and_started_again(lima: Lima) -> None:
+    await lima.create()
+    await lima.start()
+    agent, driver = lima.both()
+    os.kill(agent.pid, signal.SIGKILL)
+    await lima.until_phase(Phase.STOPPED)
+    assert lima.directory.status() is Status.BROKEN
+    assert await lima.machines.adopt("vm")
+    await lima.until_phase(Phase.RUNNING)
+    assert not is_alive(driver)
+    assert lima.both()[1] != driver
+
+
+async def test_stop_of_a_machine_without_agent_ends_it(lima: Lima) -> None:
+    await lima.create()
+    await lima.start()
+    agent, driver = lima.both()
+    os.kill(agent.pid, signal.SIGKILL)
+    await lima.until_phase(Phase.STOPPED)
+    lima.machines.stop("vm")
+    await lima.until(lambda seen: seen.phase is Phase.STOPPED and seen.is_stop_wanted)
+    assert await ended_within(driver, 10)
+    assert not (lima.directory.path / "shut-down").exists()
+    assert lima.directory.status() is Status.STOPPED
+
+
+async def test_machine_that_a_user_stops_with_limactl_is_seen_to_have_ended(lima: Lima) -> None:
+    await lima.create()
+    await lima.start()
+    listed = json.loads(lima.limactl("list", "--json").stdout)
+    assert (listed["name"], listed["status"]) == ("vm", "Running")
+    assert listed["hostAgentPID"] == lima.both()[0].pid
+    assert lima.limactl("stop", "vm").returncode == 0
+    seen = await lima.until_phase(Phase.STOPPED)
+    assert seen.crashed and seen.exit_code == 0
+
+
+async def test_limas_agent_refuses_to_suspend_and_the_machine_runs_on(lima: Lima) -> None:
+    await lima.create()
+    await lima.start()
+    lima.machines.stop("vm", suspend=True)
+    seen = await lima.until(lambda seen: seen.stop_error)
+    assert seen.phase is Phase.RUNNING
+    assert "cannot suspend machines" in seen.stop_error
+
+
+async def test_machine_with_networks_is_tidied_by_limactl(lima: Lima) -> None:
+    directory = await lima.create(f"{TEMPLATE}networks:\n- lima: user-v2\n")
+    await lima.start()
+    (directory.path / "left.tmp").touch()
+    lima.machines.stop("vm")
+    seen = await lima.until_phase(Phase.STOPPED)
+    assert seen.stop_error == "" and not (directory.path / "left.tmp").exists()
+
+
+# Shell
+
+
+@pytest.mark.parametrize(
+    ("command", "options", "output"),
+    [
+        pytest.param(["echo", "hello  there", "$HOME"], {}, "hello  there $HOME\n", id="words"),
+        pytest.param(["-n"], {"shell": "/bin/echo"}, "-c '-n'\n", id="shell"),
+        pytest.param(["pwd"], {"workdir": "/usr"}, "/usr\n", id="workdir"),
+    ],
+)
+async def test_command_runs_in_limactls_shell(
+    lima: Lima, command: list[str], options: dict[str, str], output: str
+) -> None:
+    directory = await lima.create()
+    await lima.start()
+    shell = catalog.package("lima").shell(
+        directory,
+        directory.template(lima.facts),
+        command=command,
+        environment=lima.environment,
+        shell=options.get("shell", ""),
+        workdir=options.get("workdir", ""),
+    )
+    process = await asyncio.create_subprocess_exec(
+        *shell.argv, env=dict(shell.env), stdout=subprocess.PIPE
+    )
+    assert (await process.communicate())[0].decode() == output

@@ -1,0 +1,267 @@
+# SPDX-License-Identifier: Apache-2.0
+"""limactl as a program: when it is usable, what it says, and how strict its stand-in is."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.unit.vm.drivers.lima_world import TEMPLATE, install, program
+
+from rdd.host.errors import HostError
+from rdd.vm.drivers import catalog
+from rdd.vm.drivers.lima import limactl, refusals
+from rdd.vm.drivers.protocol import Setting
+from rdd.vm.drivers.selection import choose
+from rdd.vm.instances import InstanceDirectory
+from rdd.vm.template import parse
+
+Environment = dict[str, str]
+
+
+@pytest.fixture
+def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Environment:
+    """An ordinary user with limactl and qemu, and nothing else."""
+    monkeypatch.setattr(refusals, "is_root", lambda: False)
+    binaries = install(tmp_path)
+    return {"PATH": str(binaries), "STANDIN_BEHAVIOUR": str(tmp_path / "behaviour.json")}
+
+
+def says_version(environment: Environment, text: str) -> None:
+    program(Path(environment["PATH"]) / "limactl", f"echo '{text}'")
+
+
+def refusal(environment: Environment, template: str = "") -> tuple[str, str]:
+    wanted = parse(template) if template else None
+    answer = catalog.availability("lima", environment, wanted)
+    assert answer.usable is not bool(answer.reason)
+    return answer.reason, answer.fix
+
+
+# -- availability
+
+
+def test_limactl_is_usable_where_it_is_installed(environment: Environment) -> None:
+    assert refusal(environment) == ("", "")
+    assert refusal(environment, TEMPLATE) == ("", "")
+    assert choose(parse(TEMPLATE), environment) == "lima"
+
+
+@pytest.mark.parametrize(
+    ("platform", "fix"),
+    [
+        ("darwin", "brew install lima"),
+        ("linux", "install it as https://lima-vm.io/docs/installation/ says"),
+    ],
+)
+def test_missing_limactl_is_told_with_the_way_to_get_it(
+    platform: str, fix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "platform", platform)
+    assert refusal({"PATH": "/nowhere"}) == ("limactl is not installed", fix)
+
+
+def test_root_cannot_use_limactl(environment: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(refusals, "is_root", lambda: True)
+    assert refusal(environment)[0] == "limactl refuses to run as root"
+
+
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        pytest.param("limactl version 2.0.0", "", id="oldest"),
+        pytest.param("limactl version 2.1.0-rc.1-7-gabcdef", "", id="between releases"),
+        pytest.param("limactl version 3.0.0", "", id="newer"),
+        pytest.param(
+            "limactl version 1.2.1", "limactl 1.2.1 is too old, 2.0 is needed", id="too old"
+        ),
+        pytest.param(
+            "limactl version <unknown>",
+            'limactl does not tell its version: "limactl version <unknown>"',
+            id="unknown",
+        ),
+        pytest.param("", 'limactl does not tell its version: ""', id="nothing"),
+    ],
+)
+def test_version_decides(environment: Environment, said: str, reason: str) -> None:
+    says_version(environment, said)
+    assert refusal(environment)[0] == reason
+
+
+def test_version_is_asked_again_when_limactl_was_updated(environment: Environment) -> None:
+    says_version(environment, "limactl version 1.2.1 (Homebrew)")
+    assert "too old" in refusal(environment)[0]
+    says_version(environment, "limactl version 2.0.0")
+    assert refusal(environment)[0] == ""
+
+
+def test_limactl_that_cannot_run_is_not_usable(environment: Environment) -> None:
+    path = Path(environment["PATH"]) / "limactl"
+    program(path, 'echo \'time="now" level=fatal msg="no such library"\' >&2; exit 127')
+    assert refusal(environment)[0] == "limactl --version failed: no such library"
+    path.write_bytes(b"\x7fELF but not really")
+    assert refusal(environment)[0].startswith(f'failed to start "{path}"')
+
+
+def test_machines_of_vz_need_macos(environment: Environment) -> None:
+    assert refusal(environment, TEMPLATE.replace("qemu", "vz", 1))[0] == (
+        "machines of vmType vz need macOS"
+    )
+
+
+def test_lima_needs_the_emulator_of_the_template(environment: Environment) -> None:
+    (Path(environment["PATH"]) / f"qemu-system-{os.uname().machine}").unlink()
+    assert "limactl needs qemu-system-" in refusal(environment, TEMPLATE)[0]
+    assert refusal(environment) == refusal(environment, TEMPLATE)
+    assert refusal(environment, f"arch: riscv64\n{TEMPLATE}") == (
+        "limactl needs qemu-system-riscv64, which is missing",
+        "install QEMU",
+    )
+    environment["QEMU_SYSTEM_RISCV64"] = "/opt/qemu"
+    assert refusal(environment, f"arch: riscv64\n{TEMPLATE}")[0] == ""
+
+
+def test_own_guest_image_is_for_our_own_driver(environment: Environment) -> None:
+    environment["RDD_GUEST_IMAGE"] = "/image.qcow2"
+    assert "RDD_GUEST_IMAGE" in refusal(environment, TEMPLATE)[0]
+    assert "RDD_GUEST_IMAGE" in refusal(environment)[0]
+
+
+# -- what is run, and what it says
+
+
+def test_agent_of_ours_is_refused(tmp_path: Path) -> None:
+    setting = Setting(
+        directory=InstanceDirectory(tmp_path / "vm"),
+        template=parse(TEMPLATE),
+        environment={},
+        warn=print,
+        degrade=print,
+    )
+    with pytest.raises(HostError, match='"vm" is run by limactl, which has its own host agent'):
+        catalog.package("lima").driver(setting)
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        pytest.param('{"level":"info","msg":"Starting","time":"x"}', "Starting", id="JSON"),
+        pytest.param(
+            '{"level":"info","location":"https://a/b","msg":"Attempting to download the image"}',
+            "Attempting to download the image https://a/b",
+            id="location",
+        ),
+        pytest.param('{"msg":"one\\n two\\n\\nthree"}', "one; two; three", id="lines"),
+        pytest.param('time="x" level=fatal msg="no \\"disk\\""', 'no "disk"', id="text"),
+        pytest.param('time="x" level=fatal msg="a\\x b"', "a\\x b", id="odd escape"),
+        pytest.param("  12.3 MiB / 500 MiB  ", "12.3 MiB / 500 MiB", id="progress"),
+        pytest.param('{"time":"x"}', '{"time":"x"}', id="no message"),
+        pytest.param("{half", "{half", id="no JSON"),
+        pytest.param("[1]", "[1]", id="list"),
+        pytest.param("", "", id="empty"),
+    ],
+)
+def test_message_of_a_log_line(line: str, message: str) -> None:
+    assert limactl.message_of(line.encode()) == message
+
+
+async def run(environment: Environment, script: str, tmp_path: Path) -> list[str]:
+    program(Path(environment["PATH"]) / "limactl", f"PATH=/usr/bin:/bin\n{script}")
+    said: list[str] = []
+    await limactl.run(
+        "create",
+        directory=InstanceDirectory(tmp_path / "lima" / "vm"),
+        environment=environment,
+        progress=said.append,
+    )
+    return said
+
+
+async def test_bars_of_progress_are_told_as_they_change(
+    environment: Environment, tmp_path: Path
+) -> None:
+    assert await run(environment, r"printf '10%%\r20%%\r\n30%%' >&2", tmp_path) == [
+        "10%",
+        "20%",
+        "30%",
+    ]
+
+
+async def test_failure_has_the_last_lines_or_the_status(
+    environment: Environment, tmp_path: Path
+) -> None:
+    with pytest.raises(HostError, match=r"^limactl create failed: b / c / d$"):
+        await run(environment, "for i in a b c d; do echo $i >&2; done; exit 1", tmp_path)
+    with pytest.raises(HostError, match=r"^limactl create failed: exit status 7$"):
+        await run(environment, "exit 7", tmp_path)
+
+
+async def test_endless_line_is_not_kept(environment: Environment, tmp_path: Path) -> None:
+    said = await run(environment, "head -c 3000000 /dev/zero >&2; echo >&2; echo end >&2", tmp_path)
+    assert said[-1] == "end" and len(said[0]) < 2_000_000
+
+
+async def test_limactl_gets_lima_home_and_no_terminal(
+    environment: Environment, tmp_path: Path
+) -> None:
+    said = await run(environment, 'echo "$LIMA_HOME $*" >&2', tmp_path)
+    assert said == [f"{tmp_path / 'lima'} --log-format=json --tty=false create"]
+
+
+# -- the stand-in
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        pytest.param("create --fast x.yaml", "unknown flag: --fast", id="flag"),
+        pytest.param("stop --foreground vm", "unknown flag: --foreground", id="flag of another"),
+        pytest.param("start -x vm", "unknown shorthand flag: 'x' in -x", id="short flag"),
+        pytest.param("frobnicate", 'unknown command "frobnicate" for "limactl"', id="command"),
+        pytest.param("create --name", "flag needs an argument: --name", id="no value"),
+        pytest.param(
+            "--tty=maybe list",
+            'invalid argument "maybe" for "--tty" flag: strconv.ParseBool: parsing "maybe": '
+            "invalid syntax",
+            id="no boolean",
+        ),
+        pytest.param(
+            "create a b",
+            "\"limactl create\" accepts at most 1 arg(s), received 2.; See 'limactl create --help'."
+            "; Usage:  limactl create FILE.yaml|URL [flags]; Create an instance of Lima",
+            id="too many",
+        ),
+        pytest.param("list", "must not run as the root user", id="root"),
+    ],
+)
+def test_standin_refuses_what_limactl_refuses(
+    environment: Environment, arguments: str, message: str
+) -> None:
+    if message.startswith("must not") and os.geteuid() != 0:
+        pytest.skip("this is for root")
+    done = subprocess.run(
+        [f"{environment['PATH']}/limactl", *arguments.split()],
+        env=environment,
+        capture_output=True,
+        timeout=30,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert limactl.message_of(done.stderr) == message
+
+
+def test_standin_refuses_an_instance_that_exists(tmp_path: Path, environment: Environment) -> None:
+    Path(environment["STANDIN_BEHAVIOUR"]).write_text(json.dumps({"as_root": True}))
+    template = tmp_path / "vm.yaml"
+    template.write_text(TEMPLATE)
+    (tmp_path / "lima" / "vm").mkdir(parents=True)
+    done = subprocess.run(
+        [f"{environment['PATH']}/limactl", "create", str(template)],
+        env={**environment, "LIMA_HOME": str(tmp_path / "lima")},
+        capture_output=True,
+        timeout=30,
+        check=False,
+    )
+    assert (done.returncode, b"already exists" in done.stderr) == (1, True)

@@ -2,6 +2,7 @@
 """Habits that hold for every source file."""
 
 import subprocess
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -34,3 +35,10 @@ def test_modules_are_named_for_what_they_hold() -> None:
 def test_test_files_have_unique_names() -> None:
     names = [path.name for path in tracked() if path.match("tests/**/test_*.py")]
     assert sorted(names) == sorted(set(names))
+
+
+def test_folders_stay_small_enough_to_read() -> None:
+    """A folder with more modules than a reader can survey needs folders of its own."""
+    folders = Counter(path.parent for path in tracked() if path.suffix == ".py")
+    crowded = {str(path.relative_to(ROOT)): count for path, count in folders.items() if count > 26}
+    assert crowded == {}

@@ -2,7 +2,7 @@
 """How long a call of `rdd` takes, as a multiple of an empty Python program.
 
 The absolute time says more about the machine than about us; the ratio is what the
-project promises: at most 6 for `rdd version` and `rdd svc paths`. Runs alternate
+project promises: at most 6 for `rdd version` and `rdd service paths`. Runs alternate
 between the programs, so that a change in the machine's load meets all of them.
 """
 
@@ -20,8 +20,8 @@ RDD = str(Path(PYTHON).with_name("rdd"))
 COMMANDS = {
     "python -c pass": [PYTHON, "-c", "pass"],
     "rdd version": [RDD, "version"],
-    "rdd svc paths": [RDD, "svc", "paths"],
-    "rdd svc paths -o json": [RDD, "svc", "paths", "-o", "json"],
+    "rdd service paths": [RDD, "svc", "paths"],
+    "rdd service paths -o json": [RDD, "svc", "paths", "-o", "json"],
     "rdd --help": [RDD, "--help"],
 }
 

@@ -31,7 +31,9 @@ DIR_MODE = 0o700  # instance, log and short directory: they hold tokens and priv
 FILE_MODE = 0o600
 
 # In the instance directory
-ARGS_FILE = "args.json"  # saved arguments of `svc serve`; its existence means "the instance exists"
+ARGS_FILE = "args.json"  # saved arguments of `service serve`; an instance exists if this file does
+    "args.json"  # saved arguments of `service serve`; its existence means "the instance exists"
+)
 CONFIG_FILE = "config.yaml"  # kubeconfig of the running control plane
 K3S_CONFIG_FILE = "k3s.yaml"  # copy of the guest's k3s kubeconfig
 PID_FILE = "rdd.pid"  # decimal process id of the daemon
@@ -53,9 +55,9 @@ STDERR_LOG = "rdd.stderr"
 
 SOCKET_PATH_LIMIT_BYTES = 104  # the smallest of the supported systems (macOS)
 
-BARE_API_PORT = 6443  # `svc serve` run by hand, without saved arguments
+BARE_API_PORT = 6443  # `service serve` run by hand, without saved arguments
 
-PATH_KEYS = (  # sorted: the order in which `rdd svc paths` prints them
+PATH_KEYS = (  # sorted: the order in which `rdd service paths` prints them
     "args_file",
     "config",
     "dir",
@@ -267,5 +269,5 @@ class Instance:
         return self.short_dir / KUBE_CONFIG_FILE
 
     def paths(self) -> dict[str, Path]:
-        """Return what `rdd svc paths` shows, sorted by key."""
+        """Return what `rdd service paths` shows, sorted by key."""
         return {key: getattr(self, key) for key in PATH_KEYS}

@@ -106,3 +106,15 @@ def test_links_lead_to_files_that_exist(page: Path) -> None:
 def test_decisions_are_numbered_without_gaps() -> None:
     numbers = [int(path.name[:4]) for path in sorted((DOCS / "design").glob("[0-9]*.md"))]
     assert numbers == list(range(1, len(numbers) + 1))
+
+
+def test_texts_call_the_service_by_one_name() -> None:
+    """`svc` is an alias: it is accepted, and mentioned where the alias is documented."""
+    texts = [*DOCS.rglob("*.md"), TOP / "README.md", *(TOP / "src").rglob("*.py")]
+    mentions = [
+        f"{path.relative_to(TOP)}: {line.strip()}"
+        for path in texts
+        for line in path.read_text().splitlines()
+        if re.search(r"rdd svc\b|`svc [a-z]", line)
+    ]
+    assert mentions == []

@@ -257,7 +257,7 @@ async def _open_store(instance: Instance) -> SqliteStore:
         return await SqliteStore.open(instance.database)
     except Damaged as error:
         raise ServiceError(
-            f"{error} `rdd svc reset` keeps it as a backup and starts with an empty store."
+            f"{error} `rdd service reset` keeps it as a backup and starts with an empty store."
         ) from error
     except InUse as error:
         raise ServiceError(str(error)) from error

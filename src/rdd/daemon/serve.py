@@ -3,7 +3,7 @@
 
 SIGINT, SIGTERM and SIGHUP end it in order; a second signal ends it at once, with
 exit code 1. The lock of the instance is held until the process is gone. When
-something goes wrong, the reason is the last line of the log, where `svc start`
+something goes wrong, the reason is the last line of the log, where `service start`
 looks for it.
 """
 

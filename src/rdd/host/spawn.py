@@ -3,7 +3,7 @@
 
 It gets a session of its own (no terminal, no signals meant for our group), empty
 input, log files as output, and no other open file of ours: whoever waits for the
-end of our output, such as `$(rdd svc start)` in a script, does not wait for it.
+end of our output, such as `$(rdd service start)` in a script, does not wait for it.
 
 It starts with the signals that stop it blocked. One that comes before it can deal
 with it (a Python program takes a while to load) waits for `heed_signals`, instead

@@ -289,7 +289,7 @@ def refusal_after_work(done: Done) -> str:
 def test_without_a_daemon_a_program_says_so_and_starts_none(programs: Programs) -> None:
     world = programs.world
     text = refusal(programs.run("rdd-controller"))
-    assert text == f"{world.title} is not running; start it with `rdd svc start`"
+    assert text == f"{world.title} is not running; start it with `rdd service start`"
     assert not world.instance.dir.exists()
     world.rdd("svc", "start")
     world.crash()
@@ -383,7 +383,7 @@ def test_a_program_that_comes_while_the_daemon_starts_waits_for_it(programs: Pro
     program = programs.begin("rdd-controller")
     world.rdd("svc", "stop")
     text = refusal(world.end(program))
-    assert text.endswith(("is stopping", "is not running; start it with `rdd svc start`"))
+    assert text.endswith(("is stopping", "is not running; start it with `rdd service start`"))
 
 
 @pytest.mark.parametrize("group", ["rdd", "app", "lima", "containers", "mock"])

@@ -281,7 +281,7 @@ def test_a_damaged_database_is_named_and_kept(world: World, damage: str) -> None
     done = world.try_rdd("svc", "start")
     assert done.code == 1
     assert str(database) in done.last[1]
-    assert "`rdd svc reset`" in done.last[1]
+    assert "`rdd service reset`" in done.last[1]
     assert database.read_bytes() == damaged
     done = world.rdd("svc", "reset")
     world.write_first("first")

@@ -107,7 +107,7 @@ def _ready_daemon(instance: Instance, version: str) -> Record:
     for _ in waiting.Deadline(START_S).ticks(f"{title} is not ready"):
         daemon = record.read(instance)
         if daemon is None:
-            raise ServiceError(f"{title} is not running; start it with `rdd svc start`")
+            raise ServiceError(f"{title} is not running; start it with `rdd service start`")
         if daemon.state == State.STOPPING:
             raise ServiceError(f"{title} is stopping")
         waiting.check_version(instance, daemon, version)

@@ -19,5 +19,5 @@ class VersionMismatch(ServiceError):
     def __init__(self, name: str, *, running: str, ours: str) -> None:
         super().__init__(
             f'"{name}" control plane runs version {running}, this is version {ours}; '
-            "run `rdd svc stop` and start it again"
+            "run `rdd service stop` and start it again"
         )

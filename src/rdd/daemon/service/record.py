@@ -48,7 +48,7 @@ class Record:
     start_time: str = ""
     """RFC 3339."""
     supervised: bool = False
-    """Run by `svc serve`, not in the background by `svc start`."""
+    """Run by `service serve`, not in the background by `service start`."""
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def at(self, state: State, step: str = "") -> "Record":

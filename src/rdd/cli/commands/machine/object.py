@@ -32,7 +32,7 @@ def connection_for(call: Call) -> Iterator["Connection"]:
         if _is_unserved(error.__cause__):
             raise CommandError(
                 "the control plane does not know LimaVMs: it must run with the limavm controller "
-                "(`rdd svc start` without --controllers does)"
+                "(`rdd service start` without --controllers does)"
             ) from error
         if error.exit_code != REJECTED:
             raise

@@ -53,7 +53,7 @@ def serve_verbosity(call: Call) -> list[str]:
 
 
 def serve_arguments(call: Call) -> list[str]:
-    """The flags of `svc create` and `svc start` that are meant for the daemon, as given."""
+    """The flags of `service create` and `service start` that are meant for the daemon, as given."""
     words: list[str] = []
     for name in ("controllers", "secure-port"):
         if name in call.flags.given:

@@ -22,7 +22,7 @@ def run(call: Call) -> int:
     entry.install()
     call.log.info(
         f'"{call.instance.name}" control plane will start at login ("{entry.path}"); '
-        "start it now with `rdd svc start`"
+        "start it now with `rdd service start`"
     )
     return 0
 

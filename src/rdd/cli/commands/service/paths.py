@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`rdd service paths [KEY]`: where an instance keeps its files.
 
-The output is an interface: scripts use `rdd svc paths KEY` in command
-substitution and `eval "$(rdd svc paths -o shell)"`.
+The output is an interface: scripts use `rdd service paths KEY` in command
+substitution and `eval "$(rdd service paths -o shell)"`.
 """
 
 from collections.abc import Iterable, Mapping

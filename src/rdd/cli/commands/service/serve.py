@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`rdd service serve`: the control plane in the foreground.
 
-This is also what `svc start` runs in the background and what a login supervisor
+This is also what `service start` runs in the background and what a login supervisor
 runs. Only the latter has it read the saved arguments; otherwise exactly what is on
 the command line applies.
 """
@@ -102,7 +102,7 @@ def _executable(call: Call) -> "Path":
 
 
 def _log_to_files(call: Call) -> None:
-    """Write to the log files of the instance, as a daemon that `svc start` has started does."""
+    """Write to the log files of the instance, as a daemon that `service start` has started does."""
     from rdd.host.logs import rotate
     from rdd.instance import STDERR_LOG, STDOUT_LOG
 

@@ -32,8 +32,6 @@ FILE_MODE = 0o600
 
 # In the instance directory
 ARGS_FILE = "args.json"  # saved arguments of `service serve`; an instance exists if this file does
-    "args.json"  # saved arguments of `service serve`; its existence means "the instance exists"
-)
 CONFIG_FILE = "config.yaml"  # kubeconfig of the running control plane
 K3S_CONFIG_FILE = "k3s.yaml"  # copy of the guest's k3s kubeconfig
 PID_FILE = "rdd.pid"  # decimal process id of the daemon

@@ -2,10 +2,10 @@
 """The protobuf wire format: tags, variable-length integers, lengths.
 
 A message is a sequence of fields, each a tag (field number and wire type) and a
-value. These functions read at a position of a buffer and return the position
-after what they read; nothing is copied, so nested messages cost no more than
-flat ones. The checks, their order and their words are those of the decoders
-generated for Kubernetes' types, because clients see them in answers.
+value. The readers take a position in a buffer and return the position after the
+value; nothing is copied, so nested messages cost no more than flat ones. The
+checks, their order and their texts are those of the decoders generated for
+Kubernetes' types, because clients see them in responses.
 """
 
 VARINT, FIXED64, BYTES, START_GROUP, END_GROUP, FIXED32 = range(6)
@@ -19,11 +19,11 @@ NEGATIVE_LENGTH = "proto: negative length found during unmarshaling"
 
 
 class Malformed(Exception):
-    """Bytes that are no message; the text is Go's."""
+    """The bytes are not a protobuf message; the text is Go's."""
 
 
-def varint(buffer: bytes, at: int, end: int) -> tuple[int, int]:
-    """An unsigned integer of up to 64 bits, and the position after it."""
+def read_varint(buffer: bytes, at: int, end: int) -> tuple[int, int]:
+    """Return an unsigned integer of up to 64 bits and the position after it."""
     if at >= end:
         raise Malformed(UNEXPECTED_EOF)
     byte = buffer[at]
@@ -43,9 +43,9 @@ def varint(buffer: bytes, at: int, end: int) -> tuple[int, int]:
         shift += 7
 
 
-def tag(buffer: bytes, at: int, end: int, message: str) -> tuple[int, int, int]:
-    """Field number, wire type, and the position after them. `message` is for complaints."""
-    key, at = varint(buffer, at, end)
+def read_tag(buffer: bytes, at: int, end: int, message: str) -> tuple[int, int, int]:
+    """Return field number, wire type and the position after them; errors name `message`."""
+    key, at = read_varint(buffer, at, end)
     number, wire = signed(key >> 3, 32), key & 7
     if wire == END_GROUP:
         raise Malformed(f"proto: {message}: wiretype end group for non-group")
@@ -54,12 +54,12 @@ def tag(buffer: bytes, at: int, end: int, message: str) -> tuple[int, int, int]:
     return number, wire, at
 
 
-def span(buffer: bytes, at: int, end: int) -> tuple[int, int]:
-    """Where the content of a length-delimited value begins and stops."""
+def read_span(buffer: bytes, at: int, end: int) -> tuple[int, int]:
+    """Return the start and the end of a length-delimited value."""
     if at < end and buffer[at] < 0x80:
         length, at = buffer[at], at + 1
     else:
-        length, at = varint(buffer, at, end)
+        length, at = read_varint(buffer, at, end)
     if at + length > _MAX_INT:
         raise Malformed(NEGATIVE_LENGTH)
     if at + length > end:
@@ -67,23 +67,23 @@ def span(buffer: bytes, at: int, end: int) -> tuple[int, int]:
     return at, at + length
 
 
-def fixed64(buffer: bytes, at: int, end: int) -> tuple[int, int]:
-    """Eight bytes as an unsigned integer, and the position after them."""
+def read_fixed64(buffer: bytes, at: int, end: int) -> tuple[int, int]:
+    """Return eight bytes as an unsigned integer, and the position after them."""
     if at + 8 > end:
         raise Malformed(UNEXPECTED_EOF)
     return int.from_bytes(buffer[at : at + 8], "little"), at + 8
 
 
 def skip(buffer: bytes, at: int, end: int, wire: int) -> int:
-    """The position after a value nobody asks for; groups, which may nest, are one value."""
+    """Return the position after an ignored value; a group, which may nest, is one value."""
     depth = 0
     while True:
         if wire == VARINT:
-            _, at = varint(buffer, at, end)
+            _, at = read_varint(buffer, at, end)
         elif wire == FIXED64:
             at += 8
         elif wire == BYTES:
-            _, at = span(buffer, at, end)
+            _, at = read_span(buffer, at, end)
         elif wire == START_GROUP:
             depth += 1
         elif wire == END_GROUP:
@@ -96,11 +96,31 @@ def skip(buffer: bytes, at: int, end: int, wire: int) -> int:
             raise Malformed(UNEXPECTED_EOF)
         if depth == 0:
             return at
-        key, at = varint(buffer, at, end)
+        key, at = read_varint(buffer, at, end)
         wire = key & 7
 
 
 def signed(value: int, bits: int) -> int:
-    """The lower bits of an unsigned integer as a signed one."""
+    """Return the lower bits of an unsigned integer as a signed one."""
     sign = 1 << bits - 1
     return ((value & (sign << 1) - 1) ^ sign) - sign
+
+
+def encode_varint(value: int) -> bytes:
+    """Return an integer of 64 bits as a varint; a negative one takes ten bytes."""
+    value &= _UINT64
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+    return bytes(out)
+
+
+def encode_tag(number: int, wire: int) -> bytes:
+    return encode_varint(number << 3 | wire)
+
+
+def encode_bytes(number: int, data: bytes) -> bytes:
+    """Return a length-delimited field."""
+    return encode_tag(number, BYTES) + encode_varint(len(data)) + data

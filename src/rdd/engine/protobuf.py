@@ -13,9 +13,8 @@ Unknown fields are skipped, absent ones read as empty, as the format wants it.
 
 from collections.abc import Iterator
 
+from rdd.base import protowire
 from rdd.engine.errors import Unintelligible
-
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
 
 
 class Message:
@@ -45,8 +44,7 @@ class Message:
 
     def signed(self, number: int) -> int:
         """An integer of 64 bits with a sign."""
-        found = self.integer(number)
-        return found - (1 << 64) if found >= 1 << 63 else found
+        return protowire.signed(self.integer(number), 64)
 
     def message(self, number: int) -> "Message":
         """A message in this one."""
@@ -70,48 +68,23 @@ def field(number: int, value: str | bytes | int | bool) -> bytes:
     if not value:
         return b""
     if isinstance(value, int):
-        return _varint(number << 3 | _VARINT) + _varint(int(value))
-    data = value.encode() if isinstance(value, str) else value
-    return _varint(number << 3 | _BYTES) + _varint(len(data)) + data
-
-
-def _varint(value: int) -> bytes:
-    found = bytearray()
-    while value > 0x7F:
-        found.append(value & 0x7F | 0x80)
-        value >>= 7
-    found.append(value)
-    return bytes(found)
+        return protowire.encode_tag(number, protowire.VARINT) + protowire.encode_varint(value)
+    return protowire.encode_bytes(number, value.encode() if isinstance(value, str) else value)
 
 
 def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
     at, end = 0, len(data)
-    while at < end:
-        tag, at = _read_varint(data, at)
-        number, kind = tag >> 3, tag & 7
-        if kind == _VARINT:
-            value, at = _read_varint(data, at)
-            yield number, value
-            continue
-        if kind == _BYTES:
-            size, at = _read_varint(data, at)
-        elif kind in (_FIXED64, _FIXED32):
-            size = 8 if kind == _FIXED64 else 4
-        else:
-            raise Unintelligible.of("not a message", data)
-        if size > end - at:
-            raise Unintelligible.of("a message that breaks off", data)
-        yield number, data[at : at + size]
-        at += size
-
-
-def _read_varint(data: bytes, at: int) -> tuple[int, int]:
-    value = shift = 0
-    while at < len(data) and shift < 70:
-        byte = data[at]
-        at += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value & (1 << 64) - 1, at
-        shift += 7
-    raise Unintelligible.of("not a message", data)
+    try:
+        while at < end:
+            number, wire, at = protowire.read_tag(data, at, end, "message")
+            if wire == protowire.VARINT:
+                value, at = protowire.read_varint(data, at, end)
+                yield number, value
+            elif wire == protowire.BYTES:
+                start, at = protowire.read_span(data, at, end)
+                yield number, data[start:at]
+            else:
+                start, at = at, protowire.skip(data, at, end, wire)
+                yield number, data[start:at]
+    except protowire.Malformed as error:
+        raise Unintelligible.of(f"not a protobuf message ({error})", data) from None

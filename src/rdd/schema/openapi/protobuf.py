@@ -15,6 +15,8 @@ from typing import Any
 
 import orjson
 
+from rdd.base.protowire import FIXED64, VARINT, encode_bytes, encode_tag, encode_varint
+
 Encode = Callable[[Any], bytes]
 Member = tuple[int, Callable[[int, Any], bytes]]
 """Field number, and what writes the field."""
@@ -28,38 +30,24 @@ def encode(document: Mapping[str, Any]) -> bytes:
 # -- the wire
 
 
-def _varint(value: int) -> bytes:
-    value &= (1 << 64) - 1  # negative numbers take ten bytes
-    out = bytearray()
-    while value > 0x7F:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
-def _bytes(number: int, data: bytes) -> bytes:
-    return _varint(number << 3 | 2) + _varint(len(data)) + data
-
-
 def _string(number: int, value: str) -> bytes:
-    return _bytes(number, value.encode()) if value else b""
+    return encode_bytes(number, value.encode()) if value else b""
 
 
 def _strings(number: int, values: Iterable[str]) -> bytes:
-    return b"".join(_bytes(number, v.encode()) for v in values)
+    return b"".join(encode_bytes(number, v.encode()) for v in values)
 
 
 def _bool(number: int, value: bool) -> bytes:
-    return _varint(number << 3) + b"\x01" if value else b""
+    return encode_tag(number, VARINT) + b"\x01" if value else b""
 
 
 def _integer(number: int, value: int) -> bytes:
-    return _varint(number << 3) + _varint(int(value)) if value else b""
+    return encode_tag(number, VARINT) + encode_varint(int(value)) if value else b""
 
 
 def _double(number: int, value: float) -> bytes:
-    return _varint(number << 3 | 1) + struct.pack("<d", value) if value else b""
+    return encode_tag(number, FIXED64) + struct.pack("<d", value) if value else b""
 
 
 def _any(value: Any) -> bytes:
@@ -75,30 +63,30 @@ def _message(members: Mapping[str, Member], value: Mapping[str, Any], *, extensi
             number, write = member
             pieces.append(write(number, item))
         elif name.startswith("x-"):
-            pieces.append(_bytes(extensions, _named(name, _any(item))))
+            pieces.append(encode_bytes(extensions, _named(name, _any(item))))
     return b"".join(pieces)
 
 
 def _named(name: str, data: bytes) -> bytes:
     """The entry of a map: protobuf's own maps have no order, so gnostic has its own."""
-    return _string(1, name) + _bytes(2, data)
+    return _string(1, name) + encode_bytes(2, data)
 
 
 # -- kinds of fields
 
 
 def _one(encoded: Encode) -> Callable[[int, Any], bytes]:
-    return lambda number, value: _bytes(number, encoded(value))
+    return lambda number, value: encode_bytes(number, encoded(value))
 
 
 def _many(encoded: Encode) -> Callable[[int, Any], bytes]:
-    return lambda number, values: b"".join(_bytes(number, encoded(v)) for v in values)
+    return lambda number, values: b"".join(encode_bytes(number, encoded(v)) for v in values)
 
 
 def _map(encoded: Encode, *, inner: int = 1) -> Callable[[int, Any], bytes]:
     """A message that is nothing but a map."""
-    return lambda number, value: _bytes(
-        number, b"".join(_bytes(inner, _named(k, encoded(v))) for k, v in value.items())
+    return lambda number, value: encode_bytes(
+        number, b"".join(encode_bytes(inner, _named(k, encoded(v))) for k, v in value.items())
     )
 
 
@@ -111,8 +99,8 @@ def _schema(value: Mapping[str, Any]) -> bytes:
 
 def _additional_properties(value: Any) -> bytes:
     if isinstance(value, bool):
-        return _varint(2 << 3) + (b"\x01" if value else b"\x00")
-    return _bytes(1, _schema(value))
+        return encode_tag(2, VARINT) + (b"\x01" if value else b"\x00")
+    return encode_bytes(1, _schema(value))
 
 
 def _type(value: Any) -> bytes:
@@ -121,17 +109,17 @@ def _type(value: Any) -> bytes:
 
 def _parameters_item(value: Mapping[str, Any]) -> bytes:
     if "$ref" in value:
-        return _bytes(2, _string(1, value["$ref"]))
+        return encode_bytes(2, _string(1, value["$ref"]))
     place = value["in"]
     if place == "body":
-        return _bytes(1, _bytes(1, _message(_BODY, value, extensions=6)))
+        return encode_bytes(1, encode_bytes(1, _message(_BODY, value, extensions=6)))
     number, members = _PLACES[place]
     kind = _message(members, value, extensions=23 if place in ("query", "formData") else 22)
-    return _bytes(1, _bytes(2, _bytes(number, kind)))
+    return encode_bytes(1, encode_bytes(2, encode_bytes(number, kind)))
 
 
 def _response_value(value: Mapping[str, Any]) -> bytes:
-    return _bytes(1, _message(_RESPONSE, value, extensions=5))
+    return encode_bytes(1, _message(_RESPONSE, value, extensions=5))
 
 
 def _operation(value: Mapping[str, Any]) -> bytes:
@@ -143,11 +131,11 @@ def _path_item(value: Mapping[str, Any]) -> bytes:
 
 
 def _security_requirement(value: Mapping[str, list[str]]) -> bytes:
-    return b"".join(_bytes(1, _named(k, _strings(1, v))) for k, v in value.items())
+    return b"".join(encode_bytes(1, _named(k, _strings(1, v))) for k, v in value.items())
 
 
 def _security_definition(value: Mapping[str, Any]) -> bytes:
-    return _bytes(2, _message(_API_KEY, value, extensions=5))
+    return encode_bytes(2, _message(_API_KEY, value, extensions=5))
 
 
 _INFO: dict[str, Member] = {"title": (1, _string), "version": (2, _string)}
@@ -194,7 +182,7 @@ _OPERATION: dict[str, Member] = {
 
 _RESPONSE: dict[str, Member] = {
     "description": (1, _string),
-    "schema": (2, _one(lambda v: _bytes(1, _schema(v)))),
+    "schema": (2, _one(lambda v: encode_bytes(1, _schema(v)))),
 }
 
 _BODY: dict[str, Member] = {
@@ -243,7 +231,7 @@ _SCHEMA: dict[str, Member] = {
     "enum": (20, _many(_any)),
     "additionalProperties": (21, _one(_additional_properties)),
     "type": (22, _one(_type)),
-    "items": (23, _one(lambda v: _bytes(1, _schema(v)))),
+    "items": (23, _one(lambda v: encode_bytes(1, _schema(v)))),
     "allOf": (24, _many(_schema)),
     "properties": (25, _map(_schema)),
     "example": (30, _one(_any)),

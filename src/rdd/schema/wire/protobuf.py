@@ -149,7 +149,7 @@ def _read(
         if member is not None and member.wire == key & 7:
             at += 1  # nearly always: a known field whose number is small
         else:
-            number, wire, at = protowire.tag(buffer, at, end, message.name)
+            number, wire, at = protowire.read_tag(buffer, at, end, message.name)
             member = members.get(number)
             if member is None:
                 at = protowire.skip(buffer, at, end, wire)
@@ -158,14 +158,14 @@ def _read(
                 name = _go_name(member.name)
                 raise Malformed(f"proto: wrong wireType = {wire} for field {name}")
         if member.content is not None:
-            start, at = protowire.span(buffer, at, end)
+            start, at = protowire.read_span(buffer, at, end)
             if member.name:
                 old = out.get(member.name)
                 out[member.name] = member.content(buffer, start, at, old, depth)
             else:
                 member.content(buffer, start, at, out, depth)
         elif member.number is not None:
-            read = protowire.varint if member.wire == VARINT else protowire.fixed64
+            read = protowire.read_varint if member.wire == VARINT else protowire.read_fixed64
             value, at = read(buffer, at, end)
             out[member.name] = member.number(value)
     return out

@@ -17,15 +17,15 @@ def fields(data: bytes) -> dict[int, list[Any]]:
     found: dict[int, list[Any]] = {}
     at, end = 0, len(data)
     while at < end:
-        number, wire, at = protowire.tag(data, at, end, "M")
+        number, wire, at = protowire.read_tag(data, at, end, "M")
         value: Any
         if wire == protowire.VARINT:
-            value, at = protowire.varint(data, at, end)
+            value, at = protowire.read_varint(data, at, end)
         elif wire == protowire.FIXED64:
             (value,) = struct.unpack_from("<d", data, at)
             at += 8
         else:
-            start, at = protowire.span(data, at, end)
+            start, at = protowire.read_span(data, at, end)
             value = data[start:at]
         found.setdefault(number, []).append(value)
     return found

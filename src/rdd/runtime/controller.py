@@ -31,7 +31,7 @@ from rdd.runtime.types import (
     Begins,
     Drains,
     Object,
-    ObjectKey,
+    QueueKey,
     Reconciler,
     Result,
     Runs,
@@ -52,7 +52,7 @@ class Context:
     """Its writes are refused once another process owns the controller."""
     cache: Cache
     events: EventRecorder
-    enqueue: Callable[[ObjectKey], None]
+    enqueue: Callable[[QueueKey], None]
     """Have a key looked at for a reason that is no object: a process ended, a timer is due."""
     clock: Callable[[], float] = time.time
 
@@ -104,14 +104,14 @@ class Workers:
         self._controller = controller
         self._name = controller.name
         self._metrics = metrics or Metrics()
-        self.queue: WorkQueue[ObjectKey] = WorkQueue(
+        self.queue: WorkQueue[QueueKey] = WorkQueue(
             controller.name, refill=self._refill, metrics=self._metrics
         )
         self.events = EventRecorder(
             client, controller.name, instance=instance, clock=clock, metrics=self._metrics
         )
         self._sources = [(source, _informer(cache, source)) for source in controller.sources]
-        self._reported: dict[ObjectKey, str] = {}
+        self._reported: dict[QueueKey, str] = {}
         self.context = Context(controller.name, client, cache, self.events, self.queue.add, clock)
 
     async def wait_for_sync(self) -> None:
@@ -204,7 +204,7 @@ class Workers:
                 "controller_runtime_reconcile_time_seconds", loop.time() - begun, controller=name
             )
 
-    def _settle(self, key: ObjectKey, result: Result) -> str:
+    def _settle(self, key: QueueKey, result: Result) -> str:
         self._reported.pop(key, None)
         self.queue.forget(key)
         if result.requeue_after_s is None:
@@ -212,7 +212,7 @@ class Workers:
         self.queue.add_after(key, result.requeue_after_s)
         return "requeue_after"
 
-    def _fail(self, key: ObjectKey, error: Exception) -> str:
+    def _fail(self, key: QueueKey, error: Exception) -> str:
         name = self._name
         self._metrics.count("controller_runtime_reconcile_errors_total", controller=name)
         message = told(error)

@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from rdd.runtime.informer import Change
 from rdd.runtime.owners import controller_of
 from rdd.runtime.predicates import Predicate
-from rdd.runtime.types import AnyResource, Object, ObjectKey, resource_of
+from rdd.runtime.types import AnyResource, Object, ObjectKey, QueueKey, resource_of
 
-Mapper = Callable[[Object], Iterable[ObjectKey]]
+Mapper = Callable[[Object], Iterable[QueueKey]]
 """The keys to look at when an object has changed."""
 
 
@@ -31,7 +31,7 @@ class Source:
     label_selector: str = ""
     metadata_only: bool = False
 
-    def keys(self, change: Change) -> set[ObjectKey]:
+    def keys(self, change: Change) -> set[QueueKey]:
         """The keys a change stands for; what the object stood for before counts, too."""
         if not all(predicate(change) for predicate in self.predicates):
             return set()

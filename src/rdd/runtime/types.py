@@ -14,6 +14,7 @@ and it MUST be idempotent: it is called again after restarts, after a lost
 watch, and whenever anything that it watches changes.
 """
 
+from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
 
@@ -37,6 +38,10 @@ class ObjectKey(NamedTuple):
     def __str__(self) -> str:
         """`namespace/name`, or the name alone."""
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+QueueKey = Hashable
+"""A key in the queue of a controller: an ObjectKey, or a named tuple of the controller's own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +72,7 @@ class TerminalError(Exception):
 class Reconciler(Protocol):
     """Brings the world closer to what one object asks for."""
 
-    async def reconcile(self, key: ObjectKey) -> Result:
+    async def reconcile(self, key: Any) -> Result:
         """Do the next step for an object, which may no longer exist."""
         ...
 

@@ -4,7 +4,7 @@
 Help, completion and docs/cli.md are checked against this table. To add a command
 write its module with `run(call: Call) -> int` and add an entry here
 (CONTRIBUTING.md, "Adding a command"). A command that does not work yet has no
-entry: `rdd` says that it does not know it.
+entry: `rdd` rejects it as unknown.
 """
 
 from rdd.cli.commands.app.table import APP_COMMANDS
@@ -13,25 +13,30 @@ from rdd.cli.commands.machine.table import LIMAVM
 from rdd.cli.commands.service.table import SERVICE
 from rdd.cli.framework.types import Command, Flag, Group
 
-HELP = Flag("help", "show this text", kind="bool", short="h")
+HELP = Flag("help", "show this help", kind="bool", short="h")
 
 # Accepted by every command, before or after its name.
 GLOBAL = (
     HELP,
     Flag(
         "log-level",
-        "show messages of this level and above: fatal, error, warn, info, debug or trace "
+        "minimum level of log messages: fatal, error, warn, info, debug or trace "
         "(default: RDD_LOG_LEVEL, else debug in developer mode, else warn)",
         values=("fatal", "error", "warn", "info", "debug", "trace"),
     ),
-    Flag("log-format", "form of messages: text or json", default="text", values=("text", "json")),
+    Flag(
+        "log-format",
+        "format of log messages: text or json",
+        default="text",
+        values=("text", "json"),
+    ),
 )
 
 ROOT = Group(
     "rdd",
     "Control plane of a container desktop",
     description=(
-        "Choose another instance with --instance NAME as the first argument, or with RDD_INSTANCE."
+        "Select an instance with --instance NAME as the first argument, or with RDD_INSTANCE."
     ),
     flags=(
         Flag(
@@ -55,9 +60,9 @@ ROOT = Group(
             "ctl",
             "rdd.cli.commands.ctl",
             "Run kubectl for the control plane of the instance",
-            "Starts the control plane if it does not run. All arguments are kubectl's, but for "
-            "`wait-condition`\nTYPE[.GROUP]/NAME CONDITION[=STATUS], which waits for a condition "
-            "of an object.",
+            "Starts the control plane if it is not running. Passes all arguments to kubectl,\n"
+            "except `wait-condition TYPE[.GROUP]/NAME CONDITION[=STATUS]`, which waits for "
+            "a condition.",
             usage="[ARGS…]",
             raw=True,
             visibility="developer",
@@ -65,7 +70,7 @@ ROOT = Group(
         Command(
             "help",
             "rdd.cli.framework.help",
-            "Show how a command is used",
+            "Show help for a command",
             usage="[COMMAND…]",
             max_args=None,
         ),
@@ -73,15 +78,19 @@ ROOT = Group(
             "hostagent",
             "rdd.cli.commands.hostagent",
             "Run the host agent of a machine (started by the control plane)",
-            "LIMA_HOME, by default that of the instance, is where the machine is.",
+            "Finds the machine in LIMA_HOME (default: that of the instance).",
             usage="INSTANCE",
             flags=(
-                Flag("debug", "write more to the log", kind="bool"),
-                Flag("nerdctl-archive", "refused: engines are part of the guest image"),
-                Flag("pidfile", "file for the process id (default: ha.pid)", short="p"),
-                Flag("progress", "accepted: progress is always told", kind="bool"),
-                Flag("run-gui", "refused: no driver shows a window", kind="bool"),
-                Flag("socket", "path of the socket that the agent answers on (required)"),
+                Flag("debug", "enable debug logging", kind="bool"),
+                Flag("nerdctl-archive", "not supported: engines are part of the guest image"),
+                Flag("pidfile", "file to write the process ID to (default: ha.pid)", short="p"),
+                Flag(
+                    "progress",
+                    "accepted for compatibility; progress is always reported",
+                    kind="bool",
+                ),
+                Flag("run-gui", "not supported: no driver has a graphical display", kind="bool"),
+                Flag("socket", "path of the control socket (required)"),
             ),
             min_args=1,
             max_args=1,
@@ -90,9 +99,9 @@ ROOT = Group(
         Command(
             "kubectl",
             "rdd.cli.commands.kubectl",
-            "Run kubectl, the one found on PATH or the built-in",
-            "All arguments are kubectl's. Links to rdd named kubectl are never taken for it; "
-            "without a real\none the built-in client does the work.",
+            "Run kubectl from PATH, or the built-in one",
+            "Passes all arguments to kubectl. Ignores links to rdd named kubectl; without another "
+            "kubectl on PATH\nthe built-in client runs.",
             usage="[ARGS…]",
             raw=True,
         ),
@@ -104,8 +113,8 @@ ROOT = Group(
             "support-bundle",
             "rdd.cli.commands.support_bundle",
             "Collect logs and state for a bug report",
-            "Writes a .tar.gz without secrets, tokens and keys. Works when the control plane is "
-            "down.",
+            "Writes a .tar.gz with secrets, tokens and keys removed.\n"
+            "Works without a running control plane.",
             usage="[FILE]",
             max_args=1,
         ),
@@ -114,7 +123,7 @@ ROOT = Group(
             "yq",
             "rdd.cli.commands.yq",
             "Run the yq found on PATH",
-            "All arguments are yq's. Links to rdd named yq are never taken for it.",
+            "Passes all arguments to yq. Ignores links to rdd named yq.",
             usage="[ARGS…]",
             raw=True,
             visibility="developer",
@@ -122,7 +131,7 @@ ROOT = Group(
         Command(
             "__complete",
             "rdd.cli.commands.complete",
-            "Print what can follow an incomplete command line (for the completion scripts)",
+            "Print completions for an incomplete command line (used by the completion scripts)",
             usage="WORD…",
             raw=True,
             visibility="hidden",

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flags that mean the same in many commands, so that they are called and explained the same."""
+"""Flags shared by many commands, declared once so that names and help texts agree."""
 
 from rdd.cli.framework.types import Flag
 
-WAIT = Flag("wait", "wait until it is done", kind="bool", default="true")
-TIMEOUT = Flag("timeout", "give up waiting after this time (0: never)", "duration", "5m")
-FOLLOW = Flag("follow", "go on until interrupted", kind="bool", short="f")
+WAIT = Flag("wait", "wait for completion", kind="bool", default="true")
+TIMEOUT = Flag("timeout", "maximum time to wait; 0 means no limit", "duration", "5m")
+FOLLOW = Flag("follow", "stream output until interrupted", kind="bool", short="f")
 SHELL_FLAGS = (
-    Flag("shell", "the shell to use (default: that of the user there)"),
-    Flag("workdir", "the directory to begin in"),
+    Flag("shell", "shell to run (default: the login shell of the user)"),
+    Flag("workdir", "working directory"),
 )
 
 
-def output(usage: str = "text, or json: print the result on stdout as JSON") -> Flag:
-    """`-o text` or `-o json`."""
+def output(usage: str = "output format: text, or json to print the result as JSON") -> Flag:
+    """Return the flag `-o text|json`."""
     return Flag("output", usage, default="text", short="o", values=("text", "json"))

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands for the App: settings, start, stop, and what is going on."""
+"""The commands for the App and their flags: one part of commands/table.py."""
 
 from rdd.cli.framework.types import Command, Flag
 from rdd.cli.framework.usual_flags import SHELL_FLAGS, TIMEOUT, WAIT, output
 
-_TIMINGS = Flag("timings", "show how long each phase took", kind="bool")
+_TIMINGS = Flag("timings", "print the duration of each phase", kind="bool")
 _OUTPUT = output()
 _WAITING = (WAIT, TIMEOUT, _TIMINGS, _OUTPUT)
 
 SHELL = Command(
     "shell",
     "rdd.cli.commands.app.shell",
-    "Run a command, or a shell, in the virtual machine of the App",
-    "Flags must stand before COMMAND; everything from it on belongs to the command.",
+    "Run a command or a shell in the virtual machine of the App",
+    "Flags must precede COMMAND; everything after it is passed to the command.",
     usage="[--shell S] [--workdir D] [COMMAND…]",
     flags=SHELL_FLAGS,
     raw=True,
@@ -23,21 +23,21 @@ APP_COMMANDS = (
         "delete",
         "rdd.cli.commands.app.delete",
         "Delete the App with its virtual machine, containers, images and volumes",
-        "The control plane stays; `rdd service delete` removes that too.",
+        "Keeps the control plane; `rdd service delete` removes that, too.",
         flags=_WAITING,
     ),
     Command(
         "doctor",
         "rdd.cli.commands.doctor",
-        "Check what users stumble over, and say what to do about it",
-        "Works when the control plane is down. Exit code 1 if something is wrong.",
+        "Check for common problems and suggest fixes",
+        "Works without a running control plane. Exits with 1 if a check fails.",
         flags=(_OUTPUT,),
     ),
     Command(
         "reset",
         "rdd.cli.commands.app.reset",
-        "Begin anew: remove all containers, images and volumes, keep the settings",
-        "The virtual machine is made again, and runs again if it did.",
+        "Delete all containers, images and volumes and recreate the machine",
+        "Keeps the settings. Starts the new machine if the old one was running.",
         flags=_WAITING,
     ),
     Command(
@@ -50,20 +50,20 @@ APP_COMMANDS = (
         "run",
         "rdd.cli.commands.run",
         "Run a program with the container engine and the cluster of the instance",
-        "Starts the App if it does not run. The program finds the instance's tools first on PATH,"
-        "\nDOCKER_CONTEXT and KUBECONFIG are set, DOCKER_HOST is not. The exit code is the "
-        "program's.",
+        "Starts the App if it is not running. Puts the instance's tools first on PATH, sets\n"
+        "DOCKER_CONTEXT and KUBECONFIG and unsets DOCKER_HOST. Exits with the exit code of the "
+        "program.",
         usage="COMMAND [ARGS…]",
         raw=True,
     ),
     Command(
         "set",
         "rdd.cli.commands.app.set",
-        "Change settings of the App and wait until they hold",
-        "An App that does not exist is made.",
+        "Change settings and wait until they take effect",
+        "Creates the App if it does not exist.",
         usage="PROPERTY=VALUE…",
         flags=(
-            Flag("dry-run", "have the change checked, but not made", kind="bool"),
+            Flag("dry-run", "validate the change without applying it", kind="bool"),
             *_WAITING,
         ),
         min_args=1,
@@ -74,17 +74,17 @@ APP_COMMANDS = (
     Command(
         "shell-profile",
         "rdd.cli.commands.shell_profile",
-        "Print lines for a shell's start-up file that put the instance's tools on PATH",
-        'For example in ~/.bashrc: eval "$(rdd shell-profile)"',
+        "Print shell code that puts the instance's tools on PATH",
+        'Add it to your shell\'s start-up file, for example ~/.bashrc: eval "$(rdd shell-profile)"',
         flags=(
             Flag(
                 "contexts",
-                "also set DOCKER_CONTEXT and KUBECONFIG to those of the instance",
+                "also set DOCKER_CONTEXT and KUBECONFIG",
                 kind="bool",
             ),
             Flag(
                 "shell",
-                "bash, zsh, fish or sh (default: the one in SHELL)",
+                "bash, zsh, fish or sh (default: from SHELL)",
                 values=("bash", "zsh", "fish", "sh"),
             ),
         ),
@@ -92,20 +92,20 @@ APP_COMMANDS = (
     Command(
         "start",
         "rdd.cli.commands.app.start",
-        "Start the virtual machine and the container engine: set running=true",
+        "Start the virtual machine and the container engine (set running=true)",
         flags=_WAITING,
     ),
     Command(
         "status",
         "rdd.cli.commands.app.status",
-        "Show what runs, how to reach it, what is wrong and the next step",
-        "Starts nothing.",
+        "Show the state of rdd, its endpoints, problems and the next step",
+        "Never starts anything.",
         flags=(_OUTPUT,),
     ),
     Command(
         "stop",
         "rdd.cli.commands.app.stop",
-        "Stop the virtual machine and the container engine: set running=false",
+        "Stop the virtual machine and the container engine (set running=false)",
         flags=_WAITING,
     ),
 )

@@ -1,28 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands for containers, images and volumes: thin views over the API."""
+"""Commands for containers, images and volumes, with their flags: one part of commands/table.py."""
 
 from rdd.cli.framework.types import Command, Flag
 from rdd.cli.framework.usual_flags import output
 
-_OUTPUT = output("text, or json: print the objects' status as a JSON list")
+_OUTPUT = output("output format: text, or json for a list of the objects' status")
 _QUIET = Flag("quiet", "print only IDs", kind="bool", short="q")
-_NAMESPACE = Flag("namespace", "only this namespace of the engine", short="n")
+_NAMESPACE = Flag("namespace", "list only this namespace of the engine", short="n")
 
 EXEC = Command(
     "exec",
     "rdd.cli.commands.engine.exec",
     "Run a command in a container",
-    "CONTAINER is a name, an ID or the beginning of one. Flags must stand before it. The exit "
-    "code is the\ncommand's.",
+    "CONTAINER is a name, an ID or an unambiguous prefix of one. Flags must precede it. Exits "
+    "with the exit\ncode of the command.",
     usage="[FLAGS] CONTAINER COMMAND…",
     flags=(
         Flag(
-            "env", "a variable for the command, NAME=VALUE; may be repeated", "strings", short="e"
+            "env", "set an environment variable, NAME=VALUE; may be repeated", "strings", short="e"
         ),
-        Flag("interactive", "pass standard input on", kind="bool", short="i"),
-        Flag("tty", "give the command a terminal", kind="bool", short="t"),
-        Flag("user", "run as this user, name or number", short="u"),
-        Flag("workdir", "the directory to begin in", short="w"),
+        Flag("interactive", "forward stdin to the command", kind="bool", short="i"),
+        Flag("tty", "allocate a terminal", kind="bool", short="t"),
+        Flag("user", "user name or ID to run as", short="u"),
+        Flag("workdir", "working directory", short="w"),
     ),
     raw=True,
 )
@@ -39,13 +39,13 @@ ENGINE_COMMANDS = (
         "logs",
         "rdd.cli.commands.engine.logs",
         "Print the output of a container",
-        "CONTAINER is a name, an ID or the beginning of one.",
+        "CONTAINER is a name, an ID or an unambiguous prefix of one.",
         usage="CONTAINER",
         flags=(
-            Flag("follow", "go on until the container ends", kind="bool", short="f"),
-            Flag("since", "only what is newer than this time, in seconds since 1970 or RFC 3339"),
-            Flag("tail", "only this many of the last lines", default="all"),
-            Flag("timestamps", "show when each line was written", kind="bool", short="t"),
+            Flag("follow", "stream output until the container exits", kind="bool", short="f"),
+            Flag("since", "only output after this time, in seconds since 1970 or RFC 3339"),
+            Flag("tail", "number of lines to show from the end of the log", default="all"),
+            Flag("timestamps", "show timestamps", kind="bool", short="t"),
         ),
         min_args=1,
         max_args=1,
@@ -53,9 +53,9 @@ ENGINE_COMMANDS = (
     Command(
         "ps",
         "rdd.cli.commands.engine.ps",
-        "List the containers that run",
+        "List running containers",
         flags=(
-            Flag("all", "also those that do not run", kind="bool", short="a"),
+            Flag("all", "list stopped containers, too", kind="bool", short="a"),
             _NAMESPACE,
             _OUTPUT,
             _QUIET,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands of `rdd limavm` and their flags: a part of the table in table.py."""
+"""The commands of `rdd limavm` and their flags: one part of commands/table.py."""
 
 from rdd.cli.framework.types import Command, Flag, Group
 from rdd.cli.framework.usual_flags import FOLLOW, SHELL_FLAGS, TIMEOUT, WAIT, output
@@ -9,10 +9,10 @@ _OUTPUT = output()
 
 
 def _one(name: str, summary: str, description: str = "", flags: tuple[Flag, ...] = ()) -> Command:
-    """A command about one virtual machine."""
+    """Return a command that takes the name of one virtual machine."""
     return Command(
         name,
-        f"rdd.cli.limavm_{name}",
+        f"rdd.cli.commands.machine.{name}",
         summary,
         description,
         usage="NAME",
@@ -23,7 +23,6 @@ def _one(name: str, summary: str, description: str = "", flags: tuple[Flag, ...]
 
 
 def _snapshot(name: str, summary: str) -> Command:
-    """A command about one snapshot."""
     return Command(
         name,
         "rdd.cli.commands.machine.snapshot",
@@ -36,14 +35,14 @@ def _snapshot(name: str, summary: str) -> Command:
 
 LIMAVM = Group(
     "limavm",
-    "Manage virtual machines one by one",
+    "Manage individual virtual machines",
     aliases=("lima",),
     visibility="developer",
     members=(
         Command(
             "clone",
             "rdd.cli.commands.machine.clone",
-            "Make another virtual machine with a copy of the disk of a stopped one",
+            "Clone a stopped virtual machine, including its disk",
             usage="NAME NEW",
             flags=_WAITING,
             min_args=2,
@@ -53,13 +52,13 @@ LIMAVM = Group(
             "create",
             "rdd.cli.commands.machine.create",
             "Create a virtual machine from a template",
-            "TEMPLATE is a file, or the name of a ConfigMap with the key template. A name that "
-            "could be both\nis an error; write ./NAME for the file.",
+            'TEMPLATE is a file, or the name of a ConfigMap with the key "template".\n'
+            "If both exist, write ./NAME for the file.",
             usage="NAME TEMPLATE",
             flags=(
                 Flag("namespace", "namespace of the LimaVM", short="n", default="default"),
-                Flag("dry-run", "have it checked, but not made", kind="bool"),
-                Flag("start", "start it, too", kind="bool"),
+                Flag("dry-run", "validate only; do not create the virtual machine", kind="bool"),
+                Flag("start", "start the virtual machine after creating it", kind="bool"),
                 *_WAITING,
             ),
             min_args=2,
@@ -68,12 +67,12 @@ LIMAVM = Group(
         _one(
             "delete",
             "Delete a virtual machine and its disk",
-            "It is shut down first; what does not end in time is ended by force.",
+            "The guest is shut down first, and killed when the grace period expires.",
             (
-                Flag("force", "do not wait for a shutdown: --grace-period=0", kind="bool"),
+                Flag("force", "kill the guest at once; the same as --grace-period=0", kind="bool"),
                 Flag(
                     "grace-period",
-                    "seconds the shutdown may take (default 30)",
+                    "seconds to wait for the guest to shut down (default 30)",
                     kind="int",
                     default="-1",
                 ),
@@ -86,7 +85,7 @@ LIMAVM = Group(
                 Command(
                     "show",
                     "rdd.cli.commands.machine.disk",
-                    "Show how large a disk is and what it takes on this machine",
+                    "Show the size of a disk and the space it uses on the host",
                     usage="NAME",
                     flags=(_OUTPUT,),
                     min_args=1,
@@ -95,8 +94,8 @@ LIMAVM = Group(
                 Command(
                     "grow",
                     "rdd.cli.commands.machine.disk",
-                    "Make a disk larger",
-                    "A running virtual machine is restarted. No disk can be made smaller.",
+                    "Grow a disk",
+                    "Restarts a running virtual machine. A disk cannot be shrunk.",
                     usage="NAME SIZE",
                     flags=_WAITING,
                     min_args=2,
@@ -105,7 +104,7 @@ LIMAVM = Group(
                 Command(
                     "trim",
                     "rdd.cli.commands.machine.disk",
-                    "Give back to this machine what a running guest does not use",
+                    "Return unused disk space of a running guest to the host",
                     usage="NAME",
                     min_args=1,
                     max_args=1,
@@ -115,9 +114,8 @@ LIMAVM = Group(
         Command(
             "edit",
             "rdd.cli.commands.machine.edit",
-            "Change the template of a virtual machine in an editor",
-            "The editor is KUBE_EDITOR, EDITOR, VISUAL or vi. A running virtual machine is "
-            "restarted.",
+            "Edit the template of a virtual machine",
+            "Uses KUBE_EDITOR, EDITOR, VISUAL or vi. Restarts a running virtual machine.",
             usage="NAME",
             min_args=1,
             max_args=1,
@@ -125,7 +123,7 @@ LIMAVM = Group(
         Command(
             "list",
             "rdd.cli.commands.machine.list",
-            "Show all virtual machines",
+            "List virtual machines",
             aliases=("ls",),
             flags=(_OUTPUT,),
         ),
@@ -136,7 +134,9 @@ LIMAVM = Group(
             usage="INSTANCE",
             aliases=("logs",),
             flags=(
-                Flag("stdout", "its events instead", kind="bool", short="o"),
+                Flag(
+                    "stdout", "print its events (stdout) instead of its log", kind="bool", short="o"
+                ),
                 FOLLOW,
             ),
             min_args=1,
@@ -146,8 +146,8 @@ LIMAVM = Group(
             "params",
             "rdd.cli.commands.machine.params",
             "Show or change the params of a virtual machine",
-            "PARAM=VALUE replaces the value in the template, PARAM- goes back to that. A running "
-            "virtual\nmachine is restarted.",
+            "PARAM=VALUE overrides the value in the template, PARAM- removes the override.\n"
+            "Restarts a running virtual machine.",
             usage="NAME [PARAM=VALUE | PARAM-]…",
             flags=(*_WAITING, _OUTPUT),
             min_args=1,
@@ -155,43 +155,47 @@ LIMAVM = Group(
         ),
         _one(
             "reset",
-            "Throw the disk of a virtual machine away and make a new one from its template",
+            "Delete the disk of a virtual machine and recreate it from its template",
         ),
         _one("restart", "Restart a virtual machine, or start it if it is stopped"),
         Command(
             "shell",
             "rdd.cli.commands.machine.shell",
-            "Run a command, or a shell, in a virtual machine",
-            "Flags must stand before INSTANCE; everything after it belongs to the command.",
+            "Run a command or a shell in a virtual machine",
+            "Flags must precede INSTANCE; everything after it is passed to the command.",
             usage="[--shell S] [--workdir D] INSTANCE [COMMAND…]",
             flags=SHELL_FLAGS,
             raw=True,
         ),
         Group(
             "snapshot",
-            "Keep and bring back states of the disks of stopped virtual machines",
+            "Manage disk snapshots of stopped virtual machines",
             (
-                _snapshot("create", "Keep the present state of a disk under a name"),
-                _snapshot("delete", "Forget a snapshot"),
+                _snapshot("create", "Create a snapshot of the disk"),
+                _snapshot("delete", "Delete a snapshot"),
                 Command(
                     "list",
                     "rdd.cli.commands.machine.snapshot",
-                    "Show the snapshots of a virtual machine",
+                    "List the snapshots of a virtual machine",
                     usage="NAME",
                     aliases=("ls",),
                     flags=(_OUTPUT,),
                     min_args=1,
                     max_args=1,
                 ),
-                _snapshot("restore", "Go back to a snapshot; what is newer is lost"),
+                _snapshot("restore", "Restore a snapshot; later changes are lost"),
             ),
         ),
         _one("start", "Start a virtual machine"),
         _one(
             "stop",
             "Stop a virtual machine",
-            flags=(Flag("suspend", "keep its memory for the next start", kind="bool"),),
+            flags=(
+                Flag(
+                    "suspend", "save its memory and resume from it at the next start", kind="bool"
+                ),
+            ),
         ),
-        _one("suspend", "Stop a virtual machine and keep its memory for the next start"),
+        _one("suspend", "Save the memory of a virtual machine and stop it"),
     ),
 )

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands of `rdd service` and their flags: a part of the table in table.py."""
+"""The commands of `rdd service` and their flags: one part of commands/table.py."""
 
 from rdd.cli.framework.types import Command, Flag, Group
 from rdd.cli.framework.usual_flags import FOLLOW, WAIT, output
 
 _CONTROLLERS = Flag(
     "controllers",
-    "controllers to run: names or groups, -name to leave one out, * for all, empty for none",
+    "controllers to run: names or groups, -name to exclude one, * for all, empty for none",
     default="*",
 )
 _SECURE_PORT = Flag(
     "secure-port",
-    "port of the API; another free one is taken if it is in use (0: any)",
+    "port of the API; falls back to a free port if it is in use; 0 means any free port",
     kind="int",
     default="6443",
 )
@@ -21,7 +21,7 @@ SERVE = Command(
     "rdd.cli.commands.service.serve",
     "Run the control plane in the foreground",
     "Serves the Kubernetes API on 127.0.0.1 until interrupted (SIGINT or SIGTERM). "
-    "The only argument is the word options: it lists all flags.",
+    'The argument "options" lists all flags.',
     usage="[options]",
     max_args=1,
     flags=(
@@ -29,30 +29,30 @@ SERVE = Command(
         _CONTROLLERS,
         Flag(
             "builtin-controllers",
-            "controllers of Kubernetes itself to run: names, -name to leave one out, "
+            "built-in Kubernetes controllers to run: names, -name to exclude one, "
             "* for all, empty for none",
             default="*",
         ),
         Flag(
             "client-ca-file",
-            "authorities (PEM) whose client certificates identify users; empty: none are asked for",
+            "PEM file of CAs for client certificate authentication; empty disables it",
         ),
         Flag(
             "idle-timeout",
-            "end when nobody has called for this long and no virtual machine runs (0: never)",
+            "exit after this time without requests and running virtual machines; 0 disables it",
             kind="duration",
             default="0",
         ),
-        Flag("v", "log more: 2 for debug, 4 for trace", kind="int", short="v"),
+        Flag("v", "log verbosity: 2 for debug, 4 for trace", kind="int", short="v"),
         Flag(
             "saved-arguments",
-            "use the saved arguments and the log files of the instance, as login supervisors do",
+            "use the saved arguments and log files of the instance (for login supervisors)",
             kind="bool",
             visibility="developer",
         ),
         Flag(
             "lock-fd",
-            "open file with the lock of the instance, from the command that starts the daemon",
+            "file descriptor that holds the instance lock (set by rdd service start)",
             kind="int",
             default="-1",
             visibility="hidden",
@@ -60,7 +60,7 @@ SERVE = Command(
     ),
 )
 
-# Where they are flags of create and start, these two are for developers.
+# `create` and `start` show these two in developer mode only.
 _FOR_SERVE = (
     _CONTROLLERS._replace(visibility="developer"),
     _SECURE_PORT._replace(
@@ -72,7 +72,9 @@ _FOR_SERVE = (
 
 
 def _timeout(default: str) -> Flag:
-    return Flag("timeout", "give up after this time (0: never)", kind="duration", default=default)
+    return Flag(
+        "timeout", "maximum time to wait; 0 means no limit", kind="duration", default=default
+    )
 
 
 SERVICE = Group(
@@ -84,11 +86,11 @@ SERVICE = Group(
             "config",
             "rdd.cli.commands.service.config",
             "Print the kubeconfig of the control plane",
-            "Starts the control plane if it does not run.",
+            "Starts the control plane if it is not running.",
             flags=(
                 Flag(
                     "start",
-                    "start the control plane if it does not run; otherwise that is an error",
+                    "start the control plane if it is not running; false makes that an error",
                     kind="bool",
                     default="true",
                 ),
@@ -98,7 +100,7 @@ SERVICE = Group(
             "create",
             "rdd.cli.commands.service.create",
             "Create an instance without starting it",
-            "Arguments after -- are saved for the daemon; see rdd service serve options.",
+            "Saves arguments after -- for the daemon; `rdd service serve options` lists them.",
             usage="[-- ARGS…]",
             max_args=None,
             flags=_FOR_SERVE,
@@ -106,13 +108,13 @@ SERVICE = Group(
         Command(
             "delete",
             "rdd.cli.commands.service.delete",
-            "Stop the control plane and delete everything of the instance",
+            "Stop the control plane and delete the instance with all its data",
             flags=(_timeout("5m"),),
         ),
         Command(
             "install",
             "rdd.cli.commands.service.install",
-            "Start the control plane at login",
+            "Install a login service that starts the control plane",
             "Writes a systemd user unit (Linux) or a launchd agent (macOS); needs no root.",
         ),
         Command(
@@ -121,7 +123,7 @@ SERVICE = Group(
             "Print the log of the daemon",
             aliases=("logs",),
             flags=(
-                Flag("stdout", "what it wrote to stdout", kind="bool", short="o"),
+                Flag("stdout", "print stdout instead of stderr", kind="bool", short="o"),
                 FOLLOW,
             ),
         ),
@@ -129,7 +131,7 @@ SERVICE = Group(
             "paths",
             "rdd.cli.commands.service.paths",
             "Print the directories and files of an instance",
-            "With KEY print only that one. The instance need not exist.",
+            "With KEY, prints only that path. The instance does not have to exist.",
             usage="[KEY]",
             max_args=1,
             flags=(
@@ -145,7 +147,7 @@ SERVICE = Group(
         Command(
             "reset",
             "rdd.cli.commands.service.reset",
-            "Start again with an empty database; the old one is kept",
+            "Restart with an empty database; the old one is kept as a backup",
             flags=(WAIT, _timeout("90s")),
         ),
         SERVE,
@@ -153,8 +155,8 @@ SERVICE = Group(
             "start",
             "rdd.cli.commands.service.start",
             "Start the control plane in the background",
-            "Creates the instance if it is missing. Flags for the daemon, given here or after --, "
-            "apply to this run only.",
+            "Creates the instance if it does not exist.\n"
+            "Flags for the daemon, given here or after --, apply to this run only.",
             usage="[-- ARGS…]",
             max_args=None,
             flags=(WAIT, _timeout("90s"), *_FOR_SERVE),
@@ -162,7 +164,7 @@ SERVICE = Group(
         Command(
             "status",
             "rdd.cli.commands.service.status",
-            "Show whether the control plane exists and runs",
+            "Show whether the control plane exists and is running",
             flags=(output("output format: text or json"),),
         ),
         Command(
@@ -174,7 +176,7 @@ SERVICE = Group(
         Command(
             "uninstall",
             "rdd.cli.commands.service.uninstall",
-            "Do not start the control plane at login any more",
+            "Remove the login service",
         ),
     ),
 )

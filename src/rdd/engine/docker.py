@@ -184,7 +184,7 @@ class Docker:
         }
         async with (
             self._exchange("GET", f"/containers/{_name(id_)}/logs", query) as exchange,
-            aclosing(exchange.pieces()) as pieces,
+            aclosing(exchange.chunks()) as pieces,
         ):
             yield chunks(pieces, is_terminal=is_terminal)
 

@@ -24,9 +24,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from rdd.host import docker_contexts
-from rdd.host.context_verdicts import Verdict, judge
+from rdd.host.context_verdicts import Address, Verdict, judge
 from rdd.host.errors import HostError
-from rdd.host.http_probe import Address
 
 DEFAULT_ENDPOINT = "unix:///var/run/docker.sock"
 

@@ -25,9 +25,8 @@ from urllib.parse import urlsplit
 from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]
 
 from rdd.host import kube_contexts
-from rdd.host.context_verdicts import Verdict, judge
+from rdd.host.context_verdicts import Address, Verdict, judge
 from rdd.host.errors import HostError
-from rdd.host.http_probe import Address
 
 
 async def should_switch(

@@ -109,16 +109,20 @@ async def test_answers_are_read_however_they_are_framed_and_arrive(
 @pytest.mark.parametrize(
     ("answer", "error", "text"),
     [
-        pytest.param(b"", Unreachable, "without an answer", id="nothing"),
-        pytest.param(b"SSH-2.0-x\r\n\r\n", Unintelligible, "not an HTTP answer", id="another"),
-        pytest.param(b"HTTP/1.1 abc OK\r\n\r\n", Unintelligible, "not an HTTP answer", id="status"),
+        pytest.param(b"", Unreachable, "closed without a response", id="nothing"),
+        pytest.param(b"SSH-2.0-x\r\n\r\n", Unintelligible, "not an HTTP response", id="another"),
+        pytest.param(b"HTTP/1.1 x OK\r\n\r\n", Unintelligible, "not an HTTP response", id="status"),
+        pytest.param(
+            b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", Unintelligible,
+            "not a content length: 'x'", id="length",
+        ),
         pytest.param(
             b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\nConnection: close\r\n\r\nshort", Unreachable,
-            "in its answer", id="short",
+            "in the middle of the response", id="short",
         ),
         pytest.param(
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n5\r\nhe",
-            Unreachable, "in its answer", id="short chunk",
+            Unreachable, "in the middle of the response", id="short chunk",
         ),
         pytest.param(CHUNKED + b"zz\r\n", Unintelligible, "not a chunk", id="bad chunk"),
         pytest.param(

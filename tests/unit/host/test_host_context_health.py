@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import trustme
 
-from rdd.host import docker_contexts, docker_health, http_probe, kube_health
+from rdd.host import context_verdicts, docker_contexts, docker_health, kube_health
 from rdd.host.context_verdicts import Verdict
 
 NAME = "rancher-desktop-2"
@@ -172,8 +172,7 @@ async def test_a_docker_engine_with_tls(docker: Docker) -> None:
 async def test_a_docker_engine_that_says_nothing(
     docker: Docker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    defaults = {"timeout_s": 0.05, "host_header": "x"}
-    monkeypatch.setattr(http_probe.status_of, "__kwdefaults__", defaults)
+    monkeypatch.setattr(context_verdicts, "TIMEOUT_S", 0.05)
     with socket.socket() as mute:
         mute.bind(("127.0.0.1", 0))
         mute.listen()

@@ -1,68 +1,58 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Talking to a host agent over its socket: HTTP/1.1, one request per connection.
+"""Requests to a host agent over its socket, one per connection.
 
-Small and bounded on purpose: the other side may be an agent that hangs, a stranger that
-listens on a stale path, or nobody.
+Every request is bounded in time and size: the peer may be an agent that hangs, or another
+program that listens on a stale path.
 """
 
-import asyncio
 import json
 from pathlib import Path
+from typing import Any
 
-_ANSWER_LIMIT = 1 << 20
-_REQUEST = (
-    "{method} {path} HTTP/1.1\r\nHost: agent\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-)
+from rdd.host import unix_http
 
 
 class NoAnswer(Exception):
-    """Nobody answered in time, or not in HTTP."""
+    """The agent did not respond in time, or not in HTTP."""
 
 
 async def request(
     socket: Path, path: str, *, method: str = "GET", timeout_s: float = 3.0
 ) -> tuple[int, bytes]:
-    """The status and body of an answer. Raises NoAnswer."""
+    """Return the status and the body of a response. Raises NoAnswer."""
     try:
-        async with asyncio.timeout(timeout_s):
-            return await _exchange(socket, _REQUEST.format(method=method, path=path))
-    except (OSError, ValueError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
-        raise NoAnswer(f'"{socket}" did not answer: {error or type(error).__name__}') from error
+        response, body = await unix_http.request(socket, path, method=method, timeout_s=timeout_s)
+    except OSError as error:
+        raise NoAnswer(f'"{socket}" did not answer: {error}') from error
+    return response.status, body
 
 
 async def let_go(socket: Path, *, timeout_s: float = 3.0) -> bool:
-    """Ask an agent to leave its machine running and exit; whether it agreed. Raises NoAnswer."""
+    """Request that an agent exits and leaves its machine running. Raises NoAnswer.
+
+    Returns False if the agent already shuts its machine down.
+    """
     status, body = await request(socket, "/v1/let-go", method="POST", timeout_s=timeout_s)
-    try:
-        answer = json.loads(body)
-    except ValueError:
-        answer = {}
-    # One that is shutting its machine down already says that it does not.
-    return 200 <= status < 300 and isinstance(answer, dict) and answer.get("letGo") is not False
+    return 200 <= status < 300 and _members(body).get("letGo") is not False
 
 
 async def suspend(socket: Path, *, timeout_s: float) -> str:
-    """Ask an agent to keep its machine's memory and end it; why not, or nothing.
+    """Request that an agent saves its machine's memory and stops it. Raises NoAnswer.
 
-    Raises NoAnswer.
+    Returns the reason of a refusal, or an empty string.
     """
     status, body = await request(socket, "/v1/suspend", method="POST", timeout_s=timeout_s)
+    answer = _members(body)
+    if answer.get("suspended"):
+        return ""
+    return str(
+        answer.get("error") or f"its host agent cannot suspend machines (HTTP status {status})"
+    )
+
+
+def _members(body: bytes) -> dict[str, Any]:
     try:
-        answer = json.loads(body)
+        found = json.loads(body)
     except ValueError:
-        answer = {}
-    if not isinstance(answer, dict) or not answer.get("suspended"):
-        refusal = answer.get("error") if isinstance(answer, dict) else ""
-        return str(refusal or f"its host agent cannot suspend machines (HTTP status {status})")
-    return ""
-
-
-async def _exchange(socket: Path, text: str) -> tuple[int, bytes]:
-    reader, writer = await asyncio.open_unix_connection(str(socket), limit=_ANSWER_LIMIT)
-    try:
-        writer.write(text.encode())
-        head = await reader.readuntil(b"\r\n\r\n")
-        status = int(head.split(b" ", 2)[1])
-        return status, await reader.read(_ANSWER_LIMIT)
-    finally:
-        writer.close()
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -100,7 +100,7 @@ def engine(facts: Facts) -> Finding:
         return not_applicable("The Docker engine does not run.")
     path = facts.instance.docker_socket
     try:
-        answer = _ping(path)
+        status, reason = _ping(path)
     except OSError as error:
         return ill(
             "EngineUnreachable",
@@ -108,11 +108,11 @@ def engine(facts: Facts) -> Finding:
             f"{path}: {error.strerror or error}",
             next_step=f"rdd restart; if it stays so: rdd limavm log {_MACHINE}",
         )
-    if " 200 " not in answer:
+    if status != 200:
         return ill(
             "EngineUnhealthy",
             "The container engine answers with an error.",
-            f"{path}: {answer}",
+            f"{path}: {status} {reason}",
             next_step=f"rdd limavm log {_MACHINE}",
         )
     return well("Answering", "The container engine answers.", str(path))
@@ -285,13 +285,14 @@ def _json(path: Path) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else {}
 
 
-def _ping(path: Path) -> str:
-    """The first line of the answer to a ping."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
-        connection.settimeout(_TIMEOUT_S)
-        connection.connect(str(path))
-        connection.sendall(b"GET /_ping HTTP/1.0\r\nHost: docker\r\n\r\n")
-        return connection.recv(1024).partition(b"\r\n")[0].decode(errors="replace")
+def _ping(path: Path) -> tuple[int, str]:
+    """Return status and reason of the response to a ping. Raises OSError."""
+    import asyncio
+
+    from rdd.host import unix_http
+
+    response, _body = asyncio.run(unix_http.request(path, "/_ping", timeout_s=_TIMEOUT_S))
+    return response.status, response.reason
 
 
 def _statuses(path: Path) -> list[dict[str, Any]]:

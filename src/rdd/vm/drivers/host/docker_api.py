@@ -1,68 +1,50 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The little of Docker's API that a host agent uses: is it there, what runs, what happens.
+"""The requests of Docker's API that a host agent sends: ping, list, inspect, events."""
 
-Asked with HTTP/1.0, so that an answer is its body until the end of the connection, also when it
-is a stream of events: no lengths, no chunks, no library.
-"""
-
-import asyncio
 import json
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-_ANSWER_S = 10.0
-_LONGEST_LINE = 1 << 20
+from rdd.host import unix_http
+
+_TIMEOUT_S = 10.0
+_MAX_LINE_BYTES = 1 << 20
 
 
 class BadAnswer(Exception):
-    """The engine answered, but not with what was asked for."""
+    """The engine responded late, with an error, or not in HTTP."""
 
 
 def quoted(filters: Any) -> str:
-    """A filter as it stands in a URL."""
+    """Return a filter in the form a URL takes."""
     return quote(json.dumps(filters, separators=(",", ":")), safe="")
 
 
 async def get(socket: Path, path: str) -> bytes:
-    """The body of an answer. Raises OSError, BadAnswer."""
+    """Return the body of a response. Raises OSError, BadAnswer."""
     try:
-        async with asyncio.timeout(_ANSWER_S):
-            reader, writer = await _ask(socket, path)
-            try:
-                return await reader.read()
-            finally:
-                writer.close()
-    except TimeoutError as error:  # one of OSError, but without a word
-        raise BadAnswer(f"{path}: no answer within {_ANSWER_S:g} s") from error
+        response, body = await unix_http.request(socket, path, timeout_s=_TIMEOUT_S, max_bytes=None)
+    except (TimeoutError, unix_http.ConnectionLost, unix_http.MalformedResponse) as error:
+        raise BadAnswer(f"{path}: {error}") from error
+    _check(path, response)
+    return body
 
 
 async def lines(socket: Path, path: str) -> AsyncGenerator[bytes, None]:
-    """The lines of an answer as they come, until the engine ends it. Raises OSError, BadAnswer."""
-    reader, writer = await _ask(socket, path)
+    """Yield the lines of a response until the engine ends it. Raises OSError, BadAnswer."""
     try:
-        while line := await reader.readline():
-            yield line
-    except ValueError as error:
+        async with unix_http.open_response(socket, path) as response:
+            _check(path, response)
+            async with aclosing(response.lines(_MAX_LINE_BYTES)) as found:
+                async for line in found:
+                    yield line
+    except (unix_http.ConnectionLost, unix_http.MalformedResponse) as error:
         raise BadAnswer(f"{path}: {error}") from error
-    finally:
-        writer.close()
 
 
-async def _ask(socket: Path, path: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    reader, writer = await asyncio.open_unix_connection(str(socket), limit=_LONGEST_LINE)
-    try:
-        writer.write(f"GET {path} HTTP/1.0\r\nHost: docker\r\n\r\n".encode())
-        head = await reader.readuntil(b"\r\n\r\n")
-    except (EOFError, asyncio.LimitOverrunError) as error:
-        writer.close()
-        raise BadAnswer(f"{path}: {error}") from error
-    except BaseException:
-        writer.close()
-        raise
-    status = head.split(b"\r\n", 1)[0].split(b" ", 2)
-    if len(status) < 2 or status[1] != b"200":
-        writer.close()
-        raise BadAnswer(f"{path}: {status[-1].decode('latin-1')}")
-    return reader, writer
+def _check(path: str, response: unix_http.Response) -> None:
+    if response.status != 200:
+        raise BadAnswer(f"{path}: {response.reason or response.status}")

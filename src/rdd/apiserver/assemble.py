@@ -14,10 +14,10 @@ from typing import Any
 
 from rdd.api.fielderrors import FieldError
 from rdd.apiserver import bootstrap
-from rdd.apiserver.admission import expression_checks
 from rdd.apiserver.admission.client import WebhookClient
-from rdd.apiserver.admission.dependencies import Surroundings
+from rdd.apiserver.admission.dependencies import AdmissionDependencies
 from rdd.apiserver.admission.endpoints import InProcessEndpoints
+from rdd.apiserver.admission.expression_checks import check_expression
 from rdd.apiserver.admission.fencing import Fencing
 from rdd.apiserver.admission.lifecycle import NamespaceLifecycle
 from rdd.apiserver.admission.matching import Matcher
@@ -38,10 +38,9 @@ from rdd.apiserver.endpoints.health import Health
 from rdd.apiserver.endpoints.openapi import Documents
 from rdd.apiserver.http.limits import InFlight
 from rdd.apiserver.http.request import Answer, Request, Response, User
-from rdd.apiserver.kinds import expressions
 from rdd.apiserver.kinds.builtin import BuiltinStrategy
 from rdd.apiserver.kinds.catalog import builtin_kinds, decoder, review_kinds
-from rdd.apiserver.kinds.strategy import Kind
+from rdd.apiserver.kinds.strategy import ResourceDefinition
 from rdd.apiserver.passthrough.routing import PREFIX, Passthroughs
 from rdd.apiserver.resources import Registry, Resource
 from rdd.apiserver.server import ApiServer
@@ -161,21 +160,23 @@ def _admission(
     """The plugins in the order of Kubernetes."""
     namespaces = registry.get("", "v1", "namespaces")
     assert namespaces is not None
-    expressions.use(expression_checks.check)
-    around = Surroundings(lister, registry, Matcher(namespaces.cache), authorizer, webhooks)
+    dependencies = AdmissionDependencies(
+        lister, registry, Matcher(namespaces.cache), authorizer, webhooks
+    )
     return Chain(
         [
             NamespaceLifecycle(namespaces.cache),
-            MutatingWebhooks(around),
-            ValidatingPolicies(around),
-            ValidatingWebhooks(around),
+            MutatingWebhooks(dependencies),
+            ValidatingPolicies(dependencies),
+            ValidatingWebhooks(dependencies),
             *further,
         ]
     )
 
 
 def _stored_resources(cache: Cache) -> list[Resource]:
-    return [_resource(kind, cache) for kind in builtin_kinds(check_rules=_check_rules)]
+    kinds = builtin_kinds(check_rules=_check_rules, check_expression=check_expression)
+    return [_resource(kind, cache) for kind in kinds]
 
 
 def _check_rules(schema: Mapping[str, Any], path: str) -> list[FieldError]:
@@ -185,7 +186,7 @@ def _check_rules(schema: Mapping[str, Any], path: str) -> list[FieldError]:
     return check_rules(schema, path)
 
 
-def _resource(kind: Kind, cache: Cache) -> Resource:
+def _resource(kind: ResourceDefinition, cache: Cache) -> Resource:
     strategy = kind.strategy
     assert isinstance(strategy, BuiltinStrategy)
     group, plural = strategy.storage or (kind.group, kind.plural)

@@ -74,7 +74,7 @@ def _namespace(name: str) -> Object:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
 
 
-async def _apply(handle: Handle, change: bootstrap_rbac.Change) -> None:
+async def _apply(handle: Handle, change: bootstrap_rbac.PolicyChange) -> None:
     path = f"{_RBAC}/{change.resource}"
     one = f"{path}/{change.obj['metadata']['name']}"
     if change.action == "update":

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from rdd.api import managedfields
-from rdd.apiserver.kinds.strategy import Column, Kind, Object, Strategy
+from rdd.apiserver.kinds.strategy import Column, Object, ResourceDefinition, Strategy
 from rdd.apiserver.state import codec
 from rdd.apiserver.state.cache import Entry, ResourceCache
 from rdd.schema.node import Node
@@ -32,7 +32,7 @@ class Resource:
 
     def __init__(
         self,
-        kind: Kind,
+        kind: ResourceDefinition,
         *,
         cache: ResourceCache,
         decode: Callable[[Object, list[str]], Object],

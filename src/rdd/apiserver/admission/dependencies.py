@@ -10,7 +10,7 @@ from rdd.apiserver.resources import Registry
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class AdmissionDependencies:
     """The parts of one server that its admission plugins share."""
 
     lister: Lister

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is wrong with the CEL expressions of webhooks and policies when they are written."""
+"""Checks of the CEL expressions in webhook configurations and policies when they are written."""
 
+from rdd.api import fielderrors
+from rdd.api.fielderrors import FieldError
 from rdd.apiserver.kinds.expressions import Scope
 
 
-def check(expression: str, scope: Scope) -> str | None:
-    """Why an expression cannot be used, None if it can (see `rdd.apiserver.kinds.expressions`)."""
-    # CEL is large, and most servers never see an admission expression.
+def check_expression(expression: str, path: str, scope: Scope) -> list[FieldError]:
+    """Compile an expression and return its errors (a `kinds.expressions.CheckExpression`)."""
+    # CEL is a large import, and most servers never receive an admission expression.
     from rdd.cel import admission
     from rdd.cel import types as t
 
@@ -21,4 +23,5 @@ def check(expression: str, scope: Scope) -> str | None:
         "string or null": (t.STRING, t.NULL),
         "any": (),
     }[scope.returns]
-    return admission.problem(environment, expression, *returns)
+    detail = admission.problem(environment, expression, *returns)
+    return [fielderrors.invalid(path, expression, detail)] if detail else []

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from rdd.api import errors
 from rdd.apiserver.admission import review
 from rdd.apiserver.admission.client import CallFailed, Endpoint
-from rdd.apiserver.admission.dependencies import Surroundings
+from rdd.apiserver.admission.dependencies import AdmissionDependencies
 from rdd.apiserver.admission.matching import Index
 from rdd.apiserver.admission.rules import Criteria, Narrowed
 from rdd.apiserver.admission.types import Attributes
@@ -88,15 +88,15 @@ def _conditions(found: Sequence[Mapping[str, Any]] | None) -> "Conditions | None
 class Webhooks:
     """The webhooks of all configurations of one resource, by name and position."""
 
-    def __init__(self, around: Surroundings, resource: str) -> None:
-        self._around = around
+    def __init__(self, dependencies: AdmissionDependencies, resource: str) -> None:
+        self._dependencies = dependencies
         self._resource = resource
         self._revision = -1
         self._index: Index[Webhook] | None = None
 
     def candidates(self, attributes: Attributes) -> Sequence[tuple[Webhook, Narrowed]]:
         """The webhooks whose rules select a write."""
-        revision = self._around.lister.revision(self._resource)
+        revision = self._dependencies.lister.revision(self._resource)
         if revision != self._revision:
             self._compile()
             self._revision = revision
@@ -108,14 +108,14 @@ class Webhooks:
 
     def _compile(self) -> None:
         found = sorted(
-            self._around.lister.list(self._resource), key=lambda c: str(c["metadata"]["name"])
+            self._dependencies.lister.list(self._resource), key=lambda c: str(c["metadata"]["name"])
         )
         hooks = [
             (Webhook.of(configuration["metadata"]["name"], hook), Criteria.of_webhook(hook))
             for configuration in found
             for hook in configuration.get("webhooks") or ()
         ]
-        self._index = Index(self._around.registry, hooks) if hooks else None
+        self._index = Index(self._dependencies.registry, hooks) if hooks else None
 
     def versions(self, attributes: Attributes) -> Versions:
         """The objects of a write in the versions webhooks ask for."""
@@ -126,7 +126,7 @@ class Webhooks:
         found = self.candidates(attributes)
         if not found:
             return False
-        target = self._around.matcher.target
+        target = self._dependencies.matcher.target
         return any(
             target(narrowed, attributes, attributes.object) is not None for _, narrowed in found
         )
@@ -138,12 +138,14 @@ class Webhooks:
 
         Raises Forbidden if its conditions cannot be evaluated (and failurePolicy is Fail).
         """
-        target = self._around.matcher.target(narrowed, attributes, attributes.object)
+        target = self._dependencies.matcher.target(narrowed, attributes, attributes.object)
         if target is None or hook.conditions is None:
             return target
         from rdd.apiserver.admission import conditions
 
-        bindings = await conditions.bindings(attributes, target, versions, self._around.authorizer)
+        bindings = await conditions.bindings(
+            attributes, target, versions, self._dependencies.authorizer
+        )
         failures = hook.conditions.failures(bindings)
         if failures is None:
             return None
@@ -183,7 +185,7 @@ class Webhooks:
         uid, version = str(uuid.uuid4()), hook.review_version
         question = review.question(attributes, target, objects, version=version, uid=uid)
         try:
-            found = await self._around.client.call(
+            found = await self._dependencies.client.call(
                 hook.endpoint, question, timeout_s=hook.timeout_s, request=attributes.request
             )
             answer = review.read_answer(found, version=version, uid=uid, is_mutating=is_mutating)

@@ -11,7 +11,7 @@ import orjson
 
 from rdd.api import decode, errors
 from rdd.apiserver.admission import patches, review, warnings
-from rdd.apiserver.admission.dependencies import Surroundings
+from rdd.apiserver.admission.dependencies import AdmissionDependencies
 from rdd.apiserver.admission.hooks import CallError, Webhook, Webhooks, log
 from rdd.apiserver.admission.types import Attributes
 from rdd.apiserver.admission.versions import Versions
@@ -41,8 +41,8 @@ class _Reinvocation:
 class MutatingWebhooks:
     """The admission plugin MutatingAdmissionWebhook."""
 
-    def __init__(self, around: Surroundings) -> None:
-        self._hooks = Webhooks(around, RESOURCE)
+    def __init__(self, dependencies: AdmissionDependencies) -> None:
+        self._hooks = Webhooks(dependencies, RESOURCE)
 
     def handles(self, attributes: Attributes, *, mutating: bool) -> bool:
         """Whether a webhook has to be asked."""

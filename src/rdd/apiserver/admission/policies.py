@@ -15,7 +15,7 @@ import orjson
 
 from rdd.api import errors
 from rdd.apiserver.admission import params, review, warnings
-from rdd.apiserver.admission.dependencies import Surroundings
+from rdd.apiserver.admission.dependencies import AdmissionDependencies
 from rdd.apiserver.admission.matching import Index, is_namespace
 from rdd.apiserver.admission.params import ConfigurationError
 from rdd.apiserver.admission.rules import Criteria, Narrowed
@@ -100,8 +100,8 @@ class _Outcome:
 class ValidatingPolicies:
     """The admission plugin ValidatingAdmissionPolicy."""
 
-    def __init__(self, around: Surroundings) -> None:
-        self._around = around
+    def __init__(self, dependencies: AdmissionDependencies) -> None:
+        self._dependencies = dependencies
         self._revisions = (-1, -1)
         self._policies: dict[str, Policy] = {}
         self._index: Index[Policy] | None = None
@@ -113,7 +113,7 @@ class ValidatingPolicies:
         found = self._candidates(attributes)
         if not found:
             return False
-        target = self._around.matcher.target
+        target = self._dependencies.matcher.target
         return any(
             target(narrowed, attributes, attributes.object) is not None for _, narrowed in found
         )
@@ -126,7 +126,7 @@ class ValidatingPolicies:
         outcome = _Outcome()
         versions = Versions(attributes)
         for policy, narrowed in self._candidates(attributes):
-            target = self._around.matcher.target(narrowed, attributes, attributes.object)
+            target = self._dependencies.matcher.target(narrowed, attributes, attributes.object)
             if target is not None:
                 await self._apply(policy, target, attributes, versions, outcome)
         warnings.add(attributes.request.warnings, outcome.warnings)
@@ -136,7 +136,7 @@ class ValidatingPolicies:
     # -- following the objects
 
     def _candidates(self, attributes: Attributes) -> tuple[tuple[Policy, Narrowed], ...]:
-        revision = self._around.lister.revision
+        revision = self._dependencies.lister.revision
         revisions = revision(POLICIES), revision(BINDINGS)
         if revisions != self._revisions:
             self._compile()
@@ -146,7 +146,7 @@ class ValidatingPolicies:
         return self._index.candidates(attributes)
 
     def _compile(self) -> None:
-        lister, registry = self._around.lister, self._around.registry
+        lister, registry = self._dependencies.lister, self._dependencies.registry
         bindings: dict[str, list[Binding]] = {}
         for found in lister.list(BINDINGS):
             name = (found.get("spec") or {}).get("policyName", "")
@@ -180,7 +180,7 @@ class ValidatingPolicies:
     ) -> None:
         kind = policy.spec.get("paramKind")
         try:
-            resource = params.find_kind(self._around.registry, kind) if kind else None
+            resource = params.find_kind(self._dependencies.registry, kind) if kind else None
         except ConfigurationError as error:
             if not policy.is_lenient:
                 message = f"failed to configure policy: {error}"
@@ -188,7 +188,7 @@ class ValidatingPolicies:
             return
         annotations: dict[str, list[str]] = {}
         for binding, narrowed in policy.bindings.candidates(attributes):
-            if self._around.matcher.target(narrowed, attributes, attributes.object) is None:
+            if self._dependencies.matcher.target(narrowed, attributes, attributes.object) is None:
                 continue
             try:
                 found = await params.collect(
@@ -215,10 +215,12 @@ class ValidatingPolicies:
     ) -> dict[str, Any]:
         from rdd.apiserver.admission import conditions, evaluation
 
-        found = await conditions.bindings(attributes, target, versions, self._around.authorizer)
+        found = await conditions.bindings(
+            attributes, target, versions, self._dependencies.authorizer
+        )
         found["params"] = param
         if attributes.namespace and not is_namespace(attributes.resource):
-            namespace = self._around.lister.get("namespaces", "", attributes.namespace)
+            namespace = self._dependencies.lister.get("namespaces", "", attributes.namespace)
             if namespace is None:
                 raise errors.NotFound.of("namespaces", "", attributes.namespace)
             found["namespaceObject"] = evaluation.namespace_object(namespace)

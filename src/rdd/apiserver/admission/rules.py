@@ -4,7 +4,7 @@
 A rule names operations, groups, versions, resources and a scope; `*` stands for
 all. Under matchPolicy Equivalent a write in a version the rules do not name
 counts too, if another version of the same resource is named: it is then shown
-in that version (`Target.resource`).
+in that version (`MatchedVersion.resource`).
 
 All of this depends on the operation, the resource and the subresource only, so
 `Criteria.narrow` is done once per such triple and remembered by the caller.
@@ -71,7 +71,7 @@ def _has(wanted: frozenset[str], value: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class MatchedVersion:
     """The version in which a write is shown, and the names it must have (none: any)."""
 
     resource: Resource
@@ -138,7 +138,7 @@ class Criteria:
 class Narrowed:
     """Criteria for writes of one kind: what is left are names and labels."""
 
-    targets: tuple[Target, ...]
+    targets: tuple[MatchedVersion, ...]
     """In the order of preference; the last one may be the only one without names."""
     excluded_names: frozenset[str]
     namespaces: LabelSelector
@@ -163,18 +163,18 @@ def _targets(
     resource: Resource,
     subresource: str,
     others: Sequence[Resource],
-) -> tuple[Target, ...]:
+) -> tuple[MatchedVersion, ...]:
     # The version of the request comes first for all rules, then other versions rule by rule.
-    found: list[Target] = []
+    found: list[MatchedVersion] = []
     for rule in rules:
         if rule.matches(operation, resource, subresource):
-            found.append(Target(resource, rule.names))
+            found.append(MatchedVersion(resource, rule.names))
             if not rule.names:
                 return tuple(found)
     for rule in rules:
         for other in others:
             if rule.matches(operation, other, subresource):
-                found.append(Target(other, rule.names))
+                found.append(MatchedVersion(other, rule.names))
                 if not rule.names:
                     return tuple(found)
     return tuple(found)

@@ -10,7 +10,7 @@ import asyncio
 
 from rdd.api import errors
 from rdd.apiserver.admission import review, warnings
-from rdd.apiserver.admission.dependencies import Surroundings
+from rdd.apiserver.admission.dependencies import AdmissionDependencies
 from rdd.apiserver.admission.hooks import CallError, Webhook, Webhooks, log
 from rdd.apiserver.admission.types import Attributes
 from rdd.apiserver.admission.versions import Versions
@@ -23,8 +23,8 @@ _FAILED_OPEN = "failed-open.validating.webhook.admission.k8s.io"
 class ValidatingWebhooks:
     """The admission plugin ValidatingAdmissionWebhook."""
 
-    def __init__(self, around: Surroundings) -> None:
-        self._hooks = Webhooks(around, RESOURCE)
+    def __init__(self, dependencies: AdmissionDependencies) -> None:
+        self._hooks = Webhooks(dependencies, RESOURCE)
 
     def handles(self, attributes: Attributes, *, mutating: bool) -> bool:
         """Whether a webhook has to be asked."""

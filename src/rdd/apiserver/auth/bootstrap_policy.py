@@ -168,7 +168,7 @@ def cluster_role_bindings() -> list[Object]:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class PolicyChange:
     """Something `reconcile` wants written.
 
     `replace` means delete and create: a binding's role reference cannot change.
@@ -179,17 +179,17 @@ class Change:
     obj: Object
 
 
-def reconcile(lister: Lister) -> list[Change]:
+def reconcile(lister: Lister) -> list[PolicyChange]:
     """What has to be written so that the defaults are there; roles before bindings."""
     changes = [_role_change(r, lister) for r in cluster_roles()]
     changes += [_binding_change(b, lister) for b in cluster_role_bindings()]
     return [change for change in changes if change is not None]
 
 
-def _role_change(wanted: Object, lister: Lister) -> Change | None:
+def _role_change(wanted: Object, lister: Lister) -> PolicyChange | None:
     existing = lister.get("clusterroles", "", wanted["metadata"]["name"])
     if existing is None:
-        return Change("create", "clusterroles", wanted)
+        return PolicyChange("create", "clusterroles", wanted)
     if _is_protected(existing):
         return None
     merged = _merge_metadata(existing, wanted)
@@ -197,21 +197,21 @@ def _role_change(wanted: Object, lister: Lister) -> Change | None:
         merged["aggregationRule"] = _merge_aggregation(existing, wanted)
     else:
         merged["rules"] = _merge_rules(existing.get("rules") or [], wanted["rules"])
-    return None if merged == existing else Change("update", "clusterroles", merged)
+    return None if merged == existing else PolicyChange("update", "clusterroles", merged)
 
 
-def _binding_change(wanted: Object, lister: Lister) -> Change | None:
+def _binding_change(wanted: Object, lister: Lister) -> PolicyChange | None:
     existing = lister.get("clusterrolebindings", "", wanted["metadata"]["name"])
     if existing is None:
-        return Change("create", "clusterrolebindings", wanted)
+        return PolicyChange("create", "clusterrolebindings", wanted)
     if _is_protected(existing):
         return None
     if existing.get("roleRef") != wanted["roleRef"]:
-        return Change("replace", "clusterrolebindings", wanted)
+        return PolicyChange("replace", "clusterrolebindings", wanted)
     merged = _merge_metadata(existing, wanted)
     subjects = existing.get("subjects") or []
     merged["subjects"] = [*subjects, *(s for s in wanted["subjects"] if s not in subjects)]
-    return None if merged == existing else Change("update", "clusterrolebindings", merged)
+    return None if merged == existing else PolicyChange("update", "clusterrolebindings", merged)
 
 
 def _is_protected(existing: Object) -> bool:

@@ -15,7 +15,7 @@ from rdd.api import fielderrors, jsonpath, metadata
 from rdd.api.fielderrors import FieldError
 from rdd.api.objectmeta import MetadataError, decode_object_meta
 from rdd.apiserver.http import tables
-from rdd.apiserver.kinds.strategy import Column, Kind, Object, Strategy
+from rdd.apiserver.kinds.strategy import Column, Object, ResourceDefinition, Strategy, Validation
 from rdd.apiserver.resources import Convert, Resource
 from rdd.apiserver.state import codec
 from rdd.apiserver.state.cache import ResourceCache
@@ -50,7 +50,6 @@ class CustomStrategy(Strategy):
         fields = version.get("selectableFields") or ()
         self._fields = {f["jsonPath"].lstrip("."): f["jsonPath"] for f in fields}
         self.selectable_labels = frozenset(self._fields)
-        self._tolerated: list[str] = []
 
     @cached_property
     def schema(self) -> Mapping[str, Any]:
@@ -105,19 +104,18 @@ class CustomStrategy(Strategy):
         """Fill in defaults; null where it is not allowed is the same as nothing."""
         apply_defaults(self.node, obj)
 
-    def validate(self, obj: Object) -> list[FieldError]:
-        """The schema and its rules."""
+    def validate(self, obj: Object) -> Validation:
+        """Validate a new object against the schema and its rules."""
         return self._validate(obj, None)
 
-    def validate_update(
-        self, obj: Object, old: Object, *, subresource: str = ""
-    ) -> list[FieldError]:
-        """The same, tolerating what was invalid before and did not change."""
+    def validate_update(self, obj: Object, old: Object, *, subresource: str = "") -> Validation:
+        """Validate a changed object; unchanged values that were invalid before are tolerated."""
         return self._validate(obj, old)
 
-    def _validate(self, obj: Object, old: Object | None) -> list[FieldError]:
+    def _validate(self, obj: Object, old: Object | None) -> Validation:
         errs: list[FieldError] = []
-        self._tolerated = []
+        # Rules that fail on unchanged values become warnings.
+        warnings: list[str] = []
         if obj.get("apiVersion") != self.api_version:
             errs.append(
                 fielderrors.invalid(
@@ -136,18 +134,11 @@ class CustomStrategy(Strategy):
             if blocked is not None:
                 errs.append(blocked)
             else:
-                errs += self.rules.validate(obj, old, warnings=self._tolerated)
-        return errs
-
-    def warnings(self, obj: Object, old: Object | None) -> list[str]:
-        """About rules that fail on what did not change, and finalizers without a domain.
-
-        Called right after validation, with nothing awaited in between.
-        """
-        found, self._tolerated = self._tolerated, []
-        if obj["metadata"].get("finalizers"):
-            found += metadata.finalizer_warnings(obj["metadata"], old["metadata"] if old else None)
-        return found
+                errs += self.rules.validate(obj, old, warnings=warnings)
+        meta = obj["metadata"]
+        if meta.get("finalizers"):
+            warnings += metadata.finalizer_warnings(meta, old["metadata"] if old else None)
+        return Validation(errs, warnings)
 
     def selectable_fields(self, obj: Object) -> Mapping[str, str]:
         """The declared selectable fields as text."""
@@ -196,7 +187,7 @@ def make_resource(
     storage_strategy = CustomStrategy(spec, storage)
     converts = storage_strategy.schema != strategy.schema
     subresources = tuple(s for s in ("status", "scale") if s in (version.get("subresources") or {}))
-    kind = Kind(
+    kind = ResourceDefinition(
         group=spec["group"],
         version=name,
         kind=names["kind"],

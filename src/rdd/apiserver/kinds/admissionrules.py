@@ -7,7 +7,7 @@ from typing import Any
 
 from rdd.api import fielderrors, names, selectors
 from rdd.api.fielderrors import FieldError
-from rdd.apiserver.kinds import expressions
+from rdd.apiserver.kinds.expressions import CheckExpression, Scope
 from rdd.apiserver.kinds.strategy import Object
 from rdd.schema.builtin import notation
 
@@ -147,7 +147,7 @@ def match_resources_errors(found: Object | None, path: str) -> list[FieldError]:
 
 
 def match_condition_errors(
-    conditions: Sequence[Object], path: str, *, has_params: bool = False
+    conditions: Sequence[Object], path: str, check: CheckExpression, *, has_params: bool = False
 ) -> list[FieldError]:
     """Errors of match conditions: named, unique, and CEL that yields a bool."""
     errors: list[FieldError] = []
@@ -160,8 +160,7 @@ def match_condition_errors(
         if not expression:
             errors.append(fielderrors.required(f"{at}.expression"))
         else:
-            scope = expressions.Scope(has_params=has_params)
-            errors += expressions.errors(expression, f"{at}.expression", scope)
+            errors += check(expression, f"{at}.expression", Scope(has_params=has_params))
         if not name:
             errors.append(fielderrors.required(f"{at}.name"))
         for why in names.qualified_name_errors(name) if name else ():

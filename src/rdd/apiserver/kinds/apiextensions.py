@@ -61,15 +61,13 @@ class CustomResourceDefinitionStrategy(CreatedAtStrategy):
         else:
             crd.prepare_for_update(obj, old)
 
-    def validate(self, obj: Object) -> list[FieldError]:
+    def errors(self, obj: Object) -> list[FieldError]:
         """All rules, for a new definition."""
         from rdd.schema.crd import validation as crd
 
         return crd.crd_errors(obj, check_rules=self._check_rules)
 
-    def validate_update(
-        self, obj: Object, old: Object, *, subresource: str = ""
-    ) -> list[FieldError]:
+    def update_errors(self, obj: Object, old: Object, *, subresource: str = "") -> list[FieldError]:
         """The rules, and what cannot change."""
         from rdd.schema.crd import validation as crd
 
@@ -90,7 +88,7 @@ class CustomResourceDefinitionStrategy(CreatedAtStrategy):
             status["conditions"] = [*others, {**_PENDING, "lastTransitionTime": now}]
         return bool(meta.get("finalizers"))
 
-    def warnings(self, obj: Object, old: Object | None) -> list[str]:
+    def warnings(self, obj: Object) -> list[str]:
         """What is accepted but probably not meant."""
         from rdd.schema.crd import validation as crd
 

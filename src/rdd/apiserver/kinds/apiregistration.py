@@ -57,7 +57,7 @@ class APIServiceStrategy(StatusStrategy):
         local = (obj.get("spec") or {}).get("service") is None
         obj["status"] = {"conditions": [local_condition()]} if local else {}
 
-    def validate(self, obj: Object) -> list[FieldError]:
+    def errors(self, obj: Object) -> list[FieldError]:
         """Name, group, version and priorities fit together."""
         spec = obj.get("spec") or {}
         group, version = spec.get("group", ""), spec.get("version", "")
@@ -82,12 +82,10 @@ class APIServiceStrategy(StatusStrategy):
         detail = f'must be `spec.version+"."+spec.group`: {gotext.quote(required)}'
         return [fielderrors.invalid("metadata.name", name, detail)]
 
-    def validate_update(
-        self, obj: Object, old: Object, *, subresource: str = ""
-    ) -> list[FieldError]:
+    def update_errors(self, obj: Object, old: Object, *, subresource: str = "") -> list[FieldError]:
         """As for a new one; /status only has conditions."""
         if subresource != "status":
-            return self.validate(obj)
+            return self.errors(obj)
         errors: list[FieldError] = []
         for i, condition in enumerate((obj.get("status") or {}).get("conditions") or ()):
             path = f"status.conditions[{i}].status"

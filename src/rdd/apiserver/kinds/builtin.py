@@ -12,7 +12,7 @@ from typing import Any
 from rdd.api import metadata
 from rdd.api.fielderrors import FieldError
 from rdd.apiserver.http import tables
-from rdd.apiserver.kinds.strategy import Column, Object, Strategy
+from rdd.apiserver.kinds.strategy import Column, Object, Strategy, Validation
 from rdd.schema.builtin import texts
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
@@ -43,9 +43,29 @@ class BuiltinStrategy(Strategy):
         """A stored object in this version."""
         return obj
 
-    def validate(self, obj: Object) -> list[FieldError]:
-        """Errors beyond metadata, for a new object."""
+    def validate(self, obj: Object) -> Validation:
+        """Validate a new object."""
+        return self._validation(obj, self.errors(obj))
+
+    def validate_update(self, obj: Object, old: Object, *, subresource: str = "") -> Validation:
+        """Validate a changed object."""
+        return self._validation(obj, self.update_errors(obj, old, subresource=subresource))
+
+    def _validation(self, obj: Object, errors: list[FieldError]) -> Validation:
+        # Warnings are computed for valid objects only, so hooks can rely on the kind's rules.
+        return Validation(errors, [] if errors else self.warnings(obj))
+
+    def errors(self, obj: Object) -> list[FieldError]:
+        """Return the errors of a new object beyond its metadata."""
         return self.finalizer_errors(obj)
+
+    def update_errors(self, obj: Object, old: Object, *, subresource: str = "") -> list[FieldError]:
+        """Return the errors of a changed object; usually errors() plus immutability."""
+        return self.errors(obj)
+
+    def warnings(self, obj: Object) -> list[str]:
+        """Return the warnings about a valid object."""
+        return []
 
     def finalizer_errors(self, obj: Object) -> list[FieldError]:
         """Errors of finalizers that have no domain, in the groups that insist."""

@@ -20,8 +20,9 @@ from rdd.apiserver.kinds import (
 )
 from rdd.apiserver.kinds.apiextensions import CheckRules
 from rdd.apiserver.kinds.builtin import BuiltinStrategy
+from rdd.apiserver.kinds.expressions import CheckExpression, accept_any
 from rdd.apiserver.kinds.reviews import ReviewStrategy
-from rdd.apiserver.kinds.strategy import Kind, Object
+from rdd.apiserver.kinds.strategy import Object, ResourceDefinition
 from rdd.schema.builtin import nodes, typed
 
 _CORE = "io.k8s.api.core.v1"
@@ -41,8 +42,16 @@ _PACKAGES = {
 _API_EXTENSIONS = ("api-extensions",)
 
 
-def builtin_kinds(*, check_rules: CheckRules | None = None) -> list[Kind]:
-    """The stored built-in kinds. `check_rules` checks the CEL rules of CRD schemas."""
+def builtin_kinds(
+    *, check_rules: CheckRules | None = None, check_expression: CheckExpression = accept_any
+) -> list[ResourceDefinition]:
+    """Return the stored built-in kinds.
+
+    `check_rules` checks the CEL rules of CRD schemas, `check_expression` the CEL expressions of
+    webhook configurations and policies.
+    """
+    validating = webhooks.ValidatingWebhookStrategy(check_expression)
+    mutating = webhooks.MutatingWebhookStrategy(check_expression)
     definitions = apiextensions.CustomResourceDefinitionStrategy(check_rules)
     found = [
         _kind("", "Namespace", core.NamespaceStrategy(), short="ns", sub=("finalize", "status"),
@@ -60,9 +69,13 @@ def builtin_kinds(*, check_rules: CheckRules | None = None) -> list[Kind]:
         _kind(_RBAC, "ClusterRoleBinding", rbac.ClusterRoleBindingStrategy(), namespaced=False),
     ]  # fmt: skip
     extensions: list[tuple[str, str, BuiltinStrategy, tuple[str, ...]]] = [
-        (_ADMISSION, "ValidatingWebhookConfiguration", webhooks.ValidatingWebhookStrategy(), ()),
-        (_ADMISSION, "MutatingWebhookConfiguration", webhooks.MutatingWebhookStrategy(), ()),
-        (_ADMISSION, "ValidatingAdmissionPolicy", policies.PolicyStrategy(), ("status",)),
+        (_ADMISSION, "ValidatingWebhookConfiguration", validating, ()),
+        (_ADMISSION, "MutatingWebhookConfiguration", mutating, ()),
+        (
+            *(_ADMISSION, "ValidatingAdmissionPolicy"),
+            policies.PolicyStrategy(check_expression),
+            ("status",),
+        ),
         (_ADMISSION, "ValidatingAdmissionPolicyBinding", policies.PolicyBindingStrategy(), ()),
         ("apiextensions.k8s.io", "CustomResourceDefinition", definitions, ("status",)),
         ("apiregistration.k8s.io", "APIService", apiregistration.APIServiceStrategy(), ("status",)),
@@ -76,7 +89,7 @@ def builtin_kinds(*, check_rules: CheckRules | None = None) -> list[Kind]:
     return found
 
 
-def review_kinds() -> list[Kind]:
+def review_kinds() -> list[ResourceDefinition]:
     """The kinds that are created and answered, not stored."""
     authorization, authentication = "authorization.k8s.io", "authentication.k8s.io"
     return [
@@ -111,10 +124,10 @@ def _kind(
     short: str = "",
     sub: tuple[str, ...] = (),
     namespaced: bool = True,
-) -> Kind:
+) -> ResourceDefinition:
     singular = kind.lower()
     definition = f"{_PACKAGES[group]}.{kind}"
-    return Kind(
+    return ResourceDefinition(
         group=group,
         version="v1",
         kind=kind,

@@ -30,7 +30,7 @@ class LeaseStrategy(BuiltinStrategy):
         """As on create."""
         self.prepare_for_create(obj)
 
-    def validate(self, obj: Object) -> list[FieldError]:
+    def errors(self, obj: Object) -> list[FieldError]:
         """Durations are positive."""
         errors: list[FieldError] = []
         spec = obj.get("spec") or {}

@@ -61,7 +61,7 @@ class NamespaceStrategy(StatusStrategy):
             finalizers.append(metadata.KUBERNETES)
         obj["spec"] = {**(obj.get("spec") or {}), "finalizers": finalizers}
 
-    def validate(self, obj: Object) -> list[FieldError]:
+    def errors(self, obj: Object) -> list[FieldError]:
         """Finalizers in spec must be qualified."""
         errors = self.finalizer_errors(obj)
         for finalizer in (obj.get("spec") or {}).get("finalizers") or ():
@@ -77,9 +77,7 @@ class NamespaceStrategy(StatusStrategy):
         if subresource != "finalize":
             keep(obj, old, "spec")
 
-    def validate_update(
-        self, obj: Object, old: Object, *, subresource: str = ""
-    ) -> list[FieldError]:
+    def update_errors(self, obj: Object, old: Object, *, subresource: str = "") -> list[FieldError]:
         """The phase must agree with the deletion, finalizers must be qualified."""
         if subresource == "status":
             return self._phase_errors(obj)
@@ -90,7 +88,7 @@ class NamespaceStrategy(StatusStrategy):
                 for i, finalizer in enumerate(finalizers)
                 for error in _spec_finalizer_errors(finalizer, f"spec.finalizers[{i}]")
             ]
-        return self.validate(obj)
+        return self.errors(obj)
 
     def _phase_errors(self, obj: Object) -> list[FieldError]:
         phase = (obj.get("status") or {}).get("phase", "")
@@ -143,7 +141,7 @@ class ConfigMapStrategy(BuiltinStrategy):
     qualified_finalizers = True
     columns = (NAME, Column("Data", description=texts.CONFIG_MAP_DATA), AGE)
 
-    def validate(self, obj: Object) -> list[FieldError]:
+    def errors(self, obj: Object) -> list[FieldError]:
         """Keys are legal and unique, the whole is at most 1 MiB."""
         errors = self.finalizer_errors(obj)
         data, binary = obj.get("data") or {}, obj.get("binaryData") or {}
@@ -162,11 +160,9 @@ class ConfigMapStrategy(BuiltinStrategy):
             errors.append(fielderrors.too_long("[]", MAX_DATA_BYTES))
         return errors
 
-    def validate_update(
-        self, obj: Object, old: Object, *, subresource: str = ""
-    ) -> list[FieldError]:
+    def update_errors(self, obj: Object, old: Object, *, subresource: str = "") -> list[FieldError]:
         """Nothing but metadata changes once `immutable` is set."""
-        return _frozen_errors(obj, old, "data", "binaryData") + self.validate(obj)
+        return _frozen_errors(obj, old, "data", "binaryData") + self.errors(obj)
 
     def own_cells(self, obj: Object) -> list[Any]:
         """The number of keys."""
@@ -197,7 +193,7 @@ class SecretStrategy(BuiltinStrategy):
             obj["type"] = "Opaque"
         _order(obj, "immutable", "data", "type")
 
-    def validate(self, obj: Object) -> list[FieldError]:
+    def errors(self, obj: Object) -> list[FieldError]:
         """Keys are legal, the whole is at most 1 MiB, and the type has what it needs."""
         errors = self.finalizer_errors(obj)
         data = obj.get("data") or {}
@@ -209,14 +205,12 @@ class SecretStrategy(BuiltinStrategy):
             errors.append(fielderrors.too_long("data", MAX_DATA_BYTES))
         return errors + _type_errors(obj, data)
 
-    def validate_update(
-        self, obj: Object, old: Object, *, subresource: str = ""
-    ) -> list[FieldError]:
+    def update_errors(self, obj: Object, old: Object, *, subresource: str = "") -> list[FieldError]:
         """The type never changes, the data not once `immutable` is set."""
         errors = immutable_error("type", obj.get("type", ""), old.get("type", ""))
-        return errors + _frozen_errors(obj, old, "data") + self.validate(obj)
+        return errors + _frozen_errors(obj, old, "data") + self.errors(obj)
 
-    def warnings(self, obj: Object, old: Object | None) -> list[str]:
+    def warnings(self, obj: Object) -> list[str]:
         """A key pair that cannot be used."""
         if obj.get("type") != "kubernetes.io/tls":
             return []

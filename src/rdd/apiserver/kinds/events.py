@@ -68,7 +68,7 @@ class EventStrategy(BuiltinStrategy):
         | {"type"}
     )
 
-    def validate(self, obj: Object) -> list[FieldError]:
+    def errors(self, obj: Object) -> list[FieldError]:
         """The event and its object are in one namespace; new-style events are complete."""
         return _legacy_errors(obj)
 
@@ -131,7 +131,7 @@ class EventsV1Strategy(EventStrategy):
         """The form of events.k8s.io."""
         return from_core(obj)
 
-    def validate(self, obj: Object) -> list[FieldError]:
+    def errors(self, obj: Object) -> list[FieldError]:
         """New events have a time and a type, and nothing of the old form."""
         event = to_core(obj)
         errors = _legacy_errors(event) + metadata.validate_kube_finalizers(event["metadata"])
@@ -146,9 +146,7 @@ class EventsV1Strategy(EventStrategy):
                 errors.append(fielderrors.invalid(member, "", "needs to be unset"))
         return errors
 
-    def validate_update(
-        self, obj: Object, old: Object, *, subresource: str = ""
-    ) -> list[FieldError]:
+    def update_errors(self, obj: Object, old: Object, *, subresource: str = "") -> list[FieldError]:
         """Only metadata and the series change."""
         event, stored = to_core(obj), to_core(old)
         errors = _legacy_errors(event)

@@ -1,22 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The place where admission's CEL expressions are checked when they are written.
+"""The contract between kinds that hold CEL expressions and the compiler that checks them.
 
-Kinds that hold expressions ask here what is wrong with one. Who answers is set
-once by the server (`use`), because the CEL compiler with its admission
-variables lives elsewhere; without an answerer, expressions are stored as given
-and fail when they are evaluated.
+Webhook configurations and policies check their expressions when they are written. The compiler
+with its admission variables belongs to a higher layer, so the strategies of these kinds receive a
+`CheckExpression` when they are created. With `accept_any`, expressions are stored unchecked and
+fail when they are evaluated.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rdd.api import fielderrors
 from rdd.api.fielderrors import FieldError
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What an expression may use and must yield."""
+    """The variables an expression may use and the type it must have."""
 
     returns: str = "bool"
     """bool, string, `string or null`, or any."""
@@ -26,19 +25,10 @@ class Scope:
     """Names and expressions of the variables declared before it."""
 
 
-Check = Callable[[str, Scope], str | None]
-"""Returns why an expression is wrong, None if it is not."""
-
-_check: Check | None = None
+CheckExpression = Callable[[str, str, Scope], list[FieldError]]
+"""Return the errors of an expression; the arguments are expression, field path and scope."""
 
 
-def use(check: Check | None) -> None:
-    """Let expressions be checked by this function from now on."""
-    global _check
-    _check = check
-
-
-def errors(expression: str, path: str, scope: Scope) -> list[FieldError]:
-    """The errors of an expression."""
-    detail = _check(expression, scope) if _check is not None else None
-    return [fielderrors.invalid(path, expression, detail)] if detail else []
+def accept_any(expression: str, path: str, scope: Scope) -> list[FieldError]:
+    """Accept every expression."""
+    return []

@@ -7,9 +7,10 @@ from typing import Any
 
 from rdd.api import fielderrors, names, selectors
 from rdd.api.fielderrors import FieldError
-from rdd.apiserver.kinds import admissionrules, expressions
+from rdd.apiserver.kinds import admissionrules
 from rdd.apiserver.kinds.admissionrules import choice_errors
 from rdd.apiserver.kinds.builtin import AGE, NAME, BuiltinStrategy, StatusStrategy
+from rdd.apiserver.kinds.expressions import CheckExpression, Scope, accept_any
 from rdd.apiserver.kinds.strategy import Column, Object
 
 _REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
@@ -51,6 +52,9 @@ class PolicyStrategy(StatusStrategy):
         AGE,
     )
 
+    def __init__(self, check_expression: CheckExpression = accept_any) -> None:
+        self._check_expression = check_expression
+
     def normalise(self, obj: Object) -> None:
         """Failures refuse; what is matched is completed."""
         spec = dict(obj.get("spec") or {})
@@ -66,13 +70,11 @@ class PolicyStrategy(StatusStrategy):
         """Nothing is known about a new policy."""
         obj["status"] = {}
 
-    def validate(self, obj: Object) -> list[FieldError]:
+    def errors(self, obj: Object) -> list[FieldError]:
         """All rules, for a new policy."""
         return self._errors(obj, None)
 
-    def validate_update(
-        self, obj: Object, old: Object, *, subresource: str = ""
-    ) -> list[FieldError]:
+    def update_errors(self, obj: Object, old: Object, *, subresource: str = "") -> list[FieldError]:
         """All rules; match conditions only if they or the parameters changed."""
         if subresource == "status":
             return _status_errors(obj.get("status") or {})
@@ -99,9 +101,13 @@ class PolicyStrategy(StatusStrategy):
             old.get("matchConditions") or [],
         ):
             errors += admissionrules.match_condition_errors(
-                conditions, "spec.matchConditions", has_params=param_kind is not None
+                conditions,
+                "spec.matchConditions",
+                self._check_expression,
+                has_params=param_kind is not None,
             )
-        return errors + _expression_errors(spec, obj["metadata"].get("name", ""))
+        name = obj["metadata"].get("name", "")
+        return errors + _expression_errors(spec, name, self._check_expression)
 
     def bookmark(self, obj: Object) -> Object:
         """spec and status are never left out."""
@@ -141,12 +147,12 @@ def _param_kind_errors(kind: Object, path: str) -> list[FieldError]:
     return errors
 
 
-def _expression_errors(spec: Object, policy: str) -> list[FieldError]:
+def _expression_errors(spec: Object, policy: str, check: CheckExpression) -> list[FieldError]:
     has_params = spec.get("paramKind") is not None
     declared: list[tuple[str, str]] = []
     errors: list[FieldError] = []
     for i, variable in enumerate(spec.get("variables") or ()):
-        errors += _variable_errors(variable, f"spec.variables[{i}]", has_params, declared)
+        errors += _variable_errors(variable, f"spec.variables[{i}]", has_params, declared, check)
     validations, annotations = spec.get("validations") or [], spec.get("auditAnnotations") or []
     if not validations and not annotations:
         detail = "validations or auditAnnotations must contain at least one item"
@@ -154,12 +160,17 @@ def _expression_errors(spec: Object, policy: str) -> list[FieldError]:
         errors.append(fielderrors.required("spec.auditAnnotations", detail))
     variables = tuple(declared)
     for i, validation in enumerate(validations):
-        errors += _validation_errors(validation, f"spec.validations[{i}]", has_params, variables)
-    return errors + _annotation_errors(annotations, policy, has_params, variables)
+        at = f"spec.validations[{i}]"
+        errors += _validation_errors(validation, at, has_params, variables, check)
+    return errors + _annotation_errors(annotations, policy, has_params, variables, check)
 
 
 def _variable_errors(
-    variable: Object, path: str, has_params: bool, declared: list[tuple[str, str]]
+    variable: Object,
+    path: str,
+    has_params: bool,
+    declared: list[tuple[str, str]],
+    check: CheckExpression,
 ) -> list[FieldError]:
     errors: list[FieldError] = []
     name, expression = variable.get("name", ""), variable.get("expression", "")
@@ -172,14 +183,18 @@ def _variable_errors(
         detail = "expression is not specified"
         errors.append(fielderrors.required(f"{path}.expression", detail))
     else:
-        scope = expressions.Scope("any", has_params, variables=tuple(declared))
-        errors += expressions.errors(expression, f"{path}.expression", scope)
+        scope = Scope("any", has_params, variables=tuple(declared))
+        errors += check(expression, f"{path}.expression", scope)
     declared.append((name, expression))
     return errors
 
 
 def _validation_errors(
-    validation: Object, path: str, has_params: bool, variables: tuple[tuple[str, str], ...]
+    validation: Object,
+    path: str,
+    has_params: bool,
+    variables: tuple[tuple[str, str], ...],
+    check: CheckExpression,
 ) -> list[FieldError]:
     errors: list[FieldError] = []
     expression, message = validation.get("expression", ""), validation.get("message", "")
@@ -188,14 +203,14 @@ def _validation_errors(
         detail = "expression is not specified"
         errors.append(fielderrors.required(f"{path}.expression", detail))
     else:
-        scope = expressions.Scope("bool", has_params, variables=variables)
-        errors += expressions.errors(expression, f"{path}.expression", scope)
+        scope = Scope("bool", has_params, variables=variables)
+        errors += check(expression, f"{path}.expression", scope)
     at = f"{path}.messageExpression"
     if by_expression and not by_expression.strip():
         errors.append(fielderrors.invalid(at, by_expression, "must be non-empty if specified"))
     elif by_expression:
-        scope = expressions.Scope("string", has_params, False, variables)
-        errors += expressions.errors(by_expression, at, scope)
+        scope = Scope("string", has_params, False, variables)
+        errors += check(by_expression, at, scope)
     if message and not message.strip():
         detail = "message must be non-empty if specified"
         errors.append(fielderrors.invalid(f"{path}.message", message, detail))
@@ -212,6 +227,7 @@ def _annotation_errors(
     policy: str,
     has_params: bool,
     variables: tuple[tuple[str, str], ...],
+    check: CheckExpression,
 ) -> list[FieldError]:
     errors: list[FieldError] = []
     path = "spec.auditAnnotations"
@@ -232,8 +248,8 @@ def _annotation_errors(
             detail = f"must not exceed {_MAX_VALUE_EXPRESSION} bytes in length"
             errors.append(fielderrors.required(f"{at}.valueExpression", detail))
         else:
-            scope = expressions.Scope("string or null", has_params, variables=variables)
-            errors += expressions.errors(expression, f"{at}.valueExpression", scope)
+            scope = Scope("string or null", has_params, variables=variables)
+            errors += check(expression, f"{at}.valueExpression", scope)
         if key in seen:
             errors.append(fielderrors.duplicate(f"{at}.key", key))
         seen.add(key)
@@ -320,7 +336,7 @@ class PolicyBindingStrategy(BuiltinStrategy):
                 ),
             }
 
-    def validate(self, obj: Object) -> list[FieldError]:
+    def errors(self, obj: Object) -> list[FieldError]:
         """A binding names its policy, its parameters and what a failure does."""
         spec = obj.get("spec") or {}
         errors: list[FieldError] = []

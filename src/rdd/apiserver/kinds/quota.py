@@ -72,21 +72,19 @@ class ResourceQuotaStrategy(StatusStrategy):
         """Nothing is in force yet."""
         obj["status"] = {}
 
-    def validate(self, obj: Object) -> list[FieldError]:
+    def errors(self, obj: Object) -> list[FieldError]:
         """Resources and scopes are known and amounts are not negative."""
         spec = obj.get("spec") or {}
         errors = self.finalizer_errors(obj) + _amount_errors(spec.get("hard"), "spec.hard")
         return errors + _scope_errors(spec)
 
-    def validate_update(
-        self, obj: Object, old: Object, *, subresource: str = ""
-    ) -> list[FieldError]:
+    def update_errors(self, obj: Object, old: Object, *, subresource: str = "") -> list[FieldError]:
         """Scopes cannot change."""
         if subresource == "status":
             status = obj.get("status") or {}
             errors = _amount_errors(status.get("hard"), "status.hard")
             return errors + _amount_errors(status.get("used"), "status.used")
-        errors = self.validate(obj)
+        errors = self.errors(obj)
         scopes = (obj.get("spec") or {}).get("scopes") or []
         if set(scopes) != set((old.get("spec") or {}).get("scopes") or ()):
             errors.append(fielderrors.invalid("spec.scopes", scopes, "field is immutable"))

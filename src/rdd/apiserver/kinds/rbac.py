@@ -27,7 +27,7 @@ class RoleStrategy(CreatedAtStrategy):
         """Names such as `system:admin` are wanted here."""
         return names.path_segment_name_errors(name, is_prefix=False)
 
-    def validate(self, obj: Object) -> list[FieldError]:
+    def errors(self, obj: Object) -> list[FieldError]:
         """Each rule is about resources or about paths."""
         errors = self.finalizer_errors(obj)
         for i, rule in enumerate(obj.get("rules") or ()):
@@ -64,9 +64,9 @@ class ClusterRoleStrategy(RoleStrategy):
 
     is_namespaced = False
 
-    def validate(self, obj: Object) -> list[FieldError]:
+    def errors(self, obj: Object) -> list[FieldError]:
         """An aggregation rule selects something."""
-        errors = super().validate(obj)
+        errors = super().errors(obj)
         aggregation = obj.get("aggregationRule")
         if aggregation is None:
             return errors
@@ -115,7 +115,7 @@ class RoleBindingStrategy(BuiltinStrategy):
                 if namespace:
                     subject["namespace"] = namespace
 
-    def validate(self, obj: Object) -> list[FieldError]:
+    def errors(self, obj: Object) -> list[FieldError]:
         """Role and subjects are named fully."""
         errors = self.finalizer_errors(obj)
         role = obj.get("roleRef") or {}
@@ -157,11 +157,9 @@ class RoleBindingStrategy(BuiltinStrategy):
             errors.append(fielderrors.not_supported(f"{path}.kind", kind, supported))
         return errors
 
-    def validate_update(
-        self, obj: Object, old: Object, *, subresource: str = ""
-    ) -> list[FieldError]:
+    def update_errors(self, obj: Object, old: Object, *, subresource: str = "") -> list[FieldError]:
         """Who got a role must not silently get another one."""
-        errors = self.validate(obj)
+        errors = self.errors(obj)
         new, stored = obj.get("roleRef") or {}, old.get("roleRef") or {}
         if new != stored:
             shown = {

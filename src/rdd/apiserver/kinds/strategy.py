@@ -11,7 +11,7 @@ they are given in place; `old` objects MUST NOT be changed.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from rdd.api.fielderrors import FieldError
@@ -29,6 +29,15 @@ class Column:
     format: str = ""
     description: str = ""
     priority: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Validation:
+    """The result of validating an object: errors reject it, warnings go to the client."""
+
+    errors: list[FieldError] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    """Texts for Warning headers; they count only if there are no errors."""
 
 
 class Strategy:
@@ -82,17 +91,15 @@ class Strategy:
     def prepare_for_create(self, obj: Object) -> None:
         """Drop what a creator may not set, add what the server sets."""
 
-    def validate(self, obj: Object) -> list[FieldError]:
-        """Errors beyond metadata, for a new object."""
-        return []
+    def validate(self, obj: Object) -> Validation:
+        """Validate a new object; metadata is validated by the pipeline."""
+        return Validation()
 
     def prepare_for_update(self, obj: Object, old: Object, *, subresource: str = "") -> None:
         """Carry over from the stored object what this request may not change."""
 
-    def validate_update(
-        self, obj: Object, old: Object, *, subresource: str = ""
-    ) -> list[FieldError]:
-        """Errors beyond metadata, for a change. Usually validate() plus immutability."""
+    def validate_update(self, obj: Object, old: Object, *, subresource: str = "") -> Validation:
+        """Validate a changed object; usually validate() plus immutability."""
         return self.validate(obj)
 
     def is_held(self, obj: Object) -> bool:
@@ -102,10 +109,6 @@ class Strategy:
     def begin_deletion(self, obj: Object, *, now: str) -> bool:
         """Mark an object that is deleted in two steps; whether it stays for now."""
         return True
-
-    def warnings(self, obj: Object, old: Object | None) -> list[str]:
-        """Texts for Warning headers."""
-        return []
 
     def selectable_fields(self, obj: Object) -> Mapping[str, str]:
         """Values of field-selector labels other than metadata.name and metadata.namespace.
@@ -130,7 +133,7 @@ class Strategy:
 
 
 @dataclass(slots=True)
-class Kind:
+class ResourceDefinition:
     """A built-in kind: its names, shape and strategy. CRDs become the same thing."""
 
     group: str

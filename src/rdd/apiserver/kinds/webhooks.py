@@ -13,6 +13,7 @@ from rdd.api.fielderrors import FieldError
 from rdd.apiserver.kinds import admissionrules
 from rdd.apiserver.kinds.admissionrules import choice_errors
 from rdd.apiserver.kinds.builtin import AGE, NAME, BuiltinStrategy
+from rdd.apiserver.kinds.expressions import CheckExpression, accept_any
 from rdd.apiserver.kinds.strategy import Column, Object
 
 REVIEW_VERSIONS = ("v1", "v1beta1")
@@ -37,6 +38,9 @@ class ValidatingWebhookStrategy(BuiltinStrategy):
         ),
         AGE,
     )
+
+    def __init__(self, check_expression: CheckExpression = accept_any) -> None:
+        self._check_expression = check_expression
 
     def normalise(self, obj: Object) -> None:
         """Fill in policies, selectors, timeout and port."""
@@ -63,13 +67,11 @@ class ValidatingWebhookStrategy(BuiltinStrategy):
             "timeoutSeconds": 10,
         }
 
-    def validate(self, obj: Object) -> list[FieldError]:
+    def errors(self, obj: Object) -> list[FieldError]:
         """All rules, for a new configuration."""
         return self._errors(obj.get("webhooks") or [], [])
 
-    def validate_update(
-        self, obj: Object, old: Object, *, subresource: str = ""
-    ) -> list[FieldError]:
+    def update_errors(self, obj: Object, old: Object, *, subresource: str = "") -> list[FieldError]:
         """The rules that the stored configuration keeps."""
         return self._errors(obj.get("webhooks") or [], old.get("webhooks") or [])
 
@@ -97,7 +99,9 @@ class ValidatingWebhookStrategy(BuiltinStrategy):
             errors += self._hook_errors(hook, path, side_effects, lenient_labels)
             if not same_conditions:
                 errors += admissionrules.match_condition_errors(
-                    hook.get("matchConditions") or [], f"{path}.matchConditions"
+                    hook.get("matchConditions") or [],
+                    f"{path}.matchConditions",
+                    self._check_expression,
                 )
             versions = hook.get("admissionReviewVersions") or []
             errors += _version_errors(

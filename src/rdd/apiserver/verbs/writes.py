@@ -151,10 +151,11 @@ async def insert(write: Write, obj: Object) -> Written:
     errs = metadata.validate_object_meta(
         meta, namespaced=resource.namespaced, name_errors=strategy.name_errors
     )
-    errs += strategy.validate(obj)
+    validation = strategy.validate(obj)
+    errs += validation.errors
     if errs:
         raise invalid(resource, obj, errs)
-    write.request.warnings += strategy.warnings(obj, None)
+    write.request.warnings += validation.warnings
     attributes.object = obj
     attributes.name = attributes.name or meta["name"]
     await core.admission.validate(attributes)
@@ -274,10 +275,11 @@ async def _replace_once(write: Write, entry: Entry, old: Object, obj: Object) ->
     errs = metadata.validate_object_meta_update(meta, old_meta)
     if errs:
         errs = errs + errs  # once by the generic check, once by the kind's own, as in Kubernetes
-    errs += strategy.validate_update(obj, old, subresource=write.subresource)
+    validation = strategy.validate_update(obj, old, subresource=write.subresource)
+    errs += validation.errors
     if errs:
         raise invalid(resource, obj, errs)
-    write.request.warnings += strategy.warnings(obj, old)
+    write.request.warnings += validation.warnings
     attributes.object = obj
     await core.admission.validate(attributes)
     return await _commit_replacement(write, entry, obj)

@@ -16,7 +16,7 @@ from rdd.schema.openapi.paths import META
 
 
 class ServedKind(Protocol):
-    """A built-in kind as far as OpenAPI describes it (see rdd.apiserver.kinds.strategy.Kind)."""
+    """The members of an apiserver ResourceDefinition that OpenAPI describes."""
 
     @property
     def group(self) -> str:

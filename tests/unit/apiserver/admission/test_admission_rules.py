@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from rdd.apiserver.admission.rules import Criteria, Rule
-from rdd.apiserver.kinds.strategy import Kind, Strategy
+from rdd.apiserver.kinds.strategy import ResourceDefinition, Strategy
 from rdd.apiserver.resources import Registry, Resource
 from rdd.apiserver.state.cache import ResourceCache
 from rdd.schema.node import compile_node
@@ -18,7 +18,7 @@ def make(
     group: str, version: str, plural: str, *, cache: ResourceCache | None = None,
     namespaced: bool = True, subresources: tuple[str, ...] = ("status",),
 ) -> Resource:  # fmt: skip
-    kind = Kind(
+    kind = ResourceDefinition(
         group, version, plural.capitalize(), plural, plural, namespaced,
         compile_node({"type": "object"}), Strategy(), subresources=subresources,
     )  # fmt: skip

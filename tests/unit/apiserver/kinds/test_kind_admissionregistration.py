@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rules of webhook configurations, admission policies and bindings."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from rdd.api import fielderrors
 from rdd.api.fielderrors import FieldError
-from rdd.apiserver.kinds import catalog, expressions, policies, webhooks
+from rdd.apiserver.kinds import catalog, policies, webhooks
+from rdd.apiserver.kinds.expressions import Scope
 from rdd.apiserver.kinds.strategy import Object
 
 PACKAGE = "io.k8s.api.admissionregistration.v1."
@@ -63,13 +64,13 @@ def test_webhook_defaults() -> None:
             "admissionReviewVersions": ["v1"],
         }
     ]
-    assert validating.validate(obj) == []
+    assert validating.validate(obj).errors == []
 
 
 def test_mutating_webhooks_are_asked_once_by_default() -> None:
     obj = read("MutatingWebhookConfiguration", {"webhooks": [HOOK]}, mutating)
     assert obj["webhooks"][0]["reinvocationPolicy"] == "Never"
-    assert mutating.validate(obj) == []
+    assert mutating.validate(obj).errors == []
 
 
 @pytest.mark.parametrize(
@@ -219,40 +220,41 @@ def test_mutating_webhooks_are_asked_once_by_default() -> None:
 def test_webhooks_are_refused_with_the_words_of_kubernetes(
     change: Object, expected: list[str]
 ) -> None:
-    assert texts(validating.validate(hooks(change))) == [f"webhooks[0].{e}" for e in expected]
+    assert texts(validating.validate(hooks(change)).errors) == [
+        f"webhooks[0].{e}" for e in expected
+    ]
 
 
 def test_webhook_names_are_unique() -> None:
-    assert texts(validating.validate(hooks({}, {}))) == [
+    assert texts(validating.validate(hooks({}, {})).errors) == [
         'webhooks[1].name: Duplicate value: "h.example.com"'
     ]
 
 
 def test_updates_are_as_lenient_as_the_stored_configuration() -> None:
     old = hooks({"sideEffects": "Some"}, {"sideEffects": "Some"})
-    assert validating.validate(old) != []
-    assert validating.validate_update(old, old) == []
-    assert validating.validate_update(hooks({"sideEffects": "Some"}), hooks({})) != []
+    assert validating.validate(old).errors != []
+    assert validating.validate_update(old, old).errors == []
+    assert validating.validate_update(hooks({"sideEffects": "Some"}), hooks({})).errors != []
 
 
-@pytest.fixture
-def checked() -> Iterator[list[tuple[str, expressions.Scope]]]:
-    seen: list[tuple[str, expressions.Scope]] = []
+class ExpressionRecorder:
+    """Records the checked expressions; rejects the expression `1`."""
 
-    def check(expression: str, scope: expressions.Scope) -> str | None:
-        seen.append((expression, scope))
-        return "must evaluate to bool but got int" if expression == "1" else None
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, Scope]] = []
 
-    expressions.use(check)
-    yield seen
-    expressions.use(None)
+    def check(self, expression: str, path: str, scope: Scope) -> list[FieldError]:
+        self.seen.append((expression, scope))
+        detail = "must evaluate to bool but got int"
+        return [fielderrors.invalid(path, expression, detail)] if expression == "1" else []
 
 
-def test_match_conditions_are_checked_as_expressions(
-    checked: list[tuple[str, expressions.Scope]],
-) -> None:
+def test_match_conditions_are_checked_as_expressions() -> None:
+    recorder = ExpressionRecorder()
+    strategy = webhooks.ValidatingWebhookStrategy(recorder.check)
     obj = hooks({"matchConditions": [{"name": "a b", "expression": " 1 "}, {"name": "a b"}]})
-    assert [e.split(": name part")[0] for e in texts(validating.validate(obj))] == [
+    assert [e.split(": name part")[0] for e in texts(strategy.validate(obj).errors)] == [
         'webhooks[0].matchConditions[0].expression: Invalid value: "1": must evaluate to bool but '
         "got int",
         'webhooks[0].matchConditions[0].name: Invalid value: "a b"',
@@ -260,12 +262,12 @@ def test_match_conditions_are_checked_as_expressions(
         'webhooks[0].matchConditions[1].name: Invalid value: "a b"',
         'webhooks[0].matchConditions[1].name: Duplicate value: "a b"',
     ]
-    assert checked == [("1", expressions.Scope())]
+    assert recorder.seen == [("1", Scope())]
 
 
 def test_at_most_64_match_conditions() -> None:
     many = [{"name": f"c{i}", "expression": "true"} for i in range(65)]
-    assert texts(validating.validate(hooks({"matchConditions": many}))) == [
+    assert texts(validating.validate(hooks({"matchConditions": many})).errors) == [
         "webhooks[0].matchConditions: Too many: 65: must have at most 64 items"
     ]
 
@@ -294,7 +296,7 @@ def test_policy_defaults() -> None:
         "validations": [{"expression": "true"}],
         "failurePolicy": "Fail",
     }
-    assert policy.validate(policy_of()) == []
+    assert policy.validate(policy_of()).errors == []
 
 
 @pytest.mark.parametrize(
@@ -376,25 +378,24 @@ def test_policy_defaults() -> None:
 def test_policies_are_refused_with_the_words_of_kubernetes(
     change: Object, expected: list[str]
 ) -> None:
-    assert texts(policy.validate(policy_of(**change))) == [f"spec.{e}" for e in expected]
+    assert texts(policy.validate(policy_of(**change)).errors) == [f"spec.{e}" for e in expected]
 
 
-def test_expressions_of_a_policy_are_checked_in_their_scope(
-    checked: list[tuple[str, expressions.Scope]],
-) -> None:
+def test_expressions_of_a_policy_are_checked_in_their_scope() -> None:
+    recorder = ExpressionRecorder()
     obj = policy_of(
         paramKind={"apiVersion": "v1", "kind": "ConfigMap"},
         variables=[{"name": "v", "expression": "2"}],
         validations=[{"expression": "true", "messageExpression": "'m'"}],
         auditAnnotations=[{"key": "k", "valueExpression": "'a'"}],
     )
-    assert policy.validate(obj) == []
+    assert policies.PolicyStrategy(recorder.check).validate(obj).errors == []
     variables = (("v", "2"),)
-    assert checked == [
-        ("2", expressions.Scope("any", True)),
-        ("true", expressions.Scope("bool", True, variables=variables)),
-        ("'m'", expressions.Scope("string", True, False, variables)),
-        ("'a'", expressions.Scope("string or null", True, variables=variables)),
+    assert recorder.seen == [
+        ("2", Scope("any", True)),
+        ("true", Scope("bool", True, variables=variables)),
+        ("'m'", Scope("string", True, False, variables)),
+        ("'a'", Scope("string or null", True, variables=variables)),
     ]
 
 
@@ -406,7 +407,7 @@ def test_policy_status_is_checked_and_written_separately() -> None:
     policy.prepare_for_update(new, old, subresource="status")
     assert new["spec"] == old["spec"]
     assert "labels" not in new["metadata"]
-    found = texts(policy.validate_update(new, old, subresource="status"))
+    found = texts(policy.validate_update(new, old, subresource="status").errors)
     assert [e.split(" (e.g.")[0] for e in found] == [
         'status.conditions[0].status: Unsupported value: "Maybe": supported values: "False", '
         '"True", "Unknown"',
@@ -484,4 +485,4 @@ binding = policies.PolicyBindingStrategy()
 )
 def test_bindings_name_policy_parameters_and_actions(spec: Object, expected: list[str]) -> None:
     obj = read("ValidatingAdmissionPolicyBinding", {"spec": spec}, binding)
-    assert texts(binding.validate(obj)) == [f"spec.{e}" for e in expected]
+    assert texts(binding.validate(obj).errors) == [f"spec.{e}" for e in expected]

@@ -8,7 +8,7 @@ import pytest
 from rdd.api import metadata
 from rdd.apiserver.kinds import catalog
 from rdd.apiserver.kinds.builtin import BuiltinStrategy
-from rdd.apiserver.kinds.strategy import Kind, Object
+from rdd.apiserver.kinds.strategy import Object, ResourceDefinition
 
 TIME = "2026-01-02T03:04:05Z"
 MICRO = "2026-01-02T03:04:05.000006Z"
@@ -176,7 +176,7 @@ NAMES = {
 }
 
 
-def sample(kind: Kind) -> Object:
+def sample(kind: ResourceDefinition) -> Object:
     key = f"{kind.group}/{kind.kind}"
     meta: Object = {"name": NAMES.get(key, "a")}
     if kind.namespaced:
@@ -188,7 +188,7 @@ def sample(kind: Kind) -> Object:
     return {"kind": kind.kind, "apiVersion": api_version, "metadata": meta, **SAMPLES[key]}
 
 
-def kind_id(kind: Kind) -> str:
+def kind_id(kind: ResourceDefinition) -> str:
     return f"{kind.plural}.{kind.group}"
 
 
@@ -196,7 +196,7 @@ KINDS = catalog.builtin_kinds()
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=kind_id)
-def test_sample_round_trips_through_decoding_unchanged(kind: Kind) -> None:
+def test_sample_round_trips_through_decoding_unchanged(kind: ResourceDefinition) -> None:
     unknown: list[str] = []
     given = sample(kind)
     decoded = catalog.decoder(kind.definition)(sample(kind), unknown)
@@ -205,18 +205,18 @@ def test_sample_round_trips_through_decoding_unchanged(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=kind_id)
-def test_sample_is_normal_and_valid(kind: Kind) -> None:
+def test_sample_is_normal_and_valid(kind: ResourceDefinition) -> None:
     obj = catalog.decoder(kind.definition)(sample(kind), [])
     kind.strategy.normalise(obj)
     assert obj == sample(kind), "normalising a complete object changes nothing"
     errors = metadata.validate_object_meta(
         obj["metadata"], namespaced=kind.namespaced, name_errors=kind.strategy.name_errors
     )
-    assert errors + kind.strategy.validate(obj) == []
+    assert errors + kind.strategy.validate(obj).errors == []
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=kind_id)
-def test_normalising_is_idempotent_and_keeps_the_order_of_members(kind: Kind) -> None:
+def test_normalising_is_idempotent_and_keeps_the_order_of_members(kind: ResourceDefinition) -> None:
     decode = catalog.decoder(kind.definition)
     obj = decode(sample(kind), [])
     kind.strategy.normalise(obj)
@@ -231,7 +231,7 @@ def _ordered(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=kind_id)
-def test_an_empty_body_never_breaks_a_hook(kind: Kind) -> None:
+def test_an_empty_body_never_breaks_a_hook(kind: ResourceDefinition) -> None:
     decode = catalog.decoder(kind.definition)
     strategy = kind.strategy
     obj, old = decode({}, []), decode(sample(kind), [])
@@ -240,13 +240,14 @@ def test_an_empty_body_never_breaks_a_hook(kind: Kind) -> None:
     strategy.validate(obj)
     strategy.prepare_for_update(obj, old)
     strategy.validate_update(obj, old)
-    strategy.warnings(obj, old)
+    assert isinstance(strategy, BuiltinStrategy)
+    strategy.warnings(obj)
     assert set(strategy.selectable_fields(obj)) == strategy.selectable_labels
     assert len(strategy.cells(obj, now=0)) == len(strategy.columns)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=kind_id)
-def test_hooks_leave_the_stored_object_alone(kind: Kind) -> None:
+def test_hooks_leave_the_stored_object_alone(kind: ResourceDefinition) -> None:
     decode = catalog.decoder(kind.definition)
     for subresource in ("", *kind.subresources):
         obj, old = decode({"metadata": {"name": "a"}}, []), decode(sample(kind), [])

@@ -8,7 +8,7 @@ import pytest
 
 from rdd.api.fielderrors import FieldError
 from rdd.apiserver.kinds import core, quota, tlspair
-from rdd.apiserver.kinds.strategy import Object
+from rdd.apiserver.kinds.strategy import Object, Validation
 
 QUALIFIED = (
     "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end "
@@ -79,7 +79,7 @@ configmaps = core.ConfigMapStrategy()
     ],
 )
 def test_configmap_keys_and_size(given: Object, expected: list[str]) -> None:
-    assert texts(configmaps.validate(obj(**given))) == expected
+    assert texts(configmaps.validate(obj(**given)).errors) == expected
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_configmap_keys_and_size(given: Object, expected: list[str]) -> None:
 )
 def test_immutable_configmap_keeps_its_data(given: Object, expected: list[str]) -> None:
     old = obj(data={"k": "v"}, immutable=True)
-    assert texts(configmaps.validate_update(obj(**given), old)) == expected
+    assert texts(configmaps.validate_update(obj(**given), old).errors) == expected
 
 
 # --------------------------------------------------------------------- Secret
@@ -177,20 +177,20 @@ def test_secret_gets_a_type_and_string_data_becomes_data() -> None:
 def test_secret_types_demand_their_keys(
     type_: str, data: dict[str, str], expected: list[str]
 ) -> None:
-    assert texts(secrets.validate(obj(type=type_, data=data))) == expected
+    assert texts(secrets.validate(obj(type=type_, data=data)).errors) == expected
 
 
 def test_secret_size_counts_decoded_bytes() -> None:
     fits, too_large = b64("x" * 1048576), b64("x" * 1048577)
-    assert secrets.validate(obj(type="Opaque", data={"k": fits})) == []
-    assert texts(secrets.validate(obj(type="Opaque", data={"k": too_large}))) == [
+    assert secrets.validate(obj(type="Opaque", data={"k": fits})).errors == []
+    assert texts(secrets.validate(obj(type="Opaque", data={"k": too_large})).errors) == [
         "data: Too long: may not be more than 1048576 bytes"
     ]
 
 
 def test_secret_type_cannot_change() -> None:
     old = obj(type="kubernetes.io/tls", data={"tls.crt": "", "tls.key": ""})
-    assert texts(secrets.validate_update(obj(type="Opaque"), old)) == [
+    assert texts(secrets.validate_update(obj(type="Opaque"), old).errors) == [
         'type: Invalid value: "Opaque": field is immutable'
     ]
 
@@ -198,7 +198,7 @@ def test_secret_type_cannot_change() -> None:
 def test_immutable_secret_keeps_its_data() -> None:
     old = obj(type="Opaque", data={"k": "dg=="}, immutable=True)
     changed = obj(type="Opaque", data={"k": "dw=="}, immutable=False)
-    assert texts(secrets.validate_update(changed, old)) == [
+    assert texts(secrets.validate_update(changed, old).errors) == [
         f"immutable: {FROZEN}",
         f"data: {FROZEN}",
     ]
@@ -206,10 +206,10 @@ def test_immutable_secret_keeps_its_data() -> None:
 
 def test_unusable_key_pair_is_a_warning() -> None:
     secret = obj(type="kubernetes.io/tls", data={"tls.crt": "", "tls.key": ""})
-    assert secrets.warnings(secret, None) == [
-        "tls: failed to find any PEM data in certificate input"
-    ]
-    assert secrets.warnings(obj(type="Opaque"), None) == []
+    assert secrets.validate(secret) == Validation(
+        [], ["tls: failed to find any PEM data in certificate input"]
+    )
+    assert secrets.validate(obj(type="Opaque")).warnings == []
 
 
 CERTIFICATE = b"-----BEGIN CERTIFICATE-----\nYQ==\n-----END CERTIFICATE-----\n"
@@ -305,7 +305,7 @@ def test_finalizers_change_through_finalize_only() -> None:
 
 def test_finalize_names_the_bad_finalizer() -> None:
     bad: Object = {"metadata": {"name": "n"}, "spec": {"finalizers": ["bad name"]}}
-    assert texts(namespaces.validate_update(bad, bad, subresource="finalize")) == [
+    assert texts(namespaces.validate_update(bad, bad, subresource="finalize").errors) == [
         f'spec.finalizers[0]: Invalid value: "bad name": {QUALIFIED}',
         'spec.finalizers[0]: Invalid value: "bad name": name is neither a standard finalizer '
         "name nor is it fully qualified",
@@ -341,7 +341,7 @@ def test_phase_agrees_with_deletion(deleted: bool, phase: str, expected: list[st
     namespace: Object = {"metadata": {"name": "n"}, "status": {"phase": phase}}
     if deleted:
         namespace["metadata"]["deletionTimestamp"] = "2026-01-02T03:04:05Z"
-    errors = namespaces.validate_update(namespace, namespace, subresource="status")
+    errors = namespaces.validate_update(namespace, namespace, subresource="status").errors
     assert texts(errors) == expected
 
 
@@ -422,12 +422,12 @@ quotas = quota.ResourceQuotaStrategy()
     ],
 )  # fmt: skip
 def test_quota_limits_known_resources(spec: Object, expected: list[str]) -> None:
-    assert texts(quotas.validate(obj(spec=spec))) == expected
+    assert texts(quotas.validate(obj(spec=spec)).errors) == expected
 
 
 def test_quota_scopes_cannot_change() -> None:
     old = obj(spec={"scopes": ["BestEffort"]})
-    assert texts(quotas.validate_update(obj(spec={}), old)) == [
+    assert texts(quotas.validate_update(obj(spec={}), old).errors) == [
         "spec.scopes: Invalid value: []: field is immutable"
     ]
 
@@ -437,7 +437,7 @@ def test_quota_status_is_written_separately() -> None:
     new = obj(spec={}, status={"used": {"pods": "0"}})
     quotas.prepare_for_update(new, old, subresource="status")
     assert new["spec"] == old["spec"]
-    assert quotas.validate_update(new, old, subresource="status") == []
+    assert quotas.validate_update(new, old, subresource="status").errors == []
     new = obj(spec={}, status={})
     quotas.prepare_for_update(new, old)
     assert new["status"] == old["status"]

@@ -69,13 +69,13 @@ def event(involved: str = "", *, namespace: str = "n", **members: Any) -> Object
     ],
 )
 def test_core_event_is_about_its_namespace(given: Object, expected: list[str]) -> None:
-    assert texts(core.validate(given)) == expected
+    assert texts(core.validate(given).errors) == expected
 
 
 def test_complete_event_is_accepted_by_both_groups() -> None:
     obj = read_v1(COMPLETE, [])
-    assert v1.validate(obj) == []
-    assert core.validate(v1.to_storage(obj)) == []
+    assert v1.validate(obj).errors == []
+    assert core.validate(v1.to_storage(obj)).errors == []
 
 
 @pytest.mark.parametrize(
@@ -112,15 +112,15 @@ def test_complete_event_is_accepted_by_both_groups() -> None:
     ],
 )
 def test_new_events_are_held_to_stricter_rules(change: Object, expected: list[str]) -> None:
-    assert texts(v1.validate(read_v1({**COMPLETE, **change}, []))) == expected
+    assert texts(v1.validate(read_v1({**COMPLETE, **change}, [])).errors) == expected
 
 
 def test_only_series_and_metadata_of_an_event_change() -> None:
     old = read_v1(COMPLETE, [])
     series = {"count": 2, "lastObservedTime": MICRO}
-    assert v1.validate_update(read_v1({**COMPLETE, "series": series}, []), old) == []
+    assert v1.validate_update(read_v1({**COMPLETE, "series": series}, []), old).errors == []
     changed = read_v1({**COMPLETE, "note": "other", "reportingController": "example.com/d"}, [])
-    assert texts(v1.validate_update(changed, old)) == [
+    assert texts(v1.validate_update(changed, old).errors) == [
         'message: Invalid value: "other": field is immutable',
         'reportingController: Invalid value: "example.com/d": field is immutable',
     ]

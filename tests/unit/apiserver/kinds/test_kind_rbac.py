@@ -81,11 +81,11 @@ RESOURCE_RULE: Object = {"verbs": ["get"], "apiGroups": [""], "resources": ["con
     ],
 )
 def test_rules_are_complete(strategy: rbac.RoleStrategy, rule: Object, expected: list[str]) -> None:
-    assert texts(strategy.validate(obj(rules=[rule]))) == expected
+    assert texts(strategy.validate(obj(rules=[rule])).errors) == expected
 
 
 def test_aggregation_selects_something() -> None:
-    assert texts(cluster_roles.validate(obj(aggregationRule={}))) == [
+    assert texts(cluster_roles.validate(obj(aggregationRule={})).errors) == [
         "aggregationRule.clusterRoleSelectors: Required value: at least one clusterRoleSelector "
         "required if aggregationRule is non-nil"
     ]
@@ -94,7 +94,7 @@ def test_aggregation_selects_something() -> None:
 def test_aggregation_selectors_are_legal() -> None:
     selector = {"matchExpressions": [{"key": "x", "operator": "Nope"}]}
     role = obj(aggregationRule={"clusterRoleSelectors": [selector]})
-    assert texts(cluster_roles.validate(role)) == [
+    assert texts(cluster_roles.validate(role).errors) == [
         "aggregationRule.clusterRoleSelectors[0].matchExpressions[0].operator: Invalid value: "
         '"Nope": not a valid selector operator',
         "aggregationRule.clusterRoleSelectors[0]: Invalid value: null: invalid label selector.",
@@ -115,7 +115,7 @@ def test_groups_of_roles_and_subjects_are_filled_in() -> None:
         {"kind": "User", "apiGroup": GROUP, "name": "u"},
         {"kind": "ServiceAccount", "name": "s", "namespace": "n"},
     ]
-    assert bindings.validate(binding) == []
+    assert bindings.validate(binding).errors == []
 
 
 @pytest.mark.parametrize(
@@ -175,13 +175,13 @@ def test_groups_of_roles_and_subjects_are_filled_in() -> None:
 def test_bindings_name_role_and_subjects(
     strategy: rbac.RoleBindingStrategy, members: Object, expected: list[str]
 ) -> None:
-    assert texts(strategy.validate(obj(**members))) == expected
+    assert texts(strategy.validate(obj(**members)).errors) == expected
 
 
 def test_role_of_a_binding_cannot_change() -> None:
     old, new = obj(roleRef=REF), obj(roleRef={**REF, "name": "s"})
-    assert bindings.validate_update(old, old) == []
-    assert texts(bindings.validate_update(new, old)) == [
+    assert bindings.validate_update(old, old).errors == []
+    assert texts(bindings.validate_update(new, old).errors) == [
         f'roleRef: Invalid value: {{"APIGroup":"{GROUP}","Kind":"ClusterRole","Name":"s"}}: '
         "cannot change roleRef"
     ]
@@ -207,7 +207,7 @@ leases = coordination.LeaseStrategy()
     ],
 )
 def test_lease_numbers_are_sensible(spec: Object, expected: list[str]) -> None:
-    assert texts(leases.validate(obj(spec=spec))) == expected
+    assert texts(leases.validate(obj(spec=spec)).errors) == expected
 
 
 def test_lease_has_no_election_fields() -> None:

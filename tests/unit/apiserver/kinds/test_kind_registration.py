@@ -75,7 +75,7 @@ def service(name: str = "v1.example.com", **change: object) -> Object:
     ],
 )
 def test_api_services_are_consistent(given: Object, expected: list[str]) -> None:
-    assert texts(services.validate(given)) == expected
+    assert texts(services.validate(given).errors) == expected
 
 
 def test_what_the_server_serves_itself_is_available_at_once() -> None:
@@ -99,7 +99,7 @@ def test_conditions_of_other_services_say_why() -> None:
     obj["status"] = {"conditions": [{"type": "Available", "status": "False", "reason": "Gone"}]}
     assert services.own_cells(obj) == ["n/s", "False (Gone)"]
     obj["status"]["conditions"][0]["status"] = "Maybe"
-    assert texts(services.validate_update(obj, obj, subresource="status")) == [
+    assert texts(services.validate_update(obj, obj, subresource="status").errors) == [
         'status.conditions[0].status: Unsupported value: "Maybe": supported values: "True", '
         '"False", "Unknown"'
     ]
@@ -137,13 +137,15 @@ def test_definitions_follow_the_rules_of_the_schema_package() -> None:
     strategy.prepare_for_create(obj)
     assert obj["spec"]["names"]["listKind"] == "AList"
     assert obj["status"]["storedVersions"] == ["v1"]
-    assert strategy.validate(obj) == []
+    assert strategy.validate(obj).errors == []
     assert seen == ["spec.validation.openAPIV3Schema"]
     changed = definition()
     changed["spec"]["group"] = "other.example.com"
     strategy.normalise(changed)
     strategy.prepare_for_update(changed, obj)
-    assert "spec.group: Invalid value" in "\n".join(texts(strategy.validate_update(changed, obj)))
+    assert "spec.group: Invalid value" in "\n".join(
+        texts(strategy.validate_update(changed, obj).errors)
+    )
 
 
 def test_status_of_a_definition_is_written_separately() -> None:

@@ -18,7 +18,7 @@ def exporting() -> list[str]:
     """Names of all packages and modules that declare `__all__`."""
     found = []
     for info in pkgutil.walk_packages(rdd.__path__, "rdd."):
-        spec = info.module_finder.find_spec(info.name, None)  # type: ignore[call-arg]
+        spec = info.module_finder.find_spec(info.name, None)
         assert spec is not None and spec.origin is not None
         with open(spec.origin, encoding="utf-8") as source:
             if "\n__all__" in source.read():

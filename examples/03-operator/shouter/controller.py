@@ -1,21 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """The controller: every Shout has a ConfigMap of the same name with the text in capitals."""
 
-from rdd.api import timestamps
 from rdd.client.resources import CONFIG_MAPS
 from rdd.kinds.crd import definition_of
 from rdd.runtime import (
     AdmissionRequest,
+    Condition,
     Context,
     Controller,
     Denied,
     ObjectKey,
     Result,
+    StatusWriter,
     generation_changed,
     owner_reference,
     owns,
-    patch_status,
-    set_condition,
     validating,
     watch,
 )
@@ -29,6 +28,7 @@ class ShoutReconciler:
     def __init__(self, context: Context) -> None:
         self.context = context
         self.shouts = context.cache.of(Shout)
+        self.status = StatusWriter(context, Shout)
 
     async def reconcile(self, key: ObjectKey) -> Result:
         shout = self.shouts.get(key)
@@ -47,15 +47,8 @@ class ShoutReconciler:
             field_manager="shouter",
             force=True,
         )
-        conditions = set_condition(
-            shout.raw.get("status", {}).get("conditions"),
-            "Shouted",
-            "True",
-            reason="Applied",
-            generation=shout.metadata.generation,
-            now=timestamps.now_text(self.context.clock),
-        )
-        await patch_status(self.context.client, Shout, shout.raw, {"conditions": conditions})
+        condition = Condition("Shouted", "True", "Applied")
+        await self.status.write(shout.raw, condition)
         self.context.events.event(shout.raw, "Normal", "Shouted", f"{shout.spec.text} is out")
         return Result.done()
 

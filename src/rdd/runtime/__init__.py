@@ -53,9 +53,12 @@ from rdd.runtime.admission import (
 )
 from rdd.runtime.cache import Cache, Lister
 from rdd.runtime.conditions import (
+    Condition,
+    Reason,
+    ReasonTable,
+    conditions_of,
     find_condition,
     is_true,
-    next_condition,
     remove_condition,
     set_condition,
 )
@@ -89,7 +92,13 @@ from rdd.runtime.predicates import (
     resource_version_changed,
 )
 from rdd.runtime.sources import Source, maps, owns, watch
-from rdd.runtime.status import apply_status, patch_status, update_status
+from rdd.runtime.status import (
+    StatusWriter,
+    apply_status,
+    patch_status,
+    record_transition,
+    update_status,
+)
 from rdd.runtime.types import (
     Begins,
     Drains,
@@ -114,6 +123,7 @@ __all__ = [
     "Begins",
     "Cache",
     "Change",
+    "Condition",
     "Context",
     "Controller",
     "Denied",
@@ -134,10 +144,13 @@ __all__ = [
     "Ownership",
     "OwnershipError",
     "OwnershipUnavailable",
+    "Reason",
+    "ReasonTable",
     "Reconciler",
     "Result",
     "Runs",
     "Source",
+    "StatusWriter",
     "Stopped",
     "TerminalError",
     "TypedKind",
@@ -147,6 +160,7 @@ __all__ = [
     "annotations_changed",
     "any_of",
     "apply_status",
+    "conditions_of",
     "controller_of",
     "defaulting",
     "delete_owned",
@@ -162,12 +176,12 @@ __all__ = [
     "is_true",
     "labels_changed",
     "maps",
-    "next_condition",
     "not_",
     "owned_by",
     "owner_reference",
     "owns",
     "patch_status",
+    "record_transition",
     "refuse_deletion_of_owned",
     "remove_condition",
     "remove_finalizer",

@@ -1,100 +1,99 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Conditions, as metav1.Condition has them.
+"""Conditions of a controller, declared once in a table of reasons.
 
-    conditions = set_condition(
-        vm.raw["status"].get("conditions"), "Running", "False",
-        reason="StartFailed", message=str(error), generation=vm.metadata.generation, now=now)
+Other programs match reasons and messages, so a controller keeps all of them in one place and
+makes every condition from there:
 
-Objects from a cache are shared, so nothing is changed in place: the result is a
-new list, or the very same one if there is nothing to change. The transition
-time moves only when the status does.
+    REASONS = ReasonTable(
+        Reason("Running", "True", "Started", "Instance is running", "the guest is up"),
+        Reason("Running", "False", "StartFailed", FORWARDED, "the guest did not boot"),
+        Reason("Ready", "False", "MergeFailed", "Cannot write the kubeconfig: …", "…"),
+    )
+
+    REASONS.condition("Running", "Started")                     fixed message
+    REASONS.condition("Running", "StartFailed", str(error))     forwarded message
+    REASONS.condition("Ready", "MergeFailed", str(error))       prefix and forwarded message
+
+`ReasonTable.markdown` renders the table for a documentation page. `StatusWriter`
+(rdd.runtime.status) writes conditions to objects. The condition list itself is handled by
+rdd.api.conditions, whose names this module re-exports.
 """
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Iterator
+from typing import NamedTuple
 
-from rdd.runtime.types import Object
+from rdd.api.conditions import (
+    MAX_MESSAGE,
+    Condition,
+    ConditionStatus,
+    conditions_of,
+    find_condition,
+    is_true,
+    remove_condition,
+    set_condition,
+    truncate_message,
+)
 
-Status = Literal["True", "False", "Unknown"]
+__all__ = [
+    "FORWARDED",
+    "MAX_MESSAGE",
+    "Condition",
+    "ConditionStatus",
+    "Reason",
+    "ReasonTable",
+    "conditions_of",
+    "find_condition",
+    "is_true",
+    "remove_condition",
+    "set_condition",
+    "truncate_message",
+]
 
-MAX_MESSAGE = 32768
-"""Characters of a message, as the schema of a condition limits them."""
-
-TRUNCATED = "… (truncated)"
-
-
-def truncated(message: str, limit: int = MAX_MESSAGE) -> str:
-    """A message that fits; a longer one ends in a remark that it was longer."""
-    return message if len(message) <= limit else message[: limit - len(TRUNCATED)] + TRUNCATED
-
-
-def condition(
-    type_: str, status: Status, *, reason: str, message: str = "", generation: int = 0, now: str
-) -> Object:
-    """A new condition. `now` is a metav1.Time; `generation` is left out if it is 0."""
-    made: Object = {
-        "type": type_,
-        "status": status,
-        "reason": reason,
-        "message": truncated(message),
-        "lastTransitionTime": now,
-    }
-    if generation:
-        made["observedGeneration"] = generation
-    return made
-
-
-def next_condition(
-    conditions: Sequence[Object] | None,
-    type_: str,
-    status: Status,
-    *,
-    reason: str,
-    message: str = "",
-    generation: int = 0,
-    now: str,
-) -> Object:
-    """A condition in place of the present one of its type, whose transition time it may keep."""
-    wanted = condition(
-        type_, status, reason=reason, message=message, generation=generation, now=now
-    )
-    known = find_condition(conditions, type_) or {}
-    if known.get("status") == status:
-        wanted["lastTransitionTime"] = known.get("lastTransitionTime") or now
-    return wanted
+FORWARDED = "…"
+"""At the end of a message template: replaced by a message from elsewhere, such as an error."""
 
 
-def set_condition(
-    conditions: Sequence[Object] | None,
-    type_: str,
-    status: Status,
-    *,
-    reason: str,
-    message: str = "",
-    generation: int = 0,
-    now: str,
-) -> list[Object]:
-    """The conditions with one of them set; the same list if it already is as wanted."""
-    present = conditions if isinstance(conditions, list) else list(conditions or ())
-    wanted = next_condition(
-        present, type_, status, reason=reason, message=message, generation=generation, now=now
-    )
-    for i, known in enumerate(present):
-        if known.get("type") == type_:
-            return present if known == wanted else [*present[:i], wanted, *present[i + 1 :]]
-    return [*present, wanted]
+class Reason(NamedTuple):
+    """One row of a reason table."""
+
+    type: str
+    status: ConditionStatus
+    reason: str
+    message: str = ""
+    """A fixed message, or a template that ends with FORWARDED."""
+    meaning: str = ""
+    """What the reason means to a user, for the documentation."""
 
 
-def remove_condition(conditions: Sequence[Object] | None, type_: str) -> list[Object]:
-    """The conditions without one."""
-    return [known for known in conditions or () if known.get("type") != type_]
+class ReasonTable:
+    """All conditions that a controller can set, by type and reason."""
 
+    def __init__(self, *rows: Reason) -> None:
+        self._rows = {(row.type, row.reason): row for row in rows}
+        if len(self._rows) != len(rows):
+            raise ValueError("a condition type has the same reason twice")
 
-def find_condition(conditions: Sequence[Object] | None, type_: str) -> Object | None:
-    """The condition of a type."""
-    return next((known for known in conditions or () if known.get("type") == type_), None)
+    def __iter__(self) -> Iterator[Reason]:
+        return iter(self._rows.values())
 
+    def condition(self, type_: str, reason: str, message: str = "") -> Condition:
+        """Return the condition for a reason; KeyError if the table does not have it.
 
-def is_true(conditions: Sequence[Object] | None, type_: str) -> bool:
-    """Whether there is such a condition and its status is True."""
-    return (find_condition(conditions, type_) or {}).get("status") == "True"
+        `message` completes a template. It replaces a fixed message. A template without one
+        shows the meaning of the reason instead.
+        """
+        row = self._rows[type_, reason]
+        text = message or row.message
+        if row.message.endswith(FORWARDED):
+            text = row.message.removesuffix(FORWARDED) + message if message else row.meaning
+        return Condition(type_, row.status, reason, text)
+
+    def markdown(self) -> str:
+        """Return the table in Markdown."""
+        lines = ["| Condition | Status | Reason | Message | Meaning |", "|---|---|---|---|---|"]
+        for row in self:
+            message = "*(forwarded)*" if row.message == FORWARDED else f"`{row.message}`"
+            lines.append(
+                f"| {row.type} | {row.status} | `{row.reason}` | {message} | {row.meaning} |"
+            )
+        return "\n".join(lines) + "\n"

@@ -25,6 +25,7 @@ from rdd.kinds.limavm import TEMPLATE_LABEL, LimaVM
 from rdd.runtime import (
     CLEANUP,
     DELETE,
+    Condition,
     Context,
     Controller,
     ObjectKey,
@@ -161,7 +162,7 @@ class StandIn:
         def say(type_: str, value: Any, reason: str, message: str) -> None:
             nonlocal conditions
             conditions = set_condition(
-                conditions, type_, value, reason=reason, message=message, now=now
+                conditions, Condition(type_, value, reason, message), now=now
             )
 
         if not machines.is_created:
@@ -262,11 +263,7 @@ async def report(world: World, type_: str, status: Any, reason: str, **members: 
         generation = members.get("generation", obj["metadata"]["generation"])
         known["conditions"] = set_condition(
             known.get("conditions"),
-            type_,
-            status,
-            reason=reason,
-            message=members.get("message", ""),
-            generation=generation,
+            Condition(type_, status, reason, members.get("message", ""), generation),
             now="2026-11-15T00:00:00Z",
         )
         return known

@@ -24,6 +24,7 @@ from rdd.kinds.demo import Demo
 from rdd.kinds.notary import Notary
 from rdd.runtime import (
     CLEANUP,
+    Condition,
     InProcessHost,
     Manager,
     ManagerOptions,
@@ -155,10 +156,7 @@ async def test_another_writer_of_the_status_loses_nothing_and_costs_nothing(worl
             status = obj.get("status") or {}
             conditions = set_condition(
                 status.get("conditions"),
-                "Foreign",
-                "True",
-                reason="Counting",
-                message=str(i),
+                Condition("Foreign", "True", "Counting", str(i)),
                 now=timestamps.now_text(loop_clock),
             )
             return {**status, "conditions": conditions}

@@ -17,6 +17,7 @@ from rdd.controllers.environment import Surroundings
 from rdd.kinds.crd import definition_of
 from rdd.kinds.demo import Demo
 from rdd.runtime import (
+    Condition,
     Context,
     Controller,
     ObjectKey,
@@ -27,7 +28,7 @@ from rdd.runtime import (
     set_condition,
     watch,
 )
-from rdd.runtime.conditions import Status
+from rdd.runtime.conditions import ConditionStatus
 from rdd.runtime.types import Object
 
 DEMO = ObjectKey("", "demo")
@@ -36,12 +37,12 @@ AT_ONCE = 10
 PAUSE_S = 0.1
 
 _REQUEUE_S = 10.0
-_IN_PROGRESS: dict[str, tuple[Status, str, str]] = {
+_IN_PROGRESS: dict[str, tuple[ConditionStatus, str, str]] = {
     "Ready": ("True", "Processing", "The demo processes messages"),
     "Processing": ("True", "InProgress", "Messages are being processed"),
     "Completed": ("False", "InProgress", "Not all messages are processed yet"),
 }
-_COMPLETED: dict[str, tuple[Status, str, str]] = {
+_COMPLETED: dict[str, tuple[ConditionStatus, str, str]] = {
     "Ready": ("True", "Ready", "The demo is ready"),
     "Processing": ("False", "Completed", "No messages are being processed"),
     "Completed": ("True", "Completed", "All messages are processed"),
@@ -95,7 +96,7 @@ class DemoReconciler:
         return Result.requeue(_REQUEUE_S)
 
     async def _report(
-        self, found: Demo, status: Object, conditions: dict[str, tuple[Status, str, str]]
+        self, found: Demo, status: Object, conditions: dict[str, tuple[ConditionStatus, str, str]]
     ) -> bool:
         """Write status and conditions; whether there was anything to write."""
         before = found.raw.get("status") or {}
@@ -107,11 +108,7 @@ class DemoReconciler:
                 changed.append(f"Condition {type_} is {value}: {reason}")
             wanted = set_condition(
                 wanted,
-                type_,
-                value,
-                reason=reason,
-                message=message,
-                generation=found.metadata.generation,
+                Condition(type_, value, reason, message, found.metadata.generation),
                 now=timestamps.now_text(self._context.clock),
             )
         status = {**status, "conditions": wanted}

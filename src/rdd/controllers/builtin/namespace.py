@@ -23,9 +23,9 @@ from typing import Any
 from rdd.api import errors, timestamps
 from rdd.client import ApiResource, Client, Unreachable
 from rdd.client.resources import NAMESPACES
-from rdd.controllers.builtin import namespace_conditions
 from rdd.controllers.builtin.handled_queue import HandledQueue, Retry
 from rdd.controllers.builtin.namespace_conditions import Findings
+from rdd.runtime.conditions import set_condition
 
 log = logging.getLogger("rdd.controllers.builtin")
 
@@ -162,7 +162,7 @@ class NamespaceController:
         status = namespace.get("status") or {}
         before = status.get("conditions") or []
         now = timestamps.now_text(self._clock)
-        conditions = namespace_conditions.updated(before, findings, now=now)
+        conditions = set_condition(before, *findings.conditions(), now=now)
         if conditions == before:
             return namespace
         changed = {**namespace, "status": {**status, "conditions": conditions}}

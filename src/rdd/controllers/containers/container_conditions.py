@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Final, get_args
 
 from rdd.kinds.container import ContainerState
-from rdd.runtime.conditions import Status, set_condition
+from rdd.runtime.conditions import Condition, ConditionStatus, set_condition
 from rdd.runtime.types import Object
 
 STATES: Final[frozenset[str]] = frozenset(get_args(ContainerState))
@@ -33,19 +33,23 @@ def container_conditions(
         is_so = state == holds
         conditions = set_condition(
             conditions,
-            type_,
-            "True" if is_so else "False",
-            reason=type_ if is_so else f"Not{type_}",
-            message=f"Container is {state or UNKNOWN}",
+            Condition(
+                type_,
+                "True" if is_so else "False",
+                type_ if is_so else f"Not{type_}",
+                f"Container is {state or UNKNOWN}",
+            ),
             now=now,
         )
-    status: Status = "Unknown" if oom_killed is None else "True" if oom_killed else "False"
+    status: ConditionStatus = "Unknown" if oom_killed is None else "True" if oom_killed else "False"
     return set_condition(
         conditions,
-        "OOMKilled",
-        status,
-        reason="NotOOMKilled" if oom_killed is False else "OOMKilled",
-        message=_OOM[oom_killed],
+        Condition(
+            "OOMKilled",
+            status,
+            "NotOOMKilled" if oom_killed is False else "OOMKilled",
+            _OOM[oom_killed],
+        ),
         now=now,
     )
 

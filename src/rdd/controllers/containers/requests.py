@@ -28,6 +28,7 @@ from rdd.kinds.app import App
 from rdd.kinds.kind import Kind
 from rdd.runtime import (
     AdmissionRequest,
+    Condition,
     Context,
     Denied,
     ObjectKey,
@@ -39,7 +40,7 @@ from rdd.runtime import (
     set_condition,
     update_status,
 )
-from rdd.runtime.conditions import Status
+from rdd.runtime.conditions import ConditionStatus
 from rdd.runtime.types import Object
 
 log = logging.getLogger("rdd.engine")
@@ -223,14 +224,12 @@ class RequestReconciler:
             status = present.get("status") or {}
             conditions = status.get("conditions")
             for type_ in ("Complete", "Failed"):
-                value: Status = "True" if type_ == end else "False"
+                value: ConditionStatus = "True" if type_ == end else "False"
                 conditions = set_condition(
                     conditions,
-                    type_,
-                    value,
-                    reason=reason,
-                    message=message,
-                    generation=present["metadata"].get("generation") or 0,
+                    Condition(
+                        type_, value, reason, message, present["metadata"].get("generation") or 0
+                    ),
                     now=now,
                 )
             return {**status, **members, "conditions": conditions}

@@ -12,7 +12,6 @@ for the engine.
 
 from collections.abc import Iterable
 
-from rdd.api import timestamps
 from rdd.client.resources import NAMESPACES
 from rdd.controllers.environment import Surroundings
 from rdd.controllers.mock.logs import logs
@@ -23,17 +22,18 @@ from rdd.kinds.kind import Kind
 from rdd.runtime import (
     DELETE,
     AdmissionRequest,
+    Condition,
     Context,
     Controller,
     Denied,
     ObjectKey,
     Result,
+    StatusWriter,
     apply_status,
     is_deleting,
     maps,
     owner_reference,
     resource_of,
-    set_condition,
     validating,
 )
 from rdd.runtime.sources import Source
@@ -105,6 +105,7 @@ class MockReconciler:
         self._context = context
         self._mocks = {_key(each.kind, each.name): each for each in mocks()}
         self._apps = context.cache.of(App)
+        self._app_status = StatusWriter(context, App, field_manager=FIELD_MANAGER)
         self._namespaces = context.cache.informer(NAMESPACES)
         for name in _OWN_NAMESPACES:
             context.enqueue(ObjectKey(_NAMESPACES, name))
@@ -154,22 +155,11 @@ class MockReconciler:
         app = self._apps.get(key)
         if app is None or is_deleting(app.raw):
             return
-        present = (app.raw.get("status") or {}).get("conditions")
-        conditions = set_condition(
-            present,
+        running = str(app.spec.running).lower()
+        condition = Condition(
             "Settled",
             "True" if app.spec.running else "False",
-            reason=REASON,
-            message=f"The mock controller takes running={str(app.spec.running).lower()} for done",
-            generation=app.metadata.generation,
-            now=timestamps.now_text(self._context.clock),
+            REASON,
+            f"The mock controller takes running={running} for done",
         )
-        if conditions != present:
-            settled = [each for each in conditions if each["type"] == "Settled"]
-            await apply_status(
-                self._context.client,
-                App,
-                key,
-                {"conditions": settled},
-                field_manager=FIELD_MANAGER,
-            )
+        await self._app_status.write(app.raw, condition)

@@ -10,7 +10,7 @@ what is possible of it is done nevertheless.
 
 from collections.abc import Sequence
 
-from rdd.api import errors, timestamps
+from rdd.api import errors
 from rdd.client.resources import CONFIG_MAPS
 from rdd.controllers.environment import Surroundings
 from rdd.kinds.configmapreplicaset import ConfigMapReplicaSet
@@ -20,22 +20,31 @@ from rdd.runtime import (
     Context,
     Controller,
     ObjectKey,
+    Reason,
+    ReasonTable,
     Result,
+    StatusWriter,
     add_finalizer,
     controller_of,
     delete_owned,
     is_controlled_by,
     is_deleting,
     owns,
-    patch_status,
     remove_finalizer,
-    set_condition,
     watch,
     with_controller,
 )
+from rdd.runtime.conditions import FORWARDED
 from rdd.runtime.types import Object
 
 READY = "Ready"
+REASONS = ReasonTable(
+    Reason(READY, "True", "Complete", FORWARDED, "all ConfigMaps exist"),
+    Reason(READY, "False", "Incomplete", FORWARDED, "some ConfigMaps do not exist yet"),
+    Reason(READY, "False", "InvalidReplicas", FORWARDED, "spec.replicas is out of range"),
+    Reason(READY, "False", "InvalidReplica", FORWARDED, "the server rejects the ConfigMaps"),
+    Reason(READY, "False", "NameTaken", FORWARDED, "another ConfigMap has the name of a replica"),
+)
 MAX_REPLICAS = 10_000
 BATCH = 100
 """How many ConfigMaps are written before other sets have their turn."""
@@ -59,6 +68,7 @@ class ReplicaSetReconciler:
 
     def __init__(self, context: Context) -> None:
         self._context = context
+        self._status = StatusWriter(context, ConfigMapReplicaSet)
         self._sets = context.cache.of(ConfigMapReplicaSet)
         self._config_maps = context.cache.informer(CONFIG_MAPS)
         self._config_maps.add_index(_BY_OWNER, _controller_uid)
@@ -160,24 +170,13 @@ class ReplicaSetReconciler:
     async def _report(
         self, owner: ConfigMapReplicaSet, ready: int, wanted: int, problem: "_Impossible | None"
     ) -> None:
-        status: Object = dict(owner.status.raw)
-        status["readyReplicas"] = ready
-        is_complete = ready == wanted and problem is None
-        reason = "Complete" if is_complete else "Incomplete"
-        message = f"{ready} of {wanted} ConfigMaps exist"
         if problem is not None:
-            reason, message = problem.reason, str(problem)
-            self._context.events.event(owner.raw, "Warning", reason, message)
-        status["conditions"] = set_condition(
-            status.get("conditions"),
-            READY,
-            "True" if is_complete else "False",
-            reason=reason,
-            message=message,
-            generation=owner.metadata.generation,
-            now=timestamps.now_text(self._context.clock),
-        )
-        await patch_status(self._context.client, ConfigMapReplicaSet, owner.raw, status)
+            condition = REASONS.condition(READY, problem.reason, str(problem))
+            self._context.events.event(owner.raw, "Warning", problem.reason, str(problem))
+        else:
+            reason = "Complete" if ready == wanted else "Incomplete"
+            condition = REASONS.condition(READY, reason, f"{ready} of {wanted} ConfigMaps exist")
+        await self._status.write(owner.raw, condition, members={"readyReplicas": ready})
 
 
 class _Impossible(Exception):

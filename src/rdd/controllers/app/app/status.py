@@ -16,8 +16,7 @@ from rdd.controllers.app.app.reasons import KUBERNETES_READY, RESTART_PENDING, S
 from rdd.controllers.app.app.settled import ENGINE_READY
 from rdd.kinds.app import App
 from rdd.kinds.limavm import LimaVM
-from rdd.runtime import Context, ObjectKey, apply_status, find_condition, next_condition
-from rdd.runtime.conditions import condition
+from rdd.runtime import Condition, Context, ObjectKey, apply_status, find_condition
 
 Object = dict[str, Any]
 
@@ -62,14 +61,9 @@ def mirrored(app: App, vm: LimaVM | None) -> list[Object]:
 def not_known(app: App, *, now: str) -> list[Object]:
     """What is mirrored of the LimaVM, without knowing whether it runs."""
     message = "Verifying instance state after controller restart"
-    running = condition(
-        "Running",
-        "Unknown",
-        reason="Reconciling",
-        message=message,
-        generation=app.metadata.generation,
-        now=now,
-    )
+    running = Condition(
+        "Running", "Unknown", "Reconciling", message, app.metadata.generation
+    ).to_object(now=now)
     return [running if known["type"] == "Running" else known for known in mirrored(app, None)]
 
 
@@ -108,15 +102,9 @@ class Reporter:
             if said is None:
                 continue
             conditions.append(
-                next_condition(
-                    conditions_of(app),
-                    said.type,
-                    said.status,
-                    reason=said.reason,
-                    message=said.message,
-                    generation=app.metadata.generation,
-                    now=now,
-                )
+                Condition(
+                    said.type, said.status, said.reason, said.message, app.metadata.generation
+                ).to_object(conditions_of(app), now=now)
             )
         status: Object = {"conditions": conditions}
         if report.port:

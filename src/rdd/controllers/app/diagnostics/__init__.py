@@ -17,6 +17,7 @@ from rdd.kinds.crd import definition_of
 from rdd.kinds.diagnostic import Diagnostic
 from rdd.kinds.metadata import ObjectMeta
 from rdd.runtime import (
+    Condition,
     Context,
     Controller,
     ObjectKey,
@@ -81,10 +82,7 @@ class DiagnosticsReconciler:
     def _status(self, obj: Object, finding: Finding) -> Object:
         conditions = set_condition(
             (obj.get("status") or {}).get("conditions") or [],
-            HEALTHY,
-            finding.healthy,
-            reason=finding.reason,
-            message=finding.message,
+            Condition(HEALTHY, finding.healthy, finding.reason, finding.message),
             now=timestamps.now_text(self._context.clock),
         )
         status: Object = {"conditions": conditions, "evidence": list(finding.evidence)}

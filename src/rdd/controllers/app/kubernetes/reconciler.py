@@ -32,6 +32,7 @@ from rdd.controllers.environment import Surroundings
 from rdd.host.errors import HostError
 from rdd.kinds.app import App
 from rdd.runtime import (
+    Condition,
     Context,
     ObjectKey,
     Result,
@@ -39,7 +40,6 @@ from rdd.runtime import (
     find_condition,
     is_deleting,
     is_true,
-    next_condition,
     resource_of,
 )
 from rdd.vm.drivers import catalog
@@ -203,15 +203,9 @@ class KubernetesReconciler:
     async def _say(self, app: App, what: Said) -> None:
         """Write the condition, for the generation that was looked at."""
         known = find_condition(conditions_of(app), KUBERNETES_READY) or {}
-        wanted = next_condition(
-            conditions_of(app),
-            what.type,
-            what.status,
-            reason=what.reason,
-            message=what.message,
-            generation=app.metadata.generation,
-            now=timestamps.now_text(self._context.clock),
-        )
+        wanted = Condition(
+            what.type, what.status, what.reason, what.message, app.metadata.generation
+        ).to_object(conditions_of(app), now=timestamps.now_text(self._context.clock))
         if wanted == known:
             return
         try:

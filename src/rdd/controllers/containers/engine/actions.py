@@ -27,7 +27,7 @@ from rdd.controllers.containers.engine.mirrors import Mirrors
 from rdd.engine import Conflict, EngineError, NotFound
 from rdd.kinds.container import ACTION, Action, Container
 from rdd.kinds.image import Image
-from rdd.runtime import Context, ObjectKey, is_deleting, remove_finalizer, resource_of
+from rdd.runtime import Condition, Context, ObjectKey, is_deleting, remove_finalizer, resource_of
 from rdd.runtime.conditions import set_condition
 from rdd.runtime.finalizers import MIRROR, finalizers_of
 from rdd.runtime.types import Object
@@ -110,10 +110,7 @@ class Requests:
         def change(status: Object) -> Object:
             conditions = set_condition(
                 status.get("conditions"),
-                "Removed",
-                "False",
-                reason="InUse",
-                message=message,
+                Condition("Removed", "False", "InUse", message),
                 now=timestamps.now_text(self._context.clock),
             )
             return {**status, "conditions": conditions}

@@ -24,6 +24,7 @@ from rdd.engine import EngineFailure
 from rdd.kinds.app import App
 from rdd.runtime import (
     Change,
+    Condition,
     Context,
     ObjectKey,
     Result,
@@ -31,9 +32,8 @@ from rdd.runtime import (
     find_condition,
     is_deleting,
     is_true,
-    next_condition,
 )
-from rdd.runtime.conditions import Status
+from rdd.runtime.conditions import ConditionStatus
 
 log = logging.getLogger("rdd.engine")
 
@@ -209,17 +209,11 @@ class EngineReconciler:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    async def _report(self, app: App, status: Status, reason: str, message: str) -> None:
+    async def _report(self, app: App, status: ConditionStatus, reason: str, message: str) -> None:
         """Say it on the App, at the generation that was looked at."""
         present = _conditions(app)
-        wanted = next_condition(
-            present,
-            READY,
-            status,
-            reason=reason,
-            message=message,
-            generation=app.metadata.generation,
-            now=timestamps.now_text(self._context.clock),
+        wanted = Condition(READY, status, reason, message, app.metadata.generation).to_object(
+            present, now=timestamps.now_text(self._context.clock)
         )
         if wanted == find_condition(present, READY):
             return

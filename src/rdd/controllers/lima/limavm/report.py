@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from rdd.api import timestamps
 from rdd.kinds.limavm import LimaVM
 from rdd.runtime import (
+    Condition,
     Context,
     ObjectKey,
     find_condition,
@@ -20,7 +21,7 @@ from rdd.runtime import (
     set_condition,
     update_status,
 )
-from rdd.runtime.conditions import Status
+from rdd.runtime.conditions import ConditionStatus
 
 Object = dict[str, Any]
 
@@ -31,7 +32,7 @@ class Says(NamedTuple):
     """One condition, as it is to be."""
 
     type: str
-    status: Status
+    status: ConditionStatus
     reason: str
     message: str
 
@@ -142,7 +143,7 @@ class Reporter:
                 status["restartCount"] = status.get("restartCount", 0) + 1
             for type_, value, reason, message in says:
                 conditions = set_condition(
-                    conditions, type_, value, reason=reason, message=message, now=now
+                    conditions, Condition(type_, value, reason, message), now=now
                 )
             if without and find_condition(conditions, without) is not None:
                 conditions = remove_condition(conditions, without)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The programs that run controllers outside of the daemon.
+"""Executables that run controllers outside of the daemon.
 
 `rdd-controller`, `app-controller`, `lima-controller`, `containers-controller` and
-`mock-controller` are one program each for a group of controllers. They find the
-instance as `rdd` does, never start its control plane, and end with 0 when it ends
-or a signal stops them, with 1 and one line otherwise (rdd.daemon.managers.external).
+`mock-controller` run one group of controllers each. They find the instance as `rdd`
+does and never start its control plane. They exit with 0 when it stops or a signal
+stops them, otherwise with 1 and a one-line message (rdd.daemon.managers.external).
 `lima-controller hostagent …` is a host agent.
 """
 
@@ -44,17 +44,14 @@ FLAGS = (
 
 
 def rdd_controller() -> int:
-    """The executable `rdd-controller`."""
     return _main("rdd")
 
 
 def app_controller() -> int:
-    """The executable `app-controller`."""
     return _main("app")
 
 
 def lima_controller() -> int:
-    """The executable `lima-controller`."""
     if sys.argv[1:2] == ["hostagent"]:
         # As a process of its own: an agent must not carry what controllers load.
         command = (sys.executable, "-m", "rdd.vm.agent", *sys.argv[2:])
@@ -63,12 +60,10 @@ def lima_controller() -> int:
 
 
 def containers_controller() -> int:
-    """The executable `containers-controller`."""
     return _main("containers")
 
 
 def mock_controller() -> int:
-    """The executable `mock-controller`."""
     return _main("mock")
 
 
@@ -91,7 +86,7 @@ def run(
     stdout: TextIO,
     stderr: TextIO,
 ) -> int:
-    """Run the program of a group and return its exit code."""
+    """Run the controllers of a group and return the exit code."""
     log = Log(stderr, format=output_format("text", environ, stderr))
     try:
         flags = _parse(group, words)
@@ -141,7 +136,7 @@ def _environment(flags: Flags, environ: MutableMapping[str, str]) -> Environment
 
 
 def _level(flags: Flags, environment: Environment) -> Level:
-    """These programs say what they do, unless the user wants less; `-v` asks for more."""
+    """Return the log level: info unless the user chose another one or set `-v`."""
     if flags.text("log-level") or environment.variables.get("RDD_LOG_LEVEL"):
         return environment.log_level(flags.text("log-level"))
     verbosity = flags.integer("v")

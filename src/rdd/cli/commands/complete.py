@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rdd __complete WORD…`: what can stand in the place of the last, incomplete word.
+"""`rdd __complete WORD…`: completions for the last, incomplete word.
 
-The completion scripts of all shells call this and only show the answer, so that
-they never have to be regenerated. One candidate per line, a tab, a description.
+The completion scripts of all shells only print this output, so they never need
+regeneration. One candidate per line: text, tab, description.
 """
 
 import importlib
@@ -16,7 +16,6 @@ Candidate = tuple[str, str]  # text, description
 
 
 def run(call: Call) -> int:
-    """Print the candidates for the last of the words."""
     developer = call.environment.developer_mode
     for text, description in candidates(call.args, developer=developer):
         call.out.write(f"{text}\t{description}\n")
@@ -24,7 +23,7 @@ def run(call: Call) -> int:
 
 
 def candidates(words: Sequence[str], *, developer: bool) -> list[Candidate]:
-    """Return what can complete the last of `words` (which may be empty)."""
+    """Return the completions of the last of `words`, which may be empty."""
     *before, current = _without_equals(words) or [""]
     if not before and "--instance".startswith(current) and current.startswith("-"):
         instance = [("--instance", "choose another instance")]
@@ -83,8 +82,8 @@ def _expecting_value(word: str, known: Sequence[Flag]) -> Flag | None:
 def _without_equals(words: Sequence[str]) -> list[str]:
     """Undo bash's splitting of `--flag=value` into three words.
 
-    The value stays a word of its own after its flag, because bash replaces only
-    the part behind the `=`. Right behind it, the incomplete word is still empty.
+    The value stays a separate word after its flag, because bash replaces only the part
+    after the `=`. Directly after it, the incomplete word is empty.
     """
     joined = [word for word in words if word != "="]
     return [*joined, ""] if words and words[-1] == "=" else joined

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rdd completion SHELL`: the script that teaches a shell to complete rdd.
+"""`rdd completion SHELL`: the completion script for a shell.
 
-The scripts ask `rdd __complete` for candidates and know no command themselves.
-They call the program as the user typed it, so that a copy completes itself.
+The scripts call `rdd __complete` for candidates and contain no command names. They
+invoke the program as the user typed it, so that a copy completes itself.
 """
 
 from collections.abc import Iterable
@@ -53,7 +53,6 @@ _SCRIPTS = {"bash": _BASH, "fish": _FISH, "zsh": _ZSH}
 
 
 def run(call: Call) -> int:
-    """Print the script for the shell named by the argument."""
     (shell,) = call.args
     if shell not in _SCRIPTS:
         raise CommandError(f"unknown shell {quote(shell)}; valid shells: {', '.join(_SCRIPTS)}")
@@ -62,5 +61,4 @@ def run(call: Call) -> int:
 
 
 def complete() -> Iterable[str]:
-    """Return the shells there are scripts for."""
     return _SCRIPTS

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`rdd ctl …`: kubectl for the control plane of the instance.
 
-The control plane is started if it does not run, and KUBECONFIG is its
-kubeconfig, whatever the user's says. `wait-condition` is a command of rdd's own;
-everything else is kubectl's, the real one or the built-in.
+Starts the control plane if it is not running and overrides KUBECONFIG with its
+kubeconfig. `wait-condition` is rdd's own subcommand; kubectl, the real or the built-in
+one, handles everything else.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,6 @@ from rdd.cli.framework.types import Call
 
 
 def run(call: Call) -> int:
-    """Act as kubectl."""
     if call.args[:1] == ("wait-condition",):
         from rdd.cli.commands.wait_condition import run as wait_condition
 
@@ -28,6 +27,6 @@ def run(call: Call) -> int:
 
 
 def asks_for_help(args: Sequence[str]) -> bool:
-    """Whether a call only shows a text: nothing is started for that."""
+    """Return whether a call only prints help, for which nothing is started."""
     own = args[: args.index("--")] if "--" in args else args
     return not own or own[0] == "help" or "--help" in own or "-h" in own

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rdd doctor`: check everything now, from here, also when no daemon runs.
+"""`rdd doctor`: run all checks now, with or without a daemon.
 
-The daemon runs the same checks all the time and keeps what they find in Diagnostic
-objects; here they run with the variables and the files of the user who asks.
+The daemon runs the same checks continuously and stores the results in Diagnostic
+objects; here they run with the environment and the files of the calling user.
 """
 
 import json
@@ -16,7 +16,7 @@ from rdd.cli.framework.types import Call
 
 
 def run(call: Call) -> int:
-    """Print what was found; exit code 1 if something is wrong."""
+    """Print the findings; exit with 1 if a check fails."""
     from pathlib import Path
 
     from rdd.controllers.app.diagnostics import checks
@@ -45,7 +45,7 @@ def run(call: Call) -> int:
 
 
 def _app(call: Call) -> tuple[Object | None, Object | None]:
-    """The App as far as it can be asked for, and what stood in the way."""
+    """Return the App, and a finding if the control plane could not return it."""
     if service_for(call).running() is None:
         return None, {
             "name": "control-plane",
@@ -73,7 +73,6 @@ _MARKS = {"True": "✓", "False": "✗", "Unknown": "?"}
 
 
 def render(found: list[Object]) -> str:
-    """The findings as text."""
     width = max(len(entry["name"]) for entry in found)
     lines = []
     for entry in found:

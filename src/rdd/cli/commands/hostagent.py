@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`rdd hostagent`: the host agent of a machine.
 
-The process becomes `python -m rdd.vm.agent`: an agent stays as long as its machine runs and must
-not carry what the command line has loaded.
+Replaces this process by `python -m rdd.vm.agent`: an agent runs as long as its machine and
+must not keep the modules of the command line in memory.
 """
 
 import os
@@ -13,7 +13,6 @@ from rdd.cli.framework.types import Call
 
 
 def run(call: Call) -> int:
-    """Become the agent."""
     from rdd.vm.agent.options import REFUSED
 
     flags = call.flags

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`rdd kubectl …`: kubectl with the user's kubeconfig.
 
-The real kubectl if one is installed (never a link to rdd), otherwise the
-built-in client. RDD_KUBECTL decides instead: `builtin`, or the path of a
-kubectl. `rdd ctl` makes the same choice, with another kubeconfig.
+Runs the real kubectl if one is installed (never a link to rdd), otherwise the built-in
+client. RDD_KUBECTL overrides the choice: `builtin`, or the path of a kubectl. `rdd ctl`
+chooses the same way, with another kubeconfig.
 """
 
 import os
@@ -20,12 +20,11 @@ BUILT_IN = "builtin"
 
 
 def run(call: Call) -> int:
-    """Become kubectl, or act as one."""
     return run_kubectl(call, call.environment.variables)
 
 
 def run_kubectl(call: Call, variables: Mapping[str, str]) -> int:
-    """Run kubectl with the arguments of a call in the given environment."""
+    """Run kubectl with the arguments of the call in the given environment."""
     path = choose(variables.get("RDD_KUBECTL", ""), call.environment.search_path)
     if path is not None:
         become(call, path, "kubectl", variables)
@@ -36,7 +35,7 @@ def run_kubectl(call: Call, variables: Mapping[str, str]) -> int:
 
 
 def choose(wish: str, search_path: tuple[str, ...]) -> Path | None:
-    """The kubectl to run; None for the built-in one. Raises CommandError."""
+    """Return the kubectl to run; None for the built-in one. Raises CommandError."""
     if wish == BUILT_IN:
         return None
     if not wish:

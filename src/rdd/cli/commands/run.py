@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rdd run COMMAND…`: run a program that finds rdd's container engine and cluster.
+"""`rdd run COMMAND…`: run a program with the instance's container engine and cluster.
 
-The App is started first and waited for. The program then sees the instance's
-tools first on PATH, its docker context and its kubeconfig. It runs as a child, so
-that rdd can pass signals on and tell how it ended: its exit code, or 128 and the
-number of the signal that killed it.
+Starts the App first and waits for it. The program gets the instance's tools first on
+PATH, its docker context and its kubeconfig. It runs as a child process, so that rdd can
+forward signals and return its exit code, or 128 plus the number of the signal that
+killed it.
 """
 
 import os
@@ -27,7 +27,6 @@ _NEEDS_KUBERNETES = ("kubectl", "helm")
 
 
 def run(call: Call) -> int:
-    """Run the program of the arguments; returns its exit code."""
     words = list(call.args)
     if words[:1] in (["-h"], ["--help"]):
         from rdd.cli.framework.dispatch import match
@@ -70,7 +69,7 @@ def _ensure_app(call: Call, command: str) -> None:
 
 
 def _warn_of_other_docker_config(call: Call) -> None:
-    """The context was written where the daemon looks; the child may look elsewhere."""
+    """Warn if the daemon wrote the docker context to another configuration than the child reads."""
     from rdd.cli.commands.service.calls import service_for
 
     daemon = service_for(call).running()
@@ -87,7 +86,7 @@ def _warn_of_other_docker_config(call: Call) -> None:
 
 
 def child_variables(variables: Mapping[str, str], instance: "Instance") -> dict[str, str]:
-    """The environment of the program."""
+    """Return the environment of the child process."""
     child = {name: value for name, value in variables.items() if name != "DOCKER_HOST"}
     path = variables.get("PATH", "")
     child["PATH"] = f"{instance.bin_dir}{os.pathsep}{path}" if path else str(instance.bin_dir)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rdd shell-profile`: lines for a shell's start-up file that put rdd's tools on PATH."""
+"""`rdd shell-profile`: print shell code that puts rdd's tools on PATH."""
 
 import shlex
 
@@ -11,7 +11,6 @@ SHELLS = ("bash", "zsh", "fish", "sh")
 
 
 def run(call: Call) -> int:
-    """Print the lines for the shell asked for, else for the user's."""
     shell = call.flags.text("shell") or _own_shell(call)
     if shell not in SHELLS:
         raise CommandError(f"unknown shell {quote(shell)}; valid shells: {', '.join(SHELLS)}")

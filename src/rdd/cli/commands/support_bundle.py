@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rdd support-bundle [FILE]`: logs and state in one file, without secrets."""
+"""`rdd support-bundle [FILE]`: collect logs and state in one file, without secrets."""
 
 import time
 from pathlib import Path
@@ -12,7 +12,6 @@ from rdd.cli.framework.types import Call
 
 
 def run(call: Call) -> int:
-    """Write the bundle and print its path."""
     from rdd.daemon.service import record
     from rdd.daemon.support.bundle import Bundle
 

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every command of rdd, with its flags: the one place where a command is declared.
+"""Every command of rdd with its flags: the single declaration of a command.
 
-Help, completion and docs/cli.md are checked against this table. To add a command
-write its module with `run(call: Call) -> int` and add an entry here
-(CONTRIBUTING.md, "Adding a command"). A command that does not work yet has no
-entry: `rdd` rejects it as unknown.
+Help, completion and docs/cli.md are checked against this table. To add a command,
+write its module with `run(call: Call) -> int` and add an entry here (CONTRIBUTING.md).
+Commands without an implementation have no entry: `rdd` rejects them as unknown.
 """
 
 from rdd.cli.commands.app.table import APP_COMMANDS

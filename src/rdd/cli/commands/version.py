@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`rdd version` and `rdd --version[=raw]`.
 
-A built wheel carries `rdd/_build.py` with the commit and its date
-(scripts/hatch_build.py); a source checkout does not, and says "unknown".
+A built wheel contains `rdd/_build.py` with the commit and its date
+(scripts/hatch_build.py); a source checkout reports "unknown".
 """
 
 import importlib
@@ -16,12 +16,11 @@ _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}  # Go's names, which sc
 
 
 def run(call: Call) -> int:
-    """Print the version."""
     return show(call, "true")
 
 
 def show(call: Call, form: str) -> int:
-    """Print the version in one of the forms of `--version=FORM`; other texts as they are."""
+    """Print the version in a format of `--version=FORMAT`; unknown formats are echoed."""
     if form == "true":
         form = version()
     elif form == "raw":
@@ -36,10 +35,10 @@ def version() -> str:
 
 
 def details() -> dict[str, str]:
-    """Return the version with what is known about the build.
+    """Return the version and build details.
 
-    The keys are those of Kubernetes programs; `GoVersion` keeps its name because
-    scripts read it, and holds the version of Python.
+    The keys are those of Kubernetes programs; `GoVersion` keeps its name because scripts
+    read it, and contains the version of Python.
     """
     try:
         build = vars(importlib.import_module("rdd._build"))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rdd ctl wait-condition`: wait until a condition of an object has a status.
+"""`rdd ctl wait-condition`: wait for a condition of an object.
 
-Unlike `kubectl wait` it waits for an object that does not exist yet, can ask
-for a reason, and for a change after a point in time: a condition that was true
-already before a restart does not count with `--since startup`.
+Unlike `kubectl wait`, it waits for objects that do not exist yet, can match a reason,
+and can require a transition after a point in time: with `--since startup` a condition
+that was true before a restart does not match.
 """
 
 import sys
@@ -43,7 +43,7 @@ Flags:
 
 
 class Goal(NamedTuple):
-    """What is waited for."""
+    """The condition to wait for."""
 
     word: str  # TYPE[.GROUP]
     name: str
@@ -53,7 +53,6 @@ class Goal(NamedTuple):
     since: tuple[int, int] | None = None  # seconds and nanoseconds
 
     def is_met(self, obj: Object) -> bool:
-        """Whether an object is in the state."""
         for condition in (obj.get("status") or {}).get("conditions") or ():
             if condition.get("type") == self.condition:
                 return (
@@ -75,12 +74,11 @@ class Goal(NamedTuple):
 
     @property
     def text(self) -> str:
-        """How messages name it."""
         return f"{self.condition}={self.status} of {self.word}/{self.name}"
 
 
 def run(call: Call) -> int:
-    """Return when the condition holds. Raises CommandError; exit code 4 at the deadline."""
+    """Wait for the condition. Raises CommandError, with exit code 4 on timeout."""
     parser = Parser((*GLOBAL, *_FLAGS), _WHERE)
     args = parser.parse(call.args[1:])
     flags = parser.result()
@@ -108,7 +106,7 @@ def run(call: Call) -> int:
 
 
 def parse_goal(args: list[str], flags: Flags) -> Goal:
-    """The goal that the arguments describe. Raises CommandError."""
+    """Parse the arguments. Raises CommandError."""
     if len(args) != 2:
         raise CommandError(
             f"{_WHERE} accepts 2 arg(s), received {len(args)};"
@@ -154,10 +152,10 @@ def _session(call: Call, namespace: str) -> "Session":
 
 
 def _startup(session: "Session") -> tuple[int, int]:
-    """The moment before the control plane started.
+    """Return the moment before the control plane started.
 
-    Times of objects are cut to the second, and controllers can be done within the one in
-    which they started: that counts.
+    Timestamps have a resolution of one second, and controllers can finish within the second
+    of the start, which must count as after it.
     """
     from rdd.daemon.managers.discovery import CONFIG_MAP_PATH
 
@@ -166,7 +164,7 @@ def _startup(session: "Session") -> tuple[int, int]:
 
 
 def wait(session: "Session", resource: "Resource", goal: Goal, deadline: float | None) -> None:
-    """Return when the goal is reached; list and watch until then."""
+    """List and watch until the condition is met."""
     collection = resource.path(session.namespace if resource.is_namespaced else "")
     query = {"fieldSelector": f"metadata.name={goal.name}"}
     was_seen = False

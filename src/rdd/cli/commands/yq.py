@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rdd yq …`: the user's yq."""
+"""`rdd yq …`: run the user's yq."""
 
 from rdd.cli.framework.tool import replace_process
 from rdd.cli.framework.types import Call
 
 
 def run(call: Call) -> int:
-    """Become yq."""
     replace_process(call, "yq", advice="rdd does not contain one; install yq")

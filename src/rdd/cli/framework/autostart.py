@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands that need a control plane start it themselves.
+"""Start the control plane for commands that need it.
 
-A missing instance is created with the default port, a daemon that does not run is
-started, and the command waits until it is ready, at most 90 s. When it is ready
-already, this costs reading two small files.
+Creates a missing instance with the default port, starts a stopped daemon and waits up
+to 90 s until it is ready. If it is ready already, this reads two small files.
 """
 
 from rdd.cli.commands.service.calls import serve_verbosity, service_for, translated
@@ -13,8 +12,8 @@ from rdd.cli.framework.types import Call
 def ensure_running(call: Call) -> None:
     """Return when the control plane of the call's instance is ready.
 
-    Raises CommandError: exit code 4 at the deadline, 5 when the daemon that runs is
-    of another version, 1 with the reason when it does not start.
+    Raises CommandError: exit code 4 on timeout, 5 when the running daemon has another
+    version, 1 with the reason when it does not start.
     """
     with translated():
         service_for(call).ensure_running(serve_verbosity(call))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands that speak to the control plane: a connection as the administrator of the instance.
+"""Connection of a command to the control plane, with the admin credentials of the instance.
 
-A refusal of the server becomes the exit code that scripts know (3 for what is wrong
-with the request), and an object can be followed from now on, across dropped watches.
+A rejected request becomes the documented exit code (3 for an invalid request). `follow`
+watches one object across dropped connections.
 """
 
 import contextlib
@@ -25,9 +25,9 @@ _PAUSE_S = 0.2  # before a watch that broke is begun again
 
 @contextlib.contextmanager
 def connected(call: Call, *, start: bool = True) -> Iterator["Connection"]:
-    """A connection to the control plane, which is started unless told otherwise.
+    """Connect to the control plane; start it first unless `start` is false.
 
-    Failures of the server and of the way to it end the command.
+    Errors of the server and of the connection become CommandError.
     """
     from rdd.kubectl.failures import CtlError, ServerError
 
@@ -61,7 +61,7 @@ def _connection(call: Call) -> "Connection":
 
 
 def get_or_none(connection: "Connection", path: str) -> Object | None:
-    """The object at a path; None if there is none."""
+    """Return the object at a path; None if it does not exist."""
     from rdd.kubectl.failures import ServerError
 
     try:
@@ -81,7 +81,7 @@ def follow(
     deadline: float | None = None,
     query: Mapping[str, str] | None = None,
 ) -> Iterator[Object | None]:
-    """Every state of one object from now on; None while it does not exist.
+    """Yield every state of one object from now on; None while it does not exist.
 
     Ends at the deadline (time.monotonic), otherwise never.
     """
@@ -107,6 +107,6 @@ def follow(
 
 
 def conditions_of(obj: Object) -> dict[str, Object]:
-    """The conditions of an object, by type."""
+    """Return the conditions of an object, by type."""
     found = (obj.get("status") or {}).get("conditions") or []
     return {condition["type"]: condition for condition in found}

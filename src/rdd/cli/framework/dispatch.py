@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From words to a command: walk the table, parse the flags on the way.
+"""Dispatch from words to a command: walk the table and parse flags on the way.
 
-Global flags may stand before or after the command's name; a flag of a command
-only after it. The arguments of a raw command are handed on untouched, without
-the global flags that stood before its name.
+Global flags are accepted before and after the command name, flags of a command only
+after it. A raw command receives its arguments unparsed, without the global flags that
+precede its name.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from rdd.cli.framework.types import Command, Flags, Group, command_path
 
 
 class Match(NamedTuple):
-    """What a command line asks for."""
+    """The result of parsing a command line."""
 
     path: tuple[str, ...]  # full names, aliases resolved
     target: Command | Group
@@ -26,7 +26,7 @@ class Match(NamedTuple):
 
 
 def match(words: Sequence[str], *, root: Group = ROOT) -> Match:
-    """Return what `words` (without the program's name) ask for. Raises CommandError."""
+    """Match `words` (without the program name) to a command. Raises CommandError."""
     node: Group = root
     path: tuple[str, ...] = (root.name,)
     parser = Parser((*GLOBAL, *root.flags), command_path(path))
@@ -45,7 +45,7 @@ def match(words: Sequence[str], *, root: Group = ROOT) -> Match:
 
 
 def unknown_command(name: str, path: Sequence[str], group: Group) -> CommandError:
-    """Return the error for a name that is no member of `group`."""
+    """Return the error for a name that is not a member of `group`."""
     names = ", ".join(sorted(m.name for m in group.members if m.visibility == "shown"))
     return CommandError(
         f"unknown command {quote(name)} for {quote(command_path(path))}; valid commands: {names}"

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The way into the command line: one process, from its arguments to its exit code.
+"""Entry point of the command line: from the arguments of a process to its exit code.
 
-In order: the name the program was called by (`kubectl`, `yq`), `--instance` as
-the very first argument, the global flags and the command, the log, the command
-itself. Whatever goes wrong ends here as one line on stderr and a documented exit
-code.
+In order: the name of the executable (`kubectl`, `yq`), `--instance` as the very first
+argument, global flags and the command, the log, the command itself. Every failure ends
+here as one line on stderr and a documented exit code.
 """
 
 import importlib
@@ -36,10 +35,10 @@ def run(
     stdout: TextIO,
     stderr: TextIO,
 ) -> int:
-    """Run the command that `argv` asks for and return the exit code.
+    """Run the command in `argv` and return the exit code.
 
-    `--instance` is written to `environ` as RDD_INSTANCE, so that child processes
-    work on the same instance.
+    `--instance` is written to `environ` as RDD_INSTANCE, so that child processes use the
+    same instance.
     """
     words = list(argv[1:])
     log = Log(
@@ -68,10 +67,10 @@ def run(
 
 
 def take_instance(words: Sequence[str]) -> tuple[str, list[str]]:
-    """Split a leading `--instance` off; returns its value (may be empty) and the rest.
+    """Split off a leading `--instance`; return its value (may be empty) and the rest.
 
-    Without a value, or followed by another flag, it is dropped: the next source
-    of the name applies.
+    Without a value, or followed by another flag, it is ignored: the next source of the name
+    applies.
     """
     first = words[0] if words else ""
     if first.startswith("--instance="):
@@ -120,7 +119,7 @@ def _log(found: Match, environment: Environment, stderr: TextIO) -> Log:
 
 
 def output_format(asked: Format, variables: Mapping[str, str], stderr: TextIO) -> Format:
-    """Return the form of messages: what was asked for, or for a person's eyes on a terminal."""
+    """Return the format of log messages: the requested one, or coloured text on a terminal."""
     if asked == "text" and stderr.isatty() and not variables.get("NO_COLOR"):
         return "terminal"
     return asked
@@ -148,17 +147,17 @@ def _execute(found: Match, call: Call) -> int:
 
 
 def _asks_for_json(words: Sequence[str]) -> bool:
-    """Whether `--log-format` asks for JSON; needed before the flags are parsed.
+    """Return whether `--log-format` requests JSON, before the flags are parsed.
 
-    An error in the arguments must also reach a program that reads JSON.
+    A program that reads JSON must be able to read usage errors, too.
     """
     return "--log-format=json" in words or ("--log-format", "json") in pairwise(words)
 
 
 def _abandon(stream: TextIO) -> None:
-    """Drop what is left in a stream that cannot be written any more.
+    """Discard buffered output of a stream that can no longer be written.
 
-    Python would try once more at exit and print a second message.
+    Otherwise Python flushes it at exit and prints a second message.
     """
     null = os.open(os.devnull, os.O_WRONLY)
     os.dup2(null, stream.fileno())

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The environment variables that steer rdd, read in this one place.
+"""All environment variables that rdd reads, in one place.
 
-Every other part gets values: an `Instance`, a log level, a directory. A variable
-is looked at when its value is needed, so that `rdd version` does not fail over a
-variable it has no use for; the same goes for importing what a value is made of.
+Other modules receive values: an `Instance`, a log level, a directory. A variable is
+evaluated on use, so that `rdd version` does not fail on a variable it does not need;
+the imports behind a value are deferred for the same reason.
 """
 
 import os
@@ -21,26 +21,24 @@ if TYPE_CHECKING:
 
 
 class Environment(NamedTuple):
-    """The variables of one process, as values."""
-
     variables: Mapping[str, str]
     system: "System"
     executable_dir: str  # of the program file itself, links resolved
     instance_source: str = "RDD_INSTANCE"  # who named the instance, for messages
 
     def with_instance(self, suffix: str) -> "Environment":
-        """Return the environment in which `--instance` has chosen the instance."""
+        """Return the environment with the instance selected by `--instance`."""
         variables = {**self.variables, "RDD_INSTANCE": suffix}
         return self._replace(variables=variables, instance_source="--instance")
 
     def instance(self) -> "Instance":
-        """Return the instance. Raises CommandError when its name or its home is not usable."""
+        """Return the instance. Raises CommandError when its name or home directory is invalid."""
         from rdd.instance import Instance
 
         return Instance(self.suffix(), self._home(), self.system, self._log_dir())
 
     def suffix(self) -> str:
-        """Return the instance's suffix. Raises CommandError when it is not allowed."""
+        """Return the instance's suffix. Raises CommandError when it is invalid."""
         from rdd.instance import DEFAULT_SUFFIX, SUFFIX_RULE, InvalidInstanceName, check_suffix
 
         suffix = self.variables.get("RDD_INSTANCE") or DEFAULT_SUFFIX
@@ -55,7 +53,7 @@ class Environment(NamedTuple):
 
     @property
     def developer_mode(self) -> bool:
-        """Whether commands and flags for developers are shown and more is logged."""
+        """Return whether developer commands and flags are visible and the log level is debug."""
         text = self.variables.get("RDD_DEVELOPER_MODE", "")
         if not text:
             return os.path.exists(f"{self.executable_dir}/../cmd/rdd/main.go")  # noqa: PTH110
@@ -65,7 +63,7 @@ class Environment(NamedTuple):
             return False
 
     def log_level(self, flag: str) -> Level:
-        """Return the level given by `--log-level`, else by RDD_LOG_LEVEL, else the default."""
+        """Return the level of `--log-level`, else of RDD_LOG_LEVEL, else the default."""
         if flag:
             return parse_level(flag, source="--log-level")
         if variable := self.variables.get("RDD_LOG_LEVEL", "").strip():
@@ -74,33 +72,33 @@ class Environment(NamedTuple):
 
     @property
     def keep_logs(self) -> bool:
-        """Whether rotated logs are kept for ever."""
+        """Return whether rotated logs are kept forever."""
         return bool(self.variables.get("RDD_KEEP_LOGS"))
 
     @property
     def log_title(self) -> str:
-        """First line of new service logs; empty for none."""
+        """Return the first line of new service logs; empty for none."""
         title = self.variables.get("RDD_LOG_TITLE", "")
         return f"=== {title} ===" if title else ""
 
     @property
     def use_symlinks(self) -> bool:
-        """Whether published tools may be symbolic links."""
+        """Return whether published tools may be symbolic links."""
         return not self.variables.get("RDD_NO_SYMLINKS")
 
     @property
     def notify_socket(self) -> str:
-        """Where a supervisor wants to be told that the daemon is ready; empty for nowhere."""
+        """Return the socket for systemd's readiness notification; empty for none."""
         return self.variables.get("NOTIFY_SOCKET", "")
 
     @property
     def pause_at(self) -> str:
-        """Step of its start or end at which the daemon waits for ever: for crash tests."""
+        """Return the start or stop step at which the daemon blocks forever (for crash tests)."""
         return self.variables.get("RDD_TEST_PAUSE", "")
 
     @property
     def search_path(self) -> tuple[str, ...]:
-        """The absolute directories of PATH; a relative one would run files of the cwd."""
+        """Return the absolute directories of PATH; a relative one would run files of the cwd."""
         entries = self.variables.get("PATH", "").split(os.pathsep)
         return tuple(entry for entry in entries if os.path.isabs(entry))  # noqa: PTH117
 

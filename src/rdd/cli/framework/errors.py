@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a command fails: one line for the user and an exit code for scripts."""
+"""Errors and exit codes of commands."""
 
 FAILED = 1  # any error without a code of its own, usage errors included
 REJECTED = 3  # the API server refused a write: 400, 403 or 422
@@ -10,7 +10,7 @@ INTERRUPTED = 130  # Ctrl-C: 128 + SIGINT
 
 
 class CommandError(Exception):
-    """Ends the command. The text says what, where, and what is allowed."""
+    """Ends the command with one line: what, where, and what is allowed."""
 
     def __init__(self, message: str, *, exit_code: int = FAILED) -> None:
         super().__init__(message)

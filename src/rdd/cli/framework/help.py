@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rdd help`, and the text behind every `--help`, made from the command table."""
+"""`rdd help`, and every `--help` text, rendered from the command table."""
 
 from collections.abc import Sequence
 
@@ -11,7 +11,6 @@ from rdd.cli.framework.types import Call, Command, Flag, Group, command_path, vi
 
 
 def run(call: Call) -> int:
-    """Print the help text of the command named by the arguments."""
     path: tuple[str, ...] = (ROOT.name,)
     target: Command | Group = ROOT
     for name in call.args:
@@ -26,7 +25,6 @@ def run(call: Call) -> int:
 
 
 def help_text(path: Sequence[str], target: Command | Group, *, developer: bool) -> str:
-    """Return the help text of a command or a group."""
     parts = [target.summary, target.description, _usage(path, target)]
     if target.aliases:
         parts.append(f"Aliases:\n  {', '.join((target.name, *target.aliases))}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Log records of the libraries and of rdd's own parts, as lines of the command's log."""
+"""Bridge from `logging` to the log lines of the command."""
 
 import logging
 
@@ -14,8 +14,6 @@ _LEVELS: tuple[tuple[int, Level], ...] = (
 
 
 class LogHandler(logging.Handler):
-    """Writes records to a Log."""
-
     def __init__(self, log: Log) -> None:
         super().__init__()
         self._log = log
@@ -27,7 +25,7 @@ class LogHandler(logging.Handler):
 
 
 def forward_logging(log: Log) -> None:
-    """Send everything that is logged in this process to the command's log."""
+    """Send all records of this process to the command's log."""
     logging.basicConfig(
         handlers=[LogHandler(log)], level=logging.DEBUG, format="%(message)s", force=True
     )

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The lines rdd writes to stderr.
+"""Log lines on stderr.
 
-Three forms: `text` for files and pipes (key=value, the form of logrus, which
-scripts match), `json` (one object per line, which the GUI parses), and coloured
-text when a person is looking at a terminal. Only stderr carries messages; stdout
-is for data.
+Three formats: `text` for files and pipes (key=value, the format of logrus, which
+scripts match), `json` (one object per line, which the GUI parses), and coloured text
+on a terminal. Messages go to stderr only; stdout is for data.
 """
 
 import time
@@ -71,13 +70,11 @@ def json_line(level: Level, message: str, *, when: str, fields: Mapping[str, int
 
 
 def terminal_line(level: Level, message: str) -> str:
-    """Return a line for a person: the level in colour, then the message."""
+    """Return a line for a terminal: the level in colour, then the message."""
     return f"\x1b[{_COLOURS[level]}m{level.upper()[:4]}\x1b[0m {message}"
 
 
 class Log:
-    """Writes messages at or above a level to a stream."""
-
     def __init__(self, stream: TextIO, *, level: Level = "warning", format: Format = "text"):
         self._stream = stream
         self._threshold = LEVELS.index(level)
@@ -85,27 +82,24 @@ class Log:
         self._format = format
 
     def at_least(self, level: Level) -> "Log":
-        """Return a log for the same stream that shows messages of this level in any case."""
+        """Return a log for the same stream that shows at least messages of this level."""
         shown = max(self.level, level, key=LEVELS.index)
         return Log(self._stream, level=shown, format=self._format)
 
     def debug(self, message: str) -> None:
-        """Say what helps to find a fault."""
         self.write("debug", message)
 
     def info(self, message: str) -> None:
-        """Say what happened."""
         self.write("info", message)
 
     def warning(self, message: str) -> None:
-        """Say what may surprise."""
         self.write("warning", message)
 
     def failure(self, message: str, *, exit_code: int) -> None:
-        """Write the last line of a failed command, whatever the level.
+        """Write the last line of a failed command, regardless of the level.
 
-        Codes with a meaning of their own are level `error` and carry the code;
-        all others are level `fatal`.
+        Exit codes with a documented meaning have level `error` and include the code; all others
+        have level `fatal`.
         """
         fields = {} if exit_code == FAILED else {"exit-code": exit_code}
         expected = exit_code in (REJECTED, TIMED_OUT, VERSION_MISMATCH)

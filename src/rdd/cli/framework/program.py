@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which file this program was started as.
+"""The executable this process was started as.
 
-The same file is reached under several names: a copy, a symlink or hard link in
-some `bin` directory, `kubectl` and `yq` as links to it. The name it was called by
-selects what it does; the path it was called by is what later processes (the
-daemon, published links) start again.
+The same file is reached under several names: a copy, a symlink or hard link in some
+`bin` directory, `kubectl` and `yq` as links to it. The name selects what it does; later
+processes (the daemon, published links) start the same path again.
 """
 
 import os
@@ -15,14 +14,14 @@ MULTICALL = ("kubectl", "yq")
 
 
 class Program(NamedTuple):
-    """This program as the user started it."""
+    """This executable as the user started it."""
 
     path: str  # absolute, links not resolved
     command: tuple[str, ...]  # what starts it again
 
     @property
     def multicall(self) -> str:
-        """The command that the program's name stands for; empty for plain rdd."""
+        """Return the command that the executable's name stands for; empty for plain rdd."""
         name = os.path.basename(self.path).split(".", 1)[0]  # noqa: PTH119 - text, not a path
         return name if name in MULTICALL else ""
 
@@ -30,8 +29,7 @@ class Program(NamedTuple):
 def program(argv0: str, *, interpreter: str = sys.executable) -> Program:
     """Describe the program that was started as `argv0`.
 
-    `python -m rdd` has the file of the module as its name, which cannot be
-    started by itself.
+    With `python -m rdd` that is the file of the module, which is not executable.
     """
     path = os.path.abspath(argv0)  # noqa: PTH100 - links must stay unresolved
     if path.endswith("__main__.py"):

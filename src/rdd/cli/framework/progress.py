@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a waiting command shows: a live line for a person, log lines for everybody else.
+"""Progress of a waiting command: a live line on a terminal, log lines elsewhere.
 
-A phase is a named step with a duration. When stderr is a terminal, a finished
-phase stays as a line with its time and the present one is redrawn in place;
-otherwise nothing is drawn and the log lines of the command are all there is.
-Other lines are written `aside`, so that they do not end up in the middle of the live one.
-`--timings` prints the table of phases at the end in either case.
+A phase is a named step with a duration. On a terminal, a finished phase stays as a line
+with its time and the current one is redrawn in place; otherwise only the log lines of
+the command appear. Other output is written within `aside`, so that it does not break the
+live line. `--timings` prints the table of phases at the end in either case.
 """
 
 import contextlib
@@ -39,7 +38,7 @@ class Progress:
         """Name and seconds of each phase that is complete."""
 
     def phase(self, name: str, detail: str = "") -> None:
-        """The present phase; the one before is complete. The same name again: a new detail."""
+        """Start a phase and complete the previous one; the same name updates the detail."""
         with self._lock:
             if name != self._name:
                 self._complete("✓")
@@ -51,7 +50,7 @@ class Progress:
             self._thread.start()
 
     def end(self, mark: str = "✓") -> None:
-        """The last phase is over."""
+        """Complete the last phase."""
         with self._lock:
             self._complete(mark)
             self._name = ""
@@ -62,7 +61,7 @@ class Progress:
 
     @contextlib.contextmanager
     def aside(self) -> Iterator[None]:
-        """While something else is written to the terminal; the live line comes back below it."""
+        """Clear the live line while other output is written; it is redrawn below."""
         with self._lock:
             if self._live is not None and self._name:
                 self._live.write(_CLEAR)
@@ -70,7 +69,7 @@ class Progress:
             yield
 
     def timings(self) -> str:
-        """One line per phase and the sum."""
+        """Return one line per phase and the total."""
         rows = [*self.finished, ("total", sum(seconds for _, seconds in self.finished))]
         width = max(len(name) for name, _ in rows)
         return "\n".join(f"  {name:<{width}}  {seconds:7.2f} s" for name, seconds in rows)
@@ -111,7 +110,7 @@ def _width(terminal: TextIO) -> int:
 
 @contextlib.contextmanager
 def shown(call: Call) -> Iterator[Progress]:
-    """The progress of a command; drawn if a person looks, and not at the same time as a log."""
+    """Show the progress of a command: on a terminal, and not when it also logs."""
     is_terminal = sys.stderr.isatty() and call.environment.variables.get("TERM") != "dumb"
     is_live = is_terminal and call.log.level in ("fatal", "error", "warning")
     progress = Progress(sys.stderr if is_live else None)

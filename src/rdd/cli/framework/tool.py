@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Running another program in our place, found on PATH.
+"""Replace this process by another program found on PATH.
 
-rdd publishes links to itself under the names of such programs (`kubectl`), so a
-search on PATH can find rdd again; running that would never end. Any file that is
-rdd, by whatever link, copy or installation, is passed over.
+rdd publishes links to itself under the names of such programs (`kubectl`), so a search
+on PATH can find rdd again, and running that would recurse forever. Any file that is
+rdd, through a link, a copy or another installation, is skipped.
 """
 
 import os
@@ -20,7 +20,7 @@ _SCRIPT_LIMIT_BYTES = 64 * 1024  # a console script has a few hundred bytes
 
 
 def find(name: str, search_path: Sequence[str]) -> Path | None:
-    """Return the first executable file called `name` that is not rdd itself."""
+    """Return the first executable called `name` on the path that is not rdd itself."""
     for directory in search_path:
         path = Path(directory, name)
         if path.is_file() and os.access(path, os.X_OK) and not is_rdd(path):
@@ -29,7 +29,7 @@ def find(name: str, search_path: Sequence[str]) -> Path | None:
 
 
 def is_rdd(path: Path) -> bool:
-    """Whether a file is rdd: by the name its links lead to, or by what the script starts."""
+    """Return whether a file is rdd, by the target of its links or the script's entry point."""
     target = path.resolve()
     if target.name.split(".", 1)[0] == "rdd":
         return True
@@ -40,7 +40,7 @@ def is_rdd(path: Path) -> bool:
 
 
 def replace_process(call: Call, name: str, *, advice: str) -> NoReturn:
-    """Become the program `name`, with the arguments of the call. Raises CommandError."""
+    """Replace this process by the program `name` with the call's arguments. Raises CommandError."""
     path = find(name, call.environment.search_path)
     if path is None:
         raise CommandError(f"no {name} found on PATH (links to rdd do not count); {advice}")
@@ -48,7 +48,7 @@ def replace_process(call: Call, name: str, *, advice: str) -> NoReturn:
 
 
 def become(call: Call, path: Path, name: str, variables: Mapping[str, str]) -> NoReturn:
-    """Become the program at a path, called by a name. Raises CommandError."""
+    """Replace this process by the program at `path`. Raises CommandError."""
     call.out.flush()
     try:
         os.execve(path, [name, *call.args], dict(variables))

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contracts of the command line: flags, commands, the call, the error.
+"""Types of the command line: flags, commands, the call, the error.
 
-A `Command` is data, so that parsing, help, completion and the documentation's
-guard test all read the same table. The code of a command is the function
-`run(call: Call) -> int` in its own module, which returns the exit code. Such a
-module may also offer `complete() -> Iterable[str]` for its first argument, and
-`help_details(call: Call) -> str` for what its help text can only say at run time.
+A `Command` is data, so that parsing, help, completion and the documentation guard read
+the same table. The code of a command is the function `run(call: Call) -> int` in its
+own module, which returns the exit code. The module may define
+`complete() -> Iterable[str]` for its first argument, and `help_details(call: Call) ->
+str` for help that is only available at run time.
 
-Records of the command line are named tuples: a dataclass takes seven times as
-long to define (0.5 ms each, paid by every call) and its module another 6 ms.
+These types are named tuples: a dataclass takes seven times as long to define (0.5 ms
+each, paid by every call) and its module another 6 ms.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -42,12 +42,12 @@ class Flag(NamedTuple):
 
     @property
     def bare_value(self) -> str:
-        """What `--flag` without a value means; empty when it needs one."""
+        """Return the value of a bare `--flag`; empty when the flag needs one."""
         return "true" if self.kind == "bool" else self.implied
 
 
 class Command(NamedTuple):
-    """One command that runs."""
+    """A command that can be run."""
 
     name: str
     module: str  # where `run` is
@@ -64,7 +64,7 @@ class Command(NamedTuple):
 
 
 class Group(NamedTuple):
-    """A name under which commands are found."""
+    """A command with subcommands."""
 
     name: str
     summary: str
@@ -75,40 +75,36 @@ class Group(NamedTuple):
     visibility: Visibility = "shown"
 
     def find(self, name: str) -> "Command | Group | None":
-        """Return the member called `name`, also by an alias."""
+        """Return the member with this name or alias."""
         return next((m for m in self.members if name == m.name or name in m.aliases), None)
 
 
 class Flags(NamedTuple):
-    """The parsed flags of a call, by name; a flag not given has its default."""
+    """The parsed flags of a call, by name, with defaults for flags that were not given."""
 
     values: Mapping[str, Value]
     given: frozenset[str]  # those the user wrote
 
     def text(self, name: str) -> str:
-        """Return the value of a string flag."""
         return str(self.values[name])
 
     def texts(self, name: str) -> list[str]:
-        """Return the values of a flag that may be given several times, in their order."""
+        """Return the values of a repeatable flag, in order."""
         joined = str(self.values[name])
         return joined.split(SEPARATOR) if joined else []
 
     def truth(self, name: str) -> bool:
-        """Return the value of a bool flag."""
         return bool(self.values[name])
 
     def integer(self, name: str) -> int:
-        """Return the value of an int flag."""
         return int(self.values[name])
 
     def seconds(self, name: str) -> float:
-        """Return the value of a duration flag."""
         return float(self.values[name])
 
 
 class Call(NamedTuple):
-    """Everything a command gets: what was asked, and the process it runs in."""
+    """One invocation: arguments, flags and the process environment."""
 
     path: tuple[str, ...]  # full names, e.g. ("rdd", "service", "paths")
     args: tuple[str, ...]
@@ -120,7 +116,7 @@ class Call(NamedTuple):
 
     @property
     def instance(self) -> "Instance":
-        """The instance this call is about. Raises CommandError when it is not valid."""
+        """Return the instance of this call. Raises CommandError when its name is invalid."""
         return self.environment.instance()
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rdd delete`: remove the App, its virtual machine and everything in it.
+"""`rdd delete`: delete the App, its virtual machine and everything in it.
 
-The control plane stays; `rdd service delete` removes that.
+Keeps the control plane; `rdd service delete` removes that.
 """
 
 import time
@@ -15,7 +15,6 @@ from rdd.cli.framework.types import Call
 
 
 def run(call: Call) -> int:
-    """Delete the App, if there is one, and wait until nothing of it is left."""
     as_json = is_json(call)
     with connected(call) as connection:
         app = get_or_none(connection, APP)

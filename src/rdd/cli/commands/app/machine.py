@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The virtual machine of the App, for commands that act on it: restart and reset.
+"""Restart and reset of the App's virtual machine.
 
-Both are asked for by an annotation of its LimaVM and have happened when that is gone
-and, for a machine that should run, its restart count has gone up. The App is settled
-again when it has seen that same start and everything after it.
+Both are requested by an annotation on the LimaVM. A request is complete when the
+annotation is gone and, for a machine that should run, `restartCount` has increased. The
+App has settled again when its conditions cover that start.
 """
 
 import time
@@ -23,13 +23,12 @@ RESET = "lima.rancherdesktop.io/resetRequested"
 
 
 def machines_path(app: Object) -> str:
-    """The collection in which the App's LimaVM is."""
     namespace = (app.get("spec") or {}).get("namespace") or "default"
     return f"/apis/lima.rancherdesktop.io/v1alpha1/namespaces/{namespace}/limavms"
 
 
 def existing_app(connection: "Connection") -> Object:
-    """The App. Raises CommandError if there is none."""
+    """Return the App. Raises CommandError if it does not exist."""
     app = get_or_none(connection, APP)
     if app is None:
         raise CommandError("App does not exist; `rdd start` makes it")
@@ -39,7 +38,7 @@ def existing_app(connection: "Connection") -> Object:
 def request(
     call: Call, connection: "Connection", app: Object, annotation: str, progress: Progress
 ) -> None:
-    """Ask the LimaVM of the App for a restart or a reset, and wait for it if told to."""
+    """Request a restart or a reset from the App's LimaVM; wait for it with `--wait`."""
     from rdd.kubectl.connection import MERGE_PATCH
 
     collection = machines_path(app)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The App as commands see it: where it is, how it is written, what can be set.
+"""The App as a resource: path, schema, create and patch.
 
-There is at most one App. The first write makes it, with zero values for what is
-required, so that defaults and admission complete it; later writes are merge
-patches of the spec.
+There is at most one App. The first write creates it with zero values for required
+fields, so that defaulting and admission complete it; later writes are merge patches of
+the spec.
 """
 
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ _DEFINITION = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/apps.app.
 
 
 def app_schema(connection: "Connection") -> Schema:
-    """What can be set. Raises CommandError if the server has no App."""
+    """Return the schema of the settable properties. Raises CommandError without the App CRD."""
     definition = get_or_none(connection, _DEFINITION)
     if definition is None:
         raise CommandError(
@@ -34,7 +34,7 @@ def app_schema(connection: "Connection") -> Schema:
 
 
 def write(call: Call, connection: "Connection", spec: Object, schema: Schema) -> Object:
-    """Create the App with a spec, or change the spec of the one there is."""
+    """Create the App with a spec, or patch the spec of the existing one."""
     from rdd.kubectl.failures import ServerError
 
     if get_or_none(connection, APP) is None:
@@ -52,10 +52,10 @@ def write(call: Call, connection: "Connection", spec: Object, schema: Schema) ->
 
 
 def validate(call: Call, connection: "Connection", spec: Object, schema: Schema) -> Object:
-    """Have the server check a change without making it.
+    """Validate a change by a server-side dry run.
 
-    Admission needs an App to check against: a missing one is made with defaults, not
-    running, and that is said.
+    Admission needs an existing App: a missing one is created with defaults, not running,
+    and the log reports it.
     """
     from rdd.kubectl.failures import ServerError
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The properties of `rdd set`: dotted paths into the spec of the App, with values as text.
+"""The properties of `rdd set`: dotted paths into the spec of the App, with text values.
 
-What can be set, of which type and with which values, is the schema of the App's
-CustomResourceDefinition and nothing else: a property that the server learns can
-be set by an older client. `namespace` is left out; it cannot be changed.
+Names, types and allowed values come from the schema of the App's
+CustomResourceDefinition alone, so an older client can set properties that only a newer
+server has. `namespace` is excluded because it is immutable.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -19,14 +19,12 @@ _HIDDEN = "namespace"
 
 
 class Assignment(NamedTuple):
-    """One PROPERTY=VALUE, as written."""
-
     path: str
     text: str
 
 
 def parse_assignments(words: Sequence[str]) -> list[Assignment]:
-    """What the arguments say; a property given twice counts with its last value.
+    """Parse PROPERTY=VALUE arguments; the last value of a repeated property wins.
 
     Raises CommandError.
     """
@@ -43,7 +41,7 @@ def parse_assignments(words: Sequence[str]) -> list[Assignment]:
 
 
 def spec_schema(definition: Object) -> Schema:
-    """The schema of the spec in a CustomResourceDefinition, as far as it can be set."""
+    """Return the schema of the spec in a CustomResourceDefinition, without immutable fields."""
     version = next(v for v in definition["spec"]["versions"] if v["storage"])
     root: Schema = version["schema"]["openAPIV3Schema"]
     spec: Schema = root["properties"]["spec"]
@@ -52,7 +50,7 @@ def spec_schema(definition: Object) -> Schema:
 
 
 def resolve(assignments: Sequence[Assignment], schema: Schema) -> Object:
-    """The part of a spec that the assignments describe. Raises CommandError."""
+    """Convert assignments to a partial spec. Raises CommandError."""
     spec: Object = {}
     for path, text in assignments:
         value = coerce(path, text, find(path, schema))
@@ -65,7 +63,7 @@ def resolve(assignments: Sequence[Assignment], schema: Schema) -> Object:
 
 
 def find(path: str, schema: Schema) -> Schema:
-    """The schema of a property. Raises CommandError with the properties there are."""
+    """Return the schema of a property. Raises CommandError that lists the valid properties."""
     node = schema
     walked: list[str] = []
     for segment in path.split("."):
@@ -91,7 +89,7 @@ def find(path: str, schema: Schema) -> Schema:
 
 
 def leaves(schema: Schema, prefix: str = "") -> Iterator[tuple[str, Schema]]:
-    """Every property that has a value of its own, with its dotted path."""
+    """Yield every leaf property with its dotted path."""
     for name, child in schema.get("properties", {}).items():
         if "properties" in child:
             yield from leaves(child, f"{prefix}{name}.")
@@ -100,7 +98,7 @@ def leaves(schema: Schema, prefix: str = "") -> Iterator[tuple[str, Schema]]:
 
 
 def coerce(path: str, text: str, schema: Schema) -> Any:
-    """The value that a text stands for. Raises CommandError with what is allowed."""
+    """Convert text to the type in the schema. Raises CommandError with the allowed values."""
     try:
         return _coerced(text, schema)
     except ValueError as error:
@@ -135,9 +133,9 @@ def _integer(text: str) -> int:
 
 
 def with_required(spec: Object, schema: Schema) -> Object:
-    """A spec with zero values for what is required and missing, in the objects it has.
+    """Return the spec with zero values for missing required fields.
 
-    Then a new App can be created; defaults and admission do the rest.
+    Only then can an App be created; defaulting and admission complete it.
     """
     filled = dict(spec)
     properties = schema.get("properties", {})
@@ -160,7 +158,7 @@ def _zero(schema: Schema) -> Any:
 
 
 def describe(schema: Schema, width: int) -> str:
-    """The table of all properties, wrapped to a width."""
+    """Return the table of all properties, wrapped to a width."""
     import textwrap
 
     rows = [

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rdd reset`: make the virtual machine of the App anew; its settings stay."""
+"""`rdd reset`: recreate the virtual machine of the App; keep its settings."""
 
 from rdd.cli.commands.app import machine as app_vm
 from rdd.cli.commands.app.object import APP
@@ -10,7 +10,6 @@ from rdd.cli.framework.types import Call
 
 
 def run(call: Call) -> int:
-    """Reset the App's virtual machine."""
     with shown(call) as progress, connected(call) as connection:
         app = app_vm.existing_app(connection)
         app_vm.request(call, connection, app, app_vm.RESET, progress)

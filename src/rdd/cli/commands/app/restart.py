@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rdd restart`: stop and start the virtual machine of the App; start it if it is stopped."""
+"""`rdd restart`: restart the virtual machine of the App, or start it if it is stopped."""
 
 from rdd.cli.commands.app import machine as app_vm
 from rdd.cli.commands.app.object import APP
@@ -11,7 +11,6 @@ from rdd.cli.framework.types import Call
 
 
 def run(call: Call) -> int:
-    """Restart the App's virtual machine."""
     with connected(call) as connection:
         app = app_vm.existing_app(connection)
         is_running = bool(app["spec"].get("running"))

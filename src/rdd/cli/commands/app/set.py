@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rdd set PROPERTY=VALUE…`: change the settings of the App and wait until they hold.
+"""`rdd set PROPERTY=VALUE…`: change the settings of the App and wait for them to take effect.
 
-In this order: the form of the arguments, before anything is contacted; the names
-and values against the schema, before anything is written; the write, which
-admission may refuse; the wait.
+The order of checks: the syntax of the arguments, before any request; names and values
+against the schema, before any write; the write, which admission may reject; the wait.
 """
 
 import os
@@ -22,7 +21,6 @@ from rdd.cli.framework.types import Call
 
 
 def run(call: Call) -> int:
-    """Set what the arguments say."""
     assignments = parse_assignments(call.args)
     if not call.flags.truth("dry-run"):
         apply(call, assignments)
@@ -35,7 +33,7 @@ def run(call: Call) -> int:
 
 
 def apply(call: Call, assignments: Sequence[Assignment]) -> Object:
-    """Write the assignments and, unless told otherwise, wait until the App is settled."""
+    """Write the assignments and, with `--wait`, wait for the App to settle."""
     from rdd.cli.commands.app.settling import wait_until_settled
     from rdd.cli.framework.progress import shown
 
@@ -58,7 +56,7 @@ def apply(call: Call, assignments: Sequence[Assignment]) -> Object:
 
 
 def show(call: Call, app: Object) -> None:
-    """Print the App as JSON if that is asked for. Raises CommandError."""
+    """Print the App as JSON with `-o json`. Raises CommandError."""
     from rdd.cli.framework.outputs import is_json
 
     if is_json(call):
@@ -68,7 +66,7 @@ def show(call: Call, app: Object) -> None:
 
 
 def help_details(call: Call) -> str:
-    """The properties there are: those of the running control plane, else those of this rdd."""
+    """Return the property table: of the running control plane, else of this version."""
     return describe(_schema_without_start(call), _terminal_width())
 
 

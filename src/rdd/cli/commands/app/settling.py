@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Waiting until the App has become what its spec says.
+"""Wait for the App to settle.
 
-`Settled` must be true at the generation of the write, or a later one: an earlier
-one says nothing about it. On the way every change of a condition of that
-generation is told. A condition that says that nothing will come of it without the
-user ends the wait at once. If it said so before the write already, the user may have
-done something meanwhile: the controller is asked to look again, and given a moment.
+`Settled` must be true at the generation of the write or a later one; conditions of
+earlier generations are stale and ignored. Every change of a current condition is
+logged. A terminal reason, one that only the user can resolve, ends the wait at once.
+If the App had a terminal reason before the write, the user may have resolved it
+meanwhile: an annotation requests another reconcile, with a short timeout.
 """
 
 import time
@@ -43,7 +43,7 @@ def wait_until_settled(
     timeout_s: float,
     progress: Progress,
 ) -> Object:
-    """The App once it is settled. Raises CommandError, with exit code 4 at the deadline."""
+    """Return the settled App. Raises CommandError, with exit code 4 on timeout."""
     generation = written["metadata"]["generation"]
     uid = written["metadata"]["uid"]
     deadline = time.monotonic() + timeout_s if timeout_s > 0 else None
@@ -69,7 +69,7 @@ def wait_until_settled(
 
 
 def _current(app: Object, generation: int) -> dict[str, Object]:
-    """The conditions that speak of a generation, or a later one."""
+    """Return the conditions of this generation or a later one, by type."""
     return {
         kind: condition
         for kind, condition in conditions_of(app).items()
@@ -83,7 +83,7 @@ def _is_hopeless(app: Object) -> bool:
 
 
 def _second_look(connection: "Connection", generation: int) -> None:
-    """Have what was hopeless before the write looked at once more. Raises CommandError."""
+    """Request another reconcile and wait for the terminal reason to clear. Raises CommandError."""
     from rdd.kubectl.connection import MERGE_PATCH
 
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
@@ -118,7 +118,7 @@ def _tell(
 
 
 def _phase(app: Object, current: dict[str, Object]) -> tuple[str, str]:
-    """What is being done, and what is said about it."""
+    """Return the name of the current phase and its condition message."""
     if app["spec"].get("running"):
         for kind, name in _STEPS:
             found = current.get(kind, {"status": "Unknown", "reason": "", "message": ""})
@@ -132,7 +132,7 @@ def _phase(app: Object, current: dict[str, Object]) -> tuple[str, str]:
 
 
 def _state(told: dict[str, tuple[str, str, str]]) -> str:
-    """What was last known, for the message at the deadline."""
+    """Return the last observed condition, for the timeout message."""
     if "Settled" not in told:
         return "; no condition of this change was seen: is the app controller running?"
     status, reason, message = told["Settled"]

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rdd shell`: a command, or a shell, in the virtual machine of the App.
+"""`rdd shell`: run a command or a shell in the virtual machine of the App.
 
-Needs no control plane: a machine that outlives a crash of the daemon can be looked into.
+Works without a control plane, so a machine that survived a crash of the daemon stays
+accessible.
 """
 
 from rdd.cli.commands.app.object import VM_NAME
@@ -12,7 +13,6 @@ from rdd.cli.framework.types import Call
 
 
 def run(call: Call) -> int:
-    """Become a command in the virtual machine of the App."""
     parsed = parse(call, SHELL)
     if parsed is None:
         return 0

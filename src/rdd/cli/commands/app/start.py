@@ -7,6 +7,5 @@ from rdd.cli.framework.types import Call
 
 
 def run(call: Call) -> int:
-    """Start the App; it is made if there is none."""
     apply(call, [Assignment("running", "true")])
     return 0

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rdd status`: in one screen what runs, how to reach it, what is wrong and what to do next.
+"""`rdd status`: one screen with the state, endpoints, problems and the next step.
 
-Nothing is started and nothing is changed. What the control plane knows is asked for;
-when it does not run, that is the answer.
+Read-only: starts nothing and changes nothing. Everything but the control plane's own
+state comes from the API; without a running control plane, that is all there is to show.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -33,7 +33,6 @@ _LABELS = {
 
 
 def run(call: Call) -> int:
-    """Show the state of everything."""
     as_json = is_json(call)
     found = collect(call)
     if as_json:
@@ -46,7 +45,7 @@ def run(call: Call) -> int:
 
 
 def collect(call: Call) -> Object:
-    """The state of everything, as data."""
+    """Return the state of all parts as JSON-compatible data."""
     service = service_status(call, service_for(call).running())
     found: Object = {
         "controlPlane": {**service, "server": server(call)},
@@ -148,7 +147,7 @@ def _kubernetes(app: Object, conditions: dict[str, Object]) -> Object:
 
 
 def _ports(connection: "Connection", namespace: str) -> list[Object]:
-    """What the running containers publish."""
+    """Return the published ports of running containers."""
     path = f"/apis/containers.rancherdesktop.io/v1alpha1/namespaces/{namespace}/containers"
     listed = get_or_none(connection, path)
     found = []
@@ -173,7 +172,7 @@ def _address(ip: str, port: object) -> str:
 
 
 def _words(reason: str) -> str:
-    """A reason as a person writes it: NotCurrent, not current."""
+    """Convert a CamelCase reason to words: `NotCurrent` becomes `not current`."""
     return "".join(f" {c.lower()}" if c.isupper() else c for c in reason).strip()
 
 
@@ -208,7 +207,6 @@ def _next_step(spec: Object, settled: Object, problems: list[Object]) -> str:
 
 
 def render(found: Object) -> str:
-    """The state as text."""
     # Further lines of a message are the evidence of a problem.
     rows = [
         (_LABELS[p["name"]], p["state"], p["detail"].partition("\n")[0]) for p in found["parts"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rdd stop`: `rdd set running=false`, but never makes an App."""
+"""`rdd stop`: `rdd set running=false`, without creating an App."""
 
 from rdd.cli.commands.app.object import APP
 from rdd.cli.commands.app.properties import Assignment
@@ -9,7 +9,6 @@ from rdd.cli.framework.types import Call
 
 
 def run(call: Call) -> int:
-    """Stop the App, if there is one."""
     with connected(call) as connection:
         is_there = get_or_none(connection, APP) is not None
     if not is_there:

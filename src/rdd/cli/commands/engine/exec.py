@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rdd exec`: a command in a container, with our standard streams.
+"""`rdd exec`: run a command in a container with the caller's stdin, stdout and stderr.
 
-The other side speaks as Kubernetes does to kubectl: one WebSocket, whose messages
-begin with the number of a channel. With -t our terminal passes every key on, and
-tells its size.
+The protocol is that of `kubectl exec`: one WebSocket whose messages start with a channel
+number. With -t the local terminal is in raw mode and its size is forwarded.
 """
 
 import asyncio
@@ -33,7 +32,6 @@ _PIECE = 65536
 
 
 def run(call: Call) -> int:
-    """Run a command and return its exit code."""
     parsed = parse(call, EXEC)
     if parsed is None:
         return 0
@@ -72,7 +70,7 @@ def _query(flags: Flags, command: list[str]) -> list[tuple[str, str]]:
 
 
 class _Session:
-    """One command that runs elsewhere."""
+    """One remote command and its streams."""
 
     def __init__(self, target: "Target", path: str, flags: Flags) -> None:
         self._target = target
@@ -81,7 +79,7 @@ class _Session:
         self._wants_stdin = flags.truth("interactive")
 
     async def run(self) -> int:
-        """Copy streams until the command has ended; its exit code."""
+        """Copy streams until the command exits; return its exit code."""
         async with self._connected() as socket:
             beside = []
             loop = asyncio.get_running_loop()
@@ -191,7 +189,7 @@ def _exit_code(data: bytes) -> int:
 
 @contextlib.contextmanager
 def _raw_terminal(wanted: bool) -> Iterator[None]:
-    """Every key goes to the command, also Ctrl-C; afterwards the terminal is as it was."""
+    """Put the terminal in raw mode, so that the command receives Ctrl-C, and restore it."""
     if not wanted:
         yield
         return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rdd images`: the images of the engine, one line per tag."""
+"""`rdd images`: list the images of the engine, one line per tag."""
 
 from rdd.cli.commands.engine.objects import age, short_id, show, size
 from rdd.cli.framework.connection import Object
@@ -9,7 +9,6 @@ _HEADERS = ("REPOSITORY", "TAG", "IMAGE ID", "CREATED", "SIZE")
 
 
 def run(call: Call) -> int:
-    """Print the images."""
     return show(
         call,
         "images",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rdd logs`: the output of a container, as it comes."""
+"""`rdd logs`: stream the output of a container."""
 
 import sys
 from urllib.parse import urlencode
@@ -14,7 +14,6 @@ _PIECE = 65536
 
 
 def run(call: Call) -> int:
-    """Copy the output of a container to ours."""
     flags = call.flags
     tail = flags.text("tail")
     if tail != "all" and not tail.isdigit():

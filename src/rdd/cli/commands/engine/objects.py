@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Containers, images and volumes as commands show them."""
+"""Lookup and display of containers, images and volumes."""
 
 import json
 import time
@@ -24,7 +24,7 @@ Row = Sequence[str]
 
 
 def mirrored(connection: "Connection", plural: str, namespace: str = "") -> list[Object]:
-    """What the engine has of a kind: objects with a status. Raises CommandError if unknown."""
+    """Return the mirrored objects of a resource. Raises CommandError if it is not served."""
     found = get_or_none(connection, f"{PREFIX}/{plural}")
     if found is None:
         raise CommandError(
@@ -47,7 +47,7 @@ def show(
     keep: Callable[[Object], bool] = lambda obj: True,
     order: Callable[[Object], str] = lambda obj: "",
 ) -> int:
-    """Print the objects of a kind as a table, as JSON, or only the short form of each."""
+    """Print objects as a table, as JSON, or with `--quiet` only their short names."""
     as_json = is_json(call)
     with connected(call) as connection:
         objects = mirrored(connection, plural, call.flags.text("namespace"))
@@ -66,7 +66,7 @@ def show(
 
 
 def engine_problem(connection: "Connection") -> str:
-    """Why what is shown is nothing, or of the past; empty while the engine is connected."""
+    """Return why the list is empty or stale; empty if the engine is connected."""
     app = get_or_none(connection, f"{APPS}/app")
     ready = conditions_of(app or {}).get("ContainerEngineReady") or {}
     if ready.get("status") == "True":
@@ -76,7 +76,7 @@ def engine_problem(connection: "Connection") -> str:
 
 
 def write_table(call: Call, rows: Sequence[Row]) -> None:
-    """Print rows with aligned columns; what a terminal would obey is escaped."""
+    """Print aligned columns; control characters are escaped."""
     rows = [[_printable(cell) for cell in row] for row in rows]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for row in rows:
@@ -93,7 +93,7 @@ def _escaped(char: str) -> str:
 
 
 def find_container(connection: "Connection", given: str) -> Object:
-    """The container of a name, an ID or the beginning of one. Raises CommandError."""
+    """Return the container with this name, ID or ID prefix. Raises CommandError."""
     objects = mirrored(connection, "containers")
     exact = [obj for obj in objects if given in (obj["metadata"]["name"], obj["status"]["name"])]
     found = exact or [obj for obj in objects if obj["metadata"]["name"].startswith(given)]
@@ -107,12 +107,12 @@ def find_container(connection: "Connection", given: str) -> Object:
 
 
 def short_id(id_: str) -> str:
-    """The beginning of an ID, as much as people use."""
+    """Return the first 12 digits of an ID."""
     return id_.removeprefix("sha256:")[:_SHORT]
 
 
 def age(timestamp: str, *, now: float | None = None) -> str:
-    """How long ago something was, in the largest unit that fits: `3 hours ago`."""
+    """Return the age of a timestamp in its largest unit, such as `3 hours ago`."""
     from datetime import datetime
 
     try:
@@ -130,7 +130,7 @@ def age(timestamp: str, *, now: float | None = None) -> str:
 
 
 def size(count: int) -> str:
-    """A number of bytes for people: `4.2 MB`."""
+    """Return a human-readable size, such as `4.2 MB`."""
     value = float(count)
     for unit in ("B", "kB", "MB", "GB"):
         if value < 1000:

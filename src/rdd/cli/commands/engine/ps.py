@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rdd ps`: the containers of the engine."""
+"""`rdd ps`: list containers."""
 
 from rdd.cli.commands.engine.objects import age, mirrored, short_id, show
 from rdd.cli.framework.connection import Object, connected
@@ -11,7 +11,6 @@ _ACTIVE = ("running", "paused", "pausing", "restarting")
 
 
 def run(call: Call) -> int:
-    """Print the containers that run, or all of them."""
     wants_all = call.flags.truth("all")
     tags = _tags(call)
 
@@ -40,7 +39,7 @@ def run(call: Call) -> int:
 
 
 def _tags(call: Call) -> dict[str, str]:
-    """The first tag of each image."""
+    """Return the first tag of each image, by ID."""
     if call.flags.truth("quiet") or call.flags.text("output") == "json":
         return {}
     with connected(call) as connection:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rdd volumes`: the volumes of the engine."""
+"""`rdd volumes`: list the volumes of the engine."""
 
 from rdd.cli.commands.engine.objects import age, show
 from rdd.cli.framework.connection import Object
@@ -7,7 +7,6 @@ from rdd.cli.framework.types import Call
 
 
 def run(call: Call) -> int:
-    """Print the volumes."""
     return show(
         call,
         "volumes",

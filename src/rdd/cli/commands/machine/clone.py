@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rdd limavm clone`: another virtual machine with the template and a copy of the disk of one."""
+"""`rdd limavm clone`: copy the template and the disk of a virtual machine."""
 
 from rdd.base.gotext import quote
 from rdd.cli.commands.machine import object as limavm
@@ -12,7 +12,7 @@ CLONE_OF = "lima.rancherdesktop.io/cloneOf"
 
 
 def run(call: Call) -> int:
-    """Clone a stopped virtual machine and wait until the new one is made."""
+    """Clone a stopped virtual machine and wait until the clone is created."""
     name, new = call.args
     with limavm.connection_for(call) as connection, shown(call) as progress:
         vm = limavm.find(connection, name)

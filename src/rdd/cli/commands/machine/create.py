@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rdd limavm create`: a virtual machine from a template.
+"""`rdd limavm create`: create a virtual machine from a template.
 
-A template in a file becomes a ConfigMap of the LimaVM's name, which the LimaVM then owns.
-It is removed again if no LimaVM comes of it.
+A template file becomes a ConfigMap with the name of the LimaVM, which then owns it. The
+ConfigMap is deleted again if the LimaVM cannot be created.
 """
 
 import contextlib
@@ -25,7 +25,6 @@ _is_name = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0
 
 
 def run(call: Call) -> int:
-    """Create a virtual machine; with --start wait until it runs."""
     name, template = call.args
     namespace = call.flags.text("namespace")
     is_dry_run, start = call.flags.truth("dry-run"), call.flags.truth("start")
@@ -58,7 +57,7 @@ def run(call: Call) -> int:
 
 
 def _file(connection: "Connection", namespace: str, template: str) -> Path | None:
-    """The file that is meant; None if a ConfigMap is. Raises CommandError if it could be both."""
+    """Return the template file; None if a ConfigMap is meant. Raises CommandError if ambiguous."""
     path = Path(template)
     if "/" in template or not _is_name(template):
         return path
@@ -81,7 +80,7 @@ def _source(
     template: str,
     path: Path | None,
 ) -> Iterator[Object]:
-    """The ConfigMap with the template; one made from a file goes if what it is for fails."""
+    """Provide the template ConfigMap; delete one created from a file if the block fails."""
     if path is None:
         yield {"metadata": {"name": template}}
         return
@@ -107,7 +106,7 @@ def _source(
 
 
 def _own(connection: "Connection", vm: Object, source: Object) -> None:
-    """Have the ConfigMap go with the LimaVM."""
+    """Make the LimaVM the owner of the ConfigMap."""
     from rdd.kubectl.connection import MERGE_PATCH
 
     reference = {

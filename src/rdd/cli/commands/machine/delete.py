@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rdd limavm delete`: a virtual machine is shut down and removed with its disk.
+"""`rdd limavm delete`: shut a virtual machine down and delete it with its disk.
 
-Like Kubernetes, the server keeps no grace period of custom resources, so it is written into
-the object before the deletion is asked for; there it also survives a restart of the daemon.
+Kubernetes does not store a grace period for custom resources. An annotation, written
+before the deletion is requested, does, and survives a restart of the daemon.
 """
 
 from typing import TYPE_CHECKING
@@ -21,7 +21,6 @@ GRACE = "lima.rancherdesktop.io/deletionGracePeriodSeconds"
 
 
 def run(call: Call) -> int:
-    """Delete a virtual machine and wait until nothing of it is left."""
     (name,) = call.args
     grace = 0 if call.flags.truth("force") else call.flags.integer("grace-period")
     if grace < 0 and "grace-period" in call.flags.given and not call.flags.truth("force"):

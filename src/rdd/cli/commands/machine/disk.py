@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rdd limavm disk`: what the disk of a virtual machine takes, growing it, giving space back."""
+"""`rdd limavm disk`: show, grow and trim the disk of a virtual machine."""
 
 import json
 import re
@@ -19,7 +19,6 @@ _SIZE = re.compile(r"[0-9]+(\.[0-9]+)?([KMGT]i?)?B?")
 
 
 def show(call: Call) -> int:
-    """Print how large a disk is and what it takes on this machine."""
     as_json = is_json(call)
     (name,) = call.args
     with limavm.connection_for(call) as connection:
@@ -42,7 +41,7 @@ def show(call: Call) -> int:
 
 
 def grow(call: Call) -> int:
-    """Make a disk larger: the size stands in the template."""
+    """Grow a disk by changing the size in the template."""
     name, size = call.args
     if not _SIZE.fullmatch(size):
         raise CommandError(f"{quote(size)} is not a size; write for example 120GiB")
@@ -77,7 +76,6 @@ def grow(call: Call) -> int:
 
 
 def trim(call: Call) -> int:
-    """Have a running virtual machine give back what it does not use."""
     (name,) = call.args
     with limavm.connection_for(call) as connection:
         limavm.find(connection, name)
@@ -95,7 +93,7 @@ _ACTIONS = {"show": show, "grow": grow, "trim": trim}
 
 
 def run(call: Call) -> int:
-    """Do what the last word of the command says."""
+    """Run the subcommand."""
     return _ACTIONS[call.path[-1]](call)
 
 
@@ -106,7 +104,6 @@ def _uses(vm: Object, version: str) -> bool:
 
 
 def readable(size_bytes: float) -> str:
-    """A size for people."""
     for unit in _UNITS:
         if size_bytes < 1024 or unit == _UNITS[-1]:
             break

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rdd limavm edit`: the template of a virtual machine in an editor."""
+"""`rdd limavm edit`: edit the template of a virtual machine."""
 
 import os
 import sys
@@ -19,7 +19,7 @@ _EDITORS = ("KUBE_EDITOR", "EDITOR", "VISUAL")
 
 
 def run(call: Call) -> int:
-    """Edit a template; what the server refuses can be edited further."""
+    """Edit a template; offer another edit if the server rejects the result."""
     from rdd.kubectl.failures import ServerError
 
     (name,) = call.args
@@ -54,7 +54,7 @@ def run(call: Call) -> int:
 
 
 def _save(connection: "Connection", path: str, config_map: Object, text: str) -> None:
-    """Write the template, unless somebody else has done so meanwhile."""
+    """Write the template with optimistic concurrency."""
     from rdd.kubectl.connection import MERGE_PATCH
 
     body = {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rdd limavm list`: all virtual machines and how they are."""
+"""`rdd limavm list`: list virtual machines and their state."""
 
 import json
 
@@ -13,7 +13,6 @@ _WIDTH = 60
 
 
 def run(call: Call) -> int:
-    """Print a table, or the LimaVMs as JSON."""
     as_json = is_json(call)
     with limavm.connection_for(call) as connection:
         items: list[Object] = connection.get(f"{limavm.PREFIX}/limavms").get("items") or []
@@ -29,7 +28,7 @@ def run(call: Call) -> int:
 
 
 def _state(vm: Object) -> tuple[str, str]:
-    """The reason and the message that tell most: of the creation until it is complete."""
+    """Return the reason and message of Created until it is true, then of Running."""
     conditions = conditions_of(vm)
     if vm["metadata"].get("deletionTimestamp"):
         return "Deleting", conditions.get("Running", {}).get("message", "")

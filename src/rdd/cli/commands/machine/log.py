@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rdd limavm log`: what the host agent of a virtual machine has written in its present run."""
+"""`rdd limavm log`: print the host agent's log of the current run."""
 
 from rdd.base.gotext import quote
 from rdd.cli.commands.service.log import print_log
@@ -8,7 +8,6 @@ from rdd.cli.framework.types import Call
 
 
 def run(call: Call) -> int:
-    """Print the log from its beginning; with --follow go on until interrupted."""
     from rdd.vm.instances import InvalidName, LimaHome
 
     (name,) = call.args

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LimaVMs as the commands of `rdd limavm` see them: finding one, changing one, waiting for one.
+"""Lookup, patch and wait for LimaVMs, shared by the commands of `rdd limavm`.
 
-A wait ends only with what was asked for. The conditions of a LimaVM do not say which spec
-they speak of, `status.observedGeneration` does: a state from before a change never counts.
+The conditions of a LimaVM carry no generation, `status.observedGeneration` does: a wait
+ignores every state that was observed before the change.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ PREFIX = "/apis/lima.rancherdesktop.io/v1alpha1"
 
 @contextlib.contextmanager
 def connection_for(call: Call) -> Iterator["Connection"]:
-    """A connection to the control plane; a refusal of the server is exit code 1 here."""
+    """Connect to the control plane; a rejected request is exit code 1 here."""
     try:
         with connected(call) as connection:
             yield connection
@@ -40,22 +40,20 @@ def connection_for(call: Call) -> Iterator["Connection"]:
 
 
 def _is_unserved(cause: BaseException | None) -> bool:
-    """Whether the path does not exist at all: then the answer is about no object."""
+    """Return whether the resource itself is not served, as opposed to a missing object."""
     return str(cause) == "the server could not find the requested resource"
 
 
 def collection_of(namespace: str) -> str:
-    """The path of the LimaVMs of a namespace."""
     return f"{PREFIX}/namespaces/{namespace}/limavms"
 
 
 def path_of(vm: Object) -> str:
-    """The path of a LimaVM."""
     return f"{collection_of(vm['metadata']['namespace'])}/{vm['metadata']['name']}"
 
 
 def find(connection: "Connection", name: str) -> Object:
-    """The LimaVM of a name, whatever its namespace. Raises CommandError if there is none."""
+    """Return the LimaVM with this name in any namespace. Raises CommandError."""
     from rdd.api.fieldselectors import escape
 
     query = {"fieldSelector": f"metadata.name={escape(name)}"}
@@ -68,7 +66,7 @@ def find(connection: "Connection", name: str) -> Object:
 
 
 def patch(connection: "Connection", vm: Object, change: Object) -> Object:
-    """The LimaVM after a merge patch."""
+    """Apply a merge patch and return the LimaVM."""
     from rdd.kubectl.connection import MERGE_PATCH
 
     patched: Object = connection.request(
@@ -78,42 +76,42 @@ def patch(connection: "Connection", vm: Object, change: Object) -> Object:
 
 
 def annotation(name: str) -> Object:
-    """A patch that asks for something at this moment."""
+    """Return a patch that sets a request annotation to the current time."""
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     return {"metadata": {"annotations": {name: now}}}
 
 
 def has_annotation(vm: Object, name: str) -> bool:
-    """Whether something that was asked for has not been seen to yet."""
+    """Return whether a requested action is still pending."""
     return name in (vm["metadata"].get("annotations") or {})
 
 
 def starts(vm: Object) -> int:
-    """How often the virtual machine has come up."""
+    """Return how often the virtual machine has started."""
     return int((vm.get("status") or {}).get("restartCount") or 0)
 
 
 def is_running(vm: Object) -> bool:
-    """Whether it runs, and no restart is due."""
+    """Return whether the machine is running with no restart pending."""
     needs_restart = (vm.get("status") or {}).get("restartNeeded")
     return conditions_of(vm).get("Running", {}).get("status") == "True" and not needs_restart
 
 
 def is_stopped(vm: Object) -> bool:
-    """Whether it is stopped: one that does not run yet, or could not be started, is not."""
+    """Return whether the machine is stopped; one that is starting or failed to start is not."""
     return conditions_of(vm).get("Running", {}).get("reason") == "Stopped"
 
 
 def speaks_of(vm: Object, written: Object) -> bool:
-    """Whether the status is about a change, or a later one."""
+    """Return whether the status covers a change, or a later one."""
     observed = (vm.get("status") or {}).get("observedGeneration") or 0
     return int(observed) >= int(written["metadata"]["generation"])
 
 
 def unless_revoked(written: Object, is_met: Callable[[Object], bool]) -> Callable[[Object], bool]:
-    """A condition to wait for, for as long as nobody else wants the opposite.
+    """Return the condition, which raises CommandError once another client reverses the change.
 
-    CommandError then: the wait would last until its deadline.
+    Without it, the wait would last until its timeout.
     """
     wanted = bool(written["spec"].get("running"))
 
@@ -135,9 +133,9 @@ def change_and_wait(
     *,
     until: str,
 ) -> None:
-    """Change a LimaVM and, with `--wait`, wait until it is so, unless somebody wants the opposite.
+    """Change a LimaVM and, with `--wait`, wait for the change unless another client reverses it.
 
-    `is_met` gets the LimaVM as it is, and as it was before the change. Raises CommandError.
+    `is_met` receives the LimaVM now and before the change. Raises CommandError.
     """
     with connection_for(call) as connection, shown(call) as progress:
         before = find(connection, name)
@@ -159,7 +157,7 @@ def change_and_wait(
 
 
 def deadline_of(call: Call) -> float | None:
-    """When the wait of a command ends, on the monotonic clock."""
+    """Return the deadline of `--timeout` on the monotonic clock."""
     seconds = call.flags.seconds("timeout")
     return time.monotonic() + seconds if seconds > 0 else None
 
@@ -173,9 +171,9 @@ def wait(
     until: str,
     progress: Progress,
 ) -> Object:
-    """The LimaVM as soon as a condition holds; `until` names it.
+    """Return the LimaVM once a condition is met; `until` names the condition in messages.
 
-    Raises CommandError: exit code 4 at the deadline, 1 if the LimaVM is deleted.
+    Raises CommandError: exit code 4 on timeout, 1 if the LimaVM is deleted.
     """
     metadata = vm["metadata"]
     name, uid = metadata["name"], metadata["uid"]

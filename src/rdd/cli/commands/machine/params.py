@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rdd limavm params`: values of a template's params for one virtual machine."""
+"""`rdd limavm params`: override the params of a template for one virtual machine."""
 
 import json
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def run(call: Call) -> int:
-    """Show the params, or change some and wait until the virtual machine has them."""
+    """Print the params, or change some and wait until the machine uses them."""
     name, *changes = call.args
     wanted = _parsed(changes)
     as_json = is_json(call)
@@ -42,7 +42,7 @@ def run(call: Call) -> int:
 
 
 def _parsed(words: list[str]) -> dict[str, str | None]:
-    """New values by param; None goes back to the template's."""
+    """Parse PARAM=VALUE and PARAM- arguments; None removes an override."""
     wanted: dict[str, str | None] = {}
     for word in words:
         name, equals, value = word.partition("=")
@@ -77,7 +77,7 @@ def _show(call: Call, connection: "Connection", vm: Object, *, as_json: bool) ->
 
 
 def _declared(connection: "Connection", vm: Object) -> dict[str, str]:
-    """The params of the template with their values there."""
+    """Return the params of the template with their defaults."""
     from rdd.vm.template import TemplateError, parse
 
     copy = (vm.get("status") or {}).get("templateConfigMap")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rdd limavm reset`: a new disk from the template; what was on the old one is lost."""
+"""`rdd limavm reset`: replace the disk by a new one from the template; its data is lost."""
 
 from rdd.cli.commands.machine import object as limavm
 from rdd.cli.framework.connection import Object, conditions_of
@@ -10,7 +10,7 @@ REQUESTED = "lima.rancherdesktop.io/resetRequested"
 
 
 def run(call: Call) -> int:
-    """Reset a virtual machine and wait until the new one is made, and runs if it should."""
+    """Reset a virtual machine and wait until it is recreated and, if it should run, running."""
     (name,) = call.args
     with limavm.connection_for(call) as connection, shown(call) as progress:
         vm = limavm.find(connection, name)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rdd limavm restart`: a virtual machine is shut down and started again."""
+"""`rdd limavm restart`: restart a virtual machine."""
 
 from rdd.cli.commands.machine import object as limavm
 from rdd.cli.framework.connection import Object
@@ -9,7 +9,7 @@ REQUESTED = "lima.rancherdesktop.io/restartRequested"
 
 
 def run(call: Call) -> int:
-    """Restart a virtual machine, or start it, and wait until it has come up once more."""
+    """Restart or start a virtual machine and wait for the start."""
     (name,) = call.args
     change = {**limavm.annotation(REQUESTED), "spec": {"running": True}}
     limavm.change_and_wait(call, name, change, _has_come_up, until="restarted")

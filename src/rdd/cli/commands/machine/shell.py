@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rdd limavm shell`: a command, or a shell, in a virtual machine.
+"""`rdd limavm shell`: run a command or a shell in a virtual machine.
 
-The driver of the machine says how: ssh for a virtual machine, this machine's own shell for
-the `host` driver. This process becomes that command, so signals and the exit code are its own.
+The driver provides the command: ssh for a virtual machine, a shell of the host for the
+`host` driver. This process is replaced by it, so signals and the exit code are its own.
 """
 
 import os
@@ -21,11 +21,10 @@ if TYPE_CHECKING:
 
 
 class NotRunning(CommandError):
-    """The virtual machine exists, but does not run, or does not exist at all."""
+    """The virtual machine is not running or does not exist."""
 
 
 def run(call: Call) -> int:
-    """Become a command in a running virtual machine."""
     command = LIMAVM.find("shell")
     assert isinstance(command, Command)
     parsed = parse(call, command)
@@ -47,7 +46,7 @@ def run(call: Call) -> int:
 
 
 def parse(call: Call, command: Command) -> tuple[Flags, list[str]] | None:
-    """Our flags, which stand first, and the rest; None if they ask for help, which is shown."""
+    """Split our leading flags from the command; print help and return None for `--help`."""
     from rdd.cli.commands.table import GLOBAL
 
     parser = Parser((*GLOBAL, *command.flags), command_path(call.path))
@@ -65,7 +64,7 @@ def parse(call: Call, command: Command) -> tuple[Flags, list[str]] | None:
 def shell_command(
     call: Call, name: str, command: list[str], *, shell: str = "", workdir: str = ""
 ) -> "ShellCommand":
-    """How a command is run in a virtual machine. Raises CommandError unless that runs."""
+    """Return how to run a command in a virtual machine. Raises NotRunning or CommandError."""
     from rdd.host.errors import HostError
     from rdd.vm.drivers import catalog
     from rdd.vm.instances import InvalidName, LimaHome, Status
@@ -95,7 +94,6 @@ def shell_command(
 
 
 def become(made: "ShellCommand") -> int:
-    """Replace this process."""
     try:
         if made.cwd is not None:
             os.chdir(made.cwd)

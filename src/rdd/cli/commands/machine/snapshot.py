@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rdd limavm snapshot`: named states of the disk of a stopped virtual machine."""
+"""`rdd limavm snapshot`: manage disk snapshots of a stopped virtual machine."""
 
 import json
 import time
@@ -19,29 +19,25 @@ _PREFIX = "/passthrough/limavm/disks"
 
 
 def ask(connection: "Connection", method: str, *words: str) -> Object:
-    """The disk of a virtual machine after something was done to it."""
+    """Send a request to the disk endpoint and return the state of the disk."""
     path = "/".join([_PREFIX, *(in_path(word, safe="") for word in words)])
     answer: Object = connection.request(method, path)
     return answer
 
 
 def create(call: Call) -> int:
-    """Keep the present state of the disk under a name."""
     return _do(call, "POST", done="created")
 
 
 def restore(call: Call) -> int:
-    """Go back to a snapshot."""
     return _do(call, "POST", "restore", done="restored")
 
 
 def delete(call: Call) -> int:
-    """Forget a snapshot."""
     return _do(call, "DELETE", done="deleted")
 
 
 def show(call: Call) -> int:
-    """Print the snapshots of a virtual machine."""
     as_json = is_json(call)
     (name,) = call.args
     with limavm.connection_for(call) as connection:
@@ -61,7 +57,7 @@ _ACTIONS = {"create": create, "restore": restore, "delete": delete, "list": show
 
 
 def run(call: Call) -> int:
-    """Do what the last word of the command says."""
+    """Run the subcommand."""
     return _ACTIONS[call.path[-1]](call)
 
 

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rdd limavm start`: a virtual machine runs."""
+"""`rdd limavm start`: start a virtual machine."""
 
 from rdd.cli.commands.machine import object as limavm
 from rdd.cli.framework.types import Call
 
 
 def run(call: Call) -> int:
-    """Start a virtual machine and wait until it runs."""
     (name,) = call.args
     limavm.change_and_wait(
         call,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rdd limavm stop`: a virtual machine is shut down."""
+"""`rdd limavm stop`: stop a virtual machine."""
 
 from rdd.cli.commands.machine import object as limavm
 from rdd.cli.commands.machine.suspend import STOP_MODE, suspend
@@ -7,7 +7,6 @@ from rdd.cli.framework.types import Call
 
 
 def run(call: Call) -> int:
-    """Stop a virtual machine and wait until it is stopped."""
     (name,) = call.args
     if call.flags.truth("suspend"):
         suspend(call, name)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rdd limavm suspend`: a virtual machine stops and keeps its memory for the next start.
+"""`rdd limavm suspend`: save the memory of a virtual machine and stop it.
 
-The same as a stop, with an annotation that says how it is meant. A machine that cannot be
-suspended runs on; the wish is taken back then, and the command tells why.
+A suspend is a stop with an annotation for the mode. If the driver cannot suspend the
+machine, it keeps running; the command then reverts the request and reports the reason.
 """
 
 from rdd.base.gotext import quote
@@ -16,14 +16,13 @@ STOP_MODE = "lima.rancherdesktop.io/stopMode"
 
 
 def run(call: Call) -> int:
-    """Suspend a virtual machine and wait until it is."""
     (name,) = call.args
     suspend(call, name)
     return 0
 
 
 def suspend(call: Call, name: str) -> None:
-    """Suspend a virtual machine. Raises CommandError; it runs on then."""
+    """Suspend a virtual machine. Raises CommandError if it keeps running."""
     with limavm.connection_for(call) as connection, shown(call) as progress:
         vm = limavm.find(connection, name)
         if not limavm.is_running(vm):
@@ -46,6 +45,6 @@ def suspend(call: Call, name: str) -> None:
 
 
 def _refusal(vm: Object) -> str:
-    """Why it was not suspended."""
+    """Return why the machine was not suspended; empty if it was."""
     running = conditions_of(vm).get("Running", {})
     return running.get("message", "") if running.get("reason") == "StopFailed" else ""

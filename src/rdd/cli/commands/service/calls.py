@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the commands of `rdd service` share: the service of a call, and its errors as exit codes."""
+"""Shared by the commands of `rdd service`: the service of a call, and errors as exit codes."""
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 
 def service_for(call: Call) -> "Service":
-    """The service of the instance a call is about."""
     from rdd.cli.commands.version import version
     from rdd.daemon.service.lifecycle import Caller, Service
 
@@ -34,7 +33,7 @@ def service_for(call: Call) -> "Service":
 
 @contextlib.contextmanager
 def translated() -> Iterator[None]:
-    """Turn errors of the service into errors of the command."""
+    """Convert errors of the service to CommandError."""
     from rdd.daemon.service.errors import DeadlineExceeded, ServiceError, VersionMismatch
 
     try:
@@ -48,12 +47,12 @@ def translated() -> Iterator[None]:
 
 
 def serve_verbosity(call: Call) -> list[str]:
-    """The `-v` that makes the daemon log what this call would."""
+    """Return the `-v` with which the daemon logs at the level of this call."""
     return ["-v", str(klog_verbosity(call.log.level))]
 
 
 def serve_arguments(call: Call) -> list[str]:
-    """The flags of `service create` and `service start` that are meant for the daemon, as given."""
+    """Return the flags of `service create` and `service start` to pass to the daemon."""
     words: list[str] = []
     for name in ("controllers", "secure-port"):
         if name in call.flags.given:
@@ -62,7 +61,7 @@ def serve_arguments(call: Call) -> list[str]:
 
 
 def check_serve_arguments(words: Sequence[str]) -> None:
-    """Refuse now what the daemon would refuse later. Raises CommandError."""
+    """Reject arguments that the daemon would reject later. Raises CommandError."""
     from rdd.cli.commands.service.table import SERVE
     from rdd.cli.commands.table import GLOBAL
     from rdd.cli.framework.flags import Parser

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rdd service config`: the kubeconfig of the control plane on stdout."""
+"""`rdd service config`: print the kubeconfig of the control plane."""
 
 from rdd.cli.commands.service.calls import service_for
 from rdd.cli.framework.autostart import ensure_running
@@ -8,7 +8,7 @@ from rdd.cli.framework.types import Call
 
 
 def run(call: Call) -> int:
-    """Start the control plane if need be (and allowed), then print its kubeconfig."""
+    """Print the kubeconfig; start the control plane first unless `--start=false`."""
     from rdd.host.files import read_text
 
     instance = call.instance

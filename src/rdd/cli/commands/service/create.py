@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rdd service create`: an instance with saved arguments, not started."""
+"""`rdd service create`: create an instance with saved arguments without starting it."""
 
 from rdd.cli.commands.service.calls import (
     check_serve_arguments,
@@ -11,7 +11,6 @@ from rdd.cli.framework.types import Call
 
 
 def run(call: Call) -> int:
-    """Create the instance unless it exists."""
     words = [*call.args, "--controllers", call.flags.text("controllers")]
     if "secure-port" in call.flags.given:
         words += ["--secure-port", str(call.flags.integer("secure-port"))]

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rdd service delete`: stop the daemon and remove everything of the instance."""
+"""`rdd service delete`: stop the daemon and delete the instance."""
 
 from rdd.cli.commands.service.calls import service_for, translated
 from rdd.cli.framework.types import Call
 
 
 def run(call: Call) -> int:
-    """Delete the instance if it exists."""
     from rdd.daemon.service.removal import delete
 
     with translated():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rdd service install`: start the control plane at every login."""
+"""`rdd service install`: install a login service for the control plane."""
 
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def run(call: Call) -> int:
-    """Create the instance if it is missing and enter it in the login supervisor."""
+    """Create the instance if it does not exist and install its login service."""
     from rdd.cli.commands.service.calls import service_for, translated
     from rdd.daemon.service import arguments
 
@@ -28,7 +28,6 @@ def run(call: Call) -> int:
 
 
 def login_service(call: Call) -> "LoginService":
-    """The entry of the call's instance in the supervisor of this system."""
     from rdd.daemon.service.login import LoginService
 
     return LoginService(call.instance, call.program.command, call.environment.variables)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rdd service log`: what the daemon has written in its present run."""
+"""`rdd service log`: print the daemon's log of the current run."""
 
 import os
 import time
@@ -14,7 +14,6 @@ _CHUNK_BYTES = 64 * 1024
 
 
 def run(call: Call) -> int:
-    """Print the log from its beginning; with --follow go on until interrupted."""
     name = STDOUT_LOG if call.flags.truth("stdout") else STDERR_LOG
     path = call.instance.log_dir / f"{name}.log"
     print_log(call, path, follow=call.flags.truth("follow"))
@@ -22,7 +21,7 @@ def run(call: Call) -> int:
 
 
 def print_log(call: Call, path: Path, *, follow: bool) -> None:
-    """Print a file from its beginning; following it, also what takes its place after a rotation."""
+    """Print a file from its start; with `follow`, continue with its successor after a rotation."""
     while True:
         try:
             with path.open("rb") as file:
@@ -35,7 +34,7 @@ def print_log(call: Call, path: Path, *, follow: bool) -> None:
 
 
 def _print(call: Call, path: Path, file: BinaryIO, *, follow: bool) -> None:
-    """Print what is in an open file; following it, return when another one is in its place."""
+    """Print an open file; with `follow`, return when the path refers to another file."""
     while True:
         while data := file.read(_CHUNK_BYTES):
             call.out.write(data.decode("utf-8", "replace"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rdd service paths [KEY]`: where an instance keeps its files.
+"""`rdd service paths [KEY]`: print the files and directories of an instance.
 
 The output is an interface: scripts use `rdd service paths KEY` in command
 substitution and `eval "$(rdd service paths -o shell)"`.
@@ -17,7 +17,6 @@ _FORMATS = ("table", "json", "shell")
 
 
 def run(call: Call) -> int:
-    """Print one path or all of them in the format asked for."""
     form = call.flags.text("output")
     if form not in _FORMATS:
         raise CommandError(
@@ -34,7 +33,6 @@ def run(call: Call) -> int:
 
 
 def complete() -> Iterable[str]:
-    """Return what KEY can be."""
     return PATH_KEYS
 
 
@@ -57,7 +55,7 @@ def _render(paths: Mapping[str, Path], form: str, *, bare: bool) -> str:
 def shell_quote(text: str) -> str:
     """Return `text` in double quotes for a shell.
 
-    The same as Go's quoting, which the format promises, but for `$` and `` ` ``:
-    a shell would expand them.
+    The documented format is Go's quoting; `$` and `` ` `` are escaped as well because a shell
+    expands them.
     """
     return quote(text).replace("$", "\\$").replace("`", "\\`")

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rdd service reset`: an empty database, the old one kept."""
+"""`rdd service reset`: restart with an empty database and keep the old one as a backup."""
 
 from rdd.cli.commands.service.calls import service_for, translated
 from rdd.cli.framework.types import Call
 
 
 def run(call: Call) -> int:
-    """Put the database aside and start again."""
     from rdd.daemon.service.removal import reset
 
     with translated():

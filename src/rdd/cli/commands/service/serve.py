@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rdd service serve`: the control plane in the foreground.
+"""`rdd service serve`: run the control plane in the foreground.
 
-This is also what `service start` runs in the background and what a login supervisor
-runs. Only the latter has it read the saved arguments; otherwise exactly what is on
-the command line applies.
+`service start` runs it in the background, a login service under its supervisor. Only
+the latter reads the saved arguments; otherwise the command line alone applies.
 """
 
 import os
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def run(call: Call) -> int:
-    """Serve until interrupted; `serve options` lists the flags instead."""
+    """Serve until interrupted; `serve options` lists the flags."""
     if call.args:
         if call.args != ("options",):
             raise CommandError(f"rdd service serve takes flags only, not {quote(call.args[0])}")
@@ -76,7 +75,7 @@ def _serve(call: Call) -> None:
 
 
 def _with_saved(instance: "Instance", given: Flags) -> Flags:
-    """The saved arguments, overruled by those on the command line."""
+    """Return the saved arguments, overridden by the command line."""
     from rdd.daemon.service import arguments
 
     words = arguments.load(instance) if arguments.exists(instance) else []
@@ -87,7 +86,7 @@ def _with_saved(instance: "Instance", given: Flags) -> Flags:
 
 
 def _log(call: Call, verbosity: int) -> Log:
-    """A daemon says what it does unless the user wants less; `-v` asks for more."""
+    """Return the log of a daemon: level info unless the user chose another one or set `-v`."""
     level: Level = "trace" if verbosity >= 4 else "debug" if verbosity >= 2 else "info"
     is_chosen = "log-level" in call.flags.given or call.environment.variables.get("RDD_LOG_LEVEL")
     return call.log if is_chosen and level == "info" else call.log.at_least(level)
@@ -102,7 +101,7 @@ def _executable(call: Call) -> "Path":
 
 
 def _log_to_files(call: Call) -> None:
-    """Write to the log files of the instance, as a daemon that `service start` has started does."""
+    """Redirect stdout and stderr to the log files, as `service start` does for its child."""
     from rdd.host.logs import rotate
     from rdd.instance import STDERR_LOG, STDOUT_LOG
 

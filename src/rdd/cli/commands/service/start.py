@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rdd service start`: the control plane in the background."""
+"""`rdd service start`: start the control plane in the background."""
 
 from rdd.cli.commands.service.calls import (
     check_serve_arguments,
@@ -12,7 +12,6 @@ from rdd.cli.framework.types import Call
 
 
 def run(call: Call) -> int:
-    """Start the daemon unless it runs, and wait until it is ready unless told not to."""
     chosen = serve_arguments(call)
     words = [*chosen, *serve_verbosity(call), *call.args]
     check_serve_arguments(words)

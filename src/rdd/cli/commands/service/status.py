@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rdd service status`: whether the control plane exists and runs."""
+"""`rdd service status`: show whether the control plane exists and is running."""
 
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def run(call: Call) -> int:
-    """Show three lines, or one JSON object on stdout."""
+    """Print three lines, or one JSON object."""
     form = call.flags.text("output")
     if form not in ("text", "json"):
         raise CommandError(f"unknown output format {quote(form)}; valid formats: text or json")
@@ -34,7 +34,7 @@ def run(call: Call) -> int:
 
 
 def status(call: Call, daemon: "Record | None") -> dict[str, Any]:
-    """What is known about the control plane without asking it."""
+    """Return the state of the control plane without sending a request."""
     from rdd.daemon.service import arguments
 
     return {
@@ -52,7 +52,7 @@ def status(call: Call, daemon: "Record | None") -> dict[str, Any]:
 
 
 def server(call: Call) -> str:
-    """The URL of the API; empty if it does not run."""
+    """Return the URL of the API; empty without a kubeconfig."""
     from rdd.client.kubeconfig import KubeconfigError, load
 
     try:

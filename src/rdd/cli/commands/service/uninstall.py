@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`rdd service uninstall`: do not start the control plane at login any more."""
+"""`rdd service uninstall`: remove the login service."""
 
 from rdd.cli.commands.service.install import login_service
 from rdd.cli.framework.types import Call
 
 
 def run(call: Call) -> int:
-    """Remove the entry from the login supervisor; a running control plane is left alone."""
+    """Remove the login service; a running control plane keeps running."""
     entry = login_service(call)
     name = call.instance.name
     if entry.uninstall():

@@ -127,8 +127,7 @@ def _parse(group: str, words: Sequence[str]) -> Flags:
 
 
 def _environment(flags: Flags, environ: MutableMapping[str, str]) -> Environment:
-    directory = os.path.dirname(os.path.realpath(sys.argv[0]))  # noqa: PTH120 - text, not a path
-    environment = Environment(dict(environ), SYSTEMS.get(sys.platform, "linux"), directory)
+    environment = Environment(dict(environ), SYSTEMS.get(sys.platform, "linux"))
     if suffix := flags.text("instance"):
         environment = environment.with_instance(suffix)
         environ["RDD_INSTANCE"] = environment.suffix()

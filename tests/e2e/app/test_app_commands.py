@@ -159,7 +159,7 @@ def test_stop_delete_and_restart_make_no_app(world: World) -> None:
     assert world.rdd("stop").messages == ["App does not exist; nothing to stop"]
     assert world.rdd("delete").messages == ["App does not exist; nothing to delete"]
     done = world.try_rdd("restart")
-    assert (done.code, done.last[1]) == (1, "App does not exist; `rdd start` makes it")
+    assert (done.code, done.last[1]) == (1, "App does not exist; `rdd start` creates it")
     assert world.kubectl("get", "apps", "-o", "name") == ""
 
 

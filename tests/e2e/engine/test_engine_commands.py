@@ -191,7 +191,7 @@ def test_exec_in_a_terminal(desktop: World, container: str) -> None:
         pytest.param(["logs", "--tail", "x", "web"], 'invalid value "x" for --tail', id="tail"),
         pytest.param(["exec", "web"], "requires at least 2 arg(s)", id="no command"),
         pytest.param(["exec", "nobody", "ls"], 'no such container: "nobody"', id="exec unknown"),
-        pytest.param(["exec", "-it", "web", "sh"], "the input is no terminal", id="no terminal"),
+        pytest.param(["exec", "-it", "web", "sh"], "the input is not a terminal", id="no terminal"),
         pytest.param(["ps", "-o", "xml"], 'unknown output format "xml"', id="output"),
     ],
 )

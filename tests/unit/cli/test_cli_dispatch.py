@@ -36,7 +36,7 @@ ROOT = Group(
         ([], ("rdd",), ()),
     ],
 )
-def test_words_lead_to_a_command(
+def test_words_are_dispatched_to_a_command(
     words: list[str], path: tuple[str, ...], args: tuple[str, ...]
 ) -> None:
     found = match(words, root=ROOT)
@@ -53,7 +53,7 @@ def test_words_lead_to_a_command(
         (["--port=1", "outer", "inner", "leaf"], "unknown flag: --port"),
     ],
 )
-def test_mistake_is_explained(words: list[str], message: str) -> None:
+def test_invalid_words_are_rejected_with_a_reason(words: list[str], message: str) -> None:
     with pytest.raises(CommandError) as caught:
         match(words, root=ROOT)
     assert message in str(caught.value)
@@ -64,7 +64,7 @@ def test_global_flag_before_the_command_counts_and_a_later_one_wins() -> None:
     assert found.flags.text("log-level") == "debug"
 
 
-def test_flags_for_developers_are_shown_to_developers() -> None:
+def test_developer_flags_are_shown_in_developer_mode() -> None:
     flags = [
         Flag("b", "", visibility="developer"),
         Flag("c", "", visibility="hidden"),

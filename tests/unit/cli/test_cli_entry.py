@@ -26,7 +26,7 @@ class Terminal(io.StringIO):
 
 
 def environment(**variables: str) -> Environment:
-    return Environment(variables, "linux", "/nowhere/bin")
+    return Environment(variables, "linux")
 
 
 # --instance
@@ -47,9 +47,7 @@ def environment(**variables: str) -> Environment:
         pytest.param(["--instances", "x"], "", ["--instances", "x"], id="longer name"),
     ],
 )
-def test_leading_instance_is_taken_from_the_words(
-    words: list[str], suffix: str, rest: list[str]
-) -> None:
+def test_leading_instance_flag_is_split_off(words: list[str], suffix: str, rest: list[str]) -> None:
     assert take_instance(words) == (suffix, rest)
 
 
@@ -70,7 +68,7 @@ def test_instance_comes_from_flag_then_variable_then_default(
     assert outcome.out == f"{home}/.rd{suffix}\n"
 
 
-def test_instance_flag_is_handed_to_child_processes(rdd: Rdd) -> None:
+def test_instance_flag_is_exported_to_child_processes(rdd: Rdd) -> None:
     assert rdd("--instance", "x", "version").environ["RDD_INSTANCE"] == "x"
 
 
@@ -84,7 +82,7 @@ def test_instance_flag_is_handed_to_child_processes(rdd: Rdd) -> None:
         ["version", "--instance"],
     ],
 )
-def test_instance_elsewhere_is_an_unknown_flag(rdd: Rdd, words: list[str]) -> None:
+def test_instance_flag_elsewhere_is_unknown(rdd: Rdd, words: list[str]) -> None:
     outcome = rdd(*words)
     assert outcome.code == 1
     assert "unknown flag: --instance" in outcome.err
@@ -92,7 +90,7 @@ def test_instance_elsewhere_is_an_unknown_flag(rdd: Rdd, words: list[str]) -> No
 
 
 @pytest.mark.parametrize("suffix", ["A", "../x", "a b", "-", "x" * 33])
-def test_illegal_instance_name_names_its_source_and_the_rule(rdd: Rdd, suffix: str) -> None:
+def test_rejects_invalid_instance_name_with_source_and_rule(rdd: Rdd, suffix: str) -> None:
     rule = "allowed are lower-case letters, digits and inner hyphens, at most 32 characters"
     by_flag = rdd(f"--instance={suffix}", "version")
     assert (by_flag.code, by_flag.out) == (1, "")
@@ -102,7 +100,7 @@ def test_illegal_instance_name_names_its_source_and_the_rule(rdd: Rdd, suffix: s
     assert f'invalid instance name \\"{suffix}\\" in RDD_INSTANCE: {rule}' in by_variable.err
 
 
-def test_variable_that_a_command_does_not_need_does_not_disturb_it(rdd: Rdd) -> None:
+def test_command_ignores_variables_it_does_not_use(rdd: Rdd) -> None:
     assert rdd("version", RDD_INSTANCE="NOT OK", HOME="").code == 0
 
 
@@ -139,15 +137,13 @@ def test_log_level_comes_from_flag_then_variable_then_mode(
     ("words", "variables"),
     [(["--log-level=loud"], {}), ([], {"RDD_LOG_LEVEL": "loud"}), (["--log-level", "loud"], {})],
 )
-def test_unknown_log_level_is_refused(
-    rdd: Rdd, words: list[str], variables: dict[str, str]
-) -> None:
+def test_rejects_unknown_log_level(rdd: Rdd, words: list[str], variables: dict[str, str]) -> None:
     outcome = rdd(*words, "version", **variables)
     assert (outcome.code, outcome.out) == (1, "")
     assert r"not a valid logrus Level: \"loud\"" in outcome.err
 
 
-def test_unknown_log_format_is_refused(rdd: Rdd) -> None:
+def test_rejects_unknown_log_format(rdd: Rdd) -> None:
     outcome = rdd("version", "--log-format=xml")
     assert (outcome.code, outcome.out) == (1, "")
     assert r'level=fatal msg="invalid log format: \"xml\"' in outcome.err
@@ -162,7 +158,7 @@ def test_log_level_sets_the_verbosity_of_the_daemon(level: Level, verbosity: int
 
 
 @pytest.mark.parametrize("position", [0, 1, 2])
-def test_global_flags_stand_before_or_after_the_command(rdd: Rdd, position: int) -> None:
+def test_global_flags_are_accepted_before_and_after_the_command(rdd: Rdd, position: int) -> None:
     words = ["svc", "paths"]
     words.insert(position, "--log-format=json")
     assert rdd(*words).code == 0
@@ -219,13 +215,13 @@ def test_last_line_of_a_failure(code: int, level: str, fields: dict[str, int]) -
     assert record == {"level": level, "msg": "no", **fields}
 
 
-def test_errors_in_the_arguments_are_json_for_who_asked_for_it(rdd: Rdd) -> None:
+def test_usage_errors_are_json_with_log_format_json(rdd: Rdd) -> None:
     for words in (["--log-format=json", "nope"], ["svc", "paths", "--log-format", "json", "-x"]):
         record = json.loads(rdd(*words).err)
         assert record["level"] == "fatal"
 
 
-def test_person_at_a_terminal_sees_colour_unless_refused(home: Path) -> None:
+def test_terminal_output_is_coloured_unless_no_color_is_set(home: Path) -> None:
     for variables, expected in (({}, "\x1b[31mFATA\x1b[0m unknown"), ({"NO_COLOR": "1"}, "time=")):
         err = Terminal()
         environ = {"HOME": str(home), **variables}
@@ -267,7 +263,7 @@ def test_raw_version_has_the_lines_that_scripts_read(rdd: Rdd) -> None:
 
 
 @pytest.mark.parametrize("value", ["v9.9.9", "false", "x y"])
-def test_any_other_version_is_printed_as_it_is(rdd: Rdd, value: str) -> None:
+def test_unknown_version_format_is_echoed(rdd: Rdd, value: str) -> None:
     assert rdd(f"--version={value}").out == f"{value}\n"
 
 
@@ -298,7 +294,9 @@ def test_version_is_a_flag_of_the_root_only(rdd: Rdd) -> None:
         (["help", "version", "x"], r"\"rdd version\" has no command \"x\""),
     ],
 )
-def test_bad_call_ends_with_one_line_and_code_1(rdd: Rdd, words: list[str], message: str) -> None:
+def test_invalid_call_prints_one_line_and_exits_with_1(
+    rdd: Rdd, words: list[str], message: str
+) -> None:
     outcome = rdd(*words)
     assert outcome.code == 1
     assert outcome.out == ""
@@ -323,14 +321,8 @@ def test_developer_mode_variable(text: str, expected: bool) -> None:
     assert environment(RDD_DEVELOPER_MODE=text).developer_mode is expected
 
 
-def test_developer_mode_is_on_beside_the_sources_of_the_command(tmp_path: Path) -> None:
-    (tmp_path / "bin").mkdir()
-    (tmp_path / "cmd" / "rdd").mkdir(parents=True)
-    here = Environment({}, "linux", str(tmp_path / "bin"))
-    assert here.developer_mode is False
-    (tmp_path / "cmd" / "rdd" / "main.go").touch()
-    assert here.developer_mode is True
-    assert here._replace(variables={"RDD_DEVELOPER_MODE": "0"}).developer_mode is False
+def test_developer_mode_is_off_by_default() -> None:
+    assert environment().developer_mode is False
 
 
 @pytest.mark.parametrize(("value", "expected"), [("", False), ("0", True), ("yes", True)])
@@ -366,14 +358,16 @@ def test_xdg_variables_are_not_consulted(rdd: Rdd, home: Path) -> None:
         ({"RDD_LOG_DIR": "logs"}, r"RDD_LOG_DIR \"logs\" is not an absolute path"),
     ],
 )
-def test_unusable_directory_is_named(rdd: Rdd, variables: dict[str, str], message: str) -> None:
+def test_rejects_unusable_directory_by_variable_name(
+    rdd: Rdd, variables: dict[str, str], message: str
+) -> None:
     outcome = rdd("svc", "paths", **variables)
     assert (outcome.code, outcome.out) == (1, "")
     assert outcome.err.count("\n") == 1
     assert message in outcome.err
 
 
-def test_unreadable_home_is_named(rdd: Rdd, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rejects_unreadable_home(rdd: Rdd, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     import os
 
     def refuse(path: object) -> None:
@@ -385,7 +379,7 @@ def test_unreadable_home_is_named(rdd: Rdd, home: Path, monkeypatch: pytest.Monk
     assert rf"cannot read home directory \"{home}\" (HOME): Permission denied" in outcome.err
 
 
-def test_home_that_does_not_exist_still_has_paths(rdd: Rdd) -> None:
+def test_paths_do_not_need_an_existing_home(rdd: Rdd) -> None:
     assert rdd("svc", "paths", "short_dir", HOME="/does/not/exist").out == "/does/not/exist/.rd2\n"
 
 

@@ -49,7 +49,7 @@ def test_name_up_to_the_first_dot_selects_the_program(argv0: str, name: str) -> 
     assert program(argv0).multicall == name
 
 
-def test_program_knows_the_path_it_was_started_by(
+def test_program_keeps_the_path_it_was_started_by(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "link").symlink_to("/bin/sh")
@@ -58,12 +58,12 @@ def test_program_knows_the_path_it_was_started_by(
     assert program("./link").command == (str(tmp_path / "link"),)
 
 
-def test_module_is_started_again_through_the_interpreter() -> None:
+def test_module_is_restarted_through_the_interpreter() -> None:
     assert program("/x/rdd/__main__.py", interpreter="/py").command == ("/py", "-m", "rdd")
 
 
 @pytest.mark.parametrize("how", ["as it is", "copied", "symlinked", "hardlinked"])
-def test_executable_works_wherever_it_is(
+def test_executable_works_from_any_location(
     rdd_script: Path, tmp_path: Path, clean_environment: Environ, how: str
 ) -> None:
     place = tmp_path / "some where" / "rdd"
@@ -83,7 +83,7 @@ def test_executable_works_wherever_it_is(
     assert done.stdout.startswith('{"args_file":')
 
 
-def test_module_can_be_run(clean_environment: Environ) -> None:
+def test_python_dash_m_runs_rdd(clean_environment: Environ) -> None:
     done = call(sys.executable, "-m", "rdd", "version", env=clean_environment)
     assert done.returncode == 0
     assert done.stdout.startswith("v")
@@ -91,7 +91,7 @@ def test_module_can_be_run(clean_environment: Environ) -> None:
 
 @pytest.mark.parametrize("tool", ["kubectl", "yq"])
 @pytest.mark.parametrize("by_name", [True, False], ids=["multicall", "subcommand"])
-def test_tool_on_path_gets_all_arguments(
+def test_tool_on_path_receives_all_arguments(
     rdd_script: Path, tmp_path: Path, clean_environment: Environ, tool: str, by_name: bool
 ) -> None:
     ours = tmp_path / "ours" / tool
@@ -108,7 +108,9 @@ def test_tool_on_path_gets_all_arguments(
     assert done.returncode == 7
 
 
-def test_missing_tool_is_told(rdd_script: Path, tmp_path: Path, clean_environment: Environ) -> None:
+def test_missing_tool_is_reported(
+    rdd_script: Path, tmp_path: Path, clean_environment: Environ
+) -> None:
     (tmp_path / "yq").symlink_to(rdd_script)
     done = call(rdd_script, "yq", env={**clean_environment, "PATH": f"{tmp_path}:relative:"})
     assert (done.returncode, done.stdout) == (1, "")
@@ -116,7 +118,7 @@ def test_missing_tool_is_told(rdd_script: Path, tmp_path: Path, clean_environmen
     assert done.stderr.count("\n") == 1
 
 
-def test_tool_that_cannot_run_is_named(
+def test_tool_that_cannot_run_is_reported_by_name(
     rdd_script: Path, tmp_path: Path, clean_environment: Environ
 ) -> None:
     broken = tmp_path / "kubectl"
@@ -148,7 +150,7 @@ def test_only_executable_files_are_tools(tmp_path: Path) -> None:
     assert find("kubectl", [str(tmp_path / name) for name in "ab"]) is None
 
 
-def test_full_disk_is_told_in_one_line(rdd_script: Path, clean_environment: Environ) -> None:
+def test_full_disk_is_reported_in_one_line(rdd_script: Path, clean_environment: Environ) -> None:
     with open("/dev/full", "w") as full:
         done = subprocess.run(
             [rdd_script, "version"], env=clean_environment, stdout=full, stderr=subprocess.PIPE
@@ -158,9 +160,7 @@ def test_full_disk_is_told_in_one_line(rdd_script: Path, clean_environment: Envi
     assert b'msg="cannot use stdout: No space left on device"' in done.stderr
 
 
-def test_reader_that_went_away_is_no_reason_to_talk(
-    rdd_script: Path, clean_environment: Environ
-) -> None:
+def test_closed_pipe_ends_without_a_message(rdd_script: Path, clean_environment: Environ) -> None:
     read, write = os.pipe()
     os.close(read)
     done = subprocess.run(
@@ -171,7 +171,7 @@ def test_reader_that_went_away_is_no_reason_to_talk(
 
 
 @pytest.mark.parametrize(("redirect", "code"), [(">&-", 0), ("2>&-", 0), (">&- 2>&-", 0)])
-def test_closed_streams_are_no_problem(
+def test_closed_streams_are_tolerated(
     rdd_script: Path, clean_environment: Environ, redirect: str, code: int
 ) -> None:
     done = call("sh", "-c", f'"$0" version {redirect}', rdd_script, env=clean_environment)

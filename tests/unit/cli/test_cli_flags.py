@@ -76,7 +76,7 @@ def test_flags_and_arguments(args: list[str], values: dict[str, Value], rest: li
         ),
     ],
 )
-def test_mistake_is_told_in_one_line(args: list[str], message: str) -> None:
+def test_invalid_flags_are_reported_in_one_line(args: list[str], message: str) -> None:
     with pytest.raises(CommandError) as caught:
         parse(*args)
     assert message in str(caught.value)
@@ -94,7 +94,7 @@ def test_flag_not_given_has_its_default() -> None:
     assert flags.given == frozenset()
 
 
-def test_given_flags_are_known_even_with_the_value_of_the_default() -> None:
+def test_flag_given_with_its_default_value_counts_as_given() -> None:
     parser = Parser(FLAGS, "rdd x")
     parser.parse(["--output=table"])
     assert parser.result().given == {"output"}

@@ -51,7 +51,7 @@ def test_help_of_a_raw_command_shows_no_flags_of_ours(rdd: Rdd) -> None:
 
 
 @pytest.mark.parametrize(("mode", "shown"), [("1", True), ("0", False)])
-def test_yq_is_shown_to_developers_only(rdd: Rdd, mode: str, shown: bool) -> None:
+def test_yq_is_shown_in_developer_mode_only(rdd: Rdd, mode: str, shown: bool) -> None:
     assert ("\n  yq " in rdd(RDD_DEVELOPER_MODE=mode).out) is shown
 
 
@@ -102,13 +102,13 @@ def test_bash_offers_all_values_right_after_the_equals_sign() -> None:
     assert [text for text, _ in candidates(words, developer=False)] == ["table", "json", "shell"]
 
 
-def test_developers_are_offered_hidden_commands(rdd: Rdd) -> None:
+def test_developer_mode_completes_developer_commands(rdd: Rdd) -> None:
     assert rdd("__complete", "y", RDD_DEVELOPER_MODE="1").out == "yq\tRun the yq found on PATH\n"
     assert rdd("__complete", "y").out == ""
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-def test_completion_script_asks_rdd(rdd: Rdd, shell: str) -> None:
+def test_completion_script_calls_rdd(rdd: Rdd, shell: str) -> None:
     outcome = rdd("completion", shell)
     assert outcome.code == 0
     assert " __complete " in outcome.out

@@ -63,7 +63,9 @@ def test_a_template_is_a_file_or_a_configmap(
     assert found == (None if expected is None else Path(expected))
 
 
-def test_what_could_be_both_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rejects_template_that_is_both_file_and_configmap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "thing.yaml").touch()
     monkeypatch.chdir(tmp_path)
     with pytest.raises(CommandError) as refused:
@@ -77,11 +79,13 @@ def test_what_could_be_both_is_an_error(tmp_path: Path, monkeypatch: pytest.Monk
 @pytest.mark.parametrize(
     ("program", "workdir", "why"),
     [
-        pytest.param("sh", "/no/dir", 'cannot work in "/no/dir": No such file', id="directory"),
+        pytest.param(
+            "sh", "/no/dir", 'cannot change directory to "/no/dir": No such file', id="directory"
+        ),
         pytest.param("/no/sh", "/", 'cannot run "/no/sh": No such file', id="program"),
     ],
 )
-def test_a_shell_that_cannot_begin_says_what_is_missing(
+def test_shell_reports_missing_directory_or_program(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, program: str, workdir: str, why: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -89,7 +93,7 @@ def test_a_shell_that_cannot_begin_says_what_is_missing(
         limavm_shell.become(ShellCommand((program,), {"PATH": "/bin"}, Path(workdir)))
 
 
-def test_a_control_plane_without_limavms_is_told_what_it_lacks(
+def test_control_plane_without_limavms_names_the_missing_controller(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     @contextlib.contextmanager
@@ -101,7 +105,7 @@ def test_a_control_plane_without_limavms_is_told_what_it_lacks(
 
     monkeypatch.setattr(limavm_object, "connected", connected)
     statuses = {
-        "the server could not find the requested resource": "must run with the limavm controller",
+        "the server could not find the requested resource": "start it with the limavm controller",
         'configmaps "x" not found': 'configmaps "x" not found',
     }
     for message, told in statuses.items():
@@ -112,7 +116,7 @@ def test_a_control_plane_without_limavms_is_told_what_it_lacks(
             raise ServerError({"code": 404, "reason": "NotFound", "message": message})
 
 
-def test_a_shell_needs_no_record_of_the_driver_if_the_template_names_it(tmp_path: Path) -> None:
+def test_shell_takes_the_driver_from_the_template_without_a_record(tmp_path: Path) -> None:
     directory = LimaHome(tmp_path).directory("vm")
     directory.path.mkdir()
     directory.lima_yaml.write_text("vmType: host\nuser: {shell: /bin/dash}\n")
@@ -125,7 +129,7 @@ def test_a_shell_needs_no_record_of_the_driver_if_the_template_names_it(tmp_path
     assert made.argv == ("/bin/dash", "-l", "-c", "true")
 
 
-def test_a_name_is_no_selector() -> None:
+def test_name_is_not_a_selector() -> None:
     asked: list[Object] = []
 
     class Nothing:
@@ -144,7 +148,7 @@ def test_params_are_set_and_removed() -> None:
 
 
 @pytest.mark.parametrize("word", ["A", "=1", "-", ""])
-def test_other_words_are_no_params(word: str) -> None:
+def test_rejects_malformed_params(word: str) -> None:
     with pytest.raises(CommandError, match="expected PARAM=VALUE, or PARAM- to remove it"):
         limavm_params._parsed([word])
 
@@ -191,7 +195,7 @@ STARTED = ("Running", "True", "Started", "runs")
         ),
     ],
 )  # fmt: skip
-def test_a_state_counts_as_what_it_is(
+def test_states_are_classified_by_conditions(
     state: Object, running: bool, stopped: bool, shown: str
 ) -> None:
     assert limavm_object.is_running(state) is running
@@ -199,22 +203,22 @@ def test_a_state_counts_as_what_it_is(
     assert limavm_list._row(state)[3] == shown
 
 
-def test_a_state_from_before_a_change_does_not_count() -> None:
-    assert not limavm_object.speaks_of(vm(observedGeneration=2), vm())
-    assert not limavm_object.speaks_of(vm(), vm())
-    assert limavm_object.speaks_of(vm(observedGeneration=3), vm())
-    assert limavm_object.speaks_of(vm(observedGeneration=4), vm())
+def test_state_before_a_change_does_not_count() -> None:
+    assert not limavm_object.covers(vm(observedGeneration=2), vm())
+    assert not limavm_object.covers(vm(), vm())
+    assert limavm_object.covers(vm(observedGeneration=3), vm())
+    assert limavm_object.covers(vm(observedGeneration=4), vm())
 
 
-def test_a_wait_ends_when_somebody_else_wants_the_opposite() -> None:
+def test_wait_ends_when_another_client_reverses_the_change() -> None:
     written: Object = {"metadata": {"name": "vm", "generation": 2}, "spec": {"running": True}}
     is_met = limavm_object.unless_revoked(written, limavm_object.is_running)
     assert not is_met(written)
-    with pytest.raises(CommandError, match='LimaVM "vm" was stopped by somebody else'):
+    with pytest.raises(CommandError, match='LimaVM "vm" was stopped by another client'):
         is_met({**written, "spec": {"running": False}})
 
 
-def test_a_long_message_is_cut_in_the_table_and_complete_in_json() -> None:
+def test_long_message_is_truncated_in_the_table_but_not_in_json() -> None:
     message = "x" * 100 + "\nlog"
     state = vm(CREATED, ("Running", "False", "StartFailed", message))
     assert limavm_list._row(state)[5] == "x" * 59 + "…"

@@ -51,13 +51,13 @@ SMALL: Schema = {
         ("=true", 'invalid argument "=true": property name must not be empty'),
     ],
 )
-def test_arguments_of_another_form_are_refused(word: str, problem: str) -> None:
+def test_rejects_malformed_assignments(word: str, problem: str) -> None:
     with pytest.raises(CommandError) as error:
         parse_assignments(["a=b", word])
     assert str(error.value) == problem
 
 
-def test_the_first_equals_sign_separates_and_the_last_value_counts() -> None:
+def test_first_equals_sign_splits_and_last_value_wins() -> None:
     found = parse_assignments(["a=1", "b=x=y", "a=2"])
     assert [(a.path, a.text) for a in found] == [("b", "x=y"), ("a", "2")]
 
@@ -94,7 +94,7 @@ def test_the_first_equals_sign_separates_and_the_last_value_counts() -> None:
         ),
     ],
 )
-def test_names_that_do_not_exist_are_answered_with_those_that_do(path: str, problem: str) -> None:
+def test_unknown_property_lists_the_valid_ones(path: str, problem: str) -> None:
     with pytest.raises(CommandError) as error:
         find(path, SMALL)
     assert str(error.value) == problem
@@ -115,7 +115,7 @@ def test_names_that_do_not_exist_are_answered_with_those_that_do(path: str, prob
         ("mirrors", "", []),
     ],
 )
-def test_values_are_read_by_their_schema(path: str, text: str, value: Any) -> None:
+def test_values_are_converted_by_their_schema(path: str, text: str, value: Any) -> None:
     found = coerce(path, text, find(path, SMALL))
     assert found == value
     assert type(found) is type(value)
@@ -134,7 +134,7 @@ def test_values_are_read_by_their_schema(path: str, text: str, value: Any) -> No
         ("rest", "x", 'unsupported schema type "array"; use `rdd ctl edit app app`'),
     ],
 )
-def test_values_of_another_type_are_refused_with_what_is_allowed(
+def test_rejects_values_of_the_wrong_type_with_the_allowed_ones(
     path: str, text: str, why: str
 ) -> None:
     with pytest.raises(CommandError) as error:
@@ -142,7 +142,7 @@ def test_values_of_another_type_are_refused_with_what_is_allowed(
     assert str(error.value) == f'invalid value "{text}" for "{path}": {why}'
 
 
-def test_assignments_become_one_tree() -> None:
+def test_assignments_merge_into_one_spec() -> None:
     words = ["engine.name=moby", "running=true", "engine.label=x"]
     assert resolve(parse_assignments(words), SMALL) == {
         "engine": {"name": "moby", "label": "x"},
@@ -150,7 +150,7 @@ def test_assignments_become_one_tree() -> None:
     }
 
 
-def test_a_new_app_gets_zero_values_for_what_is_required_in_the_objects_it_has() -> None:
+def test_new_app_gets_zero_values_for_required_fields() -> None:
     assert with_required({"cluster": {"version": "1"}}, SMALL) == {
         "cluster": {"version": "1", "enabled": False},
         "running": False,

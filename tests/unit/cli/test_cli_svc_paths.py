@@ -90,6 +90,6 @@ def test_unknown_format_lists_the_valid_ones(rdd: Rdd) -> None:
 
 
 @pytest.mark.parametrize("text", ["/a b", '/a"b', "/a$HOME", "/a`id`", "/a\\b", "/ä", "/a'b"])
-def test_shell_reads_the_quoted_value_back(text: str) -> None:
+def test_shell_unquotes_to_the_same_value(text: str) -> None:
     script = f'x={shell_quote(text)}; printf %s "$x"'
     assert subprocess.run(["sh", "-c", script], capture_output=True, text=True).stdout == text

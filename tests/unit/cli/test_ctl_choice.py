@@ -32,12 +32,12 @@ def test_real_kubectl_comes_first_and_the_built_in_last(tool: Path, tmp_path: Pa
 
 
 @pytest.mark.parametrize("wish", ["kubectl", "/does/not/exist", "built-in"])
-def test_wish_that_is_no_program_is_refused(wish: str) -> None:
+def test_rejects_override_that_is_not_a_program(wish: str) -> None:
     with pytest.raises(CommandError, match=r"RDD_KUBECTL is .*absolute path of a kubectl"):
         choose(wish, ())
 
 
-def test_wish_for_rdd_itself_is_refused(tmp_path: Path) -> None:
+def test_rejects_override_that_is_rdd_itself(tmp_path: Path) -> None:
     link = tmp_path / "kubectl"
     target = tmp_path / "rdd"
     target.write_text("#!/bin/sh\n")
@@ -108,7 +108,7 @@ def goal(*words: str) -> Goal:
         (["app/a", "Ready", "--since=yesterday"], 'invalid --since "yesterday"'),
     ],
 )
-def test_goals_that_make_no_sense_are_refused(words: list[str], message: str) -> None:
+def test_rejects_invalid_goals(words: list[str], message: str) -> None:
     with pytest.raises(CommandError, match=message):
         goal(*words)
 
@@ -136,7 +136,7 @@ CONDITION = {
         (["Ready", "--since=2026-01-02T05:04:04+02:00"], True),
     ],
 )
-def test_condition_must_fit_in_everything_asked(words: list[str], is_met: bool) -> None:
+def test_condition_must_match_every_requirement(words: list[str], is_met: bool) -> None:
     assert goal("app/a", *words).is_met({"status": {"conditions": [CONDITION]}}) is is_met
     assert not goal("app/a", *words).is_met({})
 

@@ -51,7 +51,7 @@ def _app(call: Call) -> tuple[Object | None, Object | None]:
             "name": "control-plane",
             "healthy": "Unknown",
             "reason": "NotRunning",
-            "message": "The control plane does not run.",
+            "message": "The control plane is not running.",
             "evidence": [],
             "nextStep": "rdd start",
         }
@@ -63,7 +63,7 @@ def _app(call: Call) -> tuple[Object | None, Object | None]:
             "name": "control-plane",
             "healthy": "False",
             "reason": "NotAnswering",
-            "message": "The control plane runs but does not answer.",
+            "message": "The control plane is running but does not respond.",
             "evidence": [str(error)],
             "nextStep": "rdd service log; rdd service stop; rdd service start",
         }

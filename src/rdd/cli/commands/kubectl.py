@@ -34,16 +34,16 @@ def run_kubectl(call: Call, variables: Mapping[str, str]) -> int:
     return run_client(call.args, variables, Streams(call.out, sys.stderr, sys.stdin))
 
 
-def choose(wish: str, search_path: tuple[str, ...]) -> Path | None:
+def choose(override: str, search_path: tuple[str, ...]) -> Path | None:
     """Return the kubectl to run; None for the built-in one. Raises CommandError."""
-    if wish == BUILT_IN:
+    if override == BUILT_IN:
         return None
-    if not wish:
+    if not override:
         return find("kubectl", search_path)
-    path = Path(wish)
+    path = Path(override)
     allowed = f"it must be {BUILT_IN!r} or the absolute path of a kubectl"
     if not path.is_absolute() or not path.is_file() or not os.access(path, os.X_OK):
-        raise CommandError(f"RDD_KUBECTL is {quote(wish)}; {allowed}")
+        raise CommandError(f"RDD_KUBECTL is {quote(override)}; {allowed}")
     if is_rdd(path):
-        raise CommandError(f"RDD_KUBECTL is {quote(wish)}, which is rdd itself; {allowed}")
+        raise CommandError(f"RDD_KUBECTL is {quote(override)}, which is rdd itself; {allowed}")
     return path

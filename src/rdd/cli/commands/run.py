@@ -53,19 +53,19 @@ def _ensure_app(call: Call, command: str) -> None:
     from rdd.cli.commands.app.set import apply
     from rdd.cli.framework.connection import connected, get_or_none
 
-    wanted = [Assignment("running", "true")]
+    assignments = [Assignment("running", "true")]
     name = os.path.basename(command).removesuffix(".exe")  # noqa: PTH119 - text, not a path
     if name in _NEEDS_KUBERNETES:
         with connected(call) as connection:
             if get_or_none(connection, APP) is None:
-                wanted.append(Assignment("kubernetes.enabled", "true"))
+                assignments.append(Assignment("kubernetes.enabled", "true"))
     values: dict[str, Value] = {
         "wait": True,
         "timeout": _WAIT_S,
         "timings": False,
         "output": "text",
     }
-    apply(call._replace(flags=Flags(values, frozenset())), wanted)
+    apply(call._replace(flags=Flags(values, frozenset())), assignments)
 
 
 def _warn_of_other_docker_config(call: Call) -> None:
@@ -111,7 +111,7 @@ def _run_child(words: list[str], variables: dict[str, str], call: Call) -> int:
         elif child.poll() is None:
             child.send_signal(number)
 
-    # A terminal sends its signals to the child as well; a second one does no harm.
+    # A terminal signals the child as well; a duplicate is harmless.
     before = {number: signal.signal(number, forward) for number in _FORWARDED}
     try:
         try:

@@ -32,7 +32,7 @@ def _own_shell(call: Call) -> str:
 def _posix(directory: str, values: dict[str, str]) -> list[str]:
     quoted = shlex.quote(directory)
     return [
-        # A file that is read twice must not make PATH longer.
+        # Sourcing the file twice must not extend PATH twice.
         f'case ":$PATH:" in *:{quoted}:*) ;; *) export PATH={quoted}:"$PATH" ;; esac',
         *(f"export {name}={shlex.quote(value)}" for name, value in values.items()),
     ]

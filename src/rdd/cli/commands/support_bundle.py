@@ -22,7 +22,7 @@ def run(call: Call) -> int:
     bundle = Bundle(
         instance,
         version=details(),
-        status=status(call, record.read(instance)),  # looks, and tidies nothing
+        status=status(call, record.read(instance)),  # read-only: does not clean up
         variables=call.environment.variables,
     )
     try:

@@ -26,14 +26,14 @@ Object = dict[str, Any]
 _WHERE = "rdd ctl wait-condition"
 _FLAGS = (
     Flag("namespace", "namespace of the object", short="n", default="default"),
-    Flag("reason", "the reason the condition must have"),
-    Flag("since", "RFC 3339 time, or startup, after which the condition must have changed"),
-    Flag("timeout", "give up after this time (0: never)", kind="duration", default="30s"),
+    Flag("reason", "required reason of the condition"),
+    Flag("since", "require a transition after this RFC 3339 time, or after startup"),
+    Flag("timeout", "maximum time to wait; 0 means no limit", kind="duration", default="30s"),
 )
 _HELP = f"""\
-Wait until a condition of an object has a status
+Wait for a condition of an object
 
-The object need not exist yet. CONDITION is a type, or TYPE=STATUS (default True).
+The object does not have to exist yet. CONDITION is a type, or TYPE=STATUS (default True).
 
 Usage:
   {_WHERE} TYPE[.GROUP]/NAME CONDITION[=STATUS] [flags]
@@ -188,7 +188,7 @@ def wait(session: "Session", resource: "Resource", goal: Goal, deadline: float |
                 if goal.is_met(event["object"]):
                     return
         except ServerError as error:
-            if error.code != 410:  # too old to go on from: list again
+            if error.code != 410:  # expired resourceVersion: list again
                 raise
         if deadline is not None and time.monotonic() >= deadline:
             raise CommandError(

@@ -99,10 +99,10 @@ def follow(
             ):
                 yield None if event["type"] == "DELETED" else event["object"]
         except ServerError as error:
-            if error.code != 410:  # too old to go on from: list again
+            if error.code != 410:  # expired resourceVersion: list again
                 raise
         except Unreachable:
-            # The server may be on its way back; if not, the next list says so.
+            # The server may be restarting; otherwise the next list fails.
             time.sleep(_PAUSE_S)
 
 

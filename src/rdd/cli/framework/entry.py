@@ -90,8 +90,7 @@ def _run(
     stdout: TextIO,
     stderr: TextIO,
 ) -> int:
-    directory = os.path.dirname(os.path.realpath(this.path))  # noqa: PTH120 - text, not a path
-    environment = Environment(dict(environ), SYSTEMS.get(sys.platform, "linux"), directory)
+    environment = Environment(dict(environ), SYSTEMS.get(sys.platform, "linux"))
     if this.multicall:
         words = [this.multicall, *words]
     else:
@@ -114,15 +113,15 @@ def _run(
 
 def _log(found: Match, environment: Environment, stderr: TextIO) -> Log:
     level = environment.log_level(found.flags.text("log-level"))
-    asked = parse_format(found.flags.text("log-format"))
-    return Log(stderr, level=level, format=output_format(asked, environment.variables, stderr))
+    requested = parse_format(found.flags.text("log-format"))
+    return Log(stderr, level=level, format=output_format(requested, environment.variables, stderr))
 
 
-def output_format(asked: Format, variables: Mapping[str, str], stderr: TextIO) -> Format:
+def output_format(requested: Format, variables: Mapping[str, str], stderr: TextIO) -> Format:
     """Return the format of log messages: the requested one, or coloured text on a terminal."""
-    if asked == "text" and stderr.isatty() and not variables.get("NO_COLOR"):
+    if requested == "text" and stderr.isatty() and not variables.get("NO_COLOR"):
         return "terminal"
-    return asked
+    return requested
 
 
 def _execute(found: Match, call: Call) -> int:

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 class Environment(NamedTuple):
     variables: Mapping[str, str]
     system: "System"
-    executable_dir: str  # of the program file itself, links resolved
     instance_source: str = "RDD_INSTANCE"  # who named the instance, for messages
 
     def with_instance(self, suffix: str) -> "Environment":
@@ -54,11 +53,8 @@ class Environment(NamedTuple):
     @property
     def developer_mode(self) -> bool:
         """Return whether developer commands and flags are visible and the log level is debug."""
-        text = self.variables.get("RDD_DEVELOPER_MODE", "")
-        if not text:
-            return os.path.exists(f"{self.executable_dir}/../cmd/rdd/main.go")  # noqa: PTH110
         try:
-            return parse_bool(text)
+            return parse_bool(self.variables.get("RDD_DEVELOPER_MODE", ""))
         except ValueError:
             return False
 
@@ -108,7 +104,7 @@ class Environment(NamedTuple):
         if not text:
             raise CommandError(f"{variable} is not set; it must name your home directory")
         home = _plain_path(variable, text)
-        # A home that does not exist (yet) still has paths; whoever writes there will say so.
+        # A missing home directory is valid here: the first write reports it.
         try:
             os.scandir(home).close()
         except FileNotFoundError:

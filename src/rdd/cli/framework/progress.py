@@ -20,7 +20,7 @@ from rdd.cli.framework.types import Call
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _INTERVAL_S = 0.1
 _CLEAR = "\r\x1b[K"
-_WIDTH = 80  # of a terminal that does not say
+_WIDTH = 80  # fallback if the terminal does not report its width
 
 
 class Progress:

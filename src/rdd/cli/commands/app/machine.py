@@ -31,7 +31,7 @@ def existing_app(connection: "Connection") -> Object:
     """Return the App. Raises CommandError if it does not exist."""
     app = get_or_none(connection, APP)
     if app is None:
-        raise CommandError("App does not exist; `rdd start` makes it")
+        raise CommandError("App does not exist; `rdd start` creates it")
     return app
 
 
@@ -76,9 +76,9 @@ def _until_done(
     for machine in follow(connection, collection, VM_NAME, deadline=deadline):
         if machine is None:
             raise CommandError(f'LimaVM "{VM_NAME}" was deleted while waiting')
-        is_taken = annotation not in (machine["metadata"].get("annotations") or {})
-        is_there = conditions_of(machine).get("Created", {}).get("status") == "True"
-        if is_taken and is_there and _restarts(machine) >= least:
+        is_processed = annotation not in (machine["metadata"].get("annotations") or {})
+        is_created = conditions_of(machine).get("Created", {}).get("status") == "True"
+        if is_processed and is_created and _restarts(machine) >= least:
             return machine
         seen = _message(machine, "Running")
         progress.phase("virtual machine", seen)

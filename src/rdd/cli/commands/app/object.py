@@ -27,7 +27,7 @@ def app_schema(connection: "Connection") -> Schema:
     definition = get_or_none(connection, _DEFINITION)
     if definition is None:
         raise CommandError(
-            "the control plane does not know the App: it must run with the app controller "
+            "the control plane does not serve Apps: start it with the app controller "
             "(`rdd service start` with --controllers=* or app)"
         )
     return spec_schema(definition)

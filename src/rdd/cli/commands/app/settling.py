@@ -20,11 +20,11 @@ from rdd.cli.framework.types import Call
 if TYPE_CHECKING:
     from rdd.kubectl.connection import Connection
 
-HOPELESS = ("NoDriver", "NotOurs", "NotInstalled")
-"""Reasons that last until the user does something."""
+TERMINAL_REASONS = ("NoDriver", "NotOurs", "NotInstalled")
+"""Reasons that only the user can resolve."""
 
-_LOOK_AGAIN = "app.rancherdesktop.io/lookAgainRequested"
-_SECOND_LOOK_S = 3.0
+_RECONCILE_REQUESTED = "app.rancherdesktop.io/lookAgainRequested"
+_RECHECK_TIMEOUT_S = 3.0
 
 _STEPS = (
     ("Created", "virtual machine"),
@@ -32,7 +32,7 @@ _STEPS = (
     ("ContainerEngineReady", "container engine"),
     ("KubernetesReady", "Kubernetes"),
 )
-"""The conditions on the way up, in the order in which they come true."""
+"""The conditions of a start, in the order in which they become true."""
 
 
 def wait_until_settled(
@@ -48,22 +48,22 @@ def wait_until_settled(
     uid = written["metadata"]["uid"]
     deadline = time.monotonic() + timeout_s if timeout_s > 0 else None
     call.log.info("Waiting for App to settle")
-    if _is_hopeless(written):
-        _second_look(connection, generation)
-    told: dict[str, tuple[str, str, str]] = {}
+    if _is_terminal(written):
+        _recheck(connection, generation)
+    logged: dict[str, tuple[str, str, str]] = {}
     for app in follow(connection, APPS, "app", deadline=deadline):
         if app is None or app["metadata"]["uid"] != uid:
             raise CommandError("the App was deleted while waiting for it to settle")
         current = _current(app, generation)
-        _tell(call, current, told, progress)
+        _log_changes(call, current, logged, progress)
         progress.phase(*_phase(app, current))
         settled = current.get("Settled")
         if settled and settled["status"] == "True":
             return app
-        if settled and settled["reason"] in HOPELESS:
+        if settled and settled["reason"] in TERMINAL_REASONS:
             raise CommandError(settled["message"])
     raise CommandError(
-        f"waiting for App to settle: context deadline exceeded{_state(told)}",
+        f"waiting for App to settle: context deadline exceeded{_state(logged)}",
         exit_code=TIMED_OUT,
     )
 
@@ -77,37 +77,37 @@ def _current(app: Object, generation: int) -> dict[str, Object]:
     }
 
 
-def _is_hopeless(app: Object) -> bool:
+def _is_terminal(app: Object) -> bool:
     settled = _current(app, app["metadata"]["generation"]).get("Settled", {})
-    return settled.get("reason") in HOPELESS
+    return settled.get("reason") in TERMINAL_REASONS
 
 
-def _second_look(connection: "Connection", generation: int) -> None:
+def _recheck(connection: "Connection", generation: int) -> None:
     """Request another reconcile and wait for the terminal reason to clear. Raises CommandError."""
     from rdd.kubectl.connection import MERGE_PATCH
 
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    body = {"metadata": {"annotations": {_LOOK_AGAIN: now}}}
+    body = {"metadata": {"annotations": {_RECONCILE_REQUESTED: now}}}
     connection.request("PATCH", APP, body=body, content_type=MERGE_PATCH)
     message = ""
-    for app in follow(connection, APPS, "app", deadline=time.monotonic() + _SECOND_LOOK_S):
-        if app is None or not _is_hopeless(app) or app["metadata"]["generation"] > generation:
+    for app in follow(connection, APPS, "app", deadline=time.monotonic() + _RECHECK_TIMEOUT_S):
+        if app is None or not _is_terminal(app) or app["metadata"]["generation"] > generation:
             return
         message = conditions_of(app)["Settled"]["message"]
     raise CommandError(message)
 
 
-def _tell(
+def _log_changes(
     call: Call,
     current: dict[str, Object],
-    told: dict[str, tuple[str, str, str]],
+    logged: dict[str, tuple[str, str, str]],
     progress: Progress,
 ) -> None:
     for kind, condition in current.items():
         state = (condition["status"], condition["reason"], condition["message"])
-        if told.get(kind) == state:
+        if logged.get(kind) == state:
             continue
-        told[kind] = state
+        logged[kind] = state
         status, reason, message = state
         line = f"{kind}={status}: {message} ({reason})"
         if reason.endswith("Failed") and kind in ("Created", "Running"):
@@ -131,9 +131,9 @@ def _phase(app: Object, current: dict[str, Object]) -> tuple[str, str]:
     return "settling", current.get("Settled", {}).get("message", "")
 
 
-def _state(told: dict[str, tuple[str, str, str]]) -> str:
+def _state(logged: dict[str, tuple[str, str, str]]) -> str:
     """Return the last observed condition, for the timeout message."""
-    if "Settled" not in told:
+    if "Settled" not in logged:
         return "; no condition of this change was seen: is the app controller running?"
-    status, reason, message = told["Settled"]
+    status, reason, message = logged["Settled"]
     return f"; Settled={status}: {message} ({reason})"

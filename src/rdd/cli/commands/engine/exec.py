@@ -46,7 +46,7 @@ def run(call: Call) -> int:
     if command[0] == "--":
         command = command[1:]
     if flags.truth("tty") and flags.truth("interactive") and not sys.stdin.isatty():
-        raise CommandError("the input is no terminal: leave -t out")
+        raise CommandError("the input is not a terminal; omit -t")
     with connected(call) as connection:
         id_ = find_container(connection, name)["metadata"]["name"]
         target = connection.target
@@ -110,10 +110,10 @@ class _Session:
                     target.server + self._path, protocols=(_PROTOCOL,), ssl=tls, max_msg_size=0
                 )
             except aiohttp.WSServerHandshakeError:
-                # The reason is in a body that the handshake does not read.
+                # aiohttp does not read the body of a failed handshake, which has the reason.
                 raise CommandError(await self._refusal(session, tls)) from None
             except aiohttp.ClientError as error:
-                raise CommandError(f"the control plane does not answer: {error}") from error
+                raise CommandError(f"cannot reach the control plane: {error}") from error
             try:
                 yield socket
             finally:
@@ -143,7 +143,7 @@ class _Session:
                 outputs[channel].flush()
             elif channel == _ERROR and data:
                 return _exit_code(data)
-        raise CommandError("the connection ended before the command did")
+        raise CommandError("the connection closed before the command exited")
 
     async def _send_input(self, socket: "ClientWebSocketResponse") -> None:
         loop = asyncio.get_running_loop()
@@ -152,7 +152,7 @@ class _Session:
             await loop.connect_read_pipe(
                 lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(0, "rb", closefd=False)
             )
-        except ValueError:  # a file: it can be read without waiting
+        except ValueError:  # a regular file never blocks
             while piece := sys.stdin.buffer.read(_PIECE):
                 await socket.send_bytes(bytes((_STDIN,)) + piece)
         else:
@@ -178,7 +178,7 @@ def _exit_code(data: bytes) -> int:
     try:
         status = json.loads(data)
     except ValueError:
-        raise CommandError("the end of the command is not understood") from None
+        raise CommandError("cannot parse the exit status of the command") from None
     if status.get("status") == "Success":
         return 0
     for cause in (status.get("details") or {}).get("causes") or ():
@@ -188,9 +188,9 @@ def _exit_code(data: bytes) -> int:
 
 
 @contextlib.contextmanager
-def _raw_terminal(wanted: bool) -> Iterator[None]:
+def _raw_terminal(enabled: bool) -> Iterator[None]:
     """Put the terminal in raw mode, so that the command receives Ctrl-C, and restore it."""
-    if not wanted:
+    if not enabled:
         yield
         return
     import termios
@@ -198,7 +198,7 @@ def _raw_terminal(wanted: bool) -> Iterator[None]:
 
     before = termios.tcgetattr(0)
     try:
-        tty.setraw(0, termios.TCSADRAIN)  # what was typed ahead is kept
+        tty.setraw(0, termios.TCSADRAIN)  # keeps type-ahead
         yield
     finally:
         termios.tcsetattr(0, termios.TCSADRAIN, before)

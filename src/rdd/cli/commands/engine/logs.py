@@ -39,7 +39,7 @@ def run(call: Call) -> int:
                     output.write(piece)
                     output.flush()
             except BrokenPipeError as error:
-                left = error  # not a failure of the connection, which would call it one
+                left = error  # raised after the block, which would report a connection failure
     if left is not None:
         raise left
     return 0

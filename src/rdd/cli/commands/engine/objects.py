@@ -28,7 +28,7 @@ def mirrored(connection: "Connection", plural: str, namespace: str = "") -> list
     found = get_or_none(connection, f"{PREFIX}/{plural}")
     if found is None:
         raise CommandError(
-            f"the control plane does not know {plural}: it must run with the containers "
+            f"the control plane does not serve {plural}: start it with the containers "
             "controllers (`rdd service start` with --controllers=* or containers)"
         )
     objects = [obj for obj in found.get("items") or () if obj.get("status")]
@@ -117,9 +117,9 @@ def age(timestamp: str, *, now: float | None = None) -> str:
 
     try:
         then = datetime.fromisoformat(timestamp).timestamp()
-    except ValueError:  # none, or one that somebody else wrote
+    except ValueError:  # missing, or written by another client
         return ""
-    if not then:  # a volume whose driver keeps no date
+    if not then:  # the volume driver records no date
         return ""
     passed = max(0, int((time.time() if now is None else now) - then))
     for seconds, unit in _UNITS:

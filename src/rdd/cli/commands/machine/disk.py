@@ -6,7 +6,7 @@ import re
 
 from rdd.base.gotext import quote
 from rdd.cli.commands.machine import object as limavm
-from rdd.cli.commands.machine.snapshot import ask
+from rdd.cli.commands.machine.snapshot import disk_request
 from rdd.cli.framework.connection import Object
 from rdd.cli.framework.errors import CommandError
 from rdd.cli.framework.outputs import is_json
@@ -23,16 +23,16 @@ def show(call: Call) -> int:
     (name,) = call.args
     with limavm.connection_for(call) as connection:
         limavm.find(connection, name)
-        found = ask(connection, "GET", name)
+        found = disk_request(connection, "GET", name)
     if as_json:
         call.out.write(json.dumps(found) + "\n")
         return 0
     rows = {
         "size in the guest": readable(found["virtualBytes"]),
-        "taken on this machine": readable(found["actualBytes"]),
-        "image it was made from": readable(found["imageBytes"]),
+        "used on the host": readable(found["actualBytes"]),
+        "base image": readable(found["imageBytes"]),
         "snapshots": str(len(found["snapshots"])),
-        "memory kept (suspended)": "yes" if found["suspended"] else "no",
+        "suspended": "yes" if found["suspended"] else "no",
     }
     width = max(map(len, rows))
     for key, value in rows.items():
@@ -79,11 +79,11 @@ def trim(call: Call) -> int:
     (name,) = call.args
     with limavm.connection_for(call) as connection:
         limavm.find(connection, name)
-        before = ask(connection, "GET", name)["actualBytes"]
-        ask(connection, "POST", name, "trim")
-        after = ask(connection, "GET", name)["actualBytes"]
+        before = disk_request(connection, "GET", name)["actualBytes"]
+        disk_request(connection, "POST", name, "trim")
+        after = disk_request(connection, "GET", name)["actualBytes"]
     call.log.info(
-        f"The disk of LimaVM {quote(name)} takes {readable(after)}, "
+        f"The disk of LimaVM {quote(name)} uses {readable(after)}, "
         f"{readable(max(0, before - after))} less than before"
     )
     return 0

@@ -31,7 +31,7 @@ def connection_for(call: Call) -> Iterator["Connection"]:
     except CommandError as error:
         if _is_unserved(error.__cause__):
             raise CommandError(
-                "the control plane does not know LimaVMs: it must run with the limavm controller "
+                "the control plane does not serve LimaVMs: start it with the limavm controller "
                 "(`rdd service start` without --controllers does)"
             ) from error
         if error.exit_code != REJECTED:
@@ -102,7 +102,7 @@ def is_stopped(vm: Object) -> bool:
     return conditions_of(vm).get("Running", {}).get("reason") == "Stopped"
 
 
-def speaks_of(vm: Object, written: Object) -> bool:
+def covers(vm: Object, written: Object) -> bool:
     """Return whether the status covers a change, or a later one."""
     observed = (vm.get("status") or {}).get("observedGeneration") or 0
     return int(observed) >= int(written["metadata"]["generation"])
@@ -113,13 +113,13 @@ def unless_revoked(written: Object, is_met: Callable[[Object], bool]) -> Callabl
 
     Without it, the wait would last until its timeout.
     """
-    wanted = bool(written["spec"].get("running"))
+    should_run = bool(written["spec"].get("running"))
 
     def check(vm: Object) -> bool:
-        if bool(vm["spec"].get("running")) is not wanted:
-            now = "stopped" if wanted else "started"
+        if bool(vm["spec"].get("running")) is not should_run:
+            now = "stopped" if should_run else "started"
             name = quote(vm["metadata"]["name"])
-            raise CommandError(f"LimaVM {name} was {now} by somebody else while waiting")
+            raise CommandError(f"LimaVM {name} was {now} by another client while waiting")
         return is_met(vm)
 
     return check
@@ -144,7 +144,7 @@ def change_and_wait(
             return
 
         def is_done(vm: Object) -> bool:
-            return speaks_of(vm, written) and is_met(vm, before)
+            return covers(vm, written) and is_met(vm, before)
 
         wait(
             call,
@@ -177,7 +177,7 @@ def wait(
     """
     metadata = vm["metadata"]
     name, uid = metadata["name"], metadata["uid"]
-    told: dict[str, str] = {}
+    logged: dict[str, str] = {}
     progress.phase(until)
     collection = collection_of(metadata["namespace"])
     for found in follow(connection, collection, name, deadline=deadline_of(call)):
@@ -185,22 +185,24 @@ def wait(
             raise CommandError(f"LimaVM {quote(name)} was deleted while waiting")
         if is_met(found):
             return found
-        _tell(call, found, told, progress, until)
-    state = "".join(f"; {line}" for line in told.values())
-    state = state or "; it says nothing: is the limavm controller running?"
+        _log_changes(call, found, logged, progress, until)
+    state = "".join(f"; {line}" for line in logged.values())
+    state = state or "; it has no conditions: is the limavm controller running?"
     raise CommandError(
         f"waiting for LimaVM {quote(name)} to be {until}: context deadline exceeded{state}",
         exit_code=TIMED_OUT,
     )
 
 
-def _tell(call: Call, vm: Object, told: dict[str, str], progress: Progress, until: str) -> None:
+def _log_changes(
+    call: Call, vm: Object, logged: dict[str, str], progress: Progress, until: str
+) -> None:
     for kind, condition in conditions_of(vm).items():
         message = condition["message"]
         line = f"{kind}={condition['status']}: {message} ({condition['reason']})"
-        if told.get(kind) == line:
+        if logged.get(kind) == line:
             continue
-        told[kind] = line
+        logged[kind] = line
         if condition["reason"].endswith("Failed"):
             with progress.aside():
                 call.log.warning(line)

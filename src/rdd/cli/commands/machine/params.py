@@ -32,7 +32,7 @@ def run(call: Call) -> int:
                         call,
                         connection,
                         written,
-                        lambda vm: limavm.speaks_of(vm, written) and _is_in_effect(vm),
+                        lambda vm: limavm.covers(vm, written) and _is_in_effect(vm),
                         until="using the params",
                         progress=progress,
                     )

@@ -93,19 +93,19 @@ def shell_command(
         raise CommandError(f"instance {quote(name)} cannot be used: {error}") from error
 
 
-def become(made: "ShellCommand") -> int:
+def become(command: "ShellCommand") -> int:
     try:
-        if made.cwd is not None:
-            os.chdir(made.cwd)
+        if command.cwd is not None:
+            os.chdir(command.cwd)
     except OSError as error:
         raise CommandError(
-            f"cannot work in {quote(str(made.cwd))}: {error.strerror or error}"
+            f"cannot change directory to {quote(str(command.cwd))}: {error.strerror or error}"
         ) from error
     try:
         sys.stdout.flush()
         sys.stderr.flush()
-        os.execvpe(made.argv[0], list(made.argv), dict(made.env))
+        os.execvpe(command.argv[0], list(command.argv), dict(command.env))
     except OSError as error:
         raise CommandError(
-            f"cannot run {quote(made.argv[0])}: {error.strerror or error}"
+            f"cannot run {quote(command.argv[0])}: {error.strerror or error}"
         ) from error

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _PREFIX = "/passthrough/limavm/disks"
 
 
-def ask(connection: "Connection", method: str, *words: str) -> Object:
+def disk_request(connection: "Connection", method: str, *words: str) -> Object:
     """Send a request to the disk endpoint and return the state of the disk."""
     path = "/".join([_PREFIX, *(in_path(word, safe="") for word in words)])
     answer: Object = connection.request(method, path)
@@ -42,7 +42,7 @@ def show(call: Call) -> int:
     (name,) = call.args
     with limavm.connection_for(call) as connection:
         limavm.find(connection, name)
-        found = ask(connection, "GET", name)["snapshots"]
+        found = disk_request(connection, "GET", name)["snapshots"]
     if as_json:
         call.out.write(json.dumps([_record(one) for one in found]) + "\n")
         return 0
@@ -70,6 +70,6 @@ def _do(call: Call, method: str, *more: str, done: str) -> int:
     name, snapshot = call.args
     with limavm.connection_for(call) as connection:
         limavm.find(connection, name)
-        ask(connection, method, name, "snapshots", snapshot, *more)
+        disk_request(connection, method, name, "snapshots", snapshot, *more)
     call.log.info(f"Snapshot {quote(snapshot)} of LimaVM {quote(name)} {done}")
     return 0

@@ -14,7 +14,7 @@ def run(call: Call) -> int:
     limavm.change_and_wait(
         call,
         name,
-        # A wish to suspend that was refused must not stand in the way.
+        # Clear an earlier suspend request that failed.
         {"metadata": {"annotations": {STOP_MODE: None}}, "spec": {"running": False}},
         lambda vm, before: limavm.is_stopped(vm),
         until="stopped",

@@ -33,7 +33,7 @@ def suspend(call: Call, name: str) -> None:
             return
 
         def is_over(vm: Object) -> bool:
-            return limavm.speaks_of(vm, written) and (limavm.is_stopped(vm) or bool(_refusal(vm)))
+            return limavm.covers(vm, written) and (limavm.is_stopped(vm) or bool(_refusal(vm)))
 
         found = limavm.wait(
             call, connection, written, is_over, until="suspended", progress=progress
@@ -41,7 +41,7 @@ def suspend(call: Call, name: str) -> None:
         if refusal := _refusal(found):
             undo = {"metadata": {"annotations": {STOP_MODE: None}}, "spec": {"running": True}}
             limavm.patch(connection, vm, undo)
-            raise CommandError(f"LimaVM {quote(name)} runs on: {refusal}")
+            raise CommandError(f"LimaVM {quote(name)} keeps running: {refusal}")
 
 
 def _refusal(vm: Object) -> str:

@@ -96,7 +96,7 @@ def _executable(call: Call) -> "Path":
     from pathlib import Path
 
     path = Path(call.program.path)
-    # Run as a module we may still have been installed with a script.
+    # `python -m rdd` may still have an installed script beside the interpreter.
     return Path(sys.executable).with_name("rdd") if path.suffix == ".py" else path
 
 

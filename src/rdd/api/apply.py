@@ -53,7 +53,7 @@ def apply(
     nodes: Mapping[str, SchemaNode] | None = None,
     kind: str = "",
 ) -> Object:
-    """The object after applying a configuration, with its managedFields.
+    """Return the object after applying a configuration, with its managedFields.
 
     The parameters are those of `managedfields.update`; `kind`, if given, is
     checked together with the version. The result shares parts with `live` and
@@ -133,7 +133,7 @@ class _Apply:
             )
 
     def unusable_live_object(self) -> errors.ApiError:
-        """The error for a stored object whose lists cannot be merged (the schema changed)."""
+        """Return the error for a stored object whose lists no longer fit the schema."""
         problems = typedvalues.validate(self.shape, self.live)
         # Items that occur twice are allowed in what is stored already.
         problems = [p for p in problems if ": duplicate entries for key " not in p]
@@ -145,7 +145,7 @@ class _Apply:
     def entries(
         self, live: Object | None, empty: Object, subresource: str, now: str
     ) -> list[Entry]:
-        """The entries of the live object; one for all its fields if it was not tracked."""
+        """Return the entries of the live object; one for all its fields if it was not tracked."""
         if live is None:
             return []
         entries = managers.entries_of(live)
@@ -197,7 +197,7 @@ class _Apply:
     def prune(
         self, merged: Object, last: FieldSet, claimed: FieldSet, others: list[Entry]
     ) -> Object:
-        """The merged object without what the manager owned and claims no longer.
+        """Return the merged object without what the manager owned and claims no longer.
 
         First everything it owned is cut out, then what anyone owns is put
         back, then what it had not owned; so parts of a removed item that
@@ -237,7 +237,7 @@ class _Apply:
             raise _conflict(conflicts)
 
     def last_applied(self) -> FieldSet:
-        """What the last client-side apply set and nobody has changed since."""
+        """Return what the last client-side apply set and nobody has changed since."""
         text = ((self.live.get("metadata") or {}).get("annotations") or {}).get(LAST_APPLIED)
         try:
             applied = orjson.loads(text or "")
@@ -253,7 +253,7 @@ class _Apply:
 
 
 def _without(fields: FieldSet, reset: frozenset[str]) -> FieldSet:
-    """The set without what the endpoint resets, top-level members or members of metadata."""
+    """Return the set without what the endpoint resets, top-level members or members of metadata."""
     for path in reset:
         name, _, below = path.partition(".")
         key = f"f:{name}"
@@ -298,7 +298,7 @@ def _manager_text(entry: Entry) -> str:
 
 
 def _with_last_applied(obj: Object, patch: Object) -> Object:
-    """The object with the annotation of client-side apply brought up to date, if it has it."""
+    """Return the object with an updated annotation of client-side apply, if it has one."""
     annotations = (obj.get("metadata") or {}).get("annotations") or {}
     if not annotations.get(LAST_APPLIED):
         return obj

@@ -10,7 +10,7 @@ Object = dict[str, Any]
 
 
 def aggregated_rules(role: Object, cluster_roles: Iterable[Object]) -> list[Object] | None:
-    """The rules an aggregated ClusterRole should have; None if it is not aggregated.
+    """Return the rules an aggregated ClusterRole should have; None if it is not aggregated.
 
     The rules of all other cluster roles that one of its selectors matches,
     by selector and then by name, each rule once.

@@ -36,7 +36,7 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def decode_json(data: bytes) -> Any:
-    """The value of a JSON text, with Go's idea of numbers: int64, otherwise float64.
+    """Return the value of a JSON text, with Go's idea of numbers: int64, otherwise float64.
 
     Raises BadRequest with the message of encoding/json.
     """
@@ -64,7 +64,7 @@ def _decode_as_go(data: bytes) -> Any:
 
 
 def _go_text(data: bytes) -> str:
-    """The text with each byte that is not UTF-8 as U+FFFD, as Go ranges over strings."""
+    """Return the text with each byte that is not UTF-8 as U+FFFD, as Go ranges over strings."""
     return _LONE_SURROGATE.sub("\ufffd", data.decode("utf-8", "surrogateescape"))
 
 
@@ -114,7 +114,7 @@ def _check_depth(value: Any) -> None:
 
 
 def summarize(data: bytes) -> str:
-    """The start of a body for an error message: JSON objects as text, the rest in hex."""
+    """Return the start of a body for an error message: JSON objects as text, the rest in hex."""
     if not data:
         return "<empty>"
     more = " ..." if len(data) > 30 else ""
@@ -123,7 +123,7 @@ def summarize(data: bytes) -> str:
 
 
 def find_duplicate_keys(data: bytes, value: Any) -> list[str]:
-    """Paths of JSON keys that occur again in their object: `data.k`, `spec.l[0].x`.
+    """Return paths of JSON keys that occur again in their object: `data.k`, `spec.l[0].x`.
 
     `value` MUST be what `decode_json` made of `data`. In the order of the text, each path
     once, at most 100. About 2 µs for 2 kB without duplicates.
@@ -184,7 +184,7 @@ def _collect_duplicates(node: Any, path: str, found: dict[str, None]) -> None:
 
 
 def decode_yaml(data: bytes) -> YamlDocument:
-    """The JSON value of a YAML document, with the complaints about repeated keys.
+    """Return the JSON value of a YAML document, with the complaints about repeated keys.
 
     Bodies sent as YAML usually are JSON, which is a subset and 500 times faster to read;
     they are taken as such if they start with a brace. Real YAML takes about 0.2 ms per kB:

@@ -55,7 +55,7 @@ class ApiError(Exception):
         """The Status' ListMeta (an expired list offers a continue token there)."""
 
     def to_status(self) -> dict[str, Any]:
-        """The error as a metav1.Status object."""
+        """Return the error as a metav1.Status object."""
         status: dict[str, Any] = {
             "kind": "Status",
             "apiVersion": "v1",
@@ -75,12 +75,12 @@ class ApiError(Exception):
 
 
 def qualified(resource: str, group: str) -> str:
-    """`roles.rbac.authorization.k8s.io`, or just the resource in the core group."""
+    """Return `roles.rbac.authorization.k8s.io`, or just the resource in the core group."""
     return f"{resource}.{group}" if group else resource
 
 
 def object_details(kind: str, group: str, name: str) -> dict[str, Any]:
-    """Status details that name an object (`kind` holds the resource in most errors)."""
+    """Return status details that name an object (`kind` holds the resource in most errors)."""
     details: dict[str, Any] = {}
     if name:
         details["name"] = name
@@ -112,7 +112,7 @@ class Forbidden(ApiError):
 
     @classmethod
     def to_object(cls, resource: str, group: str, name: str, why: str) -> Self:
-        """`configmaps "a" is forbidden: why`, without the name if there is none."""
+        """Return `configmaps "a" is forbidden: why`, without the name if there is none."""
         what = qualified(resource, group)
         subject = f"{what} {gotext.quote(name)}" if name else what
         return cls(f"{subject} is forbidden: {why}", details=object_details(resource, group, name))
@@ -125,7 +125,7 @@ class NotFound(ApiError):
 
     @classmethod
     def of(cls, resource: str, group: str, name: str) -> Self:
-        """`configmaps "a" not found`."""
+        """Return `configmaps "a" not found`."""
         return cls(
             f"{qualified(resource, group)} {gotext.quote(name)} not found",
             details=object_details(resource, group, name),
@@ -133,7 +133,7 @@ class NotFound(ApiError):
 
     @classmethod
     def resource(cls) -> Self:
-        """The answer to a path that names no resource of a known group."""
+        """Return the answer to a path that names no resource of a known group."""
         return cls("the server could not find the requested resource", details={})
 
 
@@ -165,7 +165,7 @@ class AlreadyExists(ApiError):
 
     @classmethod
     def of(cls, resource: str, group: str, name: str) -> Self:
-        """`configmaps "a" already exists`."""
+        """Return `configmaps "a" already exists`."""
         return cls(
             f"{qualified(resource, group)} {gotext.quote(name)} already exists",
             details=object_details(resource, group, name),
@@ -184,7 +184,7 @@ class Conflict(ApiError):
 
     @classmethod
     def of(cls, resource: str, group: str, name: str, why: str = MODIFIED) -> Self:
-        """`Operation cannot be fulfilled on configmaps "a": why`."""
+        """Return `Operation cannot be fulfilled on configmaps "a": why`."""
         what = f"{qualified(resource, group)} {gotext.quote(name)}"
         return cls(
             f"Operation cannot be fulfilled on {what}: {why}",
@@ -227,7 +227,7 @@ class Invalid(ApiError):
 
     @classmethod
     def of(cls, kind: str, group: str, name: str, errors: Sequence[FieldError]) -> Self:
-        """`ConfigMap "a" is invalid: …` with one cause per field error."""
+        """Return `ConfigMap "a" is invalid: …` with one cause per field error."""
         text = fielderrors.aggregate([str(e) for e in errors])
         details = object_details(kind, group, name)
         details["causes"] = [
@@ -250,7 +250,7 @@ class InternalError(ApiError):
 
     @classmethod
     def because(cls, why: str) -> Self:
-        """`Internal error occurred: why`, with the cause in the details."""
+        """Return `Internal error occurred: why`, with the cause in the details."""
         return cls(f"Internal error occurred: {why}", details={"causes": [{"message": why}]})
 
 
@@ -277,7 +277,10 @@ _BY_CODE = {c.code: c for c in reversed(_CLASSES)} | {409: Conflict, 410: Gone}
 
 
 def from_status(status: dict[str, Any]) -> ApiError:
-    """The error a Status stands for: by its reason, else by its code, else a plain ApiError."""
+    """Return the error a Status stands for.
+
+    By its reason, else by its code, else a plain ApiError.
+    """
     reason, code = str(status.get("reason") or ""), int(status.get("code") or 500)
     cls = _BY_REASON.get(reason) or _BY_CODE.get(code, ApiError)
     details = status.get("details")

@@ -32,12 +32,12 @@ class FieldError:
 
     @property
     def reason(self) -> str:
-        """The cause reason, e.g. FieldValueInvalid."""
+        """Return the cause reason, e.g. FieldValueInvalid."""
         return KINDS[self.kind][1]
 
     @property
     def body(self) -> str:
-        """The message without the field: `Invalid value: "x": must be …`."""
+        """Return the message without the field: `Invalid value: "x": must be …`."""
         text, _, shows_value = KINDS[self.kind]
         if shows_value and self.value is not OMIT:
             text = f"{text}: {govalue.value(self.value)}"
@@ -63,69 +63,72 @@ KINDS: dict[str, tuple[str, str, bool]] = {
 
 
 def required(field: str, detail: str = "") -> FieldError:
-    """A value that must be there is missing."""
+    """Return a value that must be there is missing."""
     return FieldError("Required", field, detail=detail)
 
 
 def invalid(field: str, value: Any, detail: str) -> FieldError:
-    """A value is malformed."""
+    """Return a value is malformed."""
     return FieldError("Invalid", field, value, detail)
 
 
 def type_invalid(field: str, value: Any, detail: str) -> FieldError:
-    """A value has the wrong JSON type."""
+    """Return a value has the wrong JSON type."""
     return FieldError("TypeInvalid", field, value, detail)
 
 
 def not_supported(field: str, value: Any, supported: Iterable[str]) -> FieldError:
-    """A value is not one of a closed set; the set is shown in the order given."""
+    """Return a value is not one of a closed set; the set is shown in the order given."""
     values = ", ".join(gotext.quote(v) for v in supported)
     return FieldError("NotSupported", field, value, f"supported values: {values}" if values else "")
 
 
 def duplicate(field: str, value: Any) -> FieldError:
-    """A value that must be unique occurs again."""
+    """Return a value that must be unique occurs again."""
     return FieldError("Duplicate", field, value)
 
 
 def forbidden(field: str, detail: str) -> FieldError:
-    """A value may not be set (now, here)."""
+    """Return a value may not be set (now, here)."""
     return FieldError("Forbidden", field, detail=detail)
 
 
 def not_found(field: str, value: Any) -> FieldError:
-    """A value refers to something that does not exist."""
+    """Return a value refers to something that does not exist."""
     return FieldError("NotFound", field, value)
 
 
 def too_long(field: str, max_length: int) -> FieldError:
-    """A text has too many bytes; the text itself is not repeated."""
+    """Return a text has too many bytes; the text itself is not repeated."""
     plural = "byte" if max_length == 1 else "bytes"
     return FieldError("TooLong", field, detail=f"may not be more than {max_length} {plural}")
 
 
 def too_many(field: str, actual: int, maximum: int) -> FieldError:
-    """A list has too many items."""
+    """Return a list has too many items."""
     plural = "item" if maximum == 1 else "items"
     return FieldError("TooMany", field, actual, f"must have at most {maximum} {plural}")
 
 
 def child(path: str, name: str) -> str:
-    """The path of a member: `a` + `b` → `a.b`."""
+    """Return the path of a member: `a` + `b` → `a.b`."""
     return f"{path}.{name}" if path else name
 
 
 def index(path: str, position: int) -> str:
-    """The path of a list item: `a[0]`."""
+    """Return the path of a list item: `a[0]`."""
     return f"{path}[{position}]"
 
 
 def key(path: str, name: str) -> str:
-    """The path of a map entry: `a[name]`."""
+    """Return the path of a map entry: `a[name]`."""
     return f"{path}[{name}]"
 
 
 def aggregate(messages: Sequence[str]) -> str:
-    """Several messages as one, as Kubernetes joins errors: without repeats, `[a, b]` if several."""
+    """Return several messages as one, as Kubernetes joins errors.
+
+    Without repeats, `[a, b]` if several.
+    """
     unique = list(dict.fromkeys(messages))
     return unique[0] if len(unique) == 1 else f"[{', '.join(unique)}]"

@@ -41,11 +41,11 @@ class FieldSelector:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it does not restrict anything."""
+        """Return whether it does not restrict anything."""
         return not self.terms
 
     def matches(self, fields: Mapping[str, str]) -> bool:
-        """Whether an object with these field values is selected."""
+        """Return whether an object with these field values is selected."""
         for term in self.terms:
             if (fields.get(term.field, "") == term.value) != (term.operator == EQUALS):
                 return False
@@ -68,7 +68,7 @@ class FieldSelector:
             )
 
     def exact_value(self, field: str) -> str | None:
-        """The value a field must have, None if there is no such term."""
+        """Return the value a field must have, None if there is no such term."""
         for term in self.terms:
             if term.field == field and term.operator == EQUALS:
                 return term.value
@@ -82,7 +82,7 @@ EVERYTHING = FieldSelector()
 
 
 def parse_field_selector(text: str) -> FieldSelector:
-    """The selector a fieldSelector parameter stands for, terms sorted as text.
+    """Return the selector a fieldSelector parameter stands for, terms sorted as text.
 
     Raises BadRequest with Kubernetes' explanation.
     """
@@ -119,12 +119,12 @@ def _split(text: str) -> list[str]:
 
 
 def escape(value: str) -> str:
-    """A value as it is written in a selector."""
+    """Return a value as it is written in a selector."""
     return value.replace("\\", "\\\\").replace(",", "\\,").replace("=", "\\=")
 
 
 def unescape(value: str) -> str:
-    """The value that is written in a selector. Raises BadRequest."""
+    """Return the value that is written in a selector. Raises BadRequest."""
     if "\\" not in value and "=" not in value and "," not in value:
         return value
     out, characters = [], iter(value)

@@ -34,7 +34,7 @@ class BadFields(Exception):
 
 
 def union(a: FieldSet, b: FieldSet) -> FieldSet:
-    """Paths in a or b; `a` itself if it contains b."""
+    """Return paths in a or b; `a` itself if it contains b."""
     out = a
     for key, below in b.items():
         mine = a.get(key)
@@ -57,7 +57,7 @@ def _union(a: FieldSet, b: FieldSet) -> FieldSet:
 
 
 def difference(a: FieldSet, b: FieldSet) -> FieldSet:
-    """Paths in a and not in b (longer paths stay); `a` itself if nothing goes."""
+    """Return paths in a and not in b (longer paths stay); `a` itself if nothing goes."""
     out = a
     for key, below in b.items():
         if key in a and key != ".":
@@ -74,7 +74,7 @@ def difference(a: FieldSet, b: FieldSet) -> FieldSet:
 
 
 def _difference(a: FieldSet, b: FieldSet) -> FieldSet | None:
-    """The same below one path element; None if nothing is left."""
+    """Return the same below one path element; None if nothing is left."""
     gone = not b or "." in b
     if not a:
         return None if gone else a
@@ -91,7 +91,7 @@ def _difference(a: FieldSet, b: FieldSet) -> FieldSet | None:
 
 
 def intersection(a: FieldSet, b: FieldSet) -> FieldSet:
-    """Paths in both."""
+    """Return paths in both."""
     if len(b) < len(a):
         a, b = b, a
     out: FieldSet = {}
@@ -109,7 +109,7 @@ def intersection(a: FieldSet, b: FieldSet) -> FieldSet:
 
 
 def with_named_members(fields: FieldSet, shape: Shape | None) -> FieldSet:
-    """The set with every declared member it reaches into as a path of its own.
+    """Return the set with every declared member it reaches into as a path of its own.
 
     A set does not list `spec` when it has `spec.x` and spec is a declared
     member; removing the last of its parts must remove it nevertheless.
@@ -126,7 +126,7 @@ def with_named_members(fields: FieldSet, shape: Shape | None) -> FieldSet:
 
 
 def _below(shape: Shape | None, key: str) -> tuple[Shape | None, bool]:
-    """The shape a path element leads to, and whether it is a declared member."""
+    """Return the shape a path element leads to, and whether it is a declared member."""
     if shape is None:
         return None, False
     if key.startswith("f:"):
@@ -136,7 +136,7 @@ def _below(shape: Shape | None, key: str) -> tuple[Shape | None, bool]:
 
 
 def reconcile(fields: FieldSet, shape: Shape) -> FieldSet:
-    """The set under a schema in which objects or lists have become atomic; often itself.
+    """Return the set under a schema in which objects or lists have become atomic; often itself.
 
     Who owned a part of what is atomic now owns all of it.
     """
@@ -158,7 +158,7 @@ def reconcile(fields: FieldSet, shape: Shape) -> FieldSet:
 
 
 def paths(fields: FieldSet) -> Iterator[str]:
-    """The paths as text, `.spec.ports[name="a"].port`, in structured-merge-diff's order."""
+    """Return the paths as text, `.spec.ports[name="a"].port`, in structured-merge-diff's order."""
     return _paths(fields, "")
 
 
@@ -195,7 +195,7 @@ def _value_order(value: Any) -> tuple[Any, ...]:
 
 
 def element_text(key: str) -> str:
-    """A path element as messages show it: `.name`, `[name="a"]`, `[="x"]`, `[0]`."""
+    """Return a path element as messages show it: `.name`, `[name="a"]`, `[="x"]`, `[0]`."""
     kind, rest = key[0], key[2:]
     if kind == "f":
         return f".{rest}"
@@ -206,7 +206,7 @@ def element_text(key: str) -> str:
 
 
 def decode(fields: Any) -> FieldSet:
-    """FieldsV1 from outside as a set in canonical form. Raises BadFields."""
+    """Return FieldsV1 from outside as a set in canonical form. Raises BadFields."""
     if fields is None:
         return {}
     try:
@@ -230,7 +230,7 @@ def _decode(fields: Any) -> FieldSet:
 
 
 def _decode_element(key: str) -> str | None:
-    """The canonical form of a path element; None for a kind that is not known (yet)."""
+    """Return the canonical form of a path element; None for a kind that is not known (yet)."""
     if len(key) < 2 or key[1] != ":":
         raise BadFields(f"missing colon: {key}")
     kind, rest = key[0], key[2:]

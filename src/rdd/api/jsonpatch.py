@@ -38,7 +38,7 @@ class _CannotApply(Exception):
 
 
 def apply_json_patch(obj: Any, patch: Any, *, strict: bool = True) -> Any:
-    """The object after all operations of the patch; it may share parts with `obj`.
+    """Return the object after all operations of the patch; it may share parts with `obj`.
 
     `strict` is False under fieldValidation=Ignore and only changes the wording
     of errors about a malformed patch. The result need not be an object: the
@@ -62,7 +62,10 @@ def apply_json_patch(obj: Any, patch: Any, *, strict: bool = True) -> Any:
 
 
 def strict_errors(patch: Any) -> list[str]:
-    """What strict decoding complains about in a well-formed patch: members no operation has."""
+    """Return what strict decoding complains about in a well-formed patch.
+
+    Members no operation has.
+    """
     if not isinstance(patch, list):
         return []
     return [
@@ -185,14 +188,17 @@ class _Document:
             raise _CannotApply(f"testing value {pointer} failed")
 
     def get(self, pointer: str) -> Any:
-        """The value at a pointer; None for a missing member of an object."""
+        """Return the value at a pointer; None for a missing member of an object."""
         container, key = self.find(pointer)
         if isinstance(container, dict):
             return container.get(key)
         return container[_index(key, len(container))]
 
     def find(self, pointer: str, *, change: bool = False) -> tuple[Any, str]:
-        """The container a pointer leads to and the last key; private copies if it will change."""
+        """Return the container a pointer leads to and the last key.
+
+        Private copies if it will change.
+        """
         parts = pointer.split("/")
         if len(parts) < 2:
             raise _CannotApply(f"doc is missing path: {pointer!r}")
@@ -235,7 +241,10 @@ def _unescape(part: str) -> str:
 
 
 def _index(key: str, length: int) -> int:
-    """The position an index names in a list of that length; negative ones count from the end."""
+    """Return the position an index names in a list of that length.
+
+    Negative ones count from the end.
+    """
     if not _INDEX.fullmatch(key):
         raise _CannotApply(f"value was not a proper array index: '{key}'")
     position = int(key)
@@ -245,7 +254,7 @@ def _index(key: str, length: int) -> int:
 
 
 def _same(a: Any, b: Any) -> bool:
-    """Equality of JSON texts: 1, 1.0 and true differ, unlike in Python."""
+    """Return equality of JSON texts: 1, 1.0 and true differ, unlike in Python."""
     if type(a) is not type(b):
         return False
     if isinstance(a, dict):

@@ -39,14 +39,14 @@ class JsonPath:
         self._steps = _Parser(f"{{{text}}}").action()
 
     def find(self, data: Any) -> list[Any]:
-        """The selected values."""
+        """Return the selected values."""
         values = [data]
         for step in self._steps:
             values = step(values)
         return values
 
     def first(self, data: Any) -> Any:
-        """The first selected value; None if there is none or the path does not fit."""
+        """Return the first selected value; None if there is none or the path does not fit."""
         try:
             found = self.find(data)
         except JsonPathError:
@@ -55,12 +55,12 @@ class JsonPath:
 
 
 def parse_simple(path: str) -> tuple[str, ...]:
-    """The member names of a path that is only members: `.spec.a` → (spec, a)."""
+    """Return the member names of a path that is only members: `.spec.a` → (spec, a)."""
     return tuple(path.removeprefix(".").split("."))
 
 
 def lookup(data: Any, members: tuple[str, ...]) -> Any:
-    """The value at a simple path; None if a member is missing."""
+    """Return the value at a simple path; None if a member is missing."""
     for name in members:
         if type(data) is not dict:
             return None
@@ -79,7 +79,7 @@ class _Parser:
         self.at = 0
 
     def action(self) -> list[Step]:
-        """The steps inside one pair of braces."""
+        """Return the steps inside one pair of braces."""
         self.at += 1
         steps: list[Step] = []
         recursive_last = False

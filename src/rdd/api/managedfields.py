@@ -87,7 +87,7 @@ def update(
 
 
 def _base(old: list[Entry], new: Object, is_subresource: bool) -> list[Entry]:
-    """The entries a write starts from: those the client sent if they are any good."""
+    """Return the entries a write starts from: those the client sent if they are any good."""
     sent = (new.get("metadata") or {}).get("managedFields")
     if sent is old or is_subresource or not isinstance(sent, list):
         return old
@@ -142,7 +142,7 @@ def _updated(
 def compare_objects(
     shape: Shape, old: Object, new: Object, reset: frozenset[str] = frozenset()
 ) -> typedvalues.Comparison:
-    """What a write changes and removes, without what nobody owns and what the endpoint resets."""
+    """Return changed and removed fields, except unowned ones and those the endpoint resets."""
     ignore = _ROOT_UNOWNED | reset if reset else _ROOT_UNOWNED
     changed, removed = typedvalues.compare_objects(shape, old, new, ignore)
     before, after = old.get("metadata") or {}, new.get("metadata") or {}
@@ -172,7 +172,9 @@ def disowned(
     nodes: Mapping[str, SchemaNode] | None,
     comparison: typedvalues.Comparison,
 ) -> list[Entry]:
-    """The entries without what a write changes and removes; those left with nothing are gone.
+    """Return the entries without what a write changes and removes.
+
+    Those left with nothing are gone.
 
     Entries are compared in their own API version where its schema differs.
     """
@@ -220,7 +222,7 @@ def restore_times(live: Object, new: Object) -> None:
 
 
 def empty_object(node: SchemaNode) -> Object:
-    """What a new object of a built-in kind has before anything is set.
+    """Return what a new object of a built-in kind has before anything is set.
 
     In the reference these are Go structs: members that are structs themselves
     (in OpenAPI: with the default {}) and required scalars always exist, so a
@@ -237,7 +239,10 @@ def empty_object(node: SchemaNode) -> Object:
 
 
 def manager_from(query_value: str, user_agent: str) -> str:
-    """The manager of a request: its fieldManager parameter, else the user agent up to the slash."""
+    """Return the manager of a request.
+
+    Its fieldManager parameter, else the user agent up to the slash.
+    """
     if query_value:
         return query_value
     name = ""
@@ -251,7 +256,7 @@ def manager_from(query_value: str, user_agent: str) -> str:
 
 
 def manager_errors(query_value: str) -> list[FieldError]:
-    """What is wrong with a fieldManager parameter."""
+    """Return what is wrong with a fieldManager parameter."""
     found: list[FieldError] = []
     if len(query_value.encode(errors="surrogatepass")) > MAX_MANAGER_BYTES:
         found.append(fielderrors.too_long("fieldManager", MAX_MANAGER_BYTES))

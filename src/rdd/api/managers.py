@@ -23,14 +23,14 @@ Object = dict[str, Any]
 
 
 def entries_of(obj: Object) -> list[Entry]:
-    """The managedFields of an object."""
+    """Return the managedFields of an object."""
     return (obj.get("metadata") or {}).get("managedFields") or []
 
 
 def new_entry(
     manager: str, operation: str, api_version: str, time: str | None, subresource: str
 ) -> Entry:
-    """An entry without fields yet, its members in the order of the API."""
+    """Return an entry without fields yet, its members in the order of the API."""
     entry: Entry = {
         "manager": manager or "unknown",
         "operation": operation,
@@ -46,14 +46,14 @@ def new_entry(
 
 
 def identity(entry: Entry) -> tuple[str, str, str, str]:
-    """What makes two entries the same manager; of appliers the version does not count."""
+    """Return what makes two entries the same manager; of appliers the version does not count."""
     operation = entry["operation"]
     version = "" if operation == "Apply" else entry["apiVersion"]
     return entry.get("manager", ""), operation, version, entry.get("subresource", "")
 
 
 def sort(entries: list[Entry], *, by_operation: bool = True) -> list[Entry]:
-    """Entries in the order of the API: appliers first, then by time and name."""
+    """Return entries in the order of the API: appliers first, then by time and name."""
     if len(entries) > 1:
         entries.sort(
             key=lambda e: (
@@ -68,7 +68,10 @@ def sort(entries: list[Entry], *, by_operation: bool = True) -> list[Entry]:
 
 
 def decode(sent: Any) -> list[Entry] | None:
-    """Entries from a client in canonical form and order; None if one of them is malformed."""
+    """Return entries from a client in canonical form and order.
+
+    None if one of them is malformed.
+    """
     if not isinstance(sent, list):
         return None
     out: dict[tuple[str, str, str, str], Entry] = {}
@@ -87,7 +90,7 @@ def decode(sent: Any) -> list[Entry] | None:
 
 
 def problem(entry: Any, position: int = 0) -> str | None:
-    """Why an entry is malformed, in Kubernetes' words; None if it is fine."""
+    """Return why an entry is malformed, in Kubernetes' words; None if it is fine."""
     if not isinstance(entry, dict):
         return "entry must be an object"
     if entry.get("operation") not in ("Apply", "Update"):
@@ -115,7 +118,7 @@ def problem(entry: Any, position: int = 0) -> str | None:
 
 
 def _time(text: str) -> str:
-    """A time as metav1.Time prints it: in UTC, whole seconds."""
+    """Return a time as metav1.Time prints it: in UTC, whole seconds."""
     if len(text) == 20 and text.endswith("Z"):
         datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ")
         return text
@@ -126,7 +129,7 @@ def _time(text: str) -> str:
 
 
 def capped(entries: list[Entry]) -> list[Entry]:
-    """The entries with the oldest updaters of each version merged until few enough are left."""
+    """Return the entries, with the oldest updaters of each version merged down to the limit."""
     updaters = sort([e for e in entries if e["operation"] == "Update"], by_operation=False)
     excess = len(updaters) - MAX_UPDATERS
     kept = {identity(e): e for e in entries}

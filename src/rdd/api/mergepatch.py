@@ -13,7 +13,7 @@ from rdd.base import goformat
 
 
 def apply_merge_patch(obj: dict[str, Any], patch: Any, *, strict: bool = True) -> Any:
-    """The object after the patch.
+    """Return the object after the patch.
 
     `strict` is False under fieldValidation=Ignore, where a list as patch is
     not refused but becomes the result. Raises BadRequest for a patch that is
@@ -51,7 +51,7 @@ def _merge(old: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
 
 
 def _without_nulls(value: Any) -> Any:
-    """The value without null members of objects; the value itself if it has none."""
+    """Return the value without null members of objects; the value itself if it has none."""
     if isinstance(value, dict):
         pruned = {k: _without_nulls(v) for k, v in value.items() if v is not None}
         changed = len(pruned) != len(value) or any(pruned[k] is not value[k] for k in pruned)
@@ -63,7 +63,7 @@ def _without_nulls(value: Any) -> Any:
 
 
 def create_merge_patch(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    """The smallest merge patch that turns `old` into `new` (if `new` has no null members)."""
+    """Return the smallest merge patch from `old` to `new` (`new` must have no null members)."""
     patch: dict[str, Any] = {}
     for key, value in new.items():
         if key not in old:
@@ -83,7 +83,7 @@ def create_merge_patch(old: dict[str, Any], new: dict[str, Any]) -> dict[str, An
 
 
 def same(a: Any, b: Any) -> bool:
-    """Equality of JSON values, in which true is not 1 (1 and 1.0 are the same number)."""
+    """Return equality of JSON values, in which true is not 1 (1 and 1.0 are the same number)."""
     if isinstance(a, dict):
         return isinstance(b, dict) and a.keys() == b.keys() and all(same(a[k], b[k]) for k in a)
     if isinstance(a, list):

@@ -38,14 +38,14 @@ _choices = random.Random().choices
 
 
 def generate_name(prefix: str) -> str:
-    """A name made of a generateName prefix and five random characters."""
+    """Return a name made of a generateName prefix and five random characters."""
     return prefix[:_PREFIX_MAX] + "".join(_choices(_NAME_ALPHABET, k=5))
 
 
 def validate_object_meta(
     meta: Meta, *, namespaced: bool, name_errors: NameErrors, path: str = "metadata"
 ) -> list[FieldError]:
-    """Errors of the metadata of a new object, whose name was already generated."""
+    """Return errors of the metadata of a new object, whose name was already generated."""
     errors: list[FieldError] = []
     if prefix := meta.get("generateName"):
         for why in name_errors(prefix, is_prefix=True):
@@ -86,7 +86,10 @@ def validate_object_meta(
 def validate_object_meta_update(
     meta: Meta, old_meta: Meta, path: str = "metadata"
 ) -> list[FieldError]:
-    """Errors of changed metadata. `inherit_system_fields` MUST have run, resourceVersion be set."""
+    """Return errors of changed metadata.
+
+    `inherit_system_fields` MUST have run, resourceVersion be set.
+    """
     errors: list[FieldError] = []
     if old_meta.get("deletionTimestamp") is not None:
         old = old_meta.get("finalizers") or ()
@@ -148,7 +151,7 @@ def inherit_system_fields(meta: dict[str, Any], old_meta: Meta) -> None:
 
 
 def validate_annotations(annotations: Mapping[str, str], path: str) -> list[FieldError]:
-    """Errors of annotation keys, and of their size in total."""
+    """Return errors of annotation keys, and of their size in total."""
     errors: list[FieldError] = []
     size = 0
     for key, value in annotations.items():
@@ -165,7 +168,7 @@ def validate_annotations(annotations: Mapping[str, str], path: str) -> list[Fiel
 
 
 def validate_owner_references(references: Sequence[Meta], path: str) -> list[FieldError]:
-    """Errors of owner references; at most one may be the controller."""
+    """Return errors of owner references; at most one may be the controller."""
     errors: list[FieldError] = []
     controller = ""
     for ref in references:
@@ -201,7 +204,7 @@ def _shown(struct: Any) -> govalue.Verbatim:
 
 
 def validate_finalizers(finalizers: Sequence[str], path: str) -> list[FieldError]:
-    """Errors of finalizers on create: qualified names, no contradiction about dependents."""
+    """Return errors of finalizers on create: qualified names, no contradiction about dependents."""
     errors = [
         fielderrors.invalid(path, finalizer, why)
         for finalizer in finalizers
@@ -214,7 +217,7 @@ def validate_finalizers(finalizers: Sequence[str], path: str) -> list[FieldError
 
 
 def validate_kube_finalizers(meta: Meta, path: str = "metadata") -> list[FieldError]:
-    """Further errors of finalizers in the core and RBAC groups: names need a domain.
+    """Return further errors of finalizers in the core and RBAC groups: names need a domain.
 
     Kubernetes checks this on create and on update. Other groups only warn, see
     `finalizer_warnings`.
@@ -228,7 +231,7 @@ def validate_kube_finalizers(meta: Meta, path: str = "metadata") -> list[FieldEr
 
 
 def finalizer_warnings(meta: Meta, old_meta: Meta | None = None) -> list[str]:
-    """Warnings for custom resources about new finalizers without a domain."""
+    """Return warnings for custom resources about new finalizers without a domain."""
     finalizers = meta.get("finalizers")
     if not finalizers:
         return []
@@ -270,7 +273,7 @@ def deduplicate_owner_references(
 
 
 def validate_managed_fields(entries: Sequence[Meta], path: str) -> list[FieldError]:
-    """Errors of managedFields sent by a client."""
+    """Return errors of managedFields sent by a client."""
     errors: list[FieldError] = []
     for i, entry in enumerate(entries):
         at = f"{path}[{i}]"
@@ -286,7 +289,7 @@ def validate_managed_fields(entries: Sequence[Meta], path: str) -> list[FieldErr
 
 
 def validate_field_manager(manager: str, path: str) -> list[FieldError]:
-    """Errors of the name of a field manager."""
+    """Return errors of the name of a field manager."""
     if manager.isascii() and manager.isprintable() and len(manager) <= MANAGER_MAX_BYTES:
         return []
     errors: list[FieldError] = []

@@ -44,7 +44,7 @@ _EXPLAIN_NAME_PART = (
 
 
 def regex_error(explanation: str, pattern: str, *examples: str) -> str:
-    """The explanation followed by examples and the expression, in Kubernetes' form."""
+    """Return the explanation followed by examples and the expression, in Kubernetes' form."""
     if not examples:
         return f"{explanation} (regex used for validation is '{pattern}')"
     # the doubled space before "or" is Kubernetes' own
@@ -61,7 +61,7 @@ def _too_long(text: str, maximum: int) -> bool:
 
 
 def dns1123_label_errors(name: str, *, is_prefix: bool = False) -> list[str]:
-    """Errors of a lower-case DNS label: names of namespaces."""
+    """Return errors of a lower-case DNS label: names of namespaces."""
     if is_prefix:
         name = _masked(name)
     if len(name) <= LABEL_MAX and _is_label(name):
@@ -82,7 +82,7 @@ def dns1123_label_errors(name: str, *, is_prefix: bool = False) -> list[str]:
 
 
 def dns1123_subdomain_errors(name: str, *, is_prefix: bool = False) -> list[str]:
-    """Errors of a lower-case DNS subdomain: names of most objects."""
+    """Return errors of a lower-case DNS subdomain: names of most objects."""
     if is_prefix:
         name = _masked(name)
     if len(name) <= SUBDOMAIN_MAX and _is_subdomain(name):
@@ -100,7 +100,10 @@ def dns1123_subdomain_errors(name: str, *, is_prefix: bool = False) -> list[str]
 
 
 def dns1035_label_errors(name: str, *, is_prefix: bool = False) -> list[str]:
-    """Errors of a DNS label that starts with a letter: resource and version names of CRDs."""
+    """Return errors of a DNS label that starts with a letter.
+
+    Resource and version names of CRDs.
+    """
     if is_prefix:
         name = _masked(name)
     if len(name) <= LABEL_MAX and _is_dns1035(name):
@@ -125,7 +128,7 @@ def _is_short_qualified_name(name: str) -> bool:
 
 
 def qualified_name_errors(name: str) -> list[str]:
-    """Errors of `[subdomain/]name`: keys of labels and annotations, finalizers."""
+    """Return errors of `[subdomain/]name`: keys of labels and annotations, finalizers."""
     if len(name) <= LABEL_MAX and _is_short_qualified_name(name):
         return []
     errors: list[str] = []
@@ -161,7 +164,7 @@ def _prefix_errors(prefix: str) -> list[str]:
 
 
 def label_value_errors(value: str) -> list[str]:
-    """Errors of the value of a label."""
+    """Return errors of the value of a label."""
     if len(value) <= LABEL_MAX and _is_label_value(value):
         return []
     errors = []
@@ -177,14 +180,17 @@ def label_value_errors(value: str) -> list[str]:
 
 
 def path_segment_name_errors(name: str, *, is_prefix: bool = False) -> list[str]:
-    """Errors of a name that may hold anything that fits into a URL path: names of RBAC objects."""
+    """Return errors of a name that may hold anything that fits into a URL path.
+
+    Names of RBAC objects.
+    """
     if not is_prefix and name in (".", ".."):
         return [f"may not be '{name}'"]
     return [f"may not contain '{c}'" for c in "/%" if c in name]
 
 
 def config_map_key_errors(key: str) -> list[str]:
-    """Errors of a key of a ConfigMap or Secret."""
+    """Return errors of a key of a ConfigMap or Secret."""
     errors = []
     if _too_long(key, SUBDOMAIN_MAX):
         errors.append(f"must be no more than {SUBDOMAIN_MAX} characters")
@@ -200,7 +206,7 @@ def config_map_key_errors(key: str) -> list[str]:
 
 
 def c_identifier_errors(name: str) -> list[str]:
-    """Errors of an identifier as in C: names of CEL variables."""
+    """Return errors of an identifier as in C: names of CEL variables."""
     if _is_c_identifier(name):
         return []
     explanation = (
@@ -212,7 +218,7 @@ def c_identifier_errors(name: str) -> list[str]:
 
 
 def fully_qualified_name_errors(name: str, *, path: str) -> list[FieldError]:
-    """Errors of a domain of at least three segments: names of webhooks."""
+    """Return errors of a domain of at least three segments: names of webhooks."""
     if not name:
         return [fielderrors.required(path)]
     errors = dns1123_subdomain_errors(name)

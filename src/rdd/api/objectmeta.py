@@ -34,19 +34,19 @@ ORDER = (
 
 
 def order_metadata(meta: dict[str, Any]) -> dict[str, Any]:
-    """The known members of metadata in wire order, as a new dict (0.8 µs)."""
+    """Return the known members of metadata in wire order, as a new dict (0.8 µs)."""
     return {k: meta[k] for k in ORDER if k in meta}
 
 
 def order_owner_reference(reference: Mapping[str, Any]) -> dict[str, Any]:
-    """The members of an owner reference in wire order."""
+    """Return the members of an owner reference in wire order."""
     return {k: reference[k] for k in _OWNER if k in reference}
 
 
 def decode_object_meta(
     meta: Any, *, builtin_kind: str = "", path: str = "metadata"
 ) -> tuple[dict[str, Any], list[str]]:
-    """Metadata in the form in which it is stored, and the paths of unknown members.
+    """Return metadata in the form in which it is stored, and the paths of unknown members.
 
     The result is a new dict in wire order; members of it may be shared with `meta`.
     Kubernetes decodes the metadata of custom resources from the parsed object and that of
@@ -97,7 +97,7 @@ def _int64(value: Any) -> Any:
 
 
 def _structs(order: tuple[str, ...], required: tuple[str, ...]) -> Callable[[Any], Any]:
-    """A check of a list of dicts that already are what decoding would make of them."""
+    """Return a check of a list of dicts that already are what decoding would make of them."""
     known = frozenset(order)
 
     def check(value: Any) -> Any:
@@ -170,7 +170,7 @@ def _decode_known(meta: dict[str, Any]) -> dict[str, Any]:
 
 
 def _kind_of(value: Any) -> str:
-    """The JSON type of a value as Go names it in errors."""
+    """Return the JSON type of a value as Go names it in errors."""
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, str):

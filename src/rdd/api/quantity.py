@@ -63,7 +63,7 @@ class Quantity:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """The quantity a text stands for. Raises QuantityError with Kubernetes' message."""
+        """Return the quantity a text stands for. Raises QuantityError with Kubernetes' message."""
         parts = _split(text)
         if parts is None or not text:
             raise QuantityError(_FORMAT_WRONG)
@@ -94,7 +94,7 @@ class Quantity:
         cls, text: str, digits: str, decimals: str, base: int, exponent: int, form: str,
         negative: bool,
     ) -> Self | None:  # fmt: skip
-        """The quantity as Kubernetes' fast path makes it, None where that does not apply."""
+        """Return the quantity as Kubernetes' fast path makes it, None where that does not apply."""
         factor = 1
         if base == 10:
             scale = exponent
@@ -120,11 +120,11 @@ class Quantity:
 
     @classmethod
     def of(cls, value: int, *, format: str = DECIMAL_SI) -> Self:
-        """An integer as a quantity."""
+        """Return an integer as a quantity."""
         return cls(value, 0, format, is_big=not _MIN_INT64 <= value <= _MAX_INT64)
 
     def __str__(self) -> str:
-        """The canonical text."""
+        """Return the canonical text."""
         if self.written:
             return self.written
         if self.unscaled == 0:
@@ -153,7 +153,7 @@ class Quantity:
         return (self.unscaled > 0) - (self.unscaled < 0)
 
     def as_int64(self) -> int | None:
-        """The value if Kubernetes can tell cheaply that it is an int64, else None.
+        """Return the value if Kubernetes can tell cheaply that it is an int64, else None.
 
         None for `1000m` and `1.5Gi` too, although their values are integers.
         """
@@ -164,11 +164,11 @@ class Quantity:
 
     @property
     def is_integer(self) -> bool:
-        """Whether `as_int64` has a value."""
+        """Return whether `as_int64` has a value."""
         return self.as_int64() is not None
 
     def as_approximate_float(self) -> float:
-        """The value as a float, infinite if it is out of range."""
+        """Return the value as a float, infinite if it is out of range."""
         try:
             base = float(self.unscaled)
             return base if self.scale == 0 else base * _pow10(self.scale)
@@ -176,7 +176,7 @@ class Quantity:
             return float("inf") * self.sign
 
     def value(self) -> int:
-        """The value rounded up, away from zero, to an integer, within an int64."""
+        """Return the value rounded up, away from zero, to an integer, within an int64."""
         if self.scale > _MAX_DIGITS:
             return _MAX_INT64 * self.sign
         unscaled, scale = _round_up(abs(self.unscaled), self.scale, 0)
@@ -196,7 +196,7 @@ class Quantity:
         return hash(_strip_tens(self.unscaled, self.scale))
 
     def __add__(self, other: "Quantity") -> "Quantity":
-        """The sum, in the suffixes of the first (of the second if the first is zero)."""
+        """Return the sum, in the suffixes of the first operand unless it is zero."""
         form = self.format if self.unscaled else other.format
         if other.unscaled == 0 or self.unscaled == 0:
             kept = self if other.unscaled == 0 else other
@@ -216,12 +216,12 @@ class Quantity:
         return Quantity(-self.unscaled, self.scale, self.format, is_big=self.is_big)
 
     def __sub__(self, other: "Quantity") -> "Quantity":
-        """The difference, in the suffixes of the first (of the second if the first is zero)."""
+        """Return the difference, in the suffixes of the first operand unless it is zero."""
         return self + -other
 
 
 def _interpret(suffix: str) -> tuple[int, int, str]:
-    """Base, exponent and family of a suffix."""
+    """Return base, exponent and family of a suffix."""
     if suffix in _DECIMAL:
         return 10, _DECIMAL[suffix], DECIMAL_SI
     if suffix in _BINARY:
@@ -254,7 +254,7 @@ def _compare(a: int, a_scale: int, b: int, b_scale: int) -> int:
 
 
 def _round_up(unscaled: int, scale: int, minimum: int) -> tuple[int, int]:
-    """A non-negative amount with at least that scale, rounded up if digits are lost."""
+    """Return a non-negative amount with at least that scale, rounded up if digits are lost."""
     if scale >= minimum or unscaled == 0:
         return unscaled, max(scale, minimum) if unscaled == 0 else scale
     places = minimum - scale

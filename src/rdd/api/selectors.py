@@ -75,11 +75,11 @@ class LabelSelector:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it does not restrict anything."""
+        """Return whether it does not restrict anything."""
         return not self.requirements and not self.matches_nothing
 
     def matches(self, labels: Mapping[str, str]) -> bool:
-        """Whether an object with these labels is selected (0.2 µs per requirement)."""
+        """Return whether an object with these labels is selected (0.2 µs per requirement)."""
         for test, key, operand in self._tests:
             value = labels.get(key)
             if test == _ANY_OF:
@@ -101,7 +101,7 @@ class LabelSelector:
         return not self.matches_nothing
 
     def exact_value(self, key: str) -> str | None:
-        """The one value a label must have, None if there is no such."""
+        """Return the one value a label must have, None if there is no such."""
         for r in self.requirements:
             if r.key == key:
                 return r.values[0] if _TESTS[r.operator] == _ANY_OF and len(r.values) == 1 else None
@@ -130,7 +130,7 @@ NOTHING = LabelSelector(matches_nothing=True)
 
 
 def parse_label_selector(text: str) -> LabelSelector:
-    """The selector a labelSelector parameter stands for.
+    """Return the selector a labelSelector parameter stands for.
 
     Raises BadRequest with Kubernetes' explanation.
     """
@@ -149,7 +149,7 @@ _parse_cached = lru_cache(maxsize=1024)(_parse)
 
 
 def from_labels(labels: Mapping[str, str]) -> LabelSelector:
-    """The selector that requires each of these labels; they are not checked."""
+    """Return the selector that requires each of these labels; they are not checked."""
     return LabelSelector(tuple(Requirement(k, EQUALS, (v,)) for k, v in sorted(labels.items())))
 
 
@@ -159,7 +159,7 @@ _OBJECT_OPERATORS = {
 
 
 def from_label_selector_object(selector: Mapping[str, Any] | None) -> LabelSelector:
-    """The selector of a metav1.LabelSelector that passed `validate_label_selector`.
+    """Return the selector of a metav1.LabelSelector that passed `validate_label_selector`.
 
     None matches nothing, an empty object everything. Raises ValueError with
     Kubernetes' message if the object is not valid after all.
@@ -187,7 +187,7 @@ def validate_label_selector(
     *,
     allow_invalid_values: bool = False,
 ) -> list[FieldError]:
-    """Errors of a metav1.LabelSelector object.
+    """Return errors of a metav1.LabelSelector object.
 
     `allow_invalid_values` is for updates of objects whose stored selector has such values.
     """
@@ -218,12 +218,12 @@ def validate_label_selector(
 
 
 def validate_label_name(name: str, path: str) -> list[FieldError]:
-    """Errors of a label key."""
+    """Return errors of a label key."""
     return [fielderrors.invalid(path, name, why) for why in names.qualified_name_errors(name)]
 
 
 def validate_labels(labels: Mapping[str, str], path: str) -> list[FieldError]:
-    """Errors of the keys and values of labels; all are reported at the path of the map."""
+    """Return errors of the keys and values of labels; all are reported at the path of the map."""
     errors: list[FieldError] = []
     for key, value in labels.items():
         for why in names.qualified_name_errors(key):
@@ -238,7 +238,7 @@ class _ParseError(ValueError):
 
 
 def _requirement(key: str, operator: str, values: tuple[str, ...]) -> Requirement:
-    """A checked requirement. Raises ValueError with Kubernetes' message."""
+    """Return a checked requirement. Raises ValueError with Kubernetes' message."""
     errors: list[FieldError] = []
     if whys := names.qualified_name_errors(key):
         errors.append(fielderrors.invalid("key", key, "; ".join(whys)))
@@ -271,7 +271,7 @@ _OPERATORS = {
 
 
 def _tokens(text: str) -> Iterable[tuple[str, str]]:
-    """Pairs of class and text; the class of a sign is the sign. Ends with `_END`."""
+    """Yield pairs of class and text; the class of a sign is the sign. Ends with `_END`."""
     position = 0
     while True:
         found = _token(text, position)

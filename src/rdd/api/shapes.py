@@ -27,7 +27,7 @@ class SchemaNode(Protocol):
 
     @property
     def source(self) -> Mapping[str, Any]:
-        """The OpenAPI form."""
+        """Return the OpenAPI form."""
 
     @property
     def type(self) -> str:
@@ -35,23 +35,23 @@ class SchemaNode(Protocol):
 
     @property
     def properties(self) -> Mapping[str, "SchemaNode"]:
-        """The declared members of an object."""
+        """Return the declared members of an object."""
 
     @property
     def additional(self) -> "SchemaNode | None":
-        """The schema of undeclared members."""
+        """Return the schema of undeclared members."""
 
     @property
     def items(self) -> "SchemaNode | None":
-        """The schema of list items."""
+        """Return the schema of list items."""
 
     @property
     def preserve_unknown(self) -> bool:
-        """Undeclared members are kept."""
+        """Return undeclared members are kept."""
 
     @property
     def embedded(self) -> bool:
-        """The object is a resource with apiVersion, kind and metadata."""
+        """Return the object is a resource with apiVersion, kind and metadata."""
 
     @property
     def list_type(self) -> str:
@@ -59,7 +59,7 @@ class SchemaNode(Protocol):
 
     @property
     def list_map_keys(self) -> tuple[str, ...]:
-        """The members that identify an item of a list map."""
+        """Return the members that identify an item of a list map."""
 
     @property
     def map_type(self) -> str:
@@ -133,7 +133,7 @@ class Shape:
         return self
 
     def member(self, name: str) -> "Shape | None":
-        """The shape of a member; None if it may not exist."""
+        """Return the shape of a member; None if it may not exist."""
         declared = (self.members or {}).get(name)
         return declared[1] if declared is not None else self.element
 
@@ -145,7 +145,7 @@ def _scalar(kind: str) -> Shape:
 
 
 def _untyped(*, granular: bool) -> Shape:
-    """A shape for values nothing is known about; it contains itself."""
+    """Return a shape for values nothing is known about; it contains itself."""
     shape = _scalar("untyped")
     shape.members, shape.granular, shape.list_kind = {}, granular, "atomic"
     shape.element = shape.item = shape
@@ -213,7 +213,10 @@ _shapes: dict[SchemaNode, Shape] = {}
 
 
 def shape_of(node: SchemaNode) -> Shape:
-    """The shape of objects of a kind, from the root node of its schema; computed once per node."""
+    """Return the shape of objects of a kind, from the root node of its schema.
+
+    Computed once per node.
+    """
     shape = _shapes.get(node)
     if shape is None:
         if len(_shapes) >= _MAX_CACHED:
@@ -305,7 +308,7 @@ class ItemError(Exception):
 
 
 def item_key(shape: Shape, item: Any) -> str:
-    """The path element of a list item: `k:{"name":"a"}` in a list map, `v:"a"` in a set."""
+    """Return the path element of a list item: `k:{"name":"a"}` in a list map, `v:"a"` in a set."""
     if shape.list_kind == "set":
         if item is None or isinstance(item, dict | list):
             raise ItemError(_SET_ERRORS[type(item)])
@@ -337,7 +340,7 @@ _SET_ERRORS: dict[type, str] = {
 
 
 def key_json(value: Any) -> str:
-    """A key's value in JSON as Go writes it: compact, HTML characters escaped."""
+    """Return a key's value in JSON as Go writes it: compact, HTML characters escaped."""
     if isinstance(value, float):
         return govalue.number(value)
     text = orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()

@@ -29,7 +29,7 @@ Object = dict[str, Any]
 
 
 def apply_strategic_patch(obj: Object, patch: Any, node: SchemaNode) -> Object:
-    """The object after the patch; apiVersion and kind stay what they are.
+    """Return the object after the patch; apiVersion and kind stay what they are.
 
     Raises BadRequest for a patch that is not an object or has a malformed
     directive, Invalid for lists of lists, and ApiError 500 (as Kubernetes
@@ -52,7 +52,7 @@ def apply_strategic_patch(obj: Object, patch: Any, node: SchemaNode) -> Object:
 
 
 def _failure(message: str) -> errors.ApiError:
-    """An error Kubernetes does not classify: 500 without a reason."""
+    """Return an error Kubernetes does not classify: 500 without a reason."""
     return errors.ApiError(message)
 
 
@@ -261,7 +261,7 @@ def _list_directives(
 
 
 def _element_kind(*lists: list[Any]) -> type:
-    """The one type all items have."""
+    """Return the one type all items have."""
     kinds = {type(item) for items in lists for item in items}
     if not kinds:
         raise _failure("no elements in any of the given slices")
@@ -279,12 +279,12 @@ def _unique(items: list[Any]) -> list[Any]:
 
 
 def _hashable(value: Any) -> Any:
-    """A scalar as a dictionary key in which 1 and true differ."""
+    """Return a scalar as a dictionary key in which 1 and true differ."""
     return (type(value) is bool, value) if not isinstance(value, dict | list) else str(value)
 
 
 def _partition(items: list[Any], members: list[Any], merge_key: str) -> tuple[list[Any], list[Any]]:
-    """Items that are also in `members`, and the others."""
+    """Return items that are also in `members`, and the others."""
     keys = {_hashable(_key_of(m, merge_key) if merge_key else m) for m in members}
     inside: list[Any] = []
     outside: list[Any] = []
@@ -301,7 +301,10 @@ def _ordered(
     server_order: list[Any],
     merge_key: str,
 ) -> list[Any]:
-    """Both lists in one, each in its order; a server item goes first only if it was before."""
+    """Return both lists in one, each in its order.
+
+    A server item goes first only if it was before.
+    """
 
     def ranks(order: list[Any]) -> dict[Any, int]:
         first: dict[Any, int] = {}
@@ -332,7 +335,10 @@ _NOTHING: Any = object()
 
 
 def _cleaned(value: Any, *, nulls: bool) -> Any:
-    """A value that has nothing to merge with: without directives and (unless kept) null members."""
+    """Return a value that has nothing to merge with.
+
+    Without directives and (unless kept) null members.
+    """
     if isinstance(value, dict):
         if _DIRECTIVE in value:
             return _NOTHING

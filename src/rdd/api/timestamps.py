@@ -33,7 +33,7 @@ _last_second = (-1, "")
 
 
 def now_text(clock: Callable[[], float] = time.time) -> str:
-    """The current time as a metav1.Time; formatted once per second (0.1 µs otherwise)."""
+    """Return the current time as a metav1.Time; formatted once per second (0.1 µs otherwise)."""
     global _last_second
     second = int(clock())
     last = _last_second
@@ -43,19 +43,19 @@ def now_text(clock: Callable[[], float] = time.time) -> str:
 
 
 def now_micro_text(clock: Callable[[], float] = time.time) -> str:
-    """The current time as a metav1.MicroTime."""
+    """Return the current time as a metav1.MicroTime."""
     now = clock()
     second = int(now)
     return micro_text(second, int((now - second) * 1_000_000))
 
 
 def text(second: int) -> str:
-    """Seconds since the epoch as a metav1.Time."""
+    """Return seconds since the epoch as a metav1.Time."""
     return _date_time(second) + "Z"
 
 
 def micro_text(second: int, microsecond: int) -> str:
-    """Seconds since the epoch and a fraction as a metav1.MicroTime."""
+    """Return seconds since the epoch and a fraction as a metav1.MicroTime."""
     return f"{_date_time(second)}.{microsecond:06d}Z"
 
 
@@ -68,7 +68,7 @@ def _date_time(second: int) -> str:
 
 
 def parse(value: str) -> tuple[int, int]:
-    """Seconds since the epoch and nanoseconds of an RFC 3339 text, as metav1.Time reads it.
+    """Return seconds since the epoch and nanoseconds of an RFC 3339 text, as metav1.Time reads it.
 
     Raises ValueError with Go's message if it is none.
     """
@@ -81,7 +81,7 @@ def parse_micro(value: str) -> tuple[int, int]:
 
 
 def normalise(value: str) -> str | None:
-    """A metav1.Time in the form in which it is stored; None for the zero time.
+    """Return a metav1.Time in the form in which it is stored; None for the zero time.
 
     Raises ValueError with Go's message if it is no time.
     """
@@ -92,7 +92,7 @@ def normalise(value: str) -> str | None:
 
 
 def normalise_micro(value: str) -> str | None:
-    """A metav1.MicroTime in the form in which it is stored; None for the zero time.
+    """Return a metav1.MicroTime in the form in which it is stored; None for the zero time.
 
     Raises ValueError with Go's message if it is no time.
     """
@@ -104,7 +104,7 @@ def normalise_micro(value: str) -> str | None:
 
 
 def human_duration(seconds: float) -> str:
-    """An age with two or three significant figures: `5s`, `3m20s`, `5h`, `3d4h`, `2y10d`."""
+    """Return an age with two or three significant figures: `5s`, `3m20s`, `5h`, `3d4h`, `2y10d`."""
     total = int(seconds)
     if total < -1:
         return "<invalid>"
@@ -231,7 +231,7 @@ def _is_number(digits: str) -> bool:
 
 
 def _days(year: int, month: int, day: int) -> int:
-    """Days from the epoch; Go's calendar has a year 0, datetime's does not."""
+    """Return days from the epoch; Go's calendar has a year 0, datetime's does not."""
     year -= month <= 2
     era, year_of_era = divmod(year, 400)
     day_of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
@@ -246,7 +246,7 @@ def _days(year: int, month: int, day: int) -> int:
 
 
 def _civil(days: int) -> tuple[int, int, int]:
-    """The inverse of `_days`."""
+    """Return the inverse of `_days`."""
     era, day_of_era = divmod(days + 719468, 146097)
     year_of_era = (
         day_of_era - day_of_era // 1460 + day_of_era // 36524 - day_of_era // 146096

@@ -25,7 +25,7 @@ Comparison = tuple[FieldSet | None, FieldSet | None]
 
 
 def all_fields(shape: Shape, value: Any) -> FieldSet:
-    """Every path in a value that appears or disappears, the containers included."""
+    """Return every path in a value that appears or disappears, the containers included."""
     if shape.granular and type(value) is dict and value:
         members, element = shape.members or {}, shape.element or DEDUCED
         out: FieldSet = {".": LEAF}
@@ -49,7 +49,7 @@ def all_fields(shape: Shape, value: Any) -> FieldSet:
 
 
 def compare(shape: Shape, old: Any, new: Any) -> Comparison:
-    """How two values that both exist and are not equal differ."""
+    """Return how two values that both exist and are not equal differ."""
     if shape.leaf:
         return LEAF, None
     if shape.granular and _is(old, dict) and _is(new, dict):
@@ -68,7 +68,7 @@ def _is(value: Any, kind: type) -> bool:
 def compare_objects(
     shape: Shape, old: dict[str, Any], new: dict[str, Any], ignore: frozenset[str] = frozenset()
 ) -> Comparison:
-    """How two objects differ in their members, except those to be ignored."""
+    """Return how two objects differ in their members, except those to be ignored."""
     members, element = shape.members or {}, shape.element or DEDUCED
     changed: FieldSet = {}
     removed: FieldSet = {}
@@ -135,7 +135,9 @@ def _grouped(shape: Shape, items: list[Any]) -> dict[str, list[Any]]:
 
 
 def to_set(shape: Shape, value: Any) -> FieldSet | None:
-    """What applying a value claims: leaves, list items and undeclared members; None for nothing.
+    """Return what applying a value claims: leaves, list items and undeclared members.
+
+    None for nothing.
 
     Declared members are not claimed themselves, only what is in them, unless
     they are null or an empty object.
@@ -171,7 +173,10 @@ def _with_self(fields: FieldSet | None) -> FieldSet:
 
 
 def merge(shape: Shape, old: Any, new: Any) -> Any:
-    """`new` merged into `old` (both exist); parts of `old` that `new` does not mention stay."""
+    """Return `new` merged into `old` (both exist).
+
+    Parts of `old` that `new` does not mention stay.
+    """
     if old is new or shape.leaf:
         return new
     if shape.granular and _is(old, dict) and _is(new, dict):
@@ -191,7 +196,7 @@ def merge(shape: Shape, old: Any, new: Any) -> Any:
 
 
 def _merge_lists(shape: Shape, old: list[Any], new: list[Any]) -> list[Any]:
-    """Both lists in one: shared items in the order of `new`, others near their neighbours."""
+    """Return the merged list: shared items in the order of `new`, others near their neighbours."""
     item = shape.item or DEDUCED
     old_keys, new_keys = [item_key(shape, i) for i in old], [item_key(shape, i) for i in new]
     before: dict[str, Any] = {}
@@ -236,7 +241,10 @@ def _merge_lists(shape: Shape, old: list[Any], new: list[Any]) -> list[Any]:
 
 
 def remove(shape: Shape, value: Any, fields: FieldSet) -> Any:
-    """The value without the paths of a set; None where nothing of an object or list is left."""
+    """Return the value without the paths of a set.
+
+    None where nothing of an object or list is left.
+    """
     if type(value) is dict and shape.members is not None:
         out: dict[str, Any] = {}
         for name, below in value.items() if shape.granular else ():
@@ -260,14 +268,17 @@ def remove(shape: Shape, value: Any, fields: FieldSet) -> Any:
 
 
 def validate(shape: Shape, value: Any) -> list[str]:
-    """Why a value does not have a shape, in structured-merge-diff's words; empty if it has."""
+    """Return why a value does not have a shape, in structured-merge-diff's words.
+
+    Empty if it has.
+    """
     problems: list[str] = []
     _validate(shape, value, "", problems)
     return problems
 
 
 def aggregate(problems: Sequence[str]) -> str:
-    """Several problems of one object as one message."""
+    """Return several problems of one object as one message."""
     if len(problems) == 1:
         return problems[0]
     return "\n".join(["errors:", *(f"  {p}" for p in problems)])

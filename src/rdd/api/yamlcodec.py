@@ -68,7 +68,7 @@ class YamlDocument:
 
 
 def read(data: bytes, *, max_depth: int) -> YamlDocument:
-    """The first document of a YAML stream. Raises BadRequest with go-yaml's message."""
+    """Return the first document of a YAML stream. Raises BadRequest with go-yaml's message."""
     try:
         reader = _Reader(data, max_depth)
         value = reader.document()
@@ -80,7 +80,7 @@ def read(data: bytes, *, max_depth: int) -> YamlDocument:
 
 
 def _where(error: yaml.MarkedYAMLError) -> str:
-    """The position in go-yaml's way, which counts lines differently for scanner errors."""
+    """Return the position in go-yaml's way, which counts lines differently for scanner errors."""
     line = error.problem_mark.line if error.problem_mark else 0
     if line:
         line += isinstance(error, yaml.scanner.ScannerError)
@@ -90,7 +90,7 @@ def _where(error: yaml.MarkedYAMLError) -> str:
 
 
 def with_json_numbers(value: Any) -> Any:
-    """Numbers as they survive the way through JSON: `1.0` is 1, beyond int64 is a float.
+    """Return numbers as they survive the way through JSON: `1.0` is 1, beyond int64 is a float.
 
     Returns the value itself if there is nothing to change. Raises BadRequest for what JSON
     does not have.
@@ -239,7 +239,10 @@ def _is_merge(event: Any) -> bool:
 
 
 def _allowed_share(decoded: int) -> float:
-    """How much of a document may stem from aliases: 99 % of a small one, 10 % of a huge one."""
+    """Return how much of a document may stem from aliases.
+
+    99 % of a small one, 10 % of a huge one.
+    """
     low, high = 400_000, 4_000_000
     if decoded <= low:
         return 0.99
@@ -253,7 +256,7 @@ def _copy(value: Any) -> Any:
 
 
 def _resolve(text: str) -> Any:
-    """The value of a plain scalar."""
+    """Return the value of a plain scalar."""
     if text and text[0] not in _STARTS:
         # "null" starts with a letter that is in the table, so only text is left
         return text
@@ -263,7 +266,7 @@ def _resolve(text: str) -> Any:
 
 
 def _number(text: str) -> Any:
-    """The number a text stands for; the text itself if it is none, or a date."""
+    """Return the number a text stands for; the text itself if it is none, or a date."""
     if _is_decimal(text) and len(text) <= 20:
         return int(text)
     if text[0] == ".":
@@ -287,7 +290,7 @@ def _fits(text: str) -> bool:
 
 
 def _resolve_as(tag: str, text: str) -> Any:
-    """The value of a scalar with an explicit tag."""
+    """Return the value of a scalar with an explicit tag."""
     value = _resolve(text)
     if tag == f"{_TAG}float" and type(value) is int:
         return float(value)
@@ -305,7 +308,7 @@ def _kind(value: Any) -> str:
 
 
 def _key_text(key: Any, item: Any) -> str:
-    """A key that is not text, as text."""
+    """Return a key that is not text, as text."""
     if isinstance(key, bool):
         return "true" if key else "false"
     if isinstance(key, int) and -(2**63) <= key < 2**63:
@@ -323,7 +326,7 @@ def _key_text(key: Any, item: Any) -> str:
 
 
 def encode_yaml(value: Any) -> bytes:
-    """A JSON value as a YAML document in block style, keys sorted.
+    """Return a JSON value as a YAML document in block style, keys sorted.
 
     About 0.3 ms per kB: call it off the event loop for large lists.
     """
@@ -399,7 +402,7 @@ def _digits(text: str, start: int) -> str:
 
 
 def _follows_number(text: str, position: int) -> bool:
-    """Whether the digits before a position are a number other than zero."""
+    """Return whether the digits before a position are a number other than zero."""
     for c in reversed(text[:position]):
         if not c.isdecimal():
             return False

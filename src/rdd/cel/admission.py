@@ -97,7 +97,7 @@ NAMESPACE = t.object_type(
 
 
 def environment(*, has_params: bool = False, has_authorizer: bool = True) -> Environment:
-    """The environment of an admission expression; `variables` come with `Variables`."""
+    """Return the environment of an admission expression; `variables` come with `Variables`."""
     variables = {
         "object": t.DYN,
         "oldObject": t.DYN,
@@ -113,7 +113,7 @@ def environment(*, has_params: bool = False, has_authorizer: bool = True) -> Env
 
 
 def authorizer_bindings(authorize: Authorize, request: AuthorizationQuery) -> dict[str, Any]:
-    """Values of `authorizer` and `authorizer.requestResource`.
+    """Return values of `authorizer` and `authorizer.requestResource`.
 
     `authorize` answers questions; `request` describes the resource of the request.
     """
@@ -124,7 +124,7 @@ def authorizer_bindings(authorize: Authorize, request: AuthorizationQuery) -> di
 
 
 def problem(environment: Environment, expression: str, *returns: t.Type) -> str | None:
-    """Why an expression cannot be used, as field errors say it; None if it can.
+    """Return why an expression cannot be used, as field errors say it; None if it can.
 
     It must be of one of the types in `returns`; none given means any type.
     """
@@ -142,7 +142,7 @@ def problem(environment: Environment, expression: str, *returns: t.Type) -> str 
 
 
 def _name(kind: t.Type) -> str:
-    """A type as Go prints it, which differs from how CEL errors show it."""
+    """Return a type as Go prints it, which differs from how CEL errors show it."""
     if not kind.params:
         return kind.name
     return f"{kind.name}({', '.join(map(_name, kind.params))})"
@@ -172,7 +172,7 @@ class Variables:
             self.environment = _with_variables(environment, fields)
 
     def bind(self, bindings: Mapping[str, Any], *, budget: Budget) -> dict[str, Any]:
-        """The value of `variables` for one request; reading it evaluates."""
+        """Return the value of `variables` for one request; reading it evaluates."""
         return _Values(self._programs, self.errors, bindings, budget)
 
 

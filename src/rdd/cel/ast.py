@@ -90,7 +90,7 @@ class Call(Node):
 
     @property
     def operands(self) -> list[Node]:
-        """Target and arguments in one list."""
+        """Return target and arguments in one list."""
         return self.args if self.target is None else [self.target, *self.args]
 
 
@@ -160,7 +160,7 @@ class Comprehension(Node):
 
 
 def qualified_name(node: Node) -> str | None:
-    """`a.b.c` as text when the expression is nothing but names, else None."""
+    """Return `a.b.c` as text when the expression is nothing but names, else None."""
     parts: list[str] = []
     while isinstance(node, Select) and not node.test_only:
         parts.append(node.field_name)

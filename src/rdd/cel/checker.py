@@ -53,12 +53,12 @@ class Substitution:
         self._fresh = 0
 
     def fresh(self) -> t.Type:
-        """A type parameter nobody has."""
+        """Return a type parameter nobody has."""
         self._fresh += 1
         return t.param(f"_var{self._fresh}")
 
     def apply(self, candidate: t.Type, *, final: bool = False) -> t.Type:
-        """The type with parameters replaced; what is still open becomes dyn if `final`."""
+        """Return the type with parameters replaced; what is still open becomes dyn if `final`."""
         if candidate.kind is t.K_PARAM:
             found = self._found.get(candidate.name)
             if found is not None:
@@ -73,7 +73,7 @@ class Substitution:
         return t.Type(candidate.kind, candidate.name, params, min_size=candidate.min_size)
 
     def assign_all(self, targets: list[t.Type], sources: list[t.Type]) -> bool:
-        """Whether each source fits its target; parameters are bound only if all do."""
+        """Return whether each source fits its target; parameters are bound only if all do."""
         if len(targets) != len(sources):
             return False
         self._undo.clear()
@@ -87,7 +87,7 @@ class Substitution:
         return False
 
     def assign(self, target: t.Type, source: t.Type) -> bool:
-        """Whether a value of the source type can be used as the target type."""
+        """Return whether a value of the source type can be used as the target type."""
         return self.assign_all([target], [source])
 
     def _assign(self, target: t.Type, source: t.Type) -> bool:
@@ -231,7 +231,7 @@ class Checker:
         return t.optional_of(result) if is_optional and not t.is_optional(result) else result
 
     def _field(self, node: Node, operand: t.Type, name: str) -> t.Type:
-        """The type of a field, with the key of the data noted for selections."""
+        """Return the type of a field, with the key of the data noted for selections."""
         kind = operand.kind
         if kind is t.K_MAP:
             return operand.params[1]
@@ -311,7 +311,7 @@ class Checker:
         return t.ERROR
 
     def _instance(self, overload: Overload) -> tuple[list[t.Type], t.Type]:
-        """The signature with type parameters of its own."""
+        """Return the signature with type parameters of its own."""
         if not overload.is_generic:
             return list(overload.args), overload.result
         names: dict[str, t.Type] = {}
@@ -425,7 +425,7 @@ class Checker:
         return self._substitution.apply(result)
 
     def _iteration_types(self, node: Comprehension, range_type: t.Type) -> tuple[t.Type, t.Type]:
-        """The types of the iteration variables."""
+        """Return the types of the iteration variables."""
         kind = range_type.kind
         if kind is t.K_LIST:
             element = range_type.params[0]
@@ -470,10 +470,10 @@ _CONSTANT = Ident(0, "")
 
 
 def is_variable(node: Select) -> bool:
-    """Whether a selection is the qualified name of a variable, kept in its `key`."""
+    """Return whether a selection is the qualified name of a variable, kept in its `key`."""
     return node.operand is _VARIABLE
 
 
 def constant_type(node: Select) -> t.Type | None:
-    """The type a selection names, as `google.protobuf.Timestamp` does."""
+    """Return the type a selection names, as `google.protobuf.Timestamp` does."""
     return _TYPE_NAMES[node.key] if node.operand is _CONSTANT else None

@@ -42,29 +42,29 @@ def spend(frame: Frame, cost: int) -> None:
 
 
 def inner_type(optional: t.Type) -> t.Type:
-    """The type of what an optional holds."""
+    """Return the type of what an optional holds."""
     return optional.params[0] if t.is_optional(optional) else t.DYN
 
 
 def some(value: Any) -> Any:
-    """What a present optional holds."""
+    """Return what a present optional holds."""
     if not isinstance(value, Optional):
         raise EvaluationError(OVERLOAD_ERROR)
     return value.value
 
 
 def constant(value: Any) -> Run:
-    """Always the same value."""
+    """Return always the same value."""
     return lambda frame: value
 
 
 def variable(slot: int) -> Run:
-    """The variable in a slot."""
+    """Return the variable in a slot."""
     return lambda frame: frame[slot]
 
 
 def is_plain(node: Select) -> bool:
-    """Whether a selection is one step of a chain of plain keys."""
+    """Return whether a selection is one step of a chain of plain keys."""
     return (
         not node.test_only
         and not is_variable(node)
@@ -74,7 +74,7 @@ def is_plain(node: Select) -> bool:
 
 
 def _missing(value: Any, steps: list[tuple[str, str]]) -> EvaluationError:
-    """The error of a chain of keys that failed: which key was not there."""
+    """Return the error of a chain of keys that failed: which key was not there."""
     for key, name in steps:
         try:
             value = value[key]
@@ -84,7 +84,7 @@ def _missing(value: Any, steps: list[tuple[str, str]]) -> EvaluationError:
 
 
 def variable_chain(slot: int, steps: list[tuple[str, str]]) -> Run:
-    """`variable.a.b`; steps are keys, and names for errors."""
+    """Return `variable.a.b`; steps are keys, and names for errors."""
     keys = [key for key, _ in steps]
     first = keys[0]
     if len(keys) == 1:
@@ -110,7 +110,7 @@ def variable_chain(slot: int, steps: list[tuple[str, str]]) -> Run:
 
 
 def chain(operand: Run, steps: list[tuple[str, str]]) -> Run:
-    """`operand.a.b.c`."""
+    """Return `operand.a.b.c`."""
     keys = [key for key, _ in steps]
 
     def run(frame: Frame) -> Any:
@@ -126,7 +126,7 @@ def chain(operand: Run, steps: list[tuple[str, str]]) -> Run:
 
 
 def presence(operand: Run, key: str) -> Run:
-    """`has(operand.key)`."""
+    """Return `has(operand.key)`."""
 
     def run(frame: Frame) -> bool:
         value = operand(frame)
@@ -136,7 +136,7 @@ def presence(operand: Run, key: str) -> Run:
 
 
 def optional_field(operand: Run, key: str, convert: Reader | None) -> Run:
-    """`operand.?key`."""
+    """Return `operand.?key`."""
 
     def run(frame: Frame) -> Optional:
         found = optional_select(operand(frame), key)
@@ -154,7 +154,7 @@ def optional_field(operand: Run, key: str, convert: Reader | None) -> Run:
 
 
 def all_true(operands: list[Run]) -> Run:
-    """`&&`: false wins over an error, wherever it stands."""
+    """Return `&&`: false wins over an error, wherever it stands."""
     first, *others = operands
 
     def run(frame: Frame) -> bool:
@@ -185,7 +185,7 @@ def all_true(operands: list[Run]) -> Run:
 
 
 def any_true(operands: list[Run]) -> Run:
-    """`||`: true wins over an error, wherever it stands."""
+    """Return `||`: true wins over an error, wherever it stands."""
     first, *others = operands
 
     def run(frame: Frame) -> bool:
@@ -223,7 +223,7 @@ PLAIN_EQUALITY = frozenset(
 
 
 def is_comparable_natively(declared: t.Type) -> bool:
-    """Whether Python compares values of a type as CEL does.
+    """Return whether Python compares values of a type as CEL does.
 
     It does not when a boolean could meet a number, nor for what is converted
     before it is compared; it is ten times as fast on whole objects.
@@ -237,12 +237,12 @@ def is_comparable_natively(declared: t.Type) -> bool:
 
 
 def has_literal(node: Call) -> bool:
-    """Whether an operand is written down."""
+    """Return whether an operand is written down."""
     return any(isinstance(arg, Literal) for arg in node.args)
 
 
 def equality_cost(node: Call) -> int:
-    """The fixed cost of comparing: all of it for numbers and for literal texts."""
+    """Return the fixed cost of comparing: all of it for numbers and for literal texts."""
     kinds = {arg.type.kind for arg in node.args}
     if len(kinds) > 1 or not kinds <= PLAIN_EQUALITY:
         return 0
@@ -255,7 +255,7 @@ def equality_cost(node: Call) -> int:
 def plain_equality(
     left: Node, right: Node, left_run: Run, right_run: Run, *, is_negated: bool
 ) -> Run:
-    """Comparison of values of one plain type."""
+    """Return comparison of values of one plain type."""
     if isinstance(left, Literal):
         left, right, left_run, right_run = right, left, right_run, left_run
     if isinstance(right, Literal):
@@ -269,7 +269,7 @@ def plain_equality(
 
 
 def charged_equality(left: Run, right: Run, *, is_negated: bool) -> Run:
-    """Comparison of two values that Python compares as CEL does, but for a cost."""
+    """Return comparison of two values that Python compares as CEL does, but for a cost."""
 
     def run(frame: Frame) -> bool:
         a, b = left(frame), right(frame)
@@ -280,7 +280,7 @@ def charged_equality(left: Run, right: Run, *, is_negated: bool) -> Run:
 
 
 def general_equality(left: Run, right: Run, *, is_negated: bool) -> Run:
-    """Comparison of any two values."""
+    """Return comparison of any two values."""
 
     def run(frame: Frame) -> bool:
         a, b = left(frame), right(frame)
@@ -294,7 +294,7 @@ def general_equality(left: Run, right: Run, *, is_negated: bool) -> Run:
 
 
 def direct(overload: Overload, runs: list[Run]) -> Run:
-    """A call whose overload is known."""
+    """Return a call whose overload is known."""
     impl, charge = overload.impl, overload.charge
     if charge is None and len(runs) == 1:
         (only,) = runs
@@ -322,12 +322,12 @@ def direct(overload: Overload, runs: list[Run]) -> Run:
 
 
 def _mismatch(overload: Overload, args: list[Any]) -> EvaluationError:
-    """A value differs from its declared type when it is null, and then no overload fits."""
+    """Return a value differs from its declared type when it is null, and then no overload fits."""
     return _unmatched(overload.function, args)
 
 
 def dispatched(node: Call, runs: list[Run]) -> Run:
-    """A call whose overload depends on the values."""
+    """Return a call whose overload depends on the values."""
     choices = [
         ([(i, test) for i, arg in enumerate(o.args) if (test := matcher(arg)) is not None], o)
         for o in node.overloads
@@ -369,7 +369,7 @@ _NAMELESS = frozenset(("contains", "startsWith", "endsWith", "!_", "@in", "_[?_]
 
 
 def _unmatched(function: str, args: list[Any]) -> EvaluationError:
-    """The error of a call that no overload fits, told as briefly as cel-go does it."""
+    """Return the error of a call that no overload fits, told as briefly as cel-go does it."""
     able = _ABILITIES.get(function)
     if able is not None and type_of(args[0]).kind not in able:
         return EvaluationError(f"{OVERLOAD_ERROR}: {function}")

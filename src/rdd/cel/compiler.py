@@ -47,11 +47,11 @@ class Compiler:
         self._shared: dict[int, Run] = {}
 
     def compile(self, tree: Node) -> Run:
-        """The function of a whole expression."""
+        """Return the function of a whole expression."""
         return self.block(tree)
 
     def block(self, node: Node) -> Run:
-        """The function of an expression that is evaluated as a unit, with its fixed cost."""
+        """Return the function of an expression that is evaluated as a unit, with its fixed cost."""
         run, cost = self.run(node), self.fixed_cost(node)
         if cost == 0:
             return run
@@ -65,7 +65,7 @@ class Compiler:
         return charged
 
     def run(self, node: Node) -> Run:
-        """The function of an expression, without its fixed cost."""
+        """Return the function of an expression, without its fixed cost."""
         known = self._shared.get(id(node))
         if known is None:
             known = self._shared[id(node)] = self._run(node)
@@ -115,7 +115,7 @@ class Compiler:
         return lambda frame: convert(run(frame))
 
     def _raw(self, node: Node) -> Run:
-        """The function of an operand that is only looked into, so that it stays unconverted."""
+        """Return the function of an operand that is only inspected and stays unconverted."""
         if isinstance(node, Ident):
             if node.constant is not None:
                 return closures.constant(node.constant)
@@ -248,7 +248,7 @@ class Compiler:
         return closures.any_true(self._operands(node))
 
     def _operands(self, node: Call) -> list[Run]:
-        """The operands of a chain of one logical operator, all but the first as blocks."""
+        """Return the operands of a chain of one logical operator, all but the first as blocks."""
         flat: list[Node] = []
         pending: list[Node] = [node]
         while pending:
@@ -329,7 +329,7 @@ class Compiler:
         return closures.general_equality(*runs, is_negated=is_negated)
 
     def _comparable(self, node: Node) -> Run:
-        """An operand of `==`, converted to the bottom when its type has anything to convert."""
+        """Return an operand of `==`, deeply converted if its type needs conversion."""
         run = self.run(node)
         deep = reader(node.type, deep=True)
         return run if deep is None else lambda frame: deep(run(frame))
@@ -356,7 +356,7 @@ class Compiler:
     # -- fixed costs
 
     def fixed_cost(self, node: Node) -> int:
-        """The cost of an expression as far as it does not depend on values or branches."""
+        """Return the cost of an expression as far as it does not depend on values or branches."""
         known = self._fixed.get(id(node))
         if known is None:
             known = self._fixed[id(node)] = self._fixed_cost(node)

@@ -59,7 +59,7 @@ class _Local(NamedTuple):
 
 
 def estimate(tree: Node, root: t.Type | None) -> Estimate:
-    """The cost of a checked expression; `root` is the type all variables' paths begin at.
+    """Return the cost of a checked expression; `root` is the type all variables' paths begin at.
 
     Kubernetes looks up sizes of `self` and `oldSelf` in the same type. Without a
     type nothing has a bound but what the expression itself shows.
@@ -77,7 +77,7 @@ class _Estimator:
         self._locals: dict[str, list[_Local]] = {}
 
     def cost(self, node: Node) -> Estimate:
-        """The cost of an expression."""
+        """Return the cost of an expression."""
         known = self._costs.get(id(node))
         if known is None:
             known = self._costs[id(node)] = self._cost(node)
@@ -123,7 +123,7 @@ class _Estimator:
         return self._paths.get(id(node), ())
 
     def known_size(self, node: Node) -> Estimate | None:
-        """The size of a value as far as it is known."""
+        """Return the size of a value as far as it is known."""
         known = self._sizes.get(id(node))
         if known is not None:
             return known
@@ -147,11 +147,11 @@ class _Estimator:
         return None
 
     def size(self, node: Node) -> Estimate:
-        """The size of a value; without any bound if nothing is known."""
+        """Return the size of a value; without any bound if nothing is known."""
         return self.known_size(node) or UNKNOWN
 
     def _declared_size(self, path: tuple[str, ...]) -> Estimate | None:
-        """The size the schema gives a path, which begins with a variable."""
+        """Return the size the schema gives a path, which begins with a variable."""
         if not path or self._root is None:
             return None
         current = self._root
@@ -301,7 +301,7 @@ class _Estimator:
         return target.plus(total) if node.overloads else ZERO
 
     def _overload(self, node: Call, overload: str, args: list[Estimate]) -> Result:
-        """The cost of one overload of a call, arguments included."""
+        """Return the cost of one overload of a call, arguments included."""
         for rules in (LIST_RULES, KUBERNETES_RULES, STANDARD_RULES):
             key = overload if rules is not KUBERNETES_RULES else node.function
             rule = rules.get(key)
@@ -315,7 +315,7 @@ class _Estimator:
         return Result(ONE.plus(_sum(args)))
 
     def item_size(self, node: Node) -> Estimate:
-        """The size of the items of a list, as its schema declares it."""
+        """Return the size of the items of a list, as its schema declares it."""
         path = self._path(node)
         if not path or path[0] == ACCUMULATOR:
             return UNKNOWN

@@ -28,13 +28,13 @@ class Sizes(Protocol):
     """What an estimator knows about the values of expressions."""
 
     def size(self, node: Node) -> Estimate:
-        """The size of a value; without any bound if nothing is known."""
+        """Return the size of a value; without any bound if nothing is known."""
 
     def known_size(self, node: Node) -> Estimate | None:
-        """The size of a value, None if nothing is known."""
+        """Return the size of a value, None if nothing is known."""
 
     def item_size(self, node: Node) -> Estimate:
-        """The size of the items of a list."""
+        """Return the size of the items of a list."""
 
     def join_entries(self, node: Node, left: Node, right: Node) -> None:
         """Note that the items of a value are those of two others."""
@@ -44,7 +44,7 @@ Rule = Callable[[Sizes, Call, str], Result | None]
 
 
 def _traverse(sizes: Sizes, node: Node) -> Estimate:
-    """A pass over a value."""
+    """Return a pass over a value."""
     return sizes.size(node).scaled(TRAVERSAL)
 
 
@@ -242,7 +242,7 @@ def _allocating(factor: float, size: Estimate) -> Result:
 
 
 def _literal(node: Node, otherwise: int) -> int:
-    """The value of a non-negative integer literal."""
+    """Return the value of a non-negative integer literal."""
     if isinstance(node, Literal) and type(node.value) is int and node.value >= 0:
         return node.value
     return otherwise

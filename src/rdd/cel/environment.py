@@ -64,7 +64,7 @@ class Program:
         self._inputs = compiled.inputs
 
     def evaluate(self, bindings: Mapping[str, Any], *, budget: Budget) -> Any:
-        """The value of the expression for some values of its variables.
+        """Return the value of the expression for some values of its variables.
 
         Raises EvaluationError when an operation fails, and CostExceeded when it
         costs more than one call may or than the budget has left.
@@ -116,7 +116,7 @@ class Environment:
         self._size_root = size_root
 
     def extended(self, variables: Mapping[str, t.Type]) -> "Environment":
-        """An environment with more variables."""
+        """Return an environment with more variables."""
         return Environment({**self.variables, **variables}, size_root=self._size_root)
 
     def compile(self, expression: str, *, expect: t.Type | None = None) -> Program:

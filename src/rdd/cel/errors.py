@@ -47,7 +47,10 @@ class EvaluationError(CelError):
 
 
 def conversion_error(target: str) -> EvaluationError:
-    """A text cannot be read as a value of a type; cel-go does not say what is wrong with it."""
+    """Return a text cannot be read as a value of a type.
+
+    Cel-go does not say what is wrong with it.
+    """
     return EvaluationError(f"type conversion error from 'string' to '{target}'")
 
 
@@ -60,7 +63,7 @@ class CostExceeded(CelError):
 
 
 def render(source: str, issues: Sequence[Issue]) -> str:
-    """The issues as text, each with the line it is about."""
+    """Return the issues as text, each with the line it is about."""
     texts = [_render_issue(source, issue) for issue in issues[:MAX_REPORTED_ISSUES]]
     if len(issues) > MAX_REPORTED_ISSUES:
         texts.append(f"{len(issues) - MAX_REPORTED_ISSUES} more errors were truncated")

@@ -24,7 +24,7 @@ _ESCAPES = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__sl
 
 
 def escape(name: str) -> str | None:
-    """The CEL name of a property, or None when it cannot have one."""
+    """Return the CEL name of a property, or None when it cannot have one."""
     if name in RESERVED:
         return f"__{name}__"
     if not _ESCAPABLE.match(name) or name[0].isdigit():
@@ -33,5 +33,5 @@ def escape(name: str) -> str | None:
 
 
 def is_identifier(name: str) -> bool:
-    """Whether a text can name a variable."""
+    """Return whether a text can name a variable."""
     return bool(_IDENTIFIER.match(name)) and name not in RESERVED

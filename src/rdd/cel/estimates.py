@@ -20,19 +20,19 @@ class Estimate(NamedTuple):
     max: int
 
     def plus(self, other: "Estimate") -> "Estimate":
-        """Both added."""
+        """Return both added."""
         return Estimate(cap(self.min + other.min), cap(self.max + other.max))
 
     def times(self, other: "Estimate") -> "Estimate":
-        """Both multiplied."""
+        """Return both multiplied."""
         return Estimate(cap(self.min * other.min), cap(self.max * other.max))
 
     def scaled(self, factor: float) -> "Estimate":
-        """Multiplied by a factor, rounded up."""
+        """Return multiplied by a factor, rounded up."""
         return Estimate(_scaled(self.min, factor), _scaled(self.max, factor))
 
     def union(self, other: "Estimate") -> "Estimate":
-        """The range that holds both."""
+        """Return the range that holds both."""
         return Estimate(min(self.min, other.min), max(self.max, other.max))
 
 
@@ -40,7 +40,7 @@ CostEstimate = Estimate
 
 
 def cap(value: int) -> int:
-    """A number that does not exceed what 64 bits hold."""
+    """Return a number that does not exceed what 64 bits hold."""
     return value if value < MAX else MAX
 
 
@@ -50,7 +50,7 @@ def _scaled(value: int, factor: float) -> int:
 
 
 def fixed(value: int) -> Estimate:
-    """A range of one value."""
+    """Return a range of one value."""
     return Estimate(value, value)
 
 

@@ -35,7 +35,7 @@ class Overload:
 
     @property
     def is_generic(self) -> bool:
-        """Whether the signature has type parameters."""
+        """Return whether the signature has type parameters."""
         return any(map(t.has_params, (*self.args, self.result)))
 
 
@@ -75,15 +75,15 @@ class Library:
 
 
 def traversal(value: Any, *_: Any) -> int:
-    """The cost of one pass over the first argument."""
+    """Return the cost of one pass over the first argument."""
     return math.ceil(len(value) * TRAVERSAL)
 
 
 def double_traversal(value: Any, *_: Any) -> int:
-    """The cost of a pass over the first argument and building a result from it."""
+    """Return the cost of a pass over the first argument and building a result from it."""
     return math.ceil(len(value) * 2 * TRAVERSAL)
 
 
 def regex_cost(text: str, pattern: str) -> int:
-    """The cost of matching a pattern."""
+    """Return the cost of matching a pattern."""
     return math.ceil((1 + len(text)) * TRAVERSAL) * math.ceil(len(pattern) * REGEX)

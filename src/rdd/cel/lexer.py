@@ -42,7 +42,7 @@ _KEYWORDS = frozenset(("true", "false", "null", "in"))
 
 
 def tokenize(source: str) -> tuple[list[Token], list[Issue]]:
-    """All tokens of a text, ending with one of kind `eof`, and what could not be read."""
+    """Return all tokens of a text, ending with one of kind `eof`, and what could not be read."""
     tokens: list[Token] = []
     issues: list[Issue] = []
     pos, end = 0, len(source)
@@ -71,7 +71,7 @@ def tokenize(source: str) -> tuple[list[Token], list[Issue]]:
 
 
 def _unreadable(source: str, pos: int) -> str:
-    """An unterminated string is unreadable to its end, anything else for one character."""
+    """Return an unterminated string is unreadable to its end, anything else for one character."""
     if source[pos] in "'\"":
         return source[pos:].split("\n", 1)[0]
     return source[pos]
@@ -89,7 +89,7 @@ _ESCAPE = re.compile(
 
 
 def unquote(text: str) -> str | bytes:
-    """The value of a string or bytes token. Raises ValueError for an invalid escape."""
+    """Return the value of a string or bytes token. Raises ValueError for an invalid escape."""
     prefix = text[: min(text.index(q) for q in "'\"" if q in text)].lower()
     body = text[len(prefix) :]
     width = 3 if len(body) >= 6 and body[:3] in ('"""', "'''") else 1

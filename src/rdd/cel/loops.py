@@ -20,7 +20,7 @@ from rdd.cel.readers import Reader, reader
 
 
 def bind(slot: int, value: Run, result: Run) -> Run:
-    """A local variable around a result."""
+    """Return a local variable around a result."""
 
     def run(frame: Frame) -> Any:
         frame[slot] = value(frame)
@@ -38,7 +38,7 @@ class Source:
     convert: Reader | None
 
     def singles(self, container: Any) -> Iterable[Any]:
-        """The elements of a list or the keys of a map."""
+        """Return the elements of a list or the keys of a map."""
         if not isinstance(container, list | dict):
             raise EvaluationError(OVERLOAD_ERROR)
         if self.convert is not None and isinstance(container, list):
@@ -46,7 +46,7 @@ class Source:
         return container
 
     def pairs(self, container: Any) -> Iterable[tuple[Any, Any]]:
-        """Indices or keys, with values."""
+        """Return indices or keys, with values."""
         if isinstance(container, list):
             pairs: Iterable[tuple[Any, Any]] = enumerate(container)
         elif isinstance(container, dict):
@@ -60,7 +60,7 @@ class Source:
 
 
 def element_reader(container: t.Type, *, is_double: bool) -> Reader | None:
-    """The conversion of what a loop over a type sees."""
+    """Return the conversion of what a loop over a type sees."""
     if container.kind is t.K_LIST:
         return reader(container.params[0])
     if container.kind is t.K_MAP and is_double:
@@ -72,7 +72,7 @@ _Parts = list[tuple[Run, int]]
 
 
 def _iterate(items: Run, source: Source, cost: int) -> Callable[[Frame], Iterable[Any]]:
-    """An iterator that fills the variables and pays for each round."""
+    """Yield an iterator that fills the variables and pays for each round."""
     first, second = source.first, source.second
     if source.second:
 
@@ -99,7 +99,7 @@ def _iterate(items: Run, source: Source, cost: int) -> Callable[[Frame], Iterabl
 
 
 def _quantifier(decisive: bool) -> Callable[[Run, Source, _Parts], Run]:
-    """`all` is decided by a false, `exists` by a true."""
+    """Return `all` is decided by a false, `exists` by a true."""
     undecided = not decisive
     overhead = 4 if decisive else 3  # the condition and the accumulator of the fold
 
@@ -148,7 +148,7 @@ def _truth(value: Any) -> bool:
 
 
 def _split(parts: _Parts) -> tuple[Run | None, Run, int]:
-    """The filter, the transformation and the cost of a round."""
+    """Return the filter, the transformation and the cost of a round."""
     cost = sum(each for _, each in parts) + 2 + LIST_COST
     return (parts[0][0] if len(parts) == 2 else None), parts[-1][0], cost
 

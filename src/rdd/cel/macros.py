@@ -32,7 +32,7 @@ class MacroError(Exception):
 
 
 def expand(pos: int, function: str, target: Node | None, args: list[Node]) -> Node | None:
-    """What a call stands for, or None when it is no macro. Raises MacroError."""
+    """Return what a call stands for, or None when it is no macro. Raises MacroError."""
     if target is None:
         return _has(pos, args[0]) if function == "has" and len(args) == 1 else None
     macro = _RECEIVER_MACROS.get((function, len(args)))
@@ -161,7 +161,7 @@ _NOT_AN_IDENTIFIER = "argument is not an identifier"
 
 
 def _map(count: int) -> Callable[[int, Node, list[Node]], Node]:
-    """`map` and `transformList`: an optional filter, then the new element."""
+    """Return `map` and `transformList`: an optional filter, then the new element."""
 
     def macro(pos: int, target: Node, args: list[Node]) -> Node:
         message = _NOT_AN_IDENTIFIER if count == 1 else ""
@@ -200,7 +200,7 @@ def _transform_map_entry(pos: int, target: Node, args: list[Node]) -> Node:
 
 
 def _bind(pos: int, variable: str, value: Node, result: Node) -> Node:
-    """A local variable, as a comprehension over nothing."""
+    """Return a local variable, as a comprehension over nothing."""
     return Comprehension(
         pos,
         ListLiteral(pos, []),

@@ -55,7 +55,7 @@ class _SyntaxError(Exception):
 
 
 def parse(source: str) -> Node:
-    """The tree of an expression. Raises CompileError."""
+    """Return the tree of an expression. Raises CompileError."""
     if len(source) > MAX_CODE_POINTS:
         message = (
             f"expression code point size exceeds limit: size: {len(source)}, "
@@ -152,7 +152,7 @@ class _Parser:
             left = self._bounded(Call(token.pos, function, [left, right]))
 
     def _logical(self, first: Node, kind: str, precedence: int, function: str) -> Node:
-        """A chain of one logical operator, as a balanced tree like in cel-go."""
+        """Return a chain of one logical operator, as a balanced tree like in cel-go."""
         terms, positions = [first], []
         while (token := self._accept(kind)) is not None:
             positions.append(token.pos)
@@ -225,7 +225,10 @@ class _Parser:
         return expanded if expanded is not None else Call(pos, function, args, target)
 
     def _arguments(self, closing: str) -> tuple[list[Node], frozenset[int]]:
-        """Expressions up to a closing token; in lists some may be optional and a comma may end."""
+        """Return expressions up to a closing token.
+
+        In lists some may be optional and a comma may end.
+        """
         items: list[Node] = []
         optional: list[int] = []
         while self._tokens[self._next].kind != closing:

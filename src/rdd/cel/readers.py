@@ -63,7 +63,7 @@ _SCALARS: dict[str, Reader] = {
 
 
 def reader(declared: t.Type, *, deep: bool = False) -> Reader | None:
-    """The conversion of values of a type, or None when there is nothing to convert.
+    """Return the conversion of values of a type, or None when there is nothing to convert.
 
     Fields of objects are converted when they are selected, so objects themselves
     are left alone unless `deep`, which comparing whole objects needs.

@@ -11,7 +11,7 @@ from rdd.cel.values import NONE, Duration, Optional, Timestamp, type_of
 
 
 def to_json(value: Any) -> Any:
-    """A value as JSON: times as text, bytes as base64, absent values as null.
+    """Return a value as JSON: times as text, bytes as base64, absent values as null.
 
     Raises EvaluationError for what has no JSON form, such as types and addresses.
     """
@@ -40,5 +40,5 @@ def _key(key: Any) -> str:
 
 
 def to_text(value: Any) -> str | None:
-    """The value of a message expression, or None when it is no text."""
+    """Return the value of a message expression, or None when it is no text."""
     return value if type(value) is str else None

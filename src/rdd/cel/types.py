@@ -48,7 +48,7 @@ class Type:
     list_keys: tuple[str, ...] = ()
 
     def __eq__(self, other: object) -> bool:
-        """Types as values: equal when they have the same name, whatever their parameters."""
+        """Return types as values: equal when they have the same name, whatever their parameters."""
         return isinstance(other, Type) and self.name == other.name
 
     def __hash__(self) -> int:
@@ -62,11 +62,11 @@ class Type:
 
     @property
     def is_dynamic(self) -> bool:
-        """Whether the checker lets this type pass anywhere."""
+        """Return whether the checker lets this type pass anywhere."""
         return self.kind is K_DYN or self.kind is K_ERROR
 
     def resized(self, *, max_elements: int | None = None, min_size: int | None = None) -> "Type":
-        """The same type with other size hints."""
+        """Return the same type with other size hints."""
         changes: dict[str, Any] = {}
         if max_elements is not None:
             changes["max_elements"] = max_elements
@@ -101,7 +101,7 @@ DECISION = Type(K_OBJECT, "kubernetes.authorization.Decision")
 def list_of(
     element: Type, *, max_elements: int = 0, list_type: str = "atomic", keys: Sequence[str] = ()
 ) -> Type:
-    """A list type; `list_type` and `keys` are those of the schema, if it has any."""
+    """Return a list type; `list_type` and `keys` are those of the schema, if it has any."""
     return Type(
         K_LIST,
         "list",
@@ -114,12 +114,12 @@ def list_of(
 
 
 def map_of(key: Type, value: Type, *, max_elements: int = 0) -> Type:
-    """A map type."""
+    """Return a map type."""
     return Type(K_MAP, "map", (key, value), max_elements=max_elements, min_size=2)
 
 
 def object_type(name: str, fields: Mapping[str, Type | Field], *, min_size: int = 2) -> Type:
-    """An object type with named fields; a plain type means a field of that key."""
+    """Return an object type with named fields; a plain type means a field of that key."""
     return Type(
         K_OBJECT,
         name,
@@ -129,17 +129,17 @@ def object_type(name: str, fields: Mapping[str, Type | Field], *, min_size: int 
 
 
 def optional_of(value: Type) -> Type:
-    """The type of a value that may be absent."""
+    """Return the type of a value that may be absent."""
     return Type(K_OPAQUE, "optional_type", (value,))
 
 
 def type_of_type(value: Type) -> Type:
-    """The type of a type: what `int` in `type(x) == int` has."""
+    """Return the type of a type: what `int` in `type(x) == int` has."""
     return Type(K_TYPE, "type", (value,))
 
 
 def param(name: str) -> Type:
-    """A type parameter of a generic function."""
+    """Return a type parameter of a generic function."""
     return Type(K_PARAM, name)
 
 
@@ -147,12 +147,12 @@ LIST, MAP = list_of(DYN), map_of(DYN, DYN)
 
 
 def is_optional(candidate: Type) -> bool:
-    """Whether a type is an optional."""
+    """Return whether a type is an optional."""
     return candidate.kind is K_OPAQUE and candidate.name == "optional_type"
 
 
 def same(left: Type, right: Type) -> bool:
-    """Whether two types are the same one, including their parameters."""
+    """Return whether two types are the same one, including their parameters."""
     return (
         left.kind == right.kind
         and left.name == right.name
@@ -162,5 +162,5 @@ def same(left: Type, right: Type) -> bool:
 
 
 def has_params(candidate: Type) -> bool:
-    """Whether a type mentions a type parameter."""
+    """Return whether a type mentions a type parameter."""
     return candidate.kind is K_PARAM or any(map(has_params, candidate.params))

@@ -83,7 +83,7 @@ class Optional:
 
     @property
     def value(self) -> Any:
-        """The value. Raises EvaluationError when it is absent."""
+        """Return the value. Raises EvaluationError when it is absent."""
         if self is NONE:
             raise EvaluationError("optional.none() dereference")
         return self._value
@@ -111,13 +111,13 @@ class SetList(list[Any]):
     __slots__ = ()
 
     def plus(self, other: list[Any]) -> "SetList":
-        """The union, in the order of first appearance."""
+        """Return the union, in the order of first appearance."""
         result = SetList(self)
         result.extend(item for item in other if not contains(self, item))
         return result
 
     def equals(self, other: list[Any]) -> bool:
-        """Whether both have the same items in any order."""
+        """Return whether both have the same items in any order."""
         return len(self) == len(other) and all(contains(other, item) for item in self)
 
 
@@ -134,13 +134,13 @@ class MapList(list[Any]):
         return {tuple(item.get(k) for k in self.keys): item for item in items}
 
     def plus(self, other: list[Any]) -> "MapList":
-        """Entries of this list, those of the other replacing what has the same key."""
+        """Return entries of this list, those of the other replacing what has the same key."""
         entries = self._entries(self)
         entries.update(self._entries(other))
         return MapList(list(entries.values()), self.keys)
 
     def equals(self, other: list[Any]) -> bool:
-        """Whether both have equal entries for the same keys."""
+        """Return whether both have equal entries for the same keys."""
         if len(self) != len(other):
             return False
         entries = self._entries(other)
@@ -155,7 +155,7 @@ NUMERIC = frozenset((int, float, Uint))
 
 
 def equal(left: Any, right: Any) -> bool:
-    """CEL equality of any two values: numbers across types, otherwise only within a type."""
+    """Return CEL equality of any two values: numbers across types, otherwise only within a type."""
     left_type, right_type = type(left), type(right)
     if left_type is right_type and left_type in _PLAIN:
         return bool(left == right)
@@ -176,7 +176,7 @@ def equal(left: Any, right: Any) -> bool:
 
 
 def contains(items: list[Any], item: Any) -> bool:
-    """Whether a list has an equal item."""
+    """Return whether a list has an equal item."""
     # Strings equal only strings, so the search of the interpreter gives the same answer.
     if type(item) is str:
         return item in items
@@ -204,7 +204,7 @@ TYPES: dict[type, t.Type] = {
 
 
 def type_of(value: Any) -> t.Type:
-    """The CEL type of a value."""
+    """Return the CEL type of a value."""
     found = TYPES.get(type(value))
     if found is None:
         found = t.MAP if isinstance(value, Mapping) else t.DYN
@@ -212,12 +212,12 @@ def type_of(value: Any) -> t.Type:
 
 
 def size_of(value: Any) -> int:
-    """The size that costs are computed from: length where a value has one, else 1."""
+    """Return the size that costs are computed from: length where a value has one, else 1."""
     return len(value) if isinstance(value, str | list | dict | bytes) else 1
 
 
 def no_such_overload(function: str, *args: Any) -> EvaluationError:
-    """The error of a function that has no version for the types of its arguments."""
+    """Return the error of a function that has no version for the types of its arguments."""
     return EvaluationError(
         f"no such overload: {function}({', '.join(type_of(a).name for a in args)})"
     )
@@ -240,7 +240,7 @@ _MATCHERS: dict[str, Callable[[Any], bool]] = {
 
 
 def matcher(declared: t.Type) -> Callable[[Any], bool] | None:
-    """A test whether a value has a declared type; None when any value has."""
+    """Return a test whether a value has a declared type; None when any value has."""
     if declared.kind in (t.K_DYN, t.K_PARAM, t.K_ERROR):
         return None
     found = _MATCHERS.get(declared.kind)

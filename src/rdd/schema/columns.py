@@ -64,7 +64,7 @@ class Columns:
             self._cells.append((kind, path))
 
     def cells(self, obj: Mapping[str, Any], *, age: Age) -> list[Any]:
-        """The cells of an object, one per definition."""
+        """Return the cells of an object, one per definition."""
         name = (obj.get("metadata") or {}).get("name", "")
         return [name, *(cell(kind, path.first(obj), age=age) for kind, path in self._cells)]
 
@@ -80,7 +80,7 @@ def _definition(name: str, kind: str, form: str, text: str, priority: int) -> di
 
 
 def cell(kind: str, value: Any, *, age: Age) -> Any:
-    """A value as a cell of a column type; None if it does not fit the type."""
+    """Return a value as a cell of a column type; None if it does not fit the type."""
     if value is None:
         return None
     cls = type(value)

@@ -23,7 +23,7 @@ def apply_defaults(node: Node, obj: Any) -> None:
 
 
 def copied(value: Any) -> Any:
-    """A deep copy of a JSON value."""
+    """Return a deep copy of a JSON value."""
     cls = type(value)
     if cls is dict:
         return {key: copied(item) for key, item in value.items()}

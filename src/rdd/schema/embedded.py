@@ -16,7 +16,7 @@ from rdd.schema.node import Node
 
 
 def has_embedded(node: Node) -> bool:
-    """Whether a schema has an embedded resource."""
+    """Return whether a schema has an embedded resource."""
     seen: set[int] = set()
 
     def found(at: Node | None) -> bool:
@@ -29,7 +29,7 @@ def has_embedded(node: Node) -> bool:
 
 
 def embedded_errors(node: Node, value: Any, *, field: str = "") -> list[FieldError]:
-    """What is wrong with type and metadata of the resources embedded in a value."""
+    """Return what is wrong with type and metadata of the resources embedded in a value."""
     errors: list[FieldError] = []
     _visit(node, value, field, errors)
     return errors
@@ -55,7 +55,7 @@ def _visit(node: Node | None, value: Any, field: str, errors: list[FieldError]) 
 
 
 def resource_errors(obj: dict[str, Any], *, field: str) -> list[FieldError]:
-    """Errors of apiVersion, kind and metadata of one embedded resource."""
+    """Return errors of apiVersion, kind and metadata of one embedded resource."""
     errors: list[FieldError] = []
     at = child(field, "apiVersion")
     version = obj.get("apiVersion", "")
@@ -79,7 +79,7 @@ def resource_errors(obj: dict[str, Any], *, field: str) -> list[FieldError]:
 
 
 def kind_errors(kind: str, *, field: str) -> list[FieldError]:
-    """Errors of the name of a kind: a DNS label, but in any case."""
+    """Return errors of the name of a kind: a DNS label, but in any case."""
     found = names.dns1035_label_errors(kind.lower())
     if not found:
         return []

@@ -24,7 +24,10 @@ _ENDED = "unexpected end of JSON path"
 def resolve(
     path: str, schema: Mapping[str, Any], *, allow_brackets: bool = True
 ) -> tuple[str, Mapping[str, Any]]:
-    """The field (`spec.a[key]`) and the schema that a path names. FieldPathError if it does not."""
+    """Return the field (`spec.a[key]`) and the schema that a path names.
+
+    FieldPathError if it does not.
+    """
     field = ""
     tokens = _tokens(path)
     for token in tokens:

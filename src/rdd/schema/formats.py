@@ -59,7 +59,7 @@ _HOSTNAME = (
 
 
 def is_uri(text: str) -> bool:
-    """A URI with a scheme, or an absolute path (Go's url.ParseRequestURI)."""
+    """Return a URI with a scheme, or an absolute path (Go's url.ParseRequestURI)."""
     if not text or any(c < " " or c == "\x7f" for c in text):
         return False
     if text == "*":
@@ -92,20 +92,20 @@ def _is_authority(text: str) -> bool:
 
 
 def is_email(text: str) -> bool:
-    """An address, alone or as `Name <address>` (Go's mail.ParseAddress)."""
+    """Return an address, alone or as `Name <address>` (Go's mail.ParseAddress)."""
     named = _NAMED_ADDRESS.fullmatch(text)
     return bool(_ADDRESS.fullmatch((named["address"] if named else text).strip(" \t")))
 
 
 def is_hostname(text: str) -> bool:
-    """A host name; letters and symbols of any script are allowed."""
+    """Return a host name; letters and symbols of any script are allowed."""
     if len(text.encode()) > 255 or any(len(p.encode()) > 63 for p in text.split(".")):
         return False
     return compile_pattern(_HOSTNAME).search(text) is not None
 
 
 def is_ip(text: str) -> bool:
-    """An IPv4 or IPv6 address without zone (Go's net.ParseIP)."""
+    """Return an IPv4 or IPv6 address without zone (Go's net.ParseIP)."""
     if "%" in text:
         return False
     try:
@@ -116,7 +116,7 @@ def is_ip(text: str) -> bool:
 
 
 def is_cidr(text: str) -> bool:
-    """An address with a prefix length (Go's net.ParseCIDR)."""
+    """Return an address with a prefix length (Go's net.ParseCIDR)."""
     address, slash, bits = text.partition("/")
     if not slash or not is_ip(address) or not bits.isascii() or not bits.isdigit():
         return False
@@ -124,7 +124,7 @@ def is_cidr(text: str) -> bool:
 
 
 def is_mac(text: str) -> bool:
-    """A 48-bit, 64-bit or 20-octet hardware address (Go's net.ParseMAC)."""
+    """Return a 48-bit, 64-bit or 20-octet hardware address (Go's net.ParseMAC)."""
     for separator, digits, counts in (
         (":", 2, (6, 8, 20)),
         ("-", 2, (6, 8, 20)),
@@ -139,7 +139,7 @@ def is_mac(text: str) -> bool:
 
 
 def is_isbn10(text: str) -> bool:
-    """A 10-digit book number with a correct check digit."""
+    """Return a 10-digit book number with a correct check digit."""
     digits = re.sub(r"[\s-]+", "", text)
     if not re.fullmatch(r"[0-9]{9}X|[0-9]{10}", digits):
         return False
@@ -148,7 +148,7 @@ def is_isbn10(text: str) -> bool:
 
 
 def is_isbn13(text: str) -> bool:
-    """A 13-digit book number with a correct check digit."""
+    """Return a 13-digit book number with a correct check digit."""
     digits = re.sub(r"[\s-]+", "", text)
     if not re.fullmatch(r"[0-9]{13}", digits):
         return False
@@ -157,7 +157,7 @@ def is_isbn13(text: str) -> bool:
 
 
 def is_credit_card(text: str) -> bool:
-    """A card number of a known issuer with a correct check digit."""
+    """Return a card number of a known issuer with a correct check digit."""
     digits = re.sub(r"[^0-9]+", "", text)
     if not _CARD.fullmatch(digits):
         return False
@@ -169,7 +169,7 @@ def is_credit_card(text: str) -> bool:
 
 
 def is_date(text: str) -> bool:
-    """A date as 2006-01-02."""
+    """Return a date as 2006-01-02."""
     if not _DATE.fullmatch(text):
         return False
     year, month, day = int(text[:4]), int(text[5:7]), int(text[8:])
@@ -182,7 +182,7 @@ def is_date(text: str) -> bool:
 
 
 def is_datetime(text: str) -> bool:
-    """A date and time of RFC 3339."""
+    """Return a date and time of RFC 3339."""
     parts = text.lower().split("t")
     if len(parts) < 2 or not is_date(parts[0]):
         return False
@@ -197,7 +197,7 @@ _UNITS = (("ns", "nano"), ("us", "µs", "micro"), ("ms", "milli"), ("s", "sec"),
 
 
 def is_duration(text: str) -> bool:
-    """A duration as Go writes it (1h30m), or in words (3 days)."""
+    """Return a duration as Go writes it (1h30m), or in words (3 days)."""
     if _GO_DURATION.fullmatch(text):
         return True
     if not _WORD_DURATION.fullmatch(text):
@@ -244,10 +244,10 @@ _NUMERIC = frozenset(
 
 
 def string_check(name: str) -> Callable[[str], bool] | None:
-    """The check of a string format, or None if the format means nothing to Kubernetes."""
+    """Return the check of a string format, or None if the format means nothing to Kubernetes."""
     return _CHECKS.get(name.replace("-", ""))
 
 
 def is_effective(name: str) -> bool:
-    """Whether a format takes part in validation at all."""
+    """Return whether a format takes part in validation at all."""
     return name in _NUMERIC or name.replace("-", "") in _CHECKS

@@ -15,7 +15,7 @@ from rdd.schema.node import Node
 
 
 def has_list_types(node: Node) -> bool:
-    """Whether a schema has a set or a list map anywhere."""
+    """Return whether a schema has a set or a list map anywhere."""
     seen: set[int] = set()
 
     def found(at: Node | None) -> bool:
@@ -30,7 +30,7 @@ def has_list_types(node: Node) -> bool:
 
 
 def list_type_errors(node: Node, value: Any, *, field: str = "") -> list[FieldError]:
-    """Items that occur twice in a set, or whose keys occur twice in a list map."""
+    """Return items that occur twice in a set, or whose keys occur twice in a list map."""
     errors: list[FieldError] = []
     _visit(node, value, field, errors)
     return errors
@@ -72,7 +72,7 @@ def _list_map(node: Node, value: list[Any], field: str, errors: list[FieldError]
 
 
 def _repeated(values: list[Any]) -> list[int]:
-    """Positions at which a value occurs for the second time (not the third)."""
+    """Return positions at which a value occurs for the second time (not the third)."""
     if len(values) <= 1:
         return []
     counts: dict[Any, int] = {}

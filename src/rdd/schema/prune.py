@@ -33,7 +33,7 @@ def prune(node: Node, obj: Any, *, unknown: list[str] | None) -> None:
 
 
 def is_pruned(node: Node, value: Any, *, is_resource: bool) -> bool:
-    """Whether pruning would leave a value as it is; the value is not changed.
+    """Return whether pruning would leave a value as it is; the value is not changed.
 
     `is_resource` says that it is a resource of its own (root or embedded).
     """
@@ -43,7 +43,10 @@ def is_pruned(node: Node, value: Any, *, is_resource: bool) -> bool:
 
 
 def integral_floats(value: Any) -> Any:
-    """The value with 1.0 as 1, as Go's JSON prints floats; containers are changed in place."""
+    """Return the value with 1.0 as 1, as Go's JSON prints floats.
+
+    Containers are changed in place.
+    """
     cls = type(value)
     if cls is float:
         return int(value) if value.is_integer() and abs(value) < 1e21 else value

@@ -30,7 +30,10 @@ _WORDS = {
 
 @lru_cache(maxsize=4096)
 def compile_pattern(pattern: str) -> Any:
-    """The compiled pattern (an re2 object: use `search`). PatternError if it has a bad syntax."""
+    """Return the compiled pattern (an re2 object: use `search`).
+
+    PatternError if it has a bad syntax.
+    """
     options = re2.Options()
     options.log_errors = False
     try:

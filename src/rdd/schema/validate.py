@@ -43,7 +43,7 @@ class Validator:
         self._has_list_types = has_list_types(node)
 
     def __call__(self, obj: Any, old: Any = None) -> list[FieldError]:
-        """All errors of an object, in Kubernetes' order; `old` is what it replaces."""
+        """Return all errors of an object, in Kubernetes' order; `old` is what it replaces."""
         try:
             return self._errors(obj, old)
         except RecursionError:
@@ -65,7 +65,7 @@ class Validator:
 
 
 def compile_validator(node: Node) -> Validator:
-    """The validator of a schema; make it once, call it per object."""
+    """Return the validator of a schema; make it once, call it per object."""
     return Validator(node)
 
 
@@ -73,7 +73,7 @@ _BLOCKING = frozenset(("NotSupported", "Required", "TooLong", "TooMany", "TypeIn
 
 
 def rules_blocked(errors: Sequence[FieldError]) -> FieldError | None:
-    """The error that stands for skipped CEL rules, if an object is too broken to run them."""
+    """Return the error for CEL rules skipped because the object is too invalid to run them."""
     if any(e.kind in _BLOCKING for e in errors):
         return FieldError(
             "Invalid",
@@ -86,7 +86,7 @@ def rules_blocked(errors: Sequence[FieldError]) -> FieldError | None:
 
 
 def compile_predicate(schema: Schema) -> Predicate | None:
-    """A function that says whether a value is valid; None if every value is."""
+    """Return a function that says whether a value is valid; None if every value is."""
     checks: list[Predicate] = []
     core = _core(schema)
     if core is not None:
@@ -100,7 +100,7 @@ def compile_predicate(schema: Schema) -> Predicate | None:
 
 
 def _slow(schema: Schema) -> Predicate:
-    """The slow half as a predicate, without junctors (they have predicates of their own)."""
+    """Return the slow half as a predicate, without junctors (they have predicates of their own)."""
     own = schema
     if any(key in schema for key in _JUNCTORS):
         own = {k: v for k, v in schema.items() if k not in _JUNCTORS}

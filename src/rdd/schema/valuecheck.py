@@ -55,7 +55,7 @@ class Result:
 def value_errors(
     schema: Schema, value: Any, *, old: Any = NO_OLD, base: str = ""
 ) -> list[FieldError]:
-    """The errors of a value. With `old` errors of unchanged parts are left out.
+    """Return the errors of a value. With `old` errors of unchanged parts are left out.
 
     `base` is the field of the value itself, where it is not a whole resource
     (a default inside a schema); messages name the fields below it only.
@@ -97,7 +97,7 @@ class _Place:
         return FieldError("TypeInvalid", self.field, found, words)
 
     def plain(self, words: str) -> FieldError:
-        """An error that names no field of its own (Kubernetes knows it only as text)."""
+        """Return an error that names no field of its own (Kubernetes knows it only as text)."""
         return FieldError("Invalid", self.base or "<nil>", "", words)
 
 
@@ -109,7 +109,7 @@ def _ratcheted(schema: Schema, value: Any, place: _Place, old: Any) -> Result:
 
 
 def types_of(schema: Schema) -> tuple[str, ...]:
-    """The JSON types a schema allows; empty for any."""
+    """Return the JSON types a schema allows; empty for any."""
     name = schema.get("type") or ""
     if name:
         return (name,)
@@ -117,7 +117,7 @@ def types_of(schema: Schema) -> tuple[str, ...]:
 
 
 def same(a: Any, b: Any) -> bool:
-    """Equality of JSON values that does not take True for 1 or 1.0 for 1."""
+    """Return equality of JSON values that does not take True for 1 or 1.0 for 1."""
     cls = type(a)
     if cls is not type(b):
         return False
@@ -202,7 +202,7 @@ def _type(types: tuple[str, ...], name: str, value: Any, place: _Place) -> Resul
 
 
 def _is_integral(value: float) -> bool:
-    """Whether a float stands for an integer (JSON writers differ in the last digits)."""
+    """Return whether a float stands for an integer (JSON writers differ in the last digits)."""
     if not math.isfinite(value) or abs(value) > _JSON_MAX:
         return False
     whole = float(int(value))

@@ -55,7 +55,7 @@ class Authorizer:
     query: AuthorizationQuery = AuthorizationQuery()
 
     def resource_check(self, **attributes: str) -> "ResourceCheck":
-        """A check of a resource with the given attributes: `authorizer.requestResource`."""
+        """Return a check of a resource with the given attributes: `authorizer.requestResource`."""
         return ResourceCheck(self.authorize, replace(self.query, **attributes))  # type: ignore[arg-type]
 
 

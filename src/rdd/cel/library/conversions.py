@@ -27,7 +27,7 @@ _MAX_DIGITS = 400  # no number that fits any type is longer
 
 
 def int_from_string(text: str) -> int:
-    """A decimal integer."""
+    """Return a decimal integer."""
     if not _INTEGER.match(text):
         raise conversion_error("int")
     value = int(text) if len(text) < _MAX_DIGITS else MAX_INT + 1
@@ -37,7 +37,7 @@ def int_from_string(text: str) -> int:
 
 
 def int_from_double(value: float) -> int:
-    """A double without its fraction."""
+    """Return a double without its fraction."""
     # The bounds themselves are not exact as doubles, so they are refused like in cel-go.
     if math.isnan(value) or not -9223372036854775808.0 < value < 9223372036854775808.0:
         raise EvaluationError("integer overflow")
@@ -90,7 +90,7 @@ def _bool_from_string(text: str) -> bool:
 
 
 def format_double(value: float) -> str:
-    """The shortest text of a double, in the form of Go's %g."""
+    """Return the shortest text of a double, in the form of Go's %g."""
     if value != value:
         return "NaN"
     if math.isinf(value):
@@ -110,7 +110,7 @@ def format_double(value: float) -> str:
 
 
 def to_string(value: Any) -> str:
-    """The text of a value that has one."""
+    """Return the text of a value that has one."""
     kind = type(value)
     if kind is str:
         return str(value)

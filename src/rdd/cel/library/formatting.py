@@ -36,12 +36,12 @@ class _Piece(NamedTuple):
 
 
 def cost(template: str, args: list[Any]) -> int:
-    """A pass over the template and over each text that is written."""
+    """Return a pass over the template and over each text that is written."""
     return math.ceil((len(template) + sum(map(size_of, args))) * TRAVERSAL)
 
 
 def format_string(template: str, args: list[Any]) -> str:
-    """The template with its clauses replaced by the arguments."""
+    """Return the template with its clauses replaced by the arguments."""
     written: list[str] = []
     used = 0
     for piece in _pieces(template, len(args)):
@@ -54,7 +54,10 @@ def format_string(template: str, args: list[Any]) -> str:
 
 
 def problem(template: str, arg_types: Sequence[t.Type]) -> tuple[int | None, str] | None:
-    """What is wrong with a template and its arguments: which argument if it is one, and why."""
+    """Return what is wrong with a template and its arguments.
+
+    Which argument if it is one, and why.
+    """
     used = 0
     try:
         for piece in _pieces(template, len(arg_types)):
@@ -75,7 +78,7 @@ def problem(template: str, arg_types: Sequence[t.Type]) -> tuple[int | None, str
 
 
 def _pieces(template: str, count: int) -> Iterator[_Piece]:
-    """The parts of a template for a number of arguments. Raises EvaluationError."""
+    """Yield the parts of a template for a number of arguments. Raises EvaluationError."""
     text: list[str] = []
     at = used = 0
     while (sign := template.find("%", at)) >= 0:
@@ -100,7 +103,7 @@ def _pieces(template: str, count: int) -> Iterator[_Piece]:
 
 
 def _precision(template: str, at: int) -> tuple[int, int]:
-    """The precision at a place, and where the verb is."""
+    """Return the precision at a place, and where the verb is."""
     if template[at] != ".":
         return _DIGITS, at
     end = at + 1
@@ -174,7 +177,7 @@ def _key(key: Any) -> str:
 
 
 def _literal(value: Any) -> str:
-    """A value in a list or map, as it would be written in an expression."""
+    """Return a value in a list or map, as it would be written in an expression."""
     kind = type(value)
     if kind is str:
         return quote(value)

@@ -20,7 +20,7 @@ _MAX_RANGE = 10_000_000
 
 
 def traversal_cost(value: Any, *_: Any) -> int:
-    """The cost of looking at everything in a value."""
+    """Return the cost of looking at everything in a value."""
     total = 0
     pending = [value]
     while pending:

@@ -50,7 +50,7 @@ class CIDR:
 
     @property
     def network(self) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
-        """The network without host bits."""
+        """Return the network without host bits."""
         return ipaddress.ip_network((self.address, self.bits), strict=False)
 
     def __eq__(self, other: object) -> bool:
@@ -81,7 +81,7 @@ def _ipv4_problem(text: str) -> str:
 
 
 def _parse_address(text: str) -> _Address:
-    """An address as netip.ParseAddr reads it, zone included. Raises ValueError."""
+    """Return an address as netip.ParseAddr reads it, zone included. Raises ValueError."""
     try:
         return ipaddress.ip_address(text)
     except ValueError:
@@ -96,7 +96,7 @@ def _parse_address(text: str) -> _Address:
 
 @functools.lru_cache(maxsize=256)
 def parse_ip(text: str) -> IP:
-    """The address a text stands for. Raises EvaluationError."""
+    """Return the address a text stands for. Raises EvaluationError."""
     try:
         address = _parse_address(text)
     except ValueError as error:
@@ -116,7 +116,7 @@ _CIDR_PREFIX = "network address parse error during conversion from string: "
 
 @functools.lru_cache(maxsize=256)
 def parse_cidr(text: str) -> CIDR:
-    """The network a text stands for. Raises EvaluationError."""
+    """Return the network a text stands for. Raises EvaluationError."""
     # Kubernetes wraps the parser's error twice.
     failure = f"{_CIDR_PREFIX}{_CIDR_PREFIX}netip.ParsePrefix({quote(text)}): "
     host, slash, length = text.rpartition("/")

@@ -37,14 +37,17 @@ OVERLOAD_ERROR = "no such overload"
 
 
 def checked_int(value: int) -> int:
-    """A result of integer arithmetic. Raises EvaluationError when it has more than 64 bits."""
+    """Return a result of integer arithmetic.
+
+    Raises EvaluationError when it has more than 64 bits.
+    """
     if MIN_INT <= value <= MAX_INT:
         return value
     raise EvaluationError("integer overflow")
 
 
 def checked_uint(value: int) -> Uint:
-    """A result of unsigned arithmetic. Raises EvaluationError when out of range."""
+    """Return a result of unsigned arithmetic. Raises EvaluationError when out of range."""
     if 0 <= value <= MAX_UINT:
         return Uint(value)
     raise EvaluationError("unsigned integer overflow")
@@ -224,7 +227,7 @@ COMPARISONS: dict[str, tuple[str, Callable[[int], bool]]] = {
 
 
 def comparison_cost(left: Any, right: Any) -> int:
-    """The cost of comparing: a pass over the shorter side, 1 for numbers."""
+    """Return the cost of comparing: a pass over the shorter side, 1 for numbers."""
     return math.ceil(min(size_of(left), size_of(right)) * TRAVERSAL)
 
 
@@ -273,7 +276,7 @@ def index(container: Any, key: Any) -> Any:
 
 
 def shown_key(key: Any) -> str:
-    """A key as errors show it."""
+    """Return a key as errors show it."""
     if key is True or key is False:
         return "true" if key else "false"
     return str(int(key)) if isinstance(key, Uint) else str(key)

@@ -20,7 +20,7 @@ _LIST, _MAP = t.list_of(_V), t.map_of(_K, _V)
 
 
 def is_zero(value: Any) -> bool:
-    """Whether a value is the empty one of its type."""
+    """Return whether a value is the empty one of its type."""
     if isinstance(value, Duration):
         return value.ns == 0
     return value is None or (

@@ -12,7 +12,7 @@ TYPES[Quantity] = t.QUANTITY
 
 
 def parse(text: str) -> Quantity:
-    """The quantity a text stands for. Raises EvaluationError."""
+    """Return the quantity a text stands for. Raises EvaluationError."""
     try:
         return Quantity.parse(text)
     except QuantityError as error:

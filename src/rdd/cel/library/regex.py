@@ -22,7 +22,7 @@ _OPTIONS.log_errors = False
 
 @functools.lru_cache(maxsize=256)
 def compile_pattern(pattern: str) -> Any:
-    """A compiled pattern. Raises ValueError with the reason when it is no RE2 expression."""
+    """Return a compiled pattern. Raises ValueError with the reason when it is no RE2 expression."""
     try:
         return re2.compile(pattern, options=_OPTIONS)
     except re2.error as error:

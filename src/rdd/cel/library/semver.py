@@ -25,7 +25,7 @@ class Semver:
 
     @property
     def order(self) -> tuple[object, ...]:
-        """What comparing versions compares: a release comes after its pre-releases."""
+        """Return what comparing versions compares: a release comes after its pre-releases."""
         return (self.numbers, not self.pre, self.pre)
 
 
@@ -91,7 +91,7 @@ def _normalized(text: str) -> str:
 
 
 def parse_version(text: str, normalize: bool = False) -> Semver:
-    """The version a text stands for. Raises EvaluationError."""
+    """Return the version a text stands for. Raises EvaluationError."""
     try:
         return _parse(_normalized(text) if normalize else text)
     except ValueError as error:

@@ -28,7 +28,7 @@ _TIMESTAMP = re.compile(
 
 
 def parse_timestamp(text: str) -> Timestamp:
-    """An RFC 3339 text as a timestamp."""
+    """Return an RFC 3339 text as a timestamp."""
     found = _TIMESTAMP.match(text)
     if found is None:
         raise conversion_error("google.protobuf.Timestamp")
@@ -52,7 +52,7 @@ def _offset_s(text: str) -> int:
 
 
 def format_timestamp(value: Timestamp) -> str:
-    """A timestamp as RFC 3339 in UTC, with as many digits of the second as needed."""
+    """Return a timestamp as RFC 3339 in UTC, with as many digits of the second as needed."""
     seconds, nanos = divmod(value.ns, _SECOND)
     moment = _EPOCH + datetime.timedelta(seconds=seconds)
     text = f"{moment.year:04d}-{moment:%m-%dT%H:%M:%S}"
@@ -67,7 +67,7 @@ _DURATION_PART = re.compile(r"(\d*)(?:\.(\d*))?([^\d.]*)", re.ASCII)
 
 
 def parse_duration(text: str) -> Duration:
-    """A text of Go's time package as a duration."""
+    """Return a text of Go's time package as a duration."""
     sign = -1 if text.startswith("-") else 1
     rest = text[1:] if text[:1] in ("-", "+") else text
     if rest == "0":
@@ -98,7 +98,7 @@ def parse_duration(text: str) -> Duration:
 
 
 def format_duration(value: Duration) -> str:
-    """A duration in seconds: `90s`, `0.5s`."""
+    """Return a duration in seconds: `90s`, `0.5s`."""
     seconds, nanos = divmod(abs(value.ns), _SECOND)
     text = f"{seconds}.{nanos:09d}".rstrip("0") if nanos else str(seconds)
     return f"-{text}s" if value.ns < 0 else f"{text}s"

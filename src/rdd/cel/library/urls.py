@@ -105,7 +105,7 @@ def _parse(text: str) -> URL:
 
 
 def parse_url(text: str) -> URL:
-    """The URL a text stands for. Raises EvaluationError."""
+    """Return the URL a text stands for. Raises EvaluationError."""
     problem = url_problem(text)
     if problem:
         raise EvaluationError(f"URL parse error during conversion from string: {problem}")
@@ -113,7 +113,7 @@ def parse_url(text: str) -> URL:
 
 
 def url_problem(text: str) -> str:
-    """Why a text is no URL, in the words of Go's net/url, or nothing."""
+    """Return why a text is no URL, in the words of Go's net/url, or nothing."""
     try:
         _parse(text)
     except ValueError as error:
@@ -135,7 +135,7 @@ _PATH_SAFE = frozenset(
 
 
 def _escaped_path(url: URL) -> str:
-    """The path as written, if that is a valid encoding of it, else encoded anew."""
+    """Return the path as written, if that is a valid encoding of it, else encoded anew."""
     if all(char in _PATH_SAFE for char in url.path):
         return url.path
     decoded = unquote(url.path)

@@ -75,7 +75,7 @@ _EVERYWHERE = frozenset({"DeleteOptions", "WatchEvent"})
 
 
 def definition(name: str, *, ref: str = REF, groups: tuple[tuple[str, str], ...] = ()) -> Any:
-    """The OpenAPI definition of a name. KeyError if unknown.
+    """Return the OpenAPI definition of a name. KeyError if unknown.
 
     `groups` are the group versions for which DeleteOptions and WatchEvent are
     kinds, too; `ref` is the prefix of references.
@@ -86,14 +86,14 @@ def definition(name: str, *, ref: str = REF, groups: tuple[tuple[str, str], ...]
 
 
 def references(schema: Any) -> set[str]:
-    """The names of the definitions a schema refers to."""
+    """Return the names of the definitions a schema refers to."""
     found: set[str] = set()
     _collect(schema, found)
     return found
 
 
 def closure(names: list[str], *, ref: str = REF, groups: Any = ()) -> dict[str, Any]:
-    """The definitions of the names and of everything they refer to, by name in order."""
+    """Return the definitions of the names and of everything they refer to, by name in order."""
     done: dict[str, Any] = {}
     todo = list(names)
     while todo:

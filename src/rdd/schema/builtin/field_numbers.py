@@ -193,7 +193,7 @@ Numbers = dict[str, tuple[int, ...]]
 
 @cache
 def table() -> dict[str, Numbers]:
-    """The numbers of all structs, by full definition name."""
+    """Return the numbers of all structs, by full definition name."""
     found: dict[str, Numbers] = {}
     file, current = "", Numbers()
     for line in TEXT.splitlines():

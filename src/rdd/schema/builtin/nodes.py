@@ -32,7 +32,7 @@ _ANYTHING = {"x-kubernetes-preserve-unknown-fields": True}
 
 
 def node(definition: str) -> Node:
-    """The node of a definition name. KeyError if unknown."""
+    """Return the node of a definition name. KeyError if unknown."""
     return _struct(definition)
 
 

@@ -107,7 +107,7 @@ class Struct:
 
     @property
     def api_version(self) -> str:
-        """`group/version`, or just the version in the core group."""
+        """Return `group/version`, or just the version in the core group."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
 
@@ -119,7 +119,7 @@ _TYPE_META = (
 
 @cache
 def struct(name: str) -> Struct:
-    """The struct of a full definition name. Raises KeyError if there is none."""
+    """Return the struct of a full definition name. Raises KeyError if there is none."""
     package, _, short = name.rpartition(".")
     for file in FILES:
         module = _module(file)
@@ -131,7 +131,7 @@ def struct(name: str) -> Struct:
 
 
 def names() -> list[str]:
-    """The full names of all structs, lists included."""
+    """Return the full names of all structs, lists included."""
     found = []
     for file in FILES:
         package = _module(file).PACKAGE
@@ -143,7 +143,7 @@ def names() -> list[str]:
 
 
 def short_name(file: str, name: str) -> str:
-    """The full definition name of `Struct` of a file."""
+    """Return the full definition name of `Struct` of a file."""
     return f"{_module(file).PACKAGE}.{name}"
 
 

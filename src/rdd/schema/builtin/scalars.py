@@ -40,7 +40,7 @@ class Malformed(Exception):
 
 
 def string(go: str) -> Decode:
-    """Text; `go` is the Go type in the complaint about anything else."""
+    """Return text; `go` is the Go type in the complaint about anything else."""
 
     def decode(value: Any, strange: list[None]) -> str:
         if value.__class__ is str:
@@ -62,7 +62,7 @@ def boolean(go: str) -> Decode:
 
 
 def integer(go: str, bits: int) -> Decode:
-    """Integers of a width."""
+    """Return integers of a width."""
     low, high = -(1 << bits - 1), (1 << bits - 1) - 1
 
     def decode(value: Any, strange: list[None]) -> int:
@@ -76,7 +76,7 @@ def integer(go: str, bits: int) -> Decode:
 
 
 def number(go: str) -> Decode:
-    """Numbers."""
+    """Return numbers."""
 
     def decode(value: Any, strange: list[None]) -> float:
         if value.__class__ is int or value.__class__ is float:
@@ -90,7 +90,7 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/]").match
 
 
 def octets(go: str) -> Decode:
-    """Bytes, as base64 text or a list of numbers."""
+    """Return bytes, as base64 text or a list of numbers."""
 
     def decode(value: Any, strange: list[None]) -> str:
         if value.__class__ is str:
@@ -112,12 +112,12 @@ def octets(go: str) -> Decode:
 
 
 def _canonical_end(text: str) -> str:
-    """Base64 whose unused last bits are zero, as an encoder leaves them."""
+    """Return base64 whose unused last bits are zero, as an encoder leaves them."""
     return text[:-4] + base64.b64encode(base64.b64decode(text[-4:])).decode()
 
 
 def _lenient_base64(text: str) -> str:
-    """What Go accepts beyond Python: line breaks. Otherwise Go's complaint."""
+    """Return what Go accepts beyond Python: line breaks. Otherwise Go's complaint."""
     raw = text.encode("utf-8", "surrogatepass")
     kept = raw.translate(None, b"\r\n")
     if len(kept) != len(raw):
@@ -129,7 +129,7 @@ def _lenient_base64(text: str) -> str:
 
 
 def _base64_error(raw: bytes) -> int:
-    """Where Go's decoder stops: the first byte that cannot be there, or the missing one."""
+    """Return where Go's decoder stops: the first byte that cannot be there, or the missing one."""
     in_quantum = 0
     position = 0
     while position < len(raw):
@@ -158,7 +158,7 @@ def _base64_error(raw: bytes) -> int:
 
 
 def time(parse: Callable[[str], str | None]) -> Decode:
-    """Times; `parse` brings a text into the printed form."""
+    """Return times; `parse` brings a text into the printed form."""
 
     def decode(value: Any, strange: list[None]) -> str | None:
         if value.__class__ is not str:
@@ -172,7 +172,7 @@ def time(parse: Callable[[str], str | None]) -> Decode:
 
 
 def quantity(value: Any, strange: list[None]) -> str:
-    """Quantities in canonical form."""
+    """Return quantities in canonical form."""
     if value.__class__ is str:
         text = value.strip()
     elif value.__class__ in (int, float):

@@ -58,12 +58,17 @@ class Shape:
 
 @cache
 def shape(definition: str) -> Shape:
-    """The shape of a definition name, e.g. io.k8s.api.core.v1.ConfigMap. KeyError if unknown."""
+    """Return the shape of a definition name, e.g. io.k8s.api.core.v1.ConfigMap.
+
+    KeyError if unknown.
+    """
     return Shape(notation.struct(definition))
 
 
 def decode_typed(shape: Shape, obj: Any, *, unknown: list[str]) -> dict[str, Any]:
-    """The object as its kind prints it: checked, without unknown and empty members, in order.
+    """Return the object as its kind prints it.
+
+    Checked, without unknown and empty members, in order.
 
     The paths of dropped members are appended to `unknown`. Raises DecodeError.
     The result may share parts with `obj`, which MUST NOT be used any more.

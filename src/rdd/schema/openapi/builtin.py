@@ -20,31 +20,31 @@ class ServedKind(Protocol):
 
     @property
     def group(self) -> str:
-        """API group."""
+        """Return API group."""
 
     @property
     def version(self) -> str:
-        """Version."""
+        """Return version."""
 
     @property
     def kind(self) -> str:
-        """Kind."""
+        """Return kind."""
 
     @property
     def plural(self) -> str:
-        """Resource."""
+        """Return resource."""
 
     @property
     def namespaced(self) -> bool:
-        """Whether objects live in namespaces."""
+        """Return whether objects live in namespaces."""
 
     @property
     def definition(self) -> str:
-        """Name of the definition."""
+        """Return name of the definition."""
 
     @property
     def subresources(self) -> tuple[str, ...]:
-        """Names of the subresources."""
+        """Return names of the subresources."""
 
 
 _ALWAYS = tuple(
@@ -58,7 +58,7 @@ _DEFAULT_VERBS = ("get", "patch", "update")
 
 
 def openapi_kind(kind: ServedKind, verbs: tuple[str, ...]) -> OpenApiKind:
-    """A built-in kind with its verbs in the form documents are made of."""
+    """Return a built-in kind with its verbs in the form documents are made of."""
     return OpenApiKind(
         group=kind.group,
         version=kind.version,
@@ -84,7 +84,7 @@ def _body(kind: ServedKind, subresource: str) -> str:
 
 
 def builtin_definitions(kinds: Iterable[OpenApiKind]) -> dict[str, Any]:
-    """The v3 definitions that kinds need, with all they refer to, by name."""
+    """Return the v3 definitions that kinds need, with all they refer to, by name."""
     wanted = list(_ALWAYS)
     groups = set()
     for kind in kinds:
@@ -98,7 +98,7 @@ def builtin_definitions(kinds: Iterable[OpenApiKind]) -> dict[str, Any]:
 def builtin_v3_document(
     kinds: Sequence[OpenApiKind], *, version: str = "unversioned"
 ) -> dict[str, Any]:
-    """The v3 document of one built-in group version."""
+    """Return the v3 document of one built-in group version."""
     return openapi_v3_document(kinds, builtin_definitions(kinds), version=version)
 
 

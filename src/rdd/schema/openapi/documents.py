@@ -21,7 +21,10 @@ Schema = Mapping[str, Any]
 
 
 def definition_name(group: str, version: str, kind: str) -> str:
-    """The definition of a custom resource: com.example.v1.Widget for example.com/v1 Widget."""
+    """Return the definition of a custom resource.
+
+    Com.example.v1.Widget for example.com/v1 Widget.
+    """
     return ".".join([*reversed(group.split(".")), version, kind])
 
 
@@ -32,7 +35,7 @@ def openapi_v3_document(
     title: str = "Kubernetes",
     version: str = "unversioned",
 ) -> dict[str, Any]:
-    """The v3 document of some kinds (usually of one group and version)."""
+    """Return the v3 document of some kinds (usually of one group and version)."""
     paths: dict[str, Any] = {}
     for kind in kinds:
         paths.update(path_items_v3(kind))
@@ -54,7 +57,7 @@ def openapi_v2_document(
     title: str = "Kubernetes",
     version: str = "unversioned",
 ) -> dict[str, Any]:
-    """The v2 document of some kinds; definitions are given in v3 form."""
+    """Return the v2 document of some kinds; definitions are given in v3 form."""
     paths: dict[str, Any] = {}
     for kind in kinds:
         paths.update(path_items_v2(kind))
@@ -103,7 +106,7 @@ def _reached(paths: Any, definitions: Mapping[str, Schema], prefix: str) -> dict
 
 
 def to_v2(schema: Any) -> Any:
-    """A v3 definition in v2 form."""
+    """Return a v3 definition in v2 form."""
     if not isinstance(schema, Mapping):
         return schema
     shown = {k: v for k, v in schema.items() if k != "nullable"}
@@ -126,7 +129,7 @@ def to_v2(schema: Any) -> Any:
 
 
 def crd_kind(spec: Mapping[str, Any], version: Mapping[str, Any]) -> OpenApiKind:
-    """A version of a custom resource definition as a kind."""
+    """Return a version of a custom resource definition as a kind."""
     group, names = spec["group"], spec["names"]
     declared = version.get("subresources") or {}
     own = definition_name(group, version["name"], names["kind"])
@@ -152,7 +155,7 @@ def crd_kind(spec: Mapping[str, Any], version: Mapping[str, Any]) -> OpenApiKind
 def crd_definitions(
     spec: Mapping[str, Any], version: Mapping[str, Any], *, v2: bool = False
 ) -> dict[str, dict[str, Any]]:
-    """The definitions of a version: its objects and its lists.
+    """Return the definitions of a version: its objects and its lists.
 
     With `v2` the objects' schema has only what v2 can say, but references are
     still in v3 form; `openapi_v2_document` converts them.
@@ -206,7 +209,7 @@ _JUNCTORS = ("allOf", "anyOf", "oneOf", "not")
 
 
 def _schema(schema: Schema, *, v2: bool) -> dict[str, Any]:
-    """A level of a schema as it is published, with the levels below."""
+    """Return a level of a schema as it is published, with the levels below."""
     shown = {k: v for k, v in schema.items() if k not in _NOT_PUBLISHED}
     if shown.get("x-kubernetes-int-or-string") and not v2:
         _spell_out(shown)

@@ -137,7 +137,7 @@ def _single(verbs: tuple[str, ...], definition: str, suffix: str) -> Iterator[_O
 
 
 def _paths(kind: OpenApiKind) -> Iterator[tuple[str, bool, list[_Operation]]]:
-    """Path, whether it spans all namespaces, and operations."""
+    """Yield path, whether it spans all namespaces, and operations."""
     root = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
     base = f"{root}/{kind.plural}"
     if kind.namespaced:
@@ -158,7 +158,7 @@ def _paths(kind: OpenApiKind) -> Iterator[tuple[str, bool, list[_Operation]]]:
 
 
 def _words(text: str, *, capital: bool) -> str:
-    """Letters and digits of a text, with a capital where something else was."""
+    """Return letters and digits of a text, with a capital where something else was."""
     found = "".join(part[:1].upper() + part[1:] for part in re.split(r"[^A-Za-z0-9]+", text))
     return found if capital else found[:1].lower() + found[1:]
 
@@ -208,7 +208,7 @@ def _patch_types(kind: OpenApiKind) -> tuple[str, ...]:
 
 
 def path_items_v3(kind: OpenApiKind) -> dict[str, Any]:
-    """The path items of a kind for a v3 document."""
+    """Return the path items of a kind for a v3 document."""
 
     def operation_v3(operation: _Operation, *, everywhere: bool) -> dict[str, Any]:
         answer = {"schema": {"$ref": V3_PREFIX + operation.answer}}
@@ -260,7 +260,7 @@ def path_items_v3(kind: OpenApiKind) -> dict[str, Any]:
 
 
 def path_items_v2(kind: OpenApiKind) -> dict[str, Any]:
-    """The path items of a kind for a v2 document."""
+    """Return the path items of a kind for a v2 document."""
 
     def operation_v2(operation: _Operation, *, everywhere: bool) -> dict[str, Any]:
         answer = {"$ref": V2_PREFIX + operation.answer}

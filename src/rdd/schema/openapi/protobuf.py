@@ -23,7 +23,7 @@ Member = tuple[int, Callable[[int, Any], bytes]]
 
 
 def encode(document: Mapping[str, Any]) -> bytes:
-    """An OpenAPI v2 document as an openapi.v2.Document message."""
+    """Return an OpenAPI v2 document as an openapi.v2.Document message."""
     return _message(_DOCUMENT, document, extensions=16)
 
 
@@ -55,7 +55,7 @@ def _any(value: Any) -> bytes:
 
 
 def _message(members: Mapping[str, Member], value: Mapping[str, Any], *, extensions: int) -> bytes:
-    """A message, its vendor extensions (x-…) in the field of that number."""
+    """Return a message, its vendor extensions (x-…) in the field of that number."""
     pieces = []
     for name, item in value.items():
         member = members.get(name)
@@ -68,7 +68,7 @@ def _message(members: Mapping[str, Member], value: Mapping[str, Any], *, extensi
 
 
 def _named(name: str, data: bytes) -> bytes:
-    """The entry of a map: protobuf's own maps have no order, so gnostic has its own."""
+    """Return the entry of a map: protobuf's own maps have no order, so gnostic has its own."""
     return _string(1, name) + encode_bytes(2, data)
 
 
@@ -84,7 +84,7 @@ def _many(encoded: Encode) -> Callable[[int, Any], bytes]:
 
 
 def _map(encoded: Encode, *, inner: int = 1) -> Callable[[int, Any], bytes]:
-    """A message that is nothing but a map."""
+    """Return a message that is nothing but a map."""
     return lambda number, value: encode_bytes(
         number, b"".join(encode_bytes(inner, _named(k, encoded(v))) for k, v in value.items())
     )

@@ -60,7 +60,7 @@ class _Message:
 
 
 def decode(body: bytes, *, kind: str = "", api_version: str = "") -> dict[str, Any]:
-    """The object in a body; `kind` and `api_version` are what is expected there.
+    """Return the object in a body; `kind` and `api_version` are what is expected there.
 
     A body of another kind is decoded as what it is; of a kind that has no shape, only kind
     and apiVersion are returned. Raises BadRequest if the body is no envelope, and DecodeError
@@ -123,7 +123,7 @@ def _by_short_name() -> dict[str, list[str]]:
 
 
 def _definition(api_version: str, kind: str) -> str:
-    """The definition name of a kind; empty if there is none."""
+    """Return the definition name of a kind; empty if there is none."""
     for name in _by_short_name().get(kind, ()):
         declared = notation.struct(name)
         # Each group has DeleteOptions of its own, which are the same.
@@ -173,7 +173,7 @@ def _read(
 
 @cache
 def _message(definition: str) -> _Message:
-    """The message of a struct."""
+    """Return the message of a struct."""
     declared = notation.struct(definition)
     types = {member.name: member.type for member in declared.fields}
     numbers = field_numbers.table()[definition]
@@ -187,7 +187,7 @@ def _message(definition: str) -> _Message:
 
 
 def _embedded(outer: _Message, number: int) -> _Message:
-    """The message behind a field whose members belong to the message around it."""
+    """Return the message behind a field whose members belong to the message around it."""
     known = outer.members.get(number)
     if known is None:
         inner = _Message(outer.name)
@@ -213,7 +213,7 @@ _GO_NAMES = {
 
 
 def _go_name(name: str) -> str:
-    """The name of a member in Go."""
+    """Return the name of a member in Go."""
     if name.startswith("x-kubernetes-"):
         return "X" + name[13:].title().replace("-", "")
     return _GO_NAMES.get(name) or name[0].upper() + name[1:]

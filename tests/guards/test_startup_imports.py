@@ -20,6 +20,7 @@ _OURS = {
     "rdd.__main__",
     "rdd.base",
     "rdd.base.gotext",
+    "rdd.base.pflag",
     "rdd.cli",
     "rdd.cli.commands",
     "rdd.cli.commands.app",

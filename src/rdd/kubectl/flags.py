@@ -1,36 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flags as kubectl parses them.
+"""Flags of kubectl: its global flags, the pflag parser in its wording, flags before the verb.
 
-The same conventions as rdd's own flags (`rdd.cli.framework.flags`), with what kubectl has
-beyond them: flags that may be repeated, flags before the verb, its wording of
-errors, and flags that a real kubectl knows but the built-in client does not,
-which are refused by name.
+A flag that the real kubectl has and the built-in client lacks is rejected by
+name, so that a script never relies on a flag that was ignored.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
 
-from rdd.base.gotext import parse_bool, parse_duration, quote
+from rdd.base.gotext import quote
+from rdd.base.pflag import Flag, FlagParser, Flags, Value
 from rdd.kubectl.failures import CtlError, Refused, unsupported
-
-Kind = Literal["string", "bool", "int", "duration", "array", "list"]
-Value = str | bool | int | float | list[str]
-
-
-class Flag(NamedTuple):
-    """One flag. An `array` collects its values, a `list` splits each at commas."""
-
-    name: str
-    help: str
-    kind: Kind = "string"
-    default: str = ""
-    short: str = ""
-    implied: str = ""  # the value of a bare `--flag`; empty: the flag needs a value
-
-    @property
-    def bare_value(self) -> str:
-        """What `--flag` without a value means; empty when it needs one."""
-        return "true" if self.kind == "bool" else self.implied
 
 
 class Verb(NamedTuple):
@@ -43,46 +23,22 @@ class Verb(NamedTuple):
     unsupported: tuple[str, ...] = ()  # flags of kubectl that the built-in client lacks
 
 
-class Given:
-    """The parsed flags of a call; a flag not given has its default."""
+class _Values(dict[str, Value]):
+    """Values by flag name; a flag that the verb does not declare is empty."""
 
-    def __init__(self, values: Mapping[str, Value], given: frozenset[str]) -> None:
-        self._values = values
-        self.given = given
+    def __missing__(self, name: str) -> Value:
+        return ""
 
-    def text(self, name: str) -> str:
-        """The value of a string flag; empty for one the command does not have.
 
-        Also empty for a flag that a command has given another meaning, such as
-        `--user` of `create rolebinding`: it may be repeated there.
-        """
-        value = self._values.get(name, "")
-        return "" if isinstance(value, list) else str(value)
-
-    def truth(self, name: str) -> bool:
-        """The value of a bool flag."""
-        return bool(self._values.get(name, False))
-
-    def number(self, name: str) -> int:
-        """The value of an int flag."""
-        value = self._values[name]
-        return value if isinstance(value, int) else 0
-
-    def seconds(self, name: str) -> float:
-        """The value of a duration flag."""
-        value = self._values[name]
-        return float(value) if isinstance(value, int | float) else 0.0
-
-    def many(self, name: str) -> list[str]:
-        """The values of a flag that may be repeated."""
-        value = self._values.get(name)
-        return list(value) if isinstance(value, list) else []
+def make_flags(values: Mapping[str, Value], given: frozenset[str] | None = None) -> Flags:
+    """Return flags as a verb reads them; every flag in `values` counts as given by default."""
+    return Flags(_Values(values), frozenset(values) if given is None else given)
 
 
 GLOBAL: tuple[Flag, ...] = (
     Flag("help", "show this text", "bool", short="h"),
     Flag("as", "user to act as"),
-    Flag("as-group", "group to act as; may be repeated", "array"),
+    Flag("as-group", "group to act as; may be repeated", "strings"),
     Flag("as-uid", "UID to act as"),
     Flag("certificate-authority", "file with the certificate of the server's authority"),
     Flag("client-certificate", "file with a client certificate"),
@@ -127,104 +83,34 @@ def split_verb(words: Sequence[str]) -> tuple[str, list[str]]:
 
 
 _GO_PARSERS = {
-    "bool": "strconv.ParseBool: parsing",
-    "int": "strconv.ParseInt: parsing",
-    "duration": "time: invalid duration",
+    "bool": "strconv.ParseBool: parsing {}: invalid syntax",
+    "int": "strconv.ParseInt: parsing {}: invalid syntax",
+    "duration": "time: invalid duration {}",
 }
-_GO_ENDING = {"bool": ": invalid syntax", "int": ": invalid syntax", "duration": ""}
 
 
-class Parser:
-    """Takes the flags of one verb out of its words."""
+class VerbParser(FlagParser):
+    """Parses the flags of one verb; errors refer to the help of `path`."""
 
     def __init__(self, verb: Verb, *, path: str) -> None:
-        self._flags = {f.name: f for f in (*GLOBAL, *verb.flags)}
-        self._shorts = {f.short: f for f in self._flags.values() if f.short}
+        super().__init__((*GLOBAL, *verb.flags))
         self._unsupported = _GLOBAL_UNSUPPORTED | set(verb.unsupported)
         self._path = path
-        self._values: dict[str, Value] = {}
-        self.dash = -1
-        """How many arguments came before `--`; -1 without one."""
 
-    def parse(self, words: Iterable[str]) -> tuple[Given, list[str]]:
-        """The flags, and what is left."""
-        rest: list[str] = []
-        pending = list(reversed(list(words)))
-        while pending:
-            word = pending.pop()
-            if word == "--":
-                self.dash = len(rest)
-                rest.extend(reversed(pending))
-                break
-            if word.startswith("--"):
-                self._long(word, pending)
-            elif word.startswith("-") and word != "-":
-                self._short(word, pending)
-            else:
-                rest.append(word)
-        defaults = {name: _default(flag) for name, flag in self._flags.items()}
-        return Given({**defaults, **self._values}, frozenset(self._values)), rest
+    def result(self) -> Flags:
+        values, given = super().result()
+        return make_flags(values, given)
 
-    def _long(self, word: str, pending: list[str]) -> None:
-        name, equals, value = word[2:].partition("=")
-        flag = self._flags.get(name)
-        if flag is None:
-            if name in self._unsupported:
-                raise unsupported(f"--{name} of {quote(self._path)}")
-            raise self._usage_error(f"unknown flag: --{name}")
-        self._take(flag, value if equals else None, pending, needs=f"--{name}")
+    def unknown_flag(self, problem: str, name: str) -> CtlError:
+        if name in self._unsupported:
+            return unsupported(f"--{name} of {quote(self._path)}")
+        return self.invalid_value(problem)
 
-    def _short(self, word: str, pending: list[str]) -> None:
-        letters = word[1:]
-        while letters:
-            letter, letters = letters[0], letters[1:]
-            flag = self._shorts.get(letter)
-            if flag is None:
-                raise self._usage_error(f"unknown shorthand flag: {letter!r} in {word}")
-            value = None
-            if letters.startswith("=") or (letters and not flag.bare_value):
-                value, letters = letters.removeprefix("="), ""
-            self._take(flag, value, pending, needs=f"{letter!r} in {word}")
+    def missing_value(self, problem: str) -> CtlError:
+        return self.invalid_value(problem)
 
-    def _take(self, flag: Flag, value: str | None, pending: list[str], *, needs: str) -> None:
-        if value is None:
-            value = flag.bare_value
-            if not value:
-                if not pending:
-                    raise self._usage_error(f"flag needs an argument: {needs}")
-                value = pending.pop()
-        if flag.kind in ("array", "list"):
-            before = self._values.get(flag.name)
-            items = value.split(",") if flag.kind == "list" else [value]
-            self._values[flag.name] = [*(before if isinstance(before, list) else ()), *items]
-            return
-        try:
-            self._values[flag.name] = _convert(flag, value)
-        except ValueError as error:
-            shown = f"-{flag.short}, --{flag.name}" if flag.short else f"--{flag.name}"
-            raise self._usage_error(
-                f'invalid argument {quote(value)} for "{shown}" flag: {error}'
-            ) from None
+    def invalid_value(self, problem: str) -> CtlError:
+        return Refused(f"error: {problem}\nSee '{self._path} --help' for usage.")
 
-    def _usage_error(self, text: str) -> CtlError:
-        return Refused(f"error: {text}\nSee '{self._path} --help' for usage.")
-
-
-def _convert(flag: Flag, text: str) -> Value:
-    try:
-        if flag.kind == "bool":
-            return parse_bool(text)
-        if flag.kind == "int":
-            return int(text)
-        if flag.kind == "duration":
-            return parse_duration(text)
-    except ValueError:
-        raise ValueError(f"{_GO_PARSERS[flag.kind]} {quote(text)}{_GO_ENDING[flag.kind]}") from None
-    return text
-
-
-def _default(flag: Flag) -> Value:
-    if flag.kind in ("array", "list"):
-        return flag.default.split(",") if flag.default else []
-    empty = {"bool": "false", "int": "0", "duration": "0"}
-    return _convert(flag, flag.default or empty.get(flag.kind, ""))
+    def value_problem(self, flag: Flag, text: str, error: ValueError) -> str:
+        return _GO_PARSERS[flag.kind].format(quote(text))

@@ -4,8 +4,8 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+from rdd.base.pflag import Flag
 from rdd.kubectl.failures import CtlError, NoSuchResource, Refused
-from rdd.kubectl.flags import Flag
 from rdd.kubectl.session import Object, Session
 
 _RBAC = "rbac.authorization.k8s.io"
@@ -143,7 +143,7 @@ def _cluster_role(session: Session) -> Object:
         "kind": "ClusterRole",
         "metadata": {"name": name},
     }
-    aggregated = session.flags.many("aggregation-rule")
+    aggregated = session.flags.texts("aggregation-rule")
     if aggregated:
         labels = dict(pair.split("=", 1) for pair in aggregated if "=" in pair)
         return {
@@ -156,16 +156,16 @@ def _cluster_role(session: Session) -> Object:
 
 def _rules(session: Session) -> list[Object]:
     flags = session.flags
-    verbs = list(dict.fromkeys(flags.many("verb")))
-    urls = flags.many("non-resource-url")
+    verbs = list(dict.fromkeys(flags.texts("verb")))
+    urls = flags.texts("non-resource-url")
     if not verbs:
         raise CtlError("at least one verb must be specified")
-    if not flags.many("resource") and not urls:
+    if not flags.texts("resource") and not urls:
         raise CtlError("at least one resource must be specified")
     if "*" in verbs:
         verbs = ["*"]
     groups: dict[str, list[str]] = {}
-    for word in dict.fromkeys(flags.many("resource")):
+    for word in dict.fromkeys(flags.texts("resource")):
         plain, slash, subresource = word.partition("/")
         if plain == "*":
             group, plural = "", "*"
@@ -176,7 +176,7 @@ def _rules(session: Session) -> list[Object]:
                 raise Refused(str(error)) from None
             group, plural = resource.group, resource.plural
         groups.setdefault(group, []).append(f"{plural}{slash}{subresource}")
-    names = flags.many("resource-name")
+    names = flags.texts("resource-name")
     rules: list[Object] = [
         {
             "apiGroups": [group],
@@ -219,12 +219,12 @@ def _cluster_role_binding(session: Session) -> Object:
 def _binding(session: Session, kind: str, role: str) -> Object:
     flags = session.flags
     subjects: list[Object] = [
-        {"kind": "User", "apiGroup": _RBAC, "name": user} for user in flags.many("user")
+        {"kind": "User", "apiGroup": _RBAC, "name": user} for user in flags.texts("user")
     ]
     subjects += [
-        {"kind": "Group", "apiGroup": _RBAC, "name": group} for group in flags.many("group")
+        {"kind": "Group", "apiGroup": _RBAC, "name": group} for group in flags.texts("group")
     ]
-    for account in flags.many("serviceaccount"):
+    for account in flags.texts("serviceaccount"):
         namespace, colon, name = account.partition(":")
         if not colon or not namespace or not name or ":" in name:
             raise CtlError("serviceaccount must be <namespace>:<name>")
@@ -236,7 +236,7 @@ def _binding(session: Session, kind: str, role: str) -> Object:
 def _deployment(session: Session) -> Object:
     flags = session.flags
     name = one_name(session, "deployment", more=session.dash >= 0)
-    images = flags.many("image")
+    images = flags.texts("image")
     if not images:
         raise Refused('error: required flag(s) "image" not set')
     command = session.args[session.dash :] if session.dash >= 0 else []
@@ -249,15 +249,15 @@ def _deployment(session: Session) -> Object:
         if command:
             container["command"] = command
         containers.append(container)
-    if flags.number("port") > 0:
-        containers[0]["ports"] = [{"containerPort": flags.number("port")}]
+    if flags.integer("port") > 0:
+        containers[0]["ports"] = [{"containerPort": flags.integer("port")}]
     labels = {"app": name}
     return {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
         "metadata": {**_namespaced(session, name), "labels": labels},
         "spec": {
-            "replicas": flags.number("replicas"),
+            "replicas": flags.integer("replicas"),
             "selector": {"matchLabels": labels},
             "strategy": {},
             "template": {"metadata": {"labels": labels}, "spec": {"containers": containers}},
@@ -266,20 +266,20 @@ def _deployment(session: Session) -> Object:
 
 
 _DATA = (
-    Flag("from-literal", "KEY=VALUE; may be repeated", "array"),
+    Flag("from-literal", "KEY=VALUE; may be repeated", "strings"),
     Flag("from-file", "[KEY=]FILE or a directory; may be repeated", "list"),
     Flag("from-env-file", "file of KEY=VALUE lines; may be repeated", "list"),
 )
 _RULES = (
     Flag("verb", "verbs that are allowed", "list"),
     Flag("resource", "resources they are allowed on", "list"),
-    Flag("resource-name", "names they are restricted to; may be repeated", "array"),
+    Flag("resource-name", "names they are restricted to; may be repeated", "strings"),
 )
 _SUBJECTS = (
     Flag("clusterrole", "ClusterRole to grant"),
-    Flag("user", "user to grant it to; may be repeated", "array"),
-    Flag("group", "group to grant it to; may be repeated", "array"),
-    Flag("serviceaccount", "NAMESPACE:NAME to grant it to; may be repeated", "array"),
+    Flag("user", "user to grant it to; may be repeated", "strings"),
+    Flag("group", "group to grant it to; may be repeated", "strings"),
+    Flag("serviceaccount", "NAMESPACE:NAME to grant it to; may be repeated", "strings"),
 )
 
 ALL: tuple[Generator, ...] = (
@@ -343,7 +343,7 @@ ALL: tuple[Generator, ...] = (
     Generator(
         "token", "SERVICE_ACCOUNT", "Request a token of a ServiceAccount", lambda _: {},
         flags=(
-            Flag("audience", "audience of the token; may be repeated", "array"),
+            Flag("audience", "audience of the token; may be repeated", "strings"),
             Flag("bound-object-kind", "kind of the object the token dies with"),
             Flag("bound-object-name", "its name"),
             Flag("bound-object-uid", "its UID"),

@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from rdd.base.pflag import Flags
 from rdd.kubectl.failures import CtlError, Refused, unsupported
-from rdd.kubectl.flags import Given
 
 _FILES = {
     "clusters": ("certificate-authority",),
@@ -73,7 +73,7 @@ class Kubeconfig:
             self.current_origin = path
         self.preferences = self.preferences or dict(document.get("preferences") or {})
 
-    def context(self, flags: Given) -> tuple[str, dict[str, Any]]:
+    def context(self, flags: Flags) -> tuple[str, dict[str, Any]]:
         """The name and content of the chosen context; empty if there is none."""
         name = flags.text("context") or self.current
         if name and name not in self.entries["contexts"]:
@@ -86,7 +86,7 @@ class Kubeconfig:
             )
         return name, self.entries["contexts"].get(name, {})
 
-    def target(self, flags: Given) -> Target:
+    def target(self, flags: Flags) -> Target:
         """Where and who, with the flags applied. Raises CtlError."""
         _, context = self.context(flags)
         cluster = self._named("clusters", flags.text("cluster") or context.get("cluster"))
@@ -146,7 +146,7 @@ class Kubeconfig:
         }
 
 
-def locate(flags: Given, variables: Mapping[str, str]) -> Kubeconfig:
+def locate(flags: Flags, variables: Mapping[str, str]) -> Kubeconfig:
     """The configuration that flags and environment choose."""
     if flags.text("kubeconfig"):
         return Kubeconfig([Path(flags.text("kubeconfig"))], explicit=True)
@@ -209,9 +209,9 @@ def _read(path: str) -> str:
         raise CtlError(f"unable to read {path}: {(error.strerror or str(error)).lower()}") from None
 
 
-def _impersonation(flags: Given, user: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+def _impersonation(flags: Flags, user: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     name = flags.text("as") or str(user.get("as") or "")
-    groups = flags.many("as-group") or [str(g) for g in user.get("as-groups") or ()]
+    groups = flags.texts("as-group") or [str(g) for g in user.get("as-groups") or ()]
     uid = flags.text("as-uid") or str(user.get("as-uid") or "")
     if not name:
         if groups or uid:

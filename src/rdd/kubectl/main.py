@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from types import ModuleType
 from typing import Any
 
+from rdd.base.pflag import Flag
 from rdd.kubectl.failures import CtlError, Refused, unsupported
-from rdd.kubectl.flags import GLOBAL, Flag, Parser, Verb, split_verb
+from rdd.kubectl.flags import GLOBAL, Verb, VerbParser, split_verb
 from rdd.kubectl.session import Session, Streams
 
 VERBS: dict[str, str] = {
@@ -66,7 +67,7 @@ def _run(words: list[str], variables: Mapping[str, str], streams: Streams) -> No
     if name == "help":
         name, rest = split_verb([*rest, "--help"])
     if not name:
-        Parser(Verb("", "", ""), path="kubectl").parse(rest)
+        VerbParser(Verb("", "", ""), path="kubectl").parse(rest)
         streams.out.write(_overview())
         return
     name = _ALIASES.get(name, name)
@@ -76,8 +77,9 @@ def _run(words: list[str], variables: Mapping[str, str], streams: Streams) -> No
         raise Refused(f'error: unknown command "{name}" for "kubectl"')
     module = importlib.import_module(f"rdd.kubectl.verbs.{name.replace('-', '_')}")
     path, verb, arguments, rest = _sub_verb(module, name, rest)
-    parser = Parser(verb, path=path)
-    flags, args = parser.parse(rest)
+    parser = VerbParser(verb, path=path)
+    args = parser.parse(rest)
+    flags = parser.result()
     if flags.truth("help"):
         streams.out.write(_help(path, verb, module if not arguments else None))
         return

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from rdd.base.pflag import Flag
 from rdd.kubectl.failures import CtlError
-from rdd.kubectl.flags import Flag
 from rdd.kubectl.session import Object, Session
 
 FLAGS = (
@@ -36,7 +36,7 @@ class Manifest(NamedTuple):
 def read(session: Session, *, validate: bool = True) -> list[Manifest]:
     """All objects that `-f` names, in order. Raises CtlError."""
     found: list[Manifest] = []
-    for name in session.flags.many("filename"):
+    for name in session.flags.texts("filename"):
         for source, data in _contents(session, name):
             for document in documents(data, source):
                 if validate:

@@ -5,10 +5,10 @@ from typing import NamedTuple
 
 from rdd.api import names
 from rdd.api.mergepatch import create_merge_patch
+from rdd.base.pflag import Flag
 from rdd.kubectl import manifests
 from rdd.kubectl.connection import MERGE_PATCH
 from rdd.kubectl.failures import CtlError
-from rdd.kubectl.flags import Flag
 from rdd.kubectl.printing import output
 from rdd.kubectl.selection import (
     ALL,

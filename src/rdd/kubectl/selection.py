@@ -8,10 +8,10 @@ objects have collections listed first (`-l`, `--all`, `--field-selector`).
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeVar
 
+from rdd.base.pflag import Flag
 from rdd.kubectl import manifests
 from rdd.kubectl.discovery import Resource
 from rdd.kubectl.failures import CtlError, Failures, Refused, ServerError
-from rdd.kubectl.flags import Flag
 from rdd.kubectl.session import Object, Session
 
 _T = TypeVar("_T")
@@ -49,7 +49,7 @@ class Ref(NamedTuple):
 
 def references(session: Session, args: list[str] | None = None) -> list[Ref]:
     """What the arguments (or `-f`) name. Raises CtlError."""
-    if session.flags.many("filename"):
+    if session.flags.texts("filename"):
         if args if args is not None else session.args:
             raise CtlError(
                 "when paths, URLs, or stdin is provided as resource input, you may not specify"
@@ -242,7 +242,7 @@ def raise_all(errors: list[CtlError]) -> None:
 
 def require_arguments(session: Session) -> None:
     """Raise the error for a command without any object."""
-    if not session.args and not session.flags.many("filename"):
+    if not session.args and not session.flags.texts("filename"):
         raise Refused(
             "error: You must provide one or more resources by argument or filename.\n"
             "Example resource specifications include:\n"

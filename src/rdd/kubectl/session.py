@@ -12,8 +12,8 @@ from functools import cached_property
 from typing import Any, NamedTuple, TextIO
 
 from rdd.base.gotext import parse_duration
+from rdd.base.pflag import Flags
 from rdd.kubectl.failures import CtlError
-from rdd.kubectl.flags import Given
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Session:
     """What a verb works with."""
 
     def __init__(
-        self, flags: Given, args: list[str], streams: Streams, variables: Mapping[str, str]
+        self, flags: Flags, args: list[str], streams: Streams, variables: Mapping[str, str]
     ) -> None:
         self.flags = flags
         self.args = args
@@ -66,7 +66,7 @@ class Session:
             self.target,
             self.err,
             timeout=self.request_timeout or None,
-            verbosity=self.flags.number("v"),
+            verbosity=self.flags.integer("v"),
         )
 
     @cached_property

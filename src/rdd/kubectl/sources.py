@@ -42,19 +42,19 @@ class Data:
 def read_sources(session: Session) -> Data:
     """The data that --from-literal, --from-file and --from-env-file describe."""
     flags = session.flags
-    if flags.many("from-env-file") and (flags.many("from-file") or flags.many("from-literal")):
+    if flags.texts("from-env-file") and (flags.texts("from-file") or flags.texts("from-literal")):
         raise CtlError("from-env-file cannot be combined with from-file or from-literal")
     data = Data()
-    for literal in flags.many("from-literal"):
+    for literal in flags.texts("from-literal"):
         key, equals, value = literal.partition("=")
         if not equals or not key:
             raise CtlError(f"invalid literal source {literal}, expected key=value")
         if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
             value = value[1:-1]
         data.add(key, value.encode())
-    for source in flags.many("from-file"):
+    for source in flags.texts("from-file"):
         _add_file(data, source)
-    for name in flags.many("from-env-file"):
+    for name in flags.texts("from-env-file"):
         _add_env_file(session, data, name)
     return data
 

@@ -14,7 +14,7 @@ def create_token(session: Session) -> None:
     flags = session.flags
     name = one_name(session, "token")
     spec: Object = {}
-    if audiences := flags.many("audience"):
+    if audiences := flags.texts("audience"):
         spec["audiences"] = audiences
     if seconds := flags.seconds("duration"):
         spec["expirationSeconds"] = int(seconds)

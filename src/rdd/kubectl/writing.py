@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What all writing verbs share: dry runs, field managers, validation, the line they print."""
 
+from rdd.base.pflag import Flag
 from rdd.kubectl.failures import CtlError, ServerError
-from rdd.kubectl.flags import Flag
 from rdd.kubectl.printing import output
 from rdd.kubectl.selection import Ref
 from rdd.kubectl.session import Object, Session

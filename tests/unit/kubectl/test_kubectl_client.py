@@ -18,7 +18,7 @@ from rdd.cli.commands.wait_condition import Goal, _startup, wait
 from rdd.cli.framework.errors import CommandError
 from rdd.kubectl.discovery import discover
 from rdd.kubectl.failures import CtlError
-from rdd.kubectl.flags import Given
+from rdd.kubectl.flags import make_flags
 from rdd.kubectl.main import _UNSUPPORTED, VERBS, run_client
 from rdd.kubectl.session import Session, Streams
 from rdd.testing import LiveServer
@@ -66,7 +66,7 @@ def ctl(apiserver: LiveServer) -> Ctl:
 
 @pytest.fixture
 def session(apiserver: LiveServer) -> Iterator[Session]:
-    flags = Given(
+    flags = make_flags(
         {"kubeconfig": str(apiserver.kubeconfig), "request-timeout": "0", "v": 0}, frozenset()
     )
     made = Session(flags, [], Streams(io.StringIO(), io.StringIO(), io.StringIO()), {})

@@ -3,8 +3,9 @@
 
 import pytest
 
+from rdd.base.pflag import Flag
 from rdd.kubectl.failures import CtlError
-from rdd.kubectl.flags import Flag, Parser, Verb, split_verb
+from rdd.kubectl.flags import Verb, VerbParser, split_verb
 
 VERB = Verb(
     "get",
@@ -14,7 +15,7 @@ VERB = Verb(
         Flag("output", "", short="o"),
         Flag("watch", "", "bool", short="w"),
         Flag("filename", "", "list", short="f"),
-        Flag("from-literal", "", "array"),
+        Flag("from-literal", "", "strings"),
         Flag("timeout", "", "duration", default="30s"),
         Flag("grace-period", "", "int", default="-1"),
         Flag("dry-run", "", default="none", implied="unchanged"),
@@ -43,20 +44,22 @@ def test_verb_is_the_first_word_that_is_no_flag(
 
 
 def test_values_are_taken_in_every_form() -> None:
-    parser = Parser(VERB, path="kubectl get")
+    parser = VerbParser(VERB, path="kubectl get")
     words = "ns -ojson -w -f a,b -f=c --from-literal x=1,2 --from-literal=y=3 --timeout=1m a"
-    flags, args = parser.parse(words.split())
+    args = parser.parse(words.split())
+    flags = parser.result()
     assert args == ["ns", "a"]
     assert (flags.text("output"), flags.truth("watch")) == ("json", True)
-    assert flags.many("filename") == ["a", "b", "c"]
-    assert flags.many("from-literal") == ["x=1,2", "y=3"]
-    assert (flags.seconds("timeout"), flags.number("grace-period")) == (60, -1)
+    assert flags.texts("filename") == ["a", "b", "c"]
+    assert flags.texts("from-literal") == ["x=1,2", "y=3"]
+    assert (flags.seconds("timeout"), flags.integer("grace-period")) == (60, -1)
     assert "timeout" in flags.given and "grace-period" not in flags.given
 
 
 def test_bare_flag_has_its_implied_value_and_dashes_end_the_flags() -> None:
-    parser = Parser(VERB, path="kubectl get")
-    flags, args = parser.parse(["--dry-run", "a", "--", "-w", "--x"])
+    parser = VerbParser(VERB, path="kubectl get")
+    args = parser.parse(["--dry-run", "a", "--", "-w", "--x"])
+    flags = parser.result()
     assert (flags.text("dry-run"), args, parser.dash) == ("unchanged", ["a", "-w", "--x"], 1)
 
 
@@ -104,5 +107,5 @@ def test_bare_flag_has_its_implied_value_and_dashes_end_the_flags() -> None:
 )
 def test_mistakes_are_named(word: str, message: str) -> None:
     with pytest.raises(CtlError) as caught:
-        Parser(VERB, path="kubectl get").parse([word])
+        VerbParser(VERB, path="kubectl get").parse([word])
     assert caught.value.shown == message

@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from rdd.base.pflag import Flags, Value
 from rdd.kubectl.failures import CtlError
-from rdd.kubectl.flags import Given, Value
+from rdd.kubectl.flags import make_flags
 from rdd.kubectl.kubeconfig import locate
 
 FIRST = """
@@ -33,9 +34,9 @@ contexts: [{name: three, context: {cluster: d, user: u}}]
 """
 
 
-def given(**values: Value) -> Given:
+def given(**values: Value) -> Flags:
     named: dict[str, Value] = {key.replace("_", "-"): value for key, value in values.items()}
-    return Given(named, frozenset(named))
+    return make_flags(named)
 
 
 @pytest.fixture

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
+from rdd.base.pflag import Value
 from rdd.kubectl.failures import CtlError
-from rdd.kubectl.flags import Given, Value
+from rdd.kubectl.flags import make_flags
 from rdd.kubectl.main import run_client
 from rdd.kubectl.session import Session, Streams
 from rdd.kubectl.verbs.expose import _service as service
@@ -67,7 +68,7 @@ def test_secrets_from_arguments(tmp_path: Path) -> None:
 def session(**values: Value) -> Session:
     named = {key.replace("_", "-"): value for key, value in values.items()}
     streams = Streams(io.StringIO(), io.StringIO(), io.StringIO())
-    return Session(Given(named, frozenset(named)), [], streams, {})
+    return Session(make_flags(named), [], streams, {})
 
 
 WORKLOAD: Object = {

@@ -138,7 +138,7 @@ def _time(text: str) -> tuple[int, int]:
 
 
 def _session(call: Call, namespace: str) -> "Session":
-    from rdd.kubectl.flags import Given
+    from rdd.kubectl.flags import make_flags
     from rdd.kubectl.session import Session, Streams
 
     flags: dict[str, str | bool | int | float | list[str]] = {
@@ -148,7 +148,7 @@ def _session(call: Call, namespace: str) -> "Session":
         "v": 0,
     }
     streams = Streams(call.out, sys.stderr, sys.stdin)
-    return Session(Given(flags, frozenset(flags)), [], streams, call.environment.variables)
+    return Session(make_flags(flags), [], streams, call.environment.variables)
 
 
 def _startup(session: "Session") -> tuple[int, int]:

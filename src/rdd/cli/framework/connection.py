@@ -49,13 +49,13 @@ def connected(call: Call, *, start: bool = True) -> Iterator["Connection"]:
 
 def _connection(call: Call) -> "Connection":
     from rdd.kubectl.connection import Connection
-    from rdd.kubectl.flags import Given
+    from rdd.kubectl.flags import make_flags
     from rdd.kubectl.kubeconfig import locate
 
     given: dict[str, str | bool | int | float | list[str]] = {
         "kubeconfig": str(call.instance.config)
     }
-    flags = Given(given, frozenset(given))
+    flags = make_flags(given)
     target = locate(flags, call.environment.variables).target(flags)
     return Connection(target, sys.stderr)
 

@@ -11,9 +11,10 @@ These types are named tuples: a dataclass takes seven times as long to define (0
 each, paid by every call) and its module another 6 ms.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal, NamedTuple, TextIO, TypeVar
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, TextIO, TypeVar
 
+from rdd.base.pflag import Flag, Flags, Value, Visibility
 from rdd.cli.framework.environment import Environment
 from rdd.cli.framework.errors import CommandError
 from rdd.cli.framework.logline import Log
@@ -22,28 +23,7 @@ from rdd.cli.framework.program import Program
 if TYPE_CHECKING:
     from rdd.instance import Instance
 
-Visibility = Literal["shown", "developer", "hidden"]
-Value = str | bool | int | float
-SEPARATOR = "\0"  # between the values of one flag; no argument of a program can contain it
 _Item = TypeVar("_Item", "Flag", "Command | Group")
-
-
-class Flag(NamedTuple):
-    """One `--flag`."""
-
-    name: str
-    help: str
-    kind: Literal["string", "strings", "bool", "int", "duration"] = "string"
-    default: str = ""  # as a user would write it
-    short: str = ""  # one letter
-    implied: str = ""  # value of a bare `--flag`; empty: the flag needs a value (bool: "true")
-    values: tuple[str, ...] = ()  # what completion offers; the command checks them
-    visibility: Visibility = "shown"
-
-    @property
-    def bare_value(self) -> str:
-        """Return the value of a bare `--flag`; empty when the flag needs one."""
-        return "true" if self.kind == "bool" else self.implied
 
 
 class Command(NamedTuple):
@@ -77,30 +57,6 @@ class Group(NamedTuple):
     def find(self, name: str) -> "Command | Group | None":
         """Return the member with this name or alias."""
         return next((m for m in self.members if name == m.name or name in m.aliases), None)
-
-
-class Flags(NamedTuple):
-    """The parsed flags of a call, by name, with defaults for flags that were not given."""
-
-    values: Mapping[str, Value]
-    given: frozenset[str]  # those the user wrote
-
-    def text(self, name: str) -> str:
-        return str(self.values[name])
-
-    def texts(self, name: str) -> list[str]:
-        """Return the values of a repeatable flag, in order."""
-        joined = str(self.values[name])
-        return joined.split(SEPARATOR) if joined else []
-
-    def truth(self, name: str) -> bool:
-        return bool(self.values[name])
-
-    def integer(self, name: str) -> int:
-        return int(self.values[name])
-
-    def seconds(self, name: str) -> float:
-        return float(self.values[name])
 
 
 class Call(NamedTuple):

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from rdd.base.pflag import Flag, Flags
 from rdd.kubectl.failures import CtlError, unsupported
-from rdd.kubectl.flags import Flag, Given
 from rdd.kubectl.session import Object, escape_html
 
 Printer = Callable[[Object], str]
@@ -34,7 +34,7 @@ _FORMATS = (
 )
 
 
-def printer(flags: Given, *, also: str = "", form: str | None = None) -> Printer:
+def printer(flags: Flags, *, also: str = "", form: str | None = None) -> Printer:
     """The printer that `-o` asks for; `also` names formats the caller handles itself."""
     text = flags.text("output") if form is None else form
     name, equals, argument = text.partition("=")

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """`api-resources`: what the server has."""
 
+from rdd.base.pflag import Flag
 from rdd.kubectl.discovery import Resource
 from rdd.kubectl.failures import CtlError
-from rdd.kubectl.flags import Flag, Verb
+from rdd.kubectl.flags import Verb
 from rdd.kubectl.printing.tabwriter import TabWriter
 from rdd.kubectl.session import Session
 
@@ -73,5 +74,5 @@ def _is_chosen(session: Session, resource: Resource) -> bool:
         return False
     if "namespaced" in flags.given and resource.is_namespaced != flags.truth("namespaced"):
         return False
-    has_verbs = set(flags.many("verbs")) <= set(resource.verbs)
-    return has_verbs and set(flags.many("categories")) <= set(resource.categories)
+    has_verbs = set(flags.texts("verbs")) <= set(resource.verbs)
+    return has_verbs and set(flags.texts("categories")) <= set(resource.categories)

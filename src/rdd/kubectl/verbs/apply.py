@@ -9,10 +9,11 @@ managers.
 
 import time
 
+from rdd.base.pflag import Flag
 from rdd.kubectl import manifests
 from rdd.kubectl.connection import APPLY_PATCH, JSON_PATCH
 from rdd.kubectl.failures import CtlError, Refused, ServerError
-from rdd.kubectl.flags import Flag, Verb
+from rdd.kubectl.flags import Verb
 from rdd.kubectl.patches.lastapplied import ANNOTATION, annotated, last_applied
 from rdd.kubectl.patches.patching import three_way
 from rdd.kubectl.printing import output
@@ -52,7 +53,7 @@ UNSUPPORTED = ("edit-last-applied", "set-last-applied", "view-last-applied")
 def run(session: Session, _: str = "") -> None:
     """Apply every object of the files."""
     flags = session.flags
-    if not flags.many("filename"):
+    if not flags.texts("filename"):
         raise CtlError("must specify one of -f and -k")
     if session.args:
         raise Refused(

@@ -3,8 +3,9 @@
 
 from collections.abc import Iterator
 
+from rdd.base.pflag import Flag
 from rdd.kubectl.failures import ExitCode, NoSuchResource, Refused
-from rdd.kubectl.flags import Flag, Verb
+from rdd.kubectl.flags import Verb
 from rdd.kubectl.printing import output
 from rdd.kubectl.printing.tabwriter import TabWriter
 from rdd.kubectl.selection import ALL_NAMESPACES

@@ -10,8 +10,9 @@ import os
 from pathlib import Path
 from typing import Any
 
+from rdd.base.pflag import Flag
 from rdd.kubectl.failures import CtlError, Refused
-from rdd.kubectl.flags import Flag, Verb
+from rdd.kubectl.flags import Verb
 from rdd.kubectl.kubeconfig import Kubeconfig, read_file
 from rdd.kubectl.printing import output
 from rdd.kubectl.printing.tabwriter import TabWriter

@@ -5,9 +5,10 @@ The kinds that can be created from arguments are in `rdd.kubectl.generators`,
 one function each, which turns flags into an object.
 """
 
+from rdd.base.pflag import Flag
 from rdd.kubectl import generators, manifests
 from rdd.kubectl.failures import CtlError, Refused, ServerError
-from rdd.kubectl.flags import Flag, Verb
+from rdd.kubectl.flags import Verb
 from rdd.kubectl.patches.lastapplied import annotated
 from rdd.kubectl.printing import output
 from rdd.kubectl.selection import Ref, for_each, from_manifest, manifest_references, raise_all
@@ -66,7 +67,7 @@ def run(session: Session, kind: str = "") -> None:
 
 
 def _from_files(session: Session) -> None:
-    if not session.flags.many("filename"):
+    if not session.flags.texts("filename"):
         if session.args:
             raise Refused(
                 f"error: Unexpected args: [{' '.join(session.args)}]\n"

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """`delete`: delete objects and wait until they are gone."""
 
+from rdd.base.pflag import Flag
 from rdd.kubectl import manifests
 from rdd.kubectl.deletion import Deletion
 from rdd.kubectl.failures import CtlError
-from rdd.kubectl.flags import Flag, Verb
+from rdd.kubectl.flags import Verb
 from rdd.kubectl.selection import (
     ALL,
     ALL_NAMESPACES,
@@ -55,7 +56,7 @@ def run(session: Session) -> None:
     _check(session)
     errors: list[CtlError] = []
     selects = bool(flags.text("selector") or flags.text("field-selector")) or flags.truth("all")
-    if flags.many("filename"):
+    if flags.texts("filename"):
         refs, errors = manifest_references(session, verb="delete")
     else:
         refs = references(session)
@@ -97,9 +98,9 @@ def _check(session: Session) -> None:
         raise CtlError("setting 'all' parameter but found a non empty selector. ")
     if flags.truth("now") and "grace-period" in flags.given:
         raise CtlError("--now and --grace-period cannot be specified together")
-    if flags.truth("force") and flags.number("grace-period") > 0:
+    if flags.truth("force") and flags.integer("grace-period") > 0:
         raise CtlError("--force and --grace-period greater than 0 cannot be specified together")
-    if flags.many("filename") and flags.text("selector"):
+    if flags.texts("filename") and flags.text("selector"):
         raise CtlError("the built-in client takes no --selector together with --filename")
     require_arguments(session)
     if flags.truth("force"):
@@ -113,7 +114,7 @@ def _grace_period(session: Session) -> int:
     flags = session.flags
     if flags.truth("now"):
         return 1
-    period = flags.number("grace-period")
+    period = flags.integer("grace-period")
     if flags.truth("force"):
         return 0
     # Without --force nothing is deleted before its processes had a chance to end.

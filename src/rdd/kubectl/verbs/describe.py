@@ -5,9 +5,10 @@ Any object can be described by its fields; namespaces, config maps and secrets
 have a form of their own (`rdd.kubectl.printing.describers`).
 """
 
+from rdd.base.pflag import Flag
 from rdd.kubectl import manifests
 from rdd.kubectl.failures import CtlError, Refused, ServerError
-from rdd.kubectl.flags import Flag, Verb
+from rdd.kubectl.flags import Verb
 from rdd.kubectl.printing.describers import describe
 from rdd.kubectl.selection import (
     ALL_NAMESPACES,
@@ -36,7 +37,7 @@ VERB = Verb(
 
 def run(session: Session) -> None:
     """Describe what was named."""
-    if not session.args and not session.flags.many("filename"):
+    if not session.args and not session.flags.texts("filename"):
         raise Refused(
             'error: You must specify the type of resource to describe. Use "kubectl api-resources"'
             " for a complete list of supported resources."

@@ -10,10 +10,11 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from rdd.base.pflag import Flag
 from rdd.kubectl import manifests
 from rdd.kubectl.connection import APPLY_PATCH
 from rdd.kubectl.failures import CtlError, ExitCode, Refused, ServerError
-from rdd.kubectl.flags import Flag, Verb
+from rdd.kubectl.flags import Verb
 from rdd.kubectl.patches.lastapplied import last_applied, without_annotation
 from rdd.kubectl.patches.patching import three_way
 from rdd.kubectl.printing import output
@@ -44,7 +45,7 @@ class _Failed(CtlError):
 
 def run(session: Session) -> None:
     """Compare; ends with exit code 1 if anything differs."""
-    if not session.flags.many("filename"):
+    if not session.flags.texts("filename"):
         raise CtlError("must specify one of -f and -k")
     if session.args:
         raise Refused(

@@ -12,9 +12,10 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from rdd.base.pflag import Flag
 from rdd.kubectl import manifests
 from rdd.kubectl.failures import CtlError, Refused, ServerError
-from rdd.kubectl.flags import Flag, Verb
+from rdd.kubectl.flags import Verb
 from rdd.kubectl.patches.patching import two_way
 from rdd.kubectl.printing import output
 from rdd.kubectl.selection import Ref, fetch, references, require_arguments

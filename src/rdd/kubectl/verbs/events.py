@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`events`: events in the order they were last seen."""
 
+from rdd.base.pflag import Flag
 from rdd.kubectl.failures import CtlError
-from rdd.kubectl.flags import Flag, Verb
+from rdd.kubectl.flags import Verb
 from rdd.kubectl.printing import output
 from rdd.kubectl.printing.tables import ago
 from rdd.kubectl.printing.tabwriter import TabWriter
@@ -31,7 +32,7 @@ def run(session: Session) -> None:
     flags = session.flags
     if session.args:
         raise CtlError(f"unexpected arguments: [{' '.join(session.args)}]")
-    for kind in flags.many("types"):
+    for kind in flags.texts("types"):
         if kind.capitalize() not in _TYPES:
             raise CtlError("valid --types are Normal or Warning")
     is_everywhere = flags.truth("all-namespaces")
@@ -39,7 +40,7 @@ def run(session: Session) -> None:
     ref = Ref(resource, "" if is_everywhere else session.namespace)
     query = _query(session)
     items: list[Object] = list_objects(session, ref, **query).get("items") or []
-    wanted = [kind.capitalize() for kind in flags.many("types")]
+    wanted = [kind.capitalize() for kind in flags.texts("types")]
     found = [e for e in items if not wanted or e.get("type") in wanted]
     found.sort(key=last_seen)
     if flags.text("output"):

@@ -3,8 +3,9 @@
 
 from typing import Any
 
+from rdd.base.pflag import Flag
 from rdd.kubectl.failures import CtlError, NoSuchResource, Refused
-from rdd.kubectl.flags import Flag, Verb
+from rdd.kubectl.flags import Verb
 from rdd.kubectl.openapi import OpenApi, Schema, reference_name
 from rdd.kubectl.session import Session
 

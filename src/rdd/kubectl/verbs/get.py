@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """`get`: show objects, as tables the server makes or in the format of `-o`."""
 
+from rdd.base.pflag import Flag
 from rdd.kubectl import manifests
 from rdd.kubectl.connection import JSON
 from rdd.kubectl.discovery import Resource
 from rdd.kubectl.failures import CtlError, Refused, ServerError
-from rdd.kubectl.flags import Flag, Verb
+from rdd.kubectl.flags import Verb
 from rdd.kubectl.printing import output
 from rdd.kubectl.printing.tables import ACCEPT, TableOptions, TablePrinter, as_table
 from rdd.kubectl.selection import (
@@ -53,7 +54,7 @@ def run(session: Session) -> None:
     if raw := flags.text("raw"):
         session.out.write(session.api.raw("GET", raw).decode(errors="replace"))
         return
-    if not session.args and not flags.many("filename"):
+    if not session.args and not flags.texts("filename"):
         raise Refused(
             'You must specify the type of resource to get. Use "kubectl api-resources" for a'
             " complete list of supported resources.\n\n"
@@ -82,7 +83,7 @@ def table_options(session: Session, *, kind: str = "") -> TableOptions:
         no_headers=flags.truth("no-headers"),
         with_namespace=flags.truth("all-namespaces"),
         show_labels=flags.truth("show-labels"),
-        label_columns=tuple(flags.many("label-columns")),
+        label_columns=tuple(flags.texts("label-columns")),
         kind=kind,
         with_event=flags.truth("output-watch-events"),
     )

@@ -5,10 +5,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+from rdd.base.pflag import Flag
 from rdd.kubectl import manifests
 from rdd.kubectl.connection import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from rdd.kubectl.failures import CtlError, ServerError, unsupported
-from rdd.kubectl.flags import Flag, Verb
+from rdd.kubectl.flags import Verb
 from rdd.kubectl.printing import output
 from rdd.kubectl.selection import Ref, for_each, references, require_arguments
 from rdd.kubectl.session import Object, Session

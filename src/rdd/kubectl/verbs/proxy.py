@@ -11,9 +11,10 @@ import re
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from rdd.base.pflag import Flag
 from rdd.kubectl.connection import Connection
 from rdd.kubectl.failures import CtlError
-from rdd.kubectl.flags import Flag, Verb
+from rdd.kubectl.flags import Verb
 from rdd.kubectl.session import Session
 
 _CHUNK = 64 * 1024
@@ -155,7 +156,7 @@ def run(session: Session) -> None:
     flags = session.flags
     if session.args:
         raise CtlError(f"unexpected arguments: [{' '.join(session.args)}]")
-    address, port = flags.text("address"), flags.number("port")
+    address, port = flags.text("address"), flags.integer("port")
     try:
         server = _Server((address, port), _Handler)
     except OSError as error:

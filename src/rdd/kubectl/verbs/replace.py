@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """`replace -f`: write objects over what the server has, whole."""
 
+from rdd.base.pflag import Flag
 from rdd.kubectl import manifests
 from rdd.kubectl.deletion import Deletion
 from rdd.kubectl.failures import CtlError, ServerError
-from rdd.kubectl.flags import Flag, Verb
+from rdd.kubectl.flags import Verb
 from rdd.kubectl.patches.lastapplied import ANNOTATION, annotated
 from rdd.kubectl.printing import output
 from rdd.kubectl.selection import Ref, fetch, for_each, manifest_references, raise_all
@@ -33,7 +34,7 @@ VERB = Verb(
 
 def run(session: Session) -> None:
     """Replace every object of the files."""
-    if not session.flags.many("filename"):
+    if not session.flags.texts("filename"):
         raise CtlError("must specify one of -f and -k")
     refs, errors = manifest_references(session, verb="replace")
     writer = Writer(session)

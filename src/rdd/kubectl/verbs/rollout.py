@@ -4,10 +4,11 @@
 import time
 from collections.abc import Callable
 
+from rdd.base.pflag import Flag
 from rdd.kubectl import manifests
 from rdd.kubectl.connection import STRATEGIC_PATCH
 from rdd.kubectl.failures import CtlError, ServerError
-from rdd.kubectl.flags import Flag, Verb
+from rdd.kubectl.flags import Verb
 from rdd.kubectl.selection import Ref, for_each, references, require_arguments
 from rdd.kubectl.session import Object, Session
 from rdd.kubectl.writing import manager
@@ -51,7 +52,7 @@ def run(session: Session, name: str) -> None:
     if name == "restart":
         for_each(refs, lambda ref: _restart(session, ref))
         return
-    if session.flags.number("revision"):
+    if session.flags.integer("revision"):
         raise CtlError("the built-in client follows only the latest revision")
     for_each(refs, lambda ref: _status(session, ref))
 

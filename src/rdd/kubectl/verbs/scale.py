@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """`scale --replicas=N`: change the number of replicas through the scale subresource."""
 
+from rdd.base.pflag import Flag
 from rdd.kubectl import manifests
 from rdd.kubectl.connection import MERGE_PATCH
 from rdd.kubectl.failures import CtlError
-from rdd.kubectl.flags import Flag, Verb
+from rdd.kubectl.flags import Verb
 from rdd.kubectl.printing import output
 from rdd.kubectl.selection import (
     ALL,
@@ -40,7 +41,7 @@ def run(session: Session) -> None:
     """Scale every object named."""
     if "replicas" not in session.flags.given:
         raise CtlError('required flag(s) "replicas" not set')
-    if session.flags.number("replicas") < 0:
+    if session.flags.integer("replicas") < 0:
         raise CtlError(
             "The --replicas=COUNT flag is required, and COUNT must be greater than or equal to 0"
         )
@@ -56,12 +57,12 @@ def _scale(session: Session, ref: Ref, writer: Writer) -> None:
     flags = session.flags
     path = ref.sub("scale")
     current = session.api.get(path)
-    expected, version = flags.number("current-replicas"), flags.text("resource-version")
+    expected, version = flags.integer("current-replicas"), flags.text("resource-version")
     actual = (current.get("spec") or {}).get("replicas", 0)
     if expected >= 0 and actual != expected:
         raise CtlError(f"Expected replicas to be {expected}, was {actual}")
     if not writer.is_client_side:
-        patch: dict[str, object] = {"spec": {"replicas": flags.number("replicas")}}
+        patch: dict[str, object] = {"spec": {"replicas": flags.integer("replicas")}}
         if version:
             patch["metadata"] = {"resourceVersion": version}
         session.api.request("PATCH", path, query=writer.query, body=patch, content_type=MERGE_PATCH)

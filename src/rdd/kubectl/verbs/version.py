@@ -2,8 +2,9 @@
 """`version`: the versions of this client and of the server."""
 
 import rdd
+from rdd.base.pflag import Flag
 from rdd.kubectl.failures import CtlError
-from rdd.kubectl.flags import Flag, Verb
+from rdd.kubectl.flags import Verb
 from rdd.kubectl.printing import output
 from rdd.kubectl.session import Object, Session
 

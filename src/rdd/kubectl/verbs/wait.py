@@ -13,10 +13,11 @@ together. A timeout of 0 looks once, a negative one means a week.
 import time
 from collections.abc import Callable
 
+from rdd.base.pflag import Flag
 from rdd.kubectl import manifests
 from rdd.kubectl.deletion import timed_out, wait_until_gone
 from rdd.kubectl.failures import CtlError, ServerError
-from rdd.kubectl.flags import Flag, Verb
+from rdd.kubectl.flags import Verb
 from rdd.kubectl.printing import output
 from rdd.kubectl.selection import (
     ALL,

@@ -13,7 +13,7 @@ from tests.runtime.runtime_world import ADMIN, World, loop_clock
 from rdd.api import errors
 from rdd.apiserver.http.listener import HttpServer
 from rdd.apiserver.http.request import Answer, Request
-from rdd.controllers.environment import Surroundings
+from rdd.controllers.environment import ControllerEnvironment
 from rdd.host.sockets import listen_on_loopback
 from rdd.instance import Instance
 from rdd.runtime import Controller, InProcessHost, InProcessPassthrough, Manager, ManagerOptions
@@ -21,8 +21,8 @@ from rdd.runtime.events import EVENTS
 from rdd.runtime.types import AnyResource, Object, resource_of
 
 
-def surroundings(home: Path = Path("/nonexistent")) -> Surroundings:
-    return Surroundings(
+def controller_environment(home: Path = Path("/nonexistent")) -> ControllerEnvironment:
+    return ControllerEnvironment(
         instance=Instance("7", home=home),
         home=home,
         environment={},

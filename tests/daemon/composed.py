@@ -7,7 +7,7 @@ from typing import Any
 
 from rdd.client.resources import CONFIG_MAPS
 from rdd.controllers.catalog import Entry
-from rdd.controllers.environment import Surroundings
+from rdd.controllers.environment import ControllerEnvironment
 from rdd.runtime import (
     AdmissionRequest,
     Context,
@@ -53,8 +53,8 @@ class Stamper:
         return Result.done()
 
 
-def stamp(surroundings: Surroundings) -> Controller:
-    mark = surroundings.environment.get("STAMP", "stamped")
+def stamp(env: ControllerEnvironment) -> Controller:
+    mark = env.environment.get("STAMP", "stamped")
     return Controller("stamp", lambda c: Stamper(c, mark), sources=(watch(CONFIG_MAPS),))
 
 
@@ -66,7 +66,7 @@ class Idle:
         return Result.done()
 
 
-def guard(surroundings: Surroundings) -> Controller:
+def guard(env: ControllerEnvironment) -> Controller:
     """Refuses ConfigMaps that a list in another one names; handlers read and write."""
 
     def webhooks(context: Context) -> tuple[Webhook, ...]:
@@ -106,14 +106,14 @@ class Slow(Idle):
             await asyncio.sleep(0.01)
 
 
-def slow(surroundings: Surroundings) -> Controller:
+def slow(env: ControllerEnvironment) -> Controller:
     return Controller("slow", Slow, sources=(watch(CONFIG_MAPS),))
 
 
-def broken(surroundings: Surroundings) -> Controller:
+def broken(env: ControllerEnvironment) -> Controller:
     """Brings a definition the server refuses."""
     definition = {"metadata": {"name": "things.example.com"}, "spec": {"group": "example.com"}}
-    return replace(slow(surroundings), name="broken", definitions=(definition,))
+    return replace(slow(env), name="broken", definitions=(definition,))
 
 
 class Fragile(Idle):
@@ -124,5 +124,5 @@ class Fragile(Idle):
         raise RuntimeError("the fragile one is broken")
 
 
-def fragile(surroundings: Surroundings) -> Controller:
+def fragile(env: ControllerEnvironment) -> Controller:
     return Controller("fragile", Fragile, sources=(watch(CONFIG_MAPS),))

@@ -4,7 +4,7 @@
 Nothing registers itself: what is not in this table does not exist. A new
 controller is one line here (and one in the test that pins the sets). Its factory
 
-    def notary(surroundings: Surroundings) -> Controller
+    def notary(env: ControllerEnvironment) -> Controller
 
 is imported when a program is about to run it, so listing, checking and completing
 names costs no import of any controller.
@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from rdd.controllers.environment import Surroundings
+    from rdd.controllers.environment import ControllerEnvironment
     from rdd.runtime import Controller
 
 RDD, APP, LIMA, CONTAINERS, MOCK = "rdd", "app", "lima", "containers", "mock"
@@ -96,10 +96,10 @@ def groups(names: Collection[str], entries: Iterable[Entry] = ENTRIES) -> dict[s
 
 
 def make(
-    names: Collection[str], surroundings: "Surroundings", entries: Iterable[Entry] = ENTRIES
+    names: Collection[str], env: "ControllerEnvironment", entries: Iterable[Entry] = ENTRIES
 ) -> list["Controller"]:
     """These controllers, in the order of the table; their modules are imported now."""
-    return [_factory(entry)(surroundings) for entry in entries if entry.name in names]
+    return [_factory(entry)(env) for entry in entries if entry.name in names]
 
 
 def preload(names: Collection[str], entries: Iterable[Entry] = ENTRIES) -> None:
@@ -122,7 +122,9 @@ def unmet(names: Collection[str], entries: Iterable[Entry] = ENTRIES) -> list[st
     return lines
 
 
-def _factory(entry: Entry) -> "Callable[[Surroundings], Controller]":
+def _factory(entry: Entry) -> "Callable[[ControllerEnvironment], Controller]":
     module, _, function = entry.factory.partition(":")
-    made: Callable[[Surroundings], Controller] = getattr(importlib.import_module(module), function)
+    made: Callable[[ControllerEnvironment], Controller] = getattr(
+        importlib.import_module(module), function
+    )
     return made

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What controllers know of the machine and the instance they run for.
+"""The host environment of controllers: paths, variables, version.
 
-Every controller is made by a factory that is handed this value; none looks at the
-environment, the home directory or the command line by itself. So two instances can
-live in one process, and a test says everything a controller can see.
+The factory of every controller gets this value; no controller reads the process environment,
+the home directory or the command line. So two instances can run in one process, and a test
+defines everything that a controller can see.
 """
 
 from collections.abc import Mapping
@@ -14,15 +14,15 @@ from rdd.instance import Instance
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """The world outside of the API, as a controller is given it."""
+class ControllerEnvironment:
+    """Everything outside of the API that a controller may use."""
 
     instance: Instance
     home: Path
     """The user's home directory."""
     environment: Mapping[str, str]
-    """The environment of the process, taken once when it started."""
+    """Environment variables, a snapshot taken when the process started."""
     agent_command: tuple[str, ...]
-    """What a host agent is started with; its own arguments follow."""
+    """Command that starts a host agent; the agent's own arguments are appended."""
     version: str
-    """Of rdd."""
+    """Version of rdd."""

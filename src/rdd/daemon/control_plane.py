@@ -180,7 +180,7 @@ async def control_plane(
             server,
             client,
             names,
-            composition.surroundings(
+            composition.controller_environment(
                 instance, environment=options.environment, version=options.version
             ),
             address=address,

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from tests.controllers.controller_world import eventually, managed, surroundings
+from tests.controllers.controller_world import controller_environment, eventually, managed
 from tests.runtime.runtime_world import World
 
 from rdd.api import errors, timestamps
 from rdd.client.resources import CONFIG_MAPS, NAMESPACES
 from rdd.controllers.app.app import app
-from rdd.controllers.environment import Surroundings
+from rdd.controllers.environment import ControllerEnvironment
 from rdd.kinds.app import App
 from rdd.kinds.crd import definition_of
 from rdd.kinds.limavm import TEMPLATE_LABEL, LimaVM
@@ -195,11 +195,11 @@ async def apps(
     home: Path = Path("/nonexistent"),
     environment: Mapping[str, str] | None = None,
     asked: Any = works,
-    around: Surroundings | None = None,
+    around: ControllerEnvironment | None = None,
 ) -> AsyncIterator[Machines]:
     """The App controller and the stand-in at work."""
     machines = machines or Machines()
-    around = around or surroundings(home)
+    around = around or controller_environment(home)
     around = replace(around, environment=dict(environment or {}))
     controllers = (app(around, asked=asked), machines.controller(), *others)
     async with managed(world, *controllers):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import trustme
 from tests.controllers.app.app_world import APPS, app_object, works
-from tests.controllers.controller_world import managed, surroundings
+from tests.controllers.controller_world import controller_environment, managed
 from tests.runtime.runtime_world import World, open_world
 
 from rdd.api import errors
@@ -231,7 +231,7 @@ async def test_authorities_and_mirrors_that_are_not_used_are_warned_of(world: Wo
 
 
 async def test_the_names_of_the_webhooks_are_the_published_ones(world: World) -> None:
-    async with managed(world, app(surroundings(), asked=works)):
+    async with managed(world, app(controller_environment(), asked=works)):
         served = await world.client.discover()
         by_kind = {found.kind: found for found in served.preferred().values()}
         for kind, name in (

@@ -10,12 +10,12 @@ import pytest
 from aiohttp import WSMsgType
 from tests.controllers.controller_world import (
     connected,
+    controller_environment,
     event_about,
     eventually,
     gone,
     managed,
     reasons,
-    surroundings,
 )
 from tests.runtime.runtime_world import World, open_world
 
@@ -66,7 +66,7 @@ def is_completed(obj: Object) -> bool:
 
 @fake_time
 async def test_a_message_is_processed_as_often_as_asked_for(world: World) -> None:
-    async with managed(world, demo(surroundings())):
+    async with managed(world, demo(controller_environment())):
         await world.client.create(DEMOS, made(3))
         done = await eventually(world, DEMOS, "demo", is_completed)
         await event_about(world, "demo", "Completed")
@@ -84,7 +84,7 @@ async def test_a_message_is_processed_as_often_as_asked_for(world: World) -> Non
 
 @fake_time
 async def test_a_larger_count_goes_on_and_a_smaller_one_is_done(world: World) -> None:
-    async with managed(world, demo(surroundings())):
+    async with managed(world, demo(controller_environment())):
         await world.client.create(DEMOS, made(1))
         await eventually(world, DEMOS, "demo", is_completed)
         await world.client.patch(DEMOS, "demo", {"spec": {"count": 4}})
@@ -110,7 +110,7 @@ async def test_a_larger_count_goes_on_and_a_smaller_one_is_done(world: World) ->
 async def test_many_messages_are_given_time(world: World) -> None:
     """A count of billions must not occupy the server: after the first ones there are pauses."""
     begun = asyncio.get_running_loop().time()
-    async with managed(world, demo(surroundings())):
+    async with managed(world, demo(controller_environment())):
         await world.client.create(DEMOS, made(2**31 - 1))
         found = await eventually(
             world, DEMOS, "demo", lambda obj: (obj.get("status") or {}).get("processedCount") == 20
@@ -121,7 +121,7 @@ async def test_many_messages_are_given_time(world: World) -> None:
 
 @fake_time
 async def test_what_others_write_into_the_status_is_no_obstacle(world: World) -> None:
-    async with managed(world, demo(surroundings())):
+    async with managed(world, demo(controller_environment())):
         await world.client.create(DEMOS, made(5))
         for value in range(5):
             patch = {"status": {"lastProcessed": f"by hand {value}"}}
@@ -137,7 +137,7 @@ async def test_a_demo_of_another_name_is_refused_and_an_old_one_deleted(world: W
         version["schema"]["openAPIV3Schema"].pop("x-kubernetes-validations")
     await install_definition(world.client, lax)
     await world.client.create(DEMOS, {"metadata": {"name": "old"}})
-    async with managed(world, demo(surroundings())):
+    async with managed(world, demo(controller_environment())):
         await gone(world, DEMOS, "old")
         with pytest.raises(errors.Invalid) as refused:
             await world.client.create(DEMOS, {"metadata": {"name": "other"}})
@@ -147,7 +147,7 @@ async def test_a_demo_of_another_name_is_refused_and_an_old_one_deleted(world: W
 
 
 async def test_hello_shows_the_request(world: World) -> None:
-    async with managed(world, demo(surroundings())), connected(world) as session:
+    async with managed(world, demo(controller_environment())), connected(world) as session:
         headers = {"x-one": "1", "X-Quoted": 'a "b"', "User-Agent": "me", "Authorization": "x"}
         async with session.get(
             "/passthrough/demo/hello/a%20path/", headers=headers, skip_auto_headers=("Accept",)
@@ -166,7 +166,7 @@ async def test_hello_shows_the_request(world: World) -> None:
 
 
 async def test_the_websocket_says_one_thing_and_closes(world: World) -> None:
-    async with managed(world, demo(surroundings())), connected(world) as session:
+    async with managed(world, demo(controller_environment())), connected(world) as session:
         async with session.ws_connect(
             "/passthrough/demo/websocket/", origin="https://anywhere.example"
         ) as ws:
@@ -190,6 +190,6 @@ async def test_the_endpoints_are_unavailable_when_the_controller_has_stopped(
                 return response.status
 
         assert await status() == 404
-        async with managed(world, demo(surroundings())):
+        async with managed(world, demo(controller_environment())):
             assert await status() == 200
         assert await status() == 503

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import trustme
-from tests.controllers.controller_world import eventually, managed, surroundings
+from tests.controllers.controller_world import controller_environment, eventually, managed
 from tests.runtime.runtime_world import World
 
 from rdd.client import kubeconfig
@@ -261,7 +261,7 @@ async def test_every_check_has_a_diagnostic_that_comes_back_and_follows_the_app(
     world: World, tmp_path: Path
 ) -> None:
     await install_definitions(world.client, [definition_of(App)])
-    async with managed(world, diagnostics(surroundings(tmp_path))):
+    async with managed(world, diagnostics(controller_environment(tmp_path))):
         for name in checks.CHECKS:
             await eventually(world, Diagnostic, name, healthy)
         resource = resource_of(Diagnostic)
@@ -287,7 +287,7 @@ async def test_every_check_has_a_diagnostic_that_comes_back_and_follows_the_app(
 
 async def test_a_diagnostic_of_another_name_is_left_alone(world: World, tmp_path: Path) -> None:
     await install_definitions(world.client, [definition_of(App)])
-    async with managed(world, diagnostics(surroundings(tmp_path))):
+    async with managed(world, diagnostics(controller_environment(tmp_path))):
         mine = {"metadata": {"name": "mine"}}
         await world.client.create(resource_of(Diagnostic), mine)
         await eventually(world, Diagnostic, "disk", healthy)

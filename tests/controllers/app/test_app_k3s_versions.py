@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from tests.controllers.app.app_world import APPS, app_object, apps, enabled, settled
-from tests.controllers.controller_world import eventually, gone, surroundings
+from tests.controllers.controller_world import controller_environment, eventually, gone
 from tests.runtime.runtime_world import World, open_world
 
 from rdd.api import errors
@@ -30,7 +30,7 @@ def published(obj: dict[str, Any]) -> bool:
 
 
 async def test_it_is_made_with_the_app(world: World) -> None:
-    async with apps(world, None, k3s_versions(surroundings())):
+    async with apps(world, None, k3s_versions(controller_environment())):
         await world.client.create(APPS, app_object(namespace="mine"))
         found = await eventually(world, CONFIG_MAPS, "k3s-versions", published, namespace="mine")
         versions, channels = (json.loads(found["data"][key]) for key in ("versions", "channels"))
@@ -46,7 +46,7 @@ async def test_it_is_made_with_the_app(world: World) -> None:
 
 
 async def test_changes_are_reverted_and_other_keys_kept(world: World) -> None:
-    async with apps(world, None, k3s_versions(surroundings())):
+    async with apps(world, None, k3s_versions(controller_environment())):
         await world.client.create(APPS, app_object())
         found = await eventually(world, CONFIG_MAPS, "k3s-versions", published)
         patch = {
@@ -64,7 +64,7 @@ async def test_changes_are_reverted_and_other_keys_kept(world: World) -> None:
 
 
 async def test_it_cannot_be_deleted_while_there_is_an_app(world: World) -> None:
-    async with apps(world, None, k3s_versions(surroundings())):
+    async with apps(world, None, k3s_versions(controller_environment())):
         await world.client.create(APPS, app_object())
         await eventually(world, CONFIG_MAPS, "k3s-versions", published)
         with pytest.raises(errors.Forbidden, match="refusing to delete"):
@@ -76,7 +76,7 @@ async def test_it_cannot_be_deleted_while_there_is_an_app(world: World) -> None:
 
 
 async def test_one_with_the_labels_but_another_name_can(world: World) -> None:
-    async with apps(world, None, k3s_versions(surroundings())):
+    async with apps(world, None, k3s_versions(controller_environment())):
         await world.client.create(APPS, app_object())
         found = await eventually(world, CONFIG_MAPS, "k3s-versions", published)
         labels = found["metadata"]["labels"]
@@ -88,7 +88,7 @@ async def test_one_with_the_labels_but_another_name_can(world: World) -> None:
 async def test_one_that_was_there_is_adopted(world: World) -> None:
     there = {"metadata": {"name": "k3s-versions", "namespace": "default"}, "data": {"mine": "x"}}
     await world.client.create(CONFIG_MAPS, there)
-    async with apps(world, None, k3s_versions(surroundings())):
+    async with apps(world, None, k3s_versions(controller_environment())):
         await world.client.create(APPS, app_object())
         found = await eventually(world, CONFIG_MAPS, "k3s-versions", published)
         assert found["data"]["mine"] == "x"
@@ -96,7 +96,7 @@ async def test_one_that_was_there_is_adopted(world: World) -> None:
 
 
 async def test_it_waits_for_the_namespace(world: World) -> None:
-    async with apps(world, None, k3s_versions(surroundings())):
+    async with apps(world, None, k3s_versions(controller_environment())):
         await world.client.create(
             NAMESPACES, {"metadata": {"name": "mine", "finalizers": ["test/keep"]}}
         )

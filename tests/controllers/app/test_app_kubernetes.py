@@ -23,14 +23,14 @@ from tests.controllers.app.app_world import (
     said,
     works,
 )
-from tests.controllers.controller_world import managed, surroundings
+from tests.controllers.controller_world import controller_environment, managed
 from tests.k3s import Cluster, k3s, node
 from tests.runtime.runtime_world import World, open_world
 
 from rdd.controllers.app.app import app
 from rdd.controllers.app.kubernetes import kubernetes, probe, reconciler
 from rdd.controllers.app.kubernetes.probe import Health
-from rdd.controllers.environment import Surroundings
+from rdd.controllers.environment import ControllerEnvironment
 from rdd.host.kube_contexts import current
 from rdd.runtime import find_condition
 
@@ -71,8 +71,8 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "home"
 
 
-def around(home: Path, **environment: str) -> Surroundings:
-    return replace(surroundings(home), environment=environment)
+def around(home: Path, **environment: str) -> ControllerEnvironment:
+    return replace(controller_environment(home), environment=environment)
 
 
 def config(home: Path) -> Path:
@@ -91,7 +91,7 @@ async def running(
 
 
 def cluster_in(home: Path) -> Any:
-    instance = surroundings(home).instance
+    instance = controller_environment(home).instance
     return k3s(instance.k3s_config, directory=home / "k3s")
 
 
@@ -137,7 +137,7 @@ async def test_a_healthy_cluster_is_ready_and_its_context_published(
         merged = yaml.safe_load(config(home).read_text())
         assert [item["name"] for item in merged["clusters"]] == [NAME]
         assert merged["current-context"] == NAME
-        own = surroundings(home).instance.kube_config
+        own = controller_environment(home).instance.kube_config
         assert yaml.safe_load(own.read_text())["current-context"] == NAME
         assert own.stat().st_mode & 0o777 == 0o600
 
@@ -155,7 +155,7 @@ async def test_the_contexts_are_gone_when_a_stop_is_settled(world: World, home: 
         assert config(home).read_text() == MINE.replace(
             "current-context: work", 'current-context: ""'
         )
-        assert not surroundings(home).instance.kube_config.exists()
+        assert not controller_environment(home).instance.kube_config.exists()
 
 
 async def test_disabling_removes_the_contexts(world: World, home: Path) -> None:

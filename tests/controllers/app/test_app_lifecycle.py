@@ -23,7 +23,13 @@ from tests.controllers.app.app_world import (
     settled,
     until_said,
 )
-from tests.controllers.controller_world import eventually, gone, managed, reasons, surroundings
+from tests.controllers.controller_world import (
+    controller_environment,
+    eventually,
+    gone,
+    managed,
+    reasons,
+)
 from tests.runtime.runtime_world import World, open_world, until
 
 from rdd.api import errors
@@ -640,7 +646,7 @@ async def test_builtin_controllers_do_not_collect_what_the_app_has(world: World)
     builtin = BuiltinControllers(world.client, ("garbage-collector",))
     await builtin.start()
     try:
-        async with apps(world, around=surroundings(Path("/nonexistent"))):
+        async with apps(world, around=controller_environment(Path("/nonexistent"))):
             await world.client.create(APPS, app_object(namespace="mine"))
             await settled(world)
             await world.client.get(LIMAVMS, "rd", namespace="mine")

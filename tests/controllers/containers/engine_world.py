@@ -23,7 +23,7 @@ from rdd.controllers.containers.containernamespace import containernamespace
 from rdd.controllers.containers.engine import Pace, engine
 from rdd.controllers.containers.image import image
 from rdd.controllers.containers.volume import volume
-from rdd.controllers.environment import Surroundings
+from rdd.controllers.environment import ControllerEnvironment
 from rdd.instance import Instance
 from rdd.kinds.app import App
 from rdd.kinds.container import Container
@@ -54,10 +54,10 @@ TIMEOUT_S = 60.0
 class World:
     """One control plane."""
 
-    def __init__(self, server: Server, surroundings: Surroundings) -> None:
+    def __init__(self, server: Server, env: ControllerEnvironment) -> None:
         self.passthrough_url = ""
         self.server = server
-        self.surroundings = surroundings
+        self.env = env
         self.client = Client(LocalTransport(self._handle, partial(Request, user=ADMIN)))
         self.writes: list[tuple[str, str]] = []
         """Method and path of every write."""
@@ -76,11 +76,11 @@ class World:
 
     def controllers(self, pace: Pace = QUICK) -> list[Controller]:
         return [
-            containernamespace(self.surroundings),
-            container(self.surroundings),
-            image(self.surroundings),
-            volume(self.surroundings),
-            engine(self.surroundings, pace=pace),
+            containernamespace(self.env),
+            container(self.env),
+            image(self.env),
+            volume(self.env),
+            engine(self.env, pace=pace),
         ]
 
     async def start(
@@ -277,10 +277,10 @@ async def open_world(
     if engine_socket is not None:
         instance.docker_socket.unlink(missing_ok=True)
         instance.docker_socket.symlink_to(engine_socket)
-    surroundings = Surroundings(instance, home, environment or {}, ("false",), "test")
+    env = ControllerEnvironment(instance, home, environment or {}, ("false",), "test")
     store = MemoryStore()
     server = await open_server(store, ServerOptions())
-    world = World(server, surroundings)
+    world = World(server, env)
     try:
         await world.client.create(resource_of(NAMESPACES), {"metadata": {"name": NAMESPACE}})
         await world.start()

@@ -40,7 +40,7 @@ async def world(
 @asynccontextmanager
 async def containerd_world(engine: Containerd, home: Path) -> AsyncIterator[World]:
     async with open_world(home, None) as world:
-        socket = world.surroundings.instance.lima_home / CONTAINERD_SOCKET
+        socket = world.env.instance.lima_home / CONTAINERD_SOCKET
         socket.parent.mkdir(parents=True)
         socket.symlink_to(engine.socket)
         await world.create_app(containerEngine={"name": "containerd"})
@@ -161,7 +161,7 @@ async def test_changing_the_engine_sweeps_and_leaves_the_docker_context_alone(
     await world.set_running(True)
     condition = await world.ready("ConnectFailed")
     assert "docker.sock" in condition["message"]
-    assert not (world.surroundings.home / ".docker" / "contexts").exists()
+    assert not (world.env.home / ".docker" / "contexts").exists()
 
 
 async def test_containerd_that_dies_and_comes_back_keeps_the_objects(

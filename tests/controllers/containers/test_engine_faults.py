@@ -57,7 +57,7 @@ async def test_engine_that_dies_and_comes_back_keeps_the_objects(
     docker.kill()
     condition = await world.ready("ConnectFailed")
     assert condition["status"] == "False"
-    assert str(world.surroundings.instance.docker_socket) in condition["message"]
+    assert str(world.env.instance.docker_socket) in condition["message"]
     assert len(await world.all(Container)) == 3  # nobody says that they are gone
     docker.start()
     docker.remove(lost)
@@ -88,7 +88,7 @@ async def test_engine_that_is_not_there_yet_is_waited_for(docker: Dockerd, tmp_p
         await world.set_running(True)
         condition = await world.ready("ConnectFailed")
         assert "No such file or directory" in condition["message"]
-        world.surroundings.instance.docker_socket.symlink_to(docker.socket)
+        world.env.instance.docker_socket.symlink_to(docker.socket)
         await world.ready("Connected")
 
 
@@ -371,10 +371,10 @@ async def test_list_that_makes_no_sense_is_a_failed_connection(
 async def test_docker_context_is_there_while_the_engine_is(
     world: World, docker: Dockerd, tmp_path: Path
 ) -> None:
-    name = world.surroundings.instance.name
+    name = world.env.instance.name
     path = tmp_path / ".docker" / "contexts" / "meta" / hashlib.sha256(name.encode()).hexdigest()
     metadata = json.loads((path / "meta.json").read_text())
-    assert metadata["Endpoints"]["docker"]["Host"] == world.surroundings.instance.docker_endpoint
+    assert metadata["Endpoints"]["docker"]["Host"] == world.env.instance.docker_endpoint
     config = tmp_path / ".docker" / "config.json"
     await world.until(lambda: is_current(config, name))  # nothing else answers here
     await world.set_running(False)

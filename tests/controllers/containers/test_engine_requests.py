@@ -444,7 +444,7 @@ async def test_scanner_is_run(
         assert (await world.outcome(ImageScanRequest, "scan"))[:2] == (type_, reason)
         if type_ == "Complete":
             result = json.loads((await world.get(ImageScanRequest, "scan"))["status"]["result"])
-            host = world.surroundings.instance.docker_endpoint
+            host = world.env.instance.docker_endpoint
             assert result == {"image": "busybox:latest", "host": host}
 
 

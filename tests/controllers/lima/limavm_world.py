@@ -9,7 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from tests.controllers.controller_world import eventually, managed, reasons, surroundings
+from tests.controllers.controller_world import controller_environment, eventually, managed, reasons
 from tests.runtime.runtime_world import World
 
 from rdd.client.resources import CONFIG_MAPS, NAMESPACES
@@ -194,7 +194,7 @@ class VMWorld:
 
     @asynccontextmanager
     async def managed(self) -> AsyncIterator[Manager]:
-        made = controller(surroundings(self.machines.home.path.parent), self.machines)
+        made = controller(controller_environment(self.machines.home.path.parent), self.machines)
         async with managed(self.world, made) as manager:
             yield manager
 

@@ -9,7 +9,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from tests.controllers.controller_world import gone, surroundings
+from tests.controllers.controller_world import controller_environment, gone
 from tests.controllers.lima.limavm_world import LIMAVMS, FakeMachines, Object, VMWorld, limavm, said
 from tests.runtime.runtime_world import Process, World, loop_clock, open_world, until
 
@@ -48,7 +48,7 @@ def mortal_manager(vms: VMWorld, writes: int) -> tuple[Manager, Mortal]:
     manager = Manager(
         "mortal",
         Client(connection),
-        [controller(surroundings(vms.machines.home.path.parent), vms.machines)],
+        [controller(controller_environment(vms.machines.home.path.parent), vms.machines)],
         host=InProcessHost(vms.world.server.endpoints),
         options=ManagerOptions(clock=loop_clock, drain_s=0.5),
     )

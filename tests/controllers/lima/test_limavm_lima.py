@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
-from tests.controllers.controller_world import gone, managed, surroundings
+from tests.controllers.controller_world import controller_environment, gone, managed
 from tests.controllers.lima.limavm_world import LIMAVMS, FakeMachines, Object, VMWorld, said
 from tests.runtime.runtime_world import World, open_world
 from tests.unit.vm.drivers.lima_world import TEMPLATE, Lima, a_lima
@@ -49,7 +49,7 @@ class LimaVMs(VMWorld):
     @asynccontextmanager
     async def daemon(self, *, dies: bool = False) -> AsyncIterator[Manager]:
         lima = self.lima
-        around = replace(surroundings(lima.folder), environment=lima.environment)
+        around = replace(controller_environment(lima.folder), environment=lima.environment)
         kind = Lasting if dies else Machines
 
         def make(changed: Callable[[str], None]) -> Machines:
@@ -72,7 +72,8 @@ class LimaVMs(VMWorld):
 
 @pytest.fixture
 async def vms(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[LimaVMs]:
-    relative = Instance("7", home=surroundings().home).lima_home.relative_to(surroundings().home)
+    home = controller_environment().home
+    relative = Instance("7", home=home).lima_home.relative_to(home)
     async with a_lima(monkeypatch, lima_home=str(relative)) as lima, open_world() as world:
         yield LimaVMs(world, lima)
 

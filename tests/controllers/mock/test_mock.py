@@ -10,7 +10,12 @@ from typing import Any
 import aiohttp
 import pytest
 from aiohttp import WSMsgType
-from tests.controllers.controller_world import connected, eventually, managed, surroundings
+from tests.controllers.controller_world import (
+    connected,
+    controller_environment,
+    eventually,
+    managed,
+)
 from tests.runtime.runtime_world import World, open_world, until
 
 from rdd.api import errors
@@ -66,7 +71,7 @@ def id_of(name: str) -> str:
 
 @fake_time
 async def test_everything_is_there_and_belongs_to_one_namespace(world: World) -> None:
-    async with managed(world, mock(surroundings())):
+    async with managed(world, mock(controller_environment())):
         await complete(world)
         containers = await listed(world, Container)
         images = await listed(world, Image)
@@ -93,7 +98,7 @@ async def test_everything_is_there_and_belongs_to_one_namespace(world: World) ->
 
 @fake_time
 async def test_changes_and_deletions_are_reverted(world: World) -> None:
-    async with managed(world, mock(surroundings())):
+    async with managed(world, mock(controller_environment())):
         await complete(world)
         name = id_of("web")
         patch = {"status": {"status": "dead", "image": "other"}}
@@ -119,7 +124,7 @@ async def test_changes_and_deletions_are_reverted(world: World) -> None:
 
 @fake_time
 async def test_objects_and_fields_of_others_are_left_alone(world: World) -> None:
-    async with managed(world, mock(surroundings())) as manager:
+    async with managed(world, mock(controller_environment())) as manager:
         await complete(world)
         own = {"metadata": {"name": "mine", "namespace": NAMESPACE}}
         await world.client.create(CONTAINERS, own)
@@ -138,7 +143,7 @@ async def test_objects_and_fields_of_others_are_left_alone(world: World) -> None
 @fake_time
 async def test_the_namespace_of_the_mock_cannot_be_deleted_but_others_can(world: World) -> None:
     await world.client.create(NAMESPACES, {"metadata": {"name": "other"}})
-    async with managed(world, mock(surroundings())):
+    async with managed(world, mock(controller_environment())):
         await complete(world)
         with pytest.raises(errors.Forbidden) as refused:
             await world.client.delete(NAMESPACES, OWNER)
@@ -153,7 +158,7 @@ async def test_the_namespace_of_the_mock_cannot_be_deleted_but_others_can(world:
 @pytest.mark.parametrize("running", [True, False])
 async def test_an_app_is_settled_at_once(world: World, running: bool) -> None:
     apps = resource_of(App)
-    async with managed(world, mock(surroundings())):
+    async with managed(world, mock(controller_environment())):
         await world.client.create(apps, {"metadata": {"name": "app"}, "spec": {"running": running}})
 
         def settled(generation: int) -> Any:
@@ -177,7 +182,7 @@ async def test_an_app_is_settled_at_once(world: World, running: bool) -> None:
 
 @fake_time
 async def test_versions_of_kubernetes_can_be_chosen_beside_it(world: World) -> None:
-    around = surroundings()
+    around = controller_environment()
     async with managed(world, mock(around), k3s_versions(around)):
         app = {"metadata": {"name": "app"}, "spec": {"running": False}}
         await world.client.create(resource_of(App), app)
@@ -203,7 +208,7 @@ async def lines(session: aiohttp.ClientSession, name: str) -> tuple[list[str], i
 
 
 async def test_what_is_logged_depends_on_the_container(world: World) -> None:
-    async with managed(world, mock(surroundings())), connected(world) as session:
+    async with managed(world, mock(controller_environment())), connected(world) as session:
         await complete(world)
         web, code = await lines(session, id_of("web"))
         ten, _ = await lines(session, id_of("migration"))
@@ -222,7 +227,7 @@ async def test_an_endless_log_ends_with_its_client(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(logs_module, "LOOP_S", 0.01)
-    async with managed(world, mock(surroundings())), connected(world) as session:
+    async with managed(world, mock(controller_environment())), connected(world) as session:
         await complete(world)
         async with session.ws_connect(f"/passthrough/mock/logs/{id_of('ticker')}") as ws:
             found = [(await ws.receive_bytes()).decode() for _ in range(5)]
@@ -245,7 +250,7 @@ async def test_an_endless_log_ends_with_its_client(
 async def test_a_log_that_does_not_exist_is_refused_before_the_upgrade(
     world: World, path: str, status: int
 ) -> None:
-    async with managed(world, mock(surroundings())), connected(world) as session:
+    async with managed(world, mock(controller_environment())), connected(world) as session:
         await complete(world)
         with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
             await session.ws_connect(f"/passthrough/mock/logs/{path}")
@@ -264,7 +269,7 @@ async def test_every_way_of_logging_has_a_container() -> None:
 @fake_time
 async def test_the_controllers_of_containers_can_run_beside_it(world: World) -> None:
     """Both write the status of a container, each its own part, and come to rest."""
-    around = surroundings()
+    around = controller_environment()
     async with managed(world, mock(around), container(around)):
         found = await eventually(
             world,

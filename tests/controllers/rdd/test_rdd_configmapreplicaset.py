@@ -5,7 +5,13 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from tests.controllers.controller_world import eventually, gone, managed, reasons, surroundings
+from tests.controllers.controller_world import (
+    controller_environment,
+    eventually,
+    gone,
+    managed,
+    reasons,
+)
 from tests.runtime.runtime_world import World, open_world
 
 from rdd.client.resources import CONFIG_MAPS
@@ -52,7 +58,7 @@ async def scale(world: World, replicas: int | None) -> None:
 
 
 async def test_the_config_maps_of_a_set_are_numbered_and_labelled(world: World) -> None:
-    async with managed(world, configmapreplicaset(surroundings())):
+    async with managed(world, configmapreplicaset(controller_environment())):
         await world.client.create(SETS, made(replicas=2, data={"a": "1", "index": "mine"}))
         owner = await eventually(world, SETS, "s", ready_is(2))
         child = await world.get("s-1")
@@ -73,7 +79,7 @@ async def test_the_config_maps_of_a_set_are_numbered_and_labelled(world: World) 
 
 
 async def test_sets_are_scaled_up_and_down_and_have_one_member_by_default(world: World) -> None:
-    async with managed(world, configmapreplicaset(surroundings())):
+    async with managed(world, configmapreplicaset(controller_environment())):
         await world.client.create(SETS, made())
         await eventually(world, SETS, "s", ready_is(1))
         await scale(world, 5)
@@ -90,7 +96,7 @@ async def test_sets_are_scaled_up_and_down_and_have_one_member_by_default(world:
 
 
 async def test_a_member_of_the_middle_comes_back_under_its_number(world: World) -> None:
-    async with managed(world, configmapreplicaset(surroundings())):
+    async with managed(world, configmapreplicaset(controller_environment())):
         await world.client.create(SETS, made(replicas=3))
         await eventually(world, SETS, "s", ready_is(3))
         lost = await world.get("s-1")
@@ -101,7 +107,7 @@ async def test_a_member_of_the_middle_comes_back_under_its_number(world: World) 
 
 
 async def test_existing_members_keep_their_data_when_that_of_the_set_changes(world: World) -> None:
-    async with managed(world, configmapreplicaset(surroundings())):
+    async with managed(world, configmapreplicaset(controller_environment())):
         await world.client.create(SETS, made(replicas=1, data={"v": "old"}))
         await eventually(world, SETS, "s", ready_is(1))
         patch = {"spec": {"replicas": 2, "data": {"v": "new"}}}
@@ -115,7 +121,7 @@ async def test_a_set_with_more_members_than_one_turn_makes_is_completed(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "BATCH", 7)
-    async with managed(world, configmapreplicaset(surroundings())):
+    async with managed(world, configmapreplicaset(controller_environment())):
         await world.client.create(SETS, made(replicas=40))
         await eventually(world, SETS, "s", ready_is(40))
         await scale(world, 1)
@@ -125,7 +131,7 @@ async def test_a_set_with_more_members_than_one_turn_makes_is_completed(
 
 
 async def test_a_name_that_is_taken_is_reported_and_the_rest_is_made(world: World) -> None:
-    async with managed(world, configmapreplicaset(surroundings())):
+    async with managed(world, configmapreplicaset(controller_environment())):
         await world.create("s-1", data={"of": "the user"})
         await world.client.create(SETS, made(replicas=3))
         owner = await eventually(world, SETS, "s", ready_is(2))
@@ -152,7 +158,7 @@ async def test_a_name_that_is_taken_is_reported_and_the_rest_is_made(world: Worl
 async def test_a_set_that_makes_no_sense_says_so_and_stops_nobody(
     world: World, spec: Object, reason: str
 ) -> None:
-    async with managed(world, configmapreplicaset(surroundings())):
+    async with managed(world, configmapreplicaset(controller_environment())):
         await world.client.create(SETS, made("bad", **spec))
         await world.client.create(SETS, made(replicas=1))
         await eventually(world, SETS, "bad", reason_is(reason))
@@ -164,7 +170,7 @@ async def test_a_set_that_makes_no_sense_says_so_and_stops_nobody(
 
 
 async def test_a_senseless_number_deletes_nothing(world: World) -> None:
-    async with managed(world, configmapreplicaset(surroundings())):
+    async with managed(world, configmapreplicaset(controller_environment())):
         await world.client.create(SETS, made(replicas=2))
         await eventually(world, SETS, "s", ready_is(2))
         await scale(world, -5)
@@ -173,7 +179,7 @@ async def test_a_senseless_number_deletes_nothing(world: World) -> None:
 
 
 async def test_deleting_a_set_deletes_its_members(world: World) -> None:
-    async with managed(world, configmapreplicaset(surroundings())):
+    async with managed(world, configmapreplicaset(controller_environment())):
         await world.create("foreign")
         await world.client.create(SETS, made(replicas=3))
         await eventually(world, SETS, "s", ready_is(3))

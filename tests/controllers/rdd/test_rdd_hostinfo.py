@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.controllers.controller_world import eventually, managed, surroundings
+from tests.controllers.controller_world import controller_environment, eventually, managed
 from tests.runtime.runtime_world import World, open_world
 
 from rdd.api import errors
@@ -34,7 +34,7 @@ def total_memory() -> int:
 
 
 async def test_it_is_there_after_the_start_and_tells_cpus_and_memory(world: World) -> None:
-    async with managed(world, hostinfo(surroundings())):
+    async with managed(world, hostinfo(controller_environment())):
         found = await eventually(world, INFOS, "system", lambda obj: obj.get("status"))
     status = found["status"]
     assert status["cpus"] == os.cpu_count()
@@ -45,7 +45,7 @@ async def test_it_is_there_after_the_start_and_tells_cpus_and_memory(world: Worl
 async def test_it_comes_back_when_it_is_deleted_and_is_corrected_when_changed(
     world: World,
 ) -> None:
-    async with managed(world, hostinfo(surroundings())):
+    async with managed(world, hostinfo(controller_environment())):
         first = await eventually(world, INFOS, "system", lambda obj: obj.get("status"))
         await world.client.delete(INFOS, "system")
         uid = first["metadata"]["uid"]
@@ -61,7 +61,7 @@ async def test_it_comes_back_when_it_is_deleted_and_is_corrected_when_changed(
 
 
 async def test_others_of_the_kind_are_left_alone(world: World) -> None:
-    async with managed(world, hostinfo(surroundings())):
+    async with managed(world, hostinfo(controller_environment())):
         await world.client.create(INFOS, {"metadata": {"name": "other"}})
         await eventually(world, INFOS, "system", lambda obj: obj.get("status"))
         other = await world.client.get(INFOS, "other")
@@ -78,6 +78,6 @@ async def test_a_server_that_refuses_is_asked_again_every_five_seconds(world: Wo
         return await inner(request)
 
     world.server.handle = handle  # type: ignore[method-assign]
-    async with managed(world, hostinfo(surroundings())):
+    async with managed(world, hostinfo(controller_environment())):
         await eventually(world, INFOS, "system", lambda obj: obj.get("status"))
     assert refusals == []

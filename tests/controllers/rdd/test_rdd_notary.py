@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 from tests.controllers.controller_world import (
+    controller_environment,
     event_about,
     eventually,
     gone,
     managed,
     reasons,
-    surroundings,
 )
 from tests.runtime.runtime_world import World, open_world, until
 
@@ -46,7 +46,7 @@ def count_is(count: int) -> Any:
 
 
 async def test_each_value_is_recorded_with_its_time_and_number(world: World) -> None:
-    async with managed(world, notary(surroundings())):
+    async with managed(world, notary(controller_environment())):
         await world.client.create(NOTARIES, made())
         first = await eventually(world, NOTARIES, "n", count_is(1))
         await world.client.patch(NOTARIES, "n", {"spec": {"value": "a=b,c"}}, namespace="default")
@@ -77,7 +77,7 @@ async def test_each_value_is_recorded_with_its_time_and_number(world: World) -> 
 
 
 async def test_an_empty_first_value_is_no_change_and_an_empty_later_one_is(world: World) -> None:
-    async with managed(world, notary(surroundings())):
+    async with managed(world, notary(controller_environment())):
         await world.client.create(NOTARIES, made(value=""))
         await eventually(world, NOTARIES, "n", lambda obj: obj["metadata"].get("finalizers"))
         patch = {"spec": {"value": "x"}}
@@ -91,7 +91,7 @@ async def test_an_empty_first_value_is_no_change_and_an_empty_later_one_is(world
 
 
 async def test_events_tell_what_happened_and_repetitions_are_one_event(world: World) -> None:
-    async with managed(world, notary(surroundings())):
+    async with managed(world, notary(controller_environment())):
         await world.client.create(NOTARIES, made())
         await eventually(world, NOTARIES, "n", count_is(1))
         for i in range(20):
@@ -105,7 +105,7 @@ async def test_events_tell_what_happened_and_repetitions_are_one_event(world: Wo
 
 
 async def test_deleting_a_notary_deletes_its_record(world: World) -> None:
-    async with managed(world, notary(surroundings())):
+    async with managed(world, notary(controller_environment())):
         await world.client.create(NOTARIES, made())
         await eventually(world, NOTARIES, "n", count_is(1))
         await world.client.delete(NOTARIES, "n", namespace="default")
@@ -114,7 +114,7 @@ async def test_deleting_a_notary_deletes_its_record(world: World) -> None:
 
 
 async def test_a_config_map_of_the_user_is_used_and_stays(world: World) -> None:
-    async with managed(world, notary(surroundings())):
+    async with managed(world, notary(controller_environment())):
         await world.create("record", data={"mine": "yes"})
         await world.client.create(NOTARIES, made())
         await eventually(world, NOTARIES, "n", count_is(1))
@@ -127,7 +127,7 @@ async def test_a_config_map_of_the_user_is_used_and_stays(world: World) -> None:
 
 
 async def test_the_record_of_another_notary_is_not_written_to(world: World) -> None:
-    async with managed(world, notary(surroundings())):
+    async with managed(world, notary(controller_environment())):
         await world.client.create(NOTARIES, made("a", "of a"))
         await eventually(world, NOTARIES, "a", count_is(1))
         await world.client.create(NOTARIES, made("b", "of b"))
@@ -153,7 +153,7 @@ async def test_the_record_of_another_notary_is_not_written_to(world: World) -> N
 async def test_a_name_no_config_map_can_have_is_told_and_stops_nobody(
     world: World, name: str, why: str
 ) -> None:
-    async with managed(world, notary(surroundings())) as manager:
+    async with managed(world, notary(controller_environment())) as manager:
         await world.client.create(NOTARIES, made("bad", config_map=name))
         await world.client.create(NOTARIES, made("good"))
         await eventually(world, NOTARIES, "good", count_is(1))
@@ -180,7 +180,7 @@ async def test_a_status_that_could_not_be_written_does_not_double_the_record(
         return await patch(self, resource, *args, **members)
 
     monkeypatch.setattr(Client, "patch", refusing)
-    async with managed(world, notary(surroundings())):
+    async with managed(world, notary(controller_environment())):
         await world.client.create(NOTARIES, made())
         await eventually(world, CONFIG_MAPS, "record", lambda obj: obj.get("data"))
         first = (await world.get("record"))["data"]
@@ -195,7 +195,7 @@ async def test_values_that_say_they_are_invalid_are_refused_and_long_ones_warned
 ) -> None:
     warnings: list[str] = []
     client = Client(world.client.transport, on_warning=warnings.append)
-    async with managed(world, notary(surroundings())):
+    async with managed(world, notary(controller_environment())):
         with pytest.raises(errors.Forbidden) as refused:
             await client.create(NOTARIES, made(value="InValid thing"))
         await client.create(NOTARIES, made(value="x" * 24))

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from tests.controllers.controller_world import eventually, gone, managed, surroundings
+from tests.controllers.controller_world import controller_environment, eventually, gone, managed
 from tests.runtime.runtime_world import World, loop_clock, open_world, until
 
 from rdd.api import errors, timestamps
@@ -79,7 +79,7 @@ async def test_what_happens_while_all_watches_are_down_is_made_up_for(world: Wor
         return Stream(until_cut)
 
     world.server.handle = handle  # type: ignore[method-assign]
-    async with managed(world, configmapreplicaset(surroundings())):
+    async with managed(world, configmapreplicaset(controller_environment())):
         await world.client.create(SETS, replicas(4))
         await eventually(world, SETS, "s", is_ready(4))
         is_down = True
@@ -121,7 +121,7 @@ async def test_a_value_is_recorded_once_when_the_lease_is_lost_between_the_two_w
         Manager(
             "m",
             Client(process),
-            [notary(surroundings())],
+            [notary(controller_environment())],
             ownership=Ownership(Client(process), "m", clock=loop_clock),
             host=InProcessHost(world.server.endpoints),
             options=ManagerOptions(clock=loop_clock),
@@ -149,7 +149,7 @@ async def test_a_value_is_recorded_once_when_the_lease_is_lost_between_the_two_w
 
 
 async def test_another_writer_of_the_status_loses_nothing_and_costs_nothing(world: World) -> None:
-    async with managed(world, demo(surroundings())):
+    async with managed(world, demo(controller_environment())):
         await world.client.create(DEMOS, {"metadata": {"name": "demo"}, "spec": {"count": 30}})
 
         def change(i: int, obj: Object) -> Object:
@@ -191,7 +191,7 @@ async def test_an_owner_stays_until_everything_it_has_is_gone(
             return respond.error(request, errors.InternalError("the list is damaged"))
         return await inner(request)
 
-    async with managed(world, configmapreplicaset(surroundings())):
+    async with managed(world, configmapreplicaset(controller_environment())):
         await world.client.create(SETS, replicas(2))
         await eventually(world, SETS, "s", is_ready(2))
         world.server.handle = handle  # type: ignore[method-assign]
@@ -210,7 +210,7 @@ async def test_an_owner_stays_until_everything_it_has_is_gone(
 
 async def test_a_namespace_on_its_way_out_is_not_stormed(world: World) -> None:
     await world.client.create(NAMESPACES, {"metadata": {"name": "leaving"}})
-    async with managed(world, configmapreplicaset(surroundings())):
+    async with managed(world, configmapreplicaset(controller_environment())):
         await world.client.create(SETS, replicas(1, "leaving"))
         await eventually(world, SETS, "s", is_ready(1), namespace="leaving")
         await world.client.delete(NAMESPACES, "leaving")

@@ -8,7 +8,7 @@ from unittest.mock import MagicMock
 import pytest
 
 from rdd.controllers import catalog
-from rdd.controllers.environment import Surroundings
+from rdd.controllers.environment import ControllerEnvironment
 from rdd.instance import Instance
 from rdd.runtime import Context, Controller, Webhook
 
@@ -104,14 +104,14 @@ def context() -> Context:
 
 
 def made(name: str, home: Path) -> Controller:
-    surroundings = Surroundings(
+    env = ControllerEnvironment(
         instance=Instance("2", home),
         home=home,
         environment={},
         agent_command=("agent",),
         version="v0",
     )
-    (controller,) = catalog.make([name], surroundings)
+    (controller,) = catalog.make([name], env)
     return controller
 
 

@@ -13,7 +13,7 @@ from aiohttp import web
 
 from rdd.api import errors, timestamps
 from rdd.base.gotext import quote
-from rdd.controllers.environment import Surroundings
+from rdd.controllers.environment import ControllerEnvironment
 from rdd.kinds.crd import definition_of
 from rdd.kinds.demo import Demo
 from rdd.runtime import (
@@ -49,7 +49,7 @@ _COMPLETED: dict[str, tuple[ConditionStatus, str, str]] = {
 }
 
 
-def demo(surroundings: Surroundings) -> Controller:
+def demo(env: ControllerEnvironment) -> Controller:
     """The controller of the Demo."""
     return Controller(
         "demo",

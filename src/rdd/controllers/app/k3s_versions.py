@@ -15,7 +15,7 @@ from typing import Any
 from rdd.api import errors
 from rdd.client.resources import CONFIG_MAPS, NAMESPACES
 from rdd.controllers.app.k3s_versions_table import CHANNELS, VERSIONS
-from rdd.controllers.environment import Surroundings
+from rdd.controllers.environment import ControllerEnvironment
 from rdd.kinds.app import App
 from rdd.runtime import (
     DELETE,
@@ -49,7 +49,7 @@ _KIND_LABELS = {
 _RETRY_S = 30.0
 
 
-def k3s_versions(surroundings: Surroundings) -> Controller:
+def k3s_versions(env: ControllerEnvironment) -> Controller:
     """The controller of the ConfigMap."""
     return Controller(
         "k3s-versions",

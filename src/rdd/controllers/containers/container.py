@@ -23,7 +23,7 @@ from rdd.controllers.containers.requests import (
     is_unchanged,
     request_key,
 )
-from rdd.controllers.environment import Surroundings
+from rdd.controllers.environment import ControllerEnvironment
 from rdd.engine import Docker
 from rdd.kinds.app import App
 from rdd.kinds.container import ACTION, Action, Container, ContainerCreateRequest
@@ -53,11 +53,11 @@ _NAME = "status.name"
 _KINDS: tuple[type[Kind], ...] = (App, Container, ContainerCreateRequest)
 
 
-def container(surroundings: Surroundings) -> Controller:
+def container(env: ControllerEnvironment) -> Controller:
     """The controller of Containers and requests for them."""
 
     def make(context: Context) -> ContainerReconciler:
-        return ContainerReconciler(context, Docker(surroundings.instance.docker_socket))
+        return ContainerReconciler(context, Docker(env.instance.docker_socket))
 
     return Controller(
         "container",

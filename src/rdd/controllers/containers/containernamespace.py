@@ -7,7 +7,7 @@ a moment.
 """
 
 from rdd.controllers.containers.engine.items import backend_of
-from rdd.controllers.environment import Surroundings
+from rdd.controllers.environment import ControllerEnvironment
 from rdd.kinds.container import Container
 from rdd.kinds.containernamespace import ContainerNamespace
 from rdd.kinds.crd import definition_of
@@ -33,7 +33,7 @@ _NAMESPACE = "status.namespace"
 _INSIDE: tuple[type[Kind], ...] = (Container, Image, Volume)
 
 
-def containernamespace(surroundings: Surroundings) -> Controller:
+def containernamespace(env: ControllerEnvironment) -> Controller:
     """The controller of ContainerNamespaces."""
     return Controller(
         "containernamespace",

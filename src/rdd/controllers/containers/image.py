@@ -12,7 +12,7 @@ from rdd.controllers.containers.requests import (
     request_key,
 )
 from rdd.controllers.containers.transfers import PullImage, PushImage, Registries
-from rdd.controllers.environment import Surroundings
+from rdd.controllers.environment import ControllerEnvironment
 from rdd.engine import Docker
 from rdd.engine.references import InvalidReference, parse
 from rdd.kinds.app import App
@@ -34,13 +34,13 @@ from rdd.runtime.types import Object
 _REQUESTS: tuple[type[Kind], ...] = (ImagePullRequest, ImagePushRequest, ImageScanRequest)
 
 
-def image(surroundings: Surroundings) -> Controller:
+def image(env: ControllerEnvironment) -> Controller:
     """The controller of Images and requests about them."""
-    instance, environment = surroundings.instance, surroundings.environment
+    instance, environment = env.instance, env.environment
 
     def make(context: Context) -> ImageReconciler:
         docker = Docker(instance.docker_socket)
-        registries = Registries(surroundings.home, environment)
+        registries = Registries(env.home, environment)
         scan = ScanImage(context, docker_host=instance.docker_endpoint, environment=environment)
         return ImageReconciler(
             context,

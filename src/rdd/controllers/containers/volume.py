@@ -10,7 +10,7 @@ from rdd.controllers.containers.requests import (
     request_key,
 )
 from rdd.controllers.containers.volume_create import CreateVolume
-from rdd.controllers.environment import Surroundings
+from rdd.controllers.environment import ControllerEnvironment
 from rdd.engine import Docker
 from rdd.kinds.app import App
 from rdd.kinds.crd import definition_of
@@ -27,11 +27,11 @@ from rdd.runtime import (
 )
 
 
-def volume(surroundings: Surroundings) -> Controller:
+def volume(env: ControllerEnvironment) -> Controller:
     """The controller of Volumes and requests for them."""
 
     def make(context: Context) -> VolumeReconciler:
-        return VolumeReconciler(context, Docker(surroundings.instance.docker_socket))
+        return VolumeReconciler(context, Docker(env.instance.docker_socket))
 
     return Controller(
         "volume",

@@ -13,7 +13,7 @@ for the engine.
 from collections.abc import Iterable
 
 from rdd.client.resources import NAMESPACES
-from rdd.controllers.environment import Surroundings
+from rdd.controllers.environment import ControllerEnvironment
 from rdd.controllers.mock.logs import logs
 from rdd.controllers.mock.objects import NAMESPACE, OWNER, Mock, mocks
 from rdd.kinds.app import App
@@ -46,7 +46,7 @@ _NAMESPACES = "namespaces"
 _OWN_NAMESPACES = (OWNER, NAMESPACE)
 
 
-def mock(surroundings: Surroundings) -> Controller:
+def mock(env: ControllerEnvironment) -> Controller:
     """The controller of made-up objects."""
     return Controller(
         "mock",

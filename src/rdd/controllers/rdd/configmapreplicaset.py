@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from rdd.api import errors
 from rdd.client.resources import CONFIG_MAPS
-from rdd.controllers.environment import Surroundings
+from rdd.controllers.environment import ControllerEnvironment
 from rdd.kinds.configmapreplicaset import ConfigMapReplicaSet
 from rdd.kinds.crd import definition_of
 from rdd.runtime import (
@@ -53,7 +53,7 @@ _RETRY_S = 60.0
 _BY_OWNER = "configmapreplicaset"
 
 
-def configmapreplicaset(surroundings: Surroundings) -> Controller:
+def configmapreplicaset(env: ControllerEnvironment) -> Controller:
     """The controller of ConfigMapReplicaSets."""
     return Controller(
         "configmapreplicaset",

@@ -8,7 +8,7 @@ somebody changes it; HostInfos of other names are nobody's business.
 
 from rdd.api import errors
 from rdd.api.quantity import BINARY_SI, Quantity
-from rdd.controllers.environment import Surroundings
+from rdd.controllers.environment import ControllerEnvironment
 from rdd.host import machine
 from rdd.kinds.crd import definition_of
 from rdd.kinds.hostinfo import HostInfo, HostInfoStatus
@@ -20,7 +20,7 @@ SYSTEM = ObjectKey("", "system")
 _RETRY_S = 5.0
 
 
-def hostinfo(surroundings: Surroundings) -> Controller:
+def hostinfo(env: ControllerEnvironment) -> Controller:
     """The controller of the HostInfo."""
     return Controller(
         "hostinfo",

@@ -13,7 +13,7 @@ twice. A Notary starts with the empty value, so an empty first value is no chang
 
 from rdd.api import errors, timestamps
 from rdd.client.resources import CONFIG_MAPS
-from rdd.controllers.environment import Surroundings
+from rdd.controllers.environment import ControllerEnvironment
 from rdd.kinds.crd import definition_of
 from rdd.kinds.notary import Notary
 from rdd.runtime import (
@@ -43,7 +43,7 @@ LONG = 24
 _FOREIGN_RETRY_S = 60.0
 
 
-def notary(surroundings: Surroundings) -> Controller:
+def notary(env: ControllerEnvironment) -> Controller:
     """The controller of Notaries."""
     return Controller(
         "notary",

@@ -4,7 +4,7 @@
 import sys
 from collections.abc import Mapping
 
-from rdd.controllers.environment import Surroundings
+from rdd.controllers.environment import ControllerEnvironment
 from rdd.instance import Instance
 
 AGENT_COMMAND = (sys.executable, "-m", "rdd.vm.agent")
@@ -14,11 +14,11 @@ DRAIN_S = 45.0
 """What all controllers together may take to stop; a virtual machine needs up to 30 s."""
 
 
-def surroundings(
+def controller_environment(
     instance: Instance, *, environment: Mapping[str, str], version: str
-) -> Surroundings:
+) -> ControllerEnvironment:
     """The world of the controllers of an instance."""
-    return Surroundings(
+    return ControllerEnvironment(
         instance=instance,
         home=instance.home,
         environment=environment,

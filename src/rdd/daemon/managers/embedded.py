@@ -17,7 +17,7 @@ from rdd.apiserver.passthrough.routing import PREFIX
 from rdd.client import Client, Unreachable
 from rdd.controllers import catalog
 from rdd.controllers.catalog import Entry
-from rdd.controllers.environment import Surroundings
+from rdd.controllers.environment import ControllerEnvironment
 from rdd.daemon.managers.composition import DRAIN_S
 from rdd.daemon.managers.discovery import EMBEDDED
 from rdd.daemon.managers.registration import Registration
@@ -47,17 +47,17 @@ class Embedded:
         server: Server,
         client: Client,
         names: Sequence[str],
-        surroundings: Surroundings,
+        env: ControllerEnvironment,
         *,
         address: str,
         entries: Sequence[Entry] = catalog.ENTRIES,
     ) -> None:
         """Imports and makes the controllers."""
-        ports = surroundings.instance.ports
+        ports = env.instance.ports
         with contextlib.ExitStack() as stack:
             health = stack.enter_context(listen_on_loopback(ports.embedded_health))
             metrics = stack.enter_context(listen_on_loopback(ports.embedded_metrics))
-            self._controllers = catalog.make(names, surroundings, entries)
+            self._controllers = catalog.make(names, env, entries)
             self._host = InProcessHost(server.endpoints, address=address)
             self.manager = Manager(
                 EMBEDDED,

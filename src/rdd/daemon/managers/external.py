@@ -185,7 +185,7 @@ class _External:
             log.info("nothing to start: the daemon runs %s", ", ".join(options.names))
             return
         async with contextlib.AsyncExitStack() as stack:
-            given = composition.surroundings(
+            given = composition.controller_environment(
                 self._instance, environment=options.environment, version=options.version
             )
             controllers = catalog.make(names, given, options.entries)

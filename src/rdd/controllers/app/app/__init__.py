@@ -18,7 +18,7 @@ from rdd.controllers.app.app import discovery
 from rdd.controllers.app.app.admission import Admission
 from rdd.controllers.app.app.driver_choice import Asked, availability
 from rdd.controllers.app.app.reconciler import APP, AppReconciler
-from rdd.controllers.environment import Surroundings
+from rdd.controllers.environment import ControllerEnvironment
 from rdd.kinds.app import App
 from rdd.kinds.crd import definition_of
 from rdd.kinds.limavm import TEMPLATE_LABEL
@@ -26,11 +26,11 @@ from rdd.runtime import Controller, ObjectKey, maps, watch
 from rdd.runtime.types import Object
 
 
-def app(surroundings: Surroundings, *, asked: Asked = availability) -> Controller:
+def app(env: ControllerEnvironment, *, asked: Asked = availability) -> Controller:
     """The controller of the App; `asked` tells which drivers work here."""
     return Controller(
         "app",
-        partial(AppReconciler, surroundings=surroundings, asked=asked),
+        partial(AppReconciler, env=env, asked=asked),
         sources=(
             watch(App),
             maps(NAMESPACES, _app),
@@ -38,7 +38,7 @@ def app(surroundings: Surroundings, *, asked: Asked = availability) -> Controlle
             maps(CONFIG_MAPS, _app, namespace=discovery.NAMESPACE),
         ),
         definitions=(definition_of(App),),
-        webhooks=Admission(surroundings.environment, asked=asked).webhooks(),
+        webhooks=Admission(env.environment, asked=asked).webhooks(),
     )
 
 

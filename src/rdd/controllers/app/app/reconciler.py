@@ -21,7 +21,7 @@ from rdd.controllers.app.app.ports import HeldPort
 from rdd.controllers.app.app.reasons import RESTART_PENDING, SETTLED, Said, said
 from rdd.controllers.app.app.settled import Situation, decide
 from rdd.controllers.app.app.status import Report, Reporter
-from rdd.controllers.environment import Surroundings
+from rdd.controllers.environment import ControllerEnvironment
 from rdd.host.directories import make_private_dir
 from rdd.kinds.app import App
 from rdd.kinds.limavm import DRIVER, RESTART_REQUESTED, TEMPLATE_KEY, LimaVM
@@ -76,12 +76,12 @@ class AppReconciler:
     """Brings the virtual machine and the status of the App to what the spec asks for."""
 
     def __init__(
-        self, context: Context, surroundings: Surroundings, *, asked: Asked = availability
+        self, context: Context, env: ControllerEnvironment, *, asked: Asked = availability
     ) -> None:
         self._context = context
         self._asked = asked
         self._client = context.client
-        self._surroundings = surroundings
+        self._env = env
         self._reporter = Reporter(context)
         self._deletion = Deletion(context, self._reporter, vm=VM)
         self._port = HeldPort()
@@ -189,9 +189,7 @@ class AppReconciler:
             return None
         wanted = look.app.spec.virtual_machine.type or AUTO
         # Drivers look at files and programs: not in the loop.
-        choice = await asyncio.to_thread(
-            choose, wanted, self._surroundings.environment, asked=self._asked
-        )
+        choice = await asyncio.to_thread(choose, wanted, self._env.environment, asked=self._asked)
         if not choice.driver:
             await self._report(look, said(SETTLED, "NoDriver", _nothing_works(wanted, choice)))
             return Result.requeue(_DRIVER_RETRY_S)
@@ -231,7 +229,7 @@ class AppReconciler:
             self._port.choose(port)
             return None
         self._port.release()  # a port that another program has got meanwhile, or none yet
-        chosen = self._port.choose(self._surroundings.instance.ports.kubernetes)
+        chosen = self._port.choose(self._env.instance.ports.kubernetes)
         return await self._set_port(look, chosen)
 
     def _let_go_of_port(self, look: Look) -> None:
@@ -395,7 +393,7 @@ class AppReconciler:
     # -- templates
 
     def _inputs(self, look: Look) -> template.Inputs:
-        world = self._surroundings
+        world = self._env
         keep_logs = bool(world.environment.get(KEEP_LOGS))
         if keep_logs:
             make_private_dir(world.instance.log_dir)

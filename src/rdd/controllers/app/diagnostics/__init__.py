@@ -11,7 +11,7 @@ import asyncio
 from rdd.api import errors, timestamps
 from rdd.controllers.app.diagnostics import checks
 from rdd.controllers.app.diagnostics.findings import Facts, Finding
-from rdd.controllers.environment import Surroundings
+from rdd.controllers.environment import ControllerEnvironment
 from rdd.kinds.app import App
 from rdd.kinds.crd import definition_of
 from rdd.kinds.diagnostic import Diagnostic
@@ -34,12 +34,12 @@ HEALTHY = "Healthy"
 _INTERVAL_S = 120.0
 
 
-def diagnostics(surroundings: Surroundings) -> Controller:
+def diagnostics(env: ControllerEnvironment) -> Controller:
     """The controller of Diagnostics."""
     keys = [ObjectKey("", name) for name in checks.CHECKS]
     return Controller(
         "diagnostics",
-        lambda context: DiagnosticsReconciler(context, surroundings),
+        lambda context: DiagnosticsReconciler(context, env),
         sources=(watch(Diagnostic), maps(App, lambda app: keys)),
         definitions=(definition_of(Diagnostic),),
     )
@@ -48,9 +48,9 @@ def diagnostics(surroundings: Surroundings) -> Controller:
 class DiagnosticsReconciler:
     """Keeps the Diagnostics up to date."""
 
-    def __init__(self, context: Context, surroundings: Surroundings) -> None:
+    def __init__(self, context: Context, env: ControllerEnvironment) -> None:
         self._context = context
-        self._surroundings = surroundings
+        self._env = env
         self._diagnostics = context.cache.of(Diagnostic)
         self._apps = context.cache.of(App)
         for name in checks.CHECKS:
@@ -62,9 +62,9 @@ class DiagnosticsReconciler:
             return Result.done()
         app = self._apps.get(ObjectKey("", "app"))
         facts = Facts(
-            self._surroundings.instance,
-            self._surroundings.home,
-            self._surroundings.environment,
+            self._env.instance,
+            self._env.home,
+            self._env.environment,
             app.raw if app else None,
         )
         finding = await asyncio.to_thread(checks.run, key.name, facts)

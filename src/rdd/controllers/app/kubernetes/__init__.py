@@ -9,15 +9,15 @@ reconciler   what KubernetesReady says, step by step
 from functools import partial
 
 from rdd.controllers.app.kubernetes.reconciler import KubernetesReconciler
-from rdd.controllers.environment import Surroundings
+from rdd.controllers.environment import ControllerEnvironment
 from rdd.kinds.app import App
 from rdd.runtime import Controller, watch
 
 
-def kubernetes(surroundings: Surroundings) -> Controller:
+def kubernetes(env: ControllerEnvironment) -> Controller:
     """The controller of the cluster."""
     return Controller(
         "kubernetes",
-        partial(KubernetesReconciler, surroundings=surroundings),
+        partial(KubernetesReconciler, env=env),
         sources=(watch(App),),
     )

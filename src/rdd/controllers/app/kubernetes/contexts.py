@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from rdd.controllers.environment import Surroundings
+from rdd.controllers.environment import ControllerEnvironment
 from rdd.host import files, kube_contexts, kube_health, yaml_entries
 from rdd.host.directories import make_private_dir
 from rdd.host.errors import HostError
@@ -28,13 +28,13 @@ Entry = dict[str, Any]
 class Contexts:
     """Our entries; what is known to be in place is not looked at again."""
 
-    def __init__(self, surroundings: Surroundings) -> None:
-        instance = surroundings.instance
+    def __init__(self, env: ControllerEnvironment) -> None:
+        instance = env.instance
         self._name = instance.name
         self._source = instance.k3s_config
         self._own = instance.kube_config
-        self._environment: Mapping[str, str] = surroundings.environment
-        self._paths = kube_contexts.locations(surroundings.environment, surroundings.home)
+        self._environment: Mapping[str, str] = env.environment
+        self._paths = kube_contexts.locations(env.environment, env.home)
         self._published = ""
         self._is_removed = False
         self._reported = ""

@@ -28,7 +28,7 @@ from rdd.controllers.app.k3s_versions_table import VERSIONS
 from rdd.controllers.app.kubernetes import probe
 from rdd.controllers.app.kubernetes.contexts import Contexts
 from rdd.controllers.app.kubernetes.probe import Health
-from rdd.controllers.environment import Surroundings
+from rdd.controllers.environment import ControllerEnvironment
 from rdd.host.errors import HostError
 from rdd.kinds.app import App
 from rdd.runtime import (
@@ -62,11 +62,11 @@ TOLERATED = 3
 class KubernetesReconciler:
     """Follows the cluster of the App."""
 
-    def __init__(self, context: Context, surroundings: Surroundings) -> None:
+    def __init__(self, context: Context, env: ControllerEnvironment) -> None:
         self._context = context
         self._client = context.client
-        self._surroundings = surroundings
-        self._contexts = Contexts(surroundings)
+        self._env = env
+        self._contexts = Contexts(env)
         self._unanswered = 0
         self._retry_s = FIRST_RETRY_S
         self._merge_retry_s = RETRY_S
@@ -169,11 +169,11 @@ class KubernetesReconciler:
         if app.status.virtual_machine_type == "host":
             missing = catalog.ability("host", "missing_k3s")
             release = VERSIONS.get(app.spec.kubernetes.version, "")
-            why = await asyncio.to_thread(missing, release, self._surroundings.environment)
+            why = await asyncio.to_thread(missing, release, self._env.environment)
             if why:
                 return said(KUBERNETES_READY, "NotInstalled", why)
         try:
-            path = self._surroundings.instance.k3s_config
+            path = self._env.instance.k3s_config
             return await asyncio.to_thread(kubeconfig.load, path)
         except KubeconfigError:
             return said(KUBERNETES_READY, "Probing")

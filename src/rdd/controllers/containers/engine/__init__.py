@@ -27,7 +27,7 @@ from rdd.controllers.containers.engine.reconciler import (
 )
 from rdd.controllers.containers.engine.session import Pace
 from rdd.controllers.containers.engine.streams import Streams
-from rdd.controllers.environment import Surroundings
+from rdd.controllers.environment import ControllerEnvironment
 from rdd.kinds.app import App
 from rdd.kinds.crd import definition_of
 from rdd.kinds.kind import Kind
@@ -42,9 +42,9 @@ WORKERS = 32
 __all__ = ["Backend", "Pace", "engine"]
 
 
-def engine(surroundings: Surroundings, *, pace: Pace | None = None) -> Controller:
+def engine(env: ControllerEnvironment, *, pace: Pace | None = None) -> Controller:
     """The controller that mirrors the engine of the App."""
-    instance = surroundings.instance
+    instance = env.instance
     link = Link()
     streams, execs = Streams(link), Execs(link)
     backends: dict[str, MakeBackend] = {
@@ -56,7 +56,7 @@ def engine(surroundings: Surroundings, *, pace: Pace | None = None) -> Controlle
         return EngineReconciler(
             context,
             backends=backends,
-            docker_context=DockerContext(surroundings),
+            docker_context=DockerContext(env),
             link=link,
             pace=pace or Pace(),
         )

@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
-from rdd.controllers.environment import Surroundings
+from rdd.controllers.environment import ControllerEnvironment
 from rdd.host import docker_contexts
 from rdd.host.docker_health import should_switch
 from rdd.host.errors import HostError
@@ -27,12 +27,12 @@ LIMIT_S = 4.0
 class DockerContext:
     """The context of one instance."""
 
-    def __init__(self, surroundings: Surroundings) -> None:
-        self._environment = surroundings.environment
+    def __init__(self, env: ControllerEnvironment) -> None:
+        self._environment = env.environment
         given = self._environment.get("DOCKER_CONFIG")
-        self._directory = Path(given) if given else surroundings.home / ".docker"
-        self._name = surroundings.instance.name
-        self._host = surroundings.instance.docker_endpoint
+        self._directory = Path(given) if given else env.home / ".docker"
+        self._name = env.instance.name
+        self._host = env.instance.docker_endpoint
         self._probe: asyncio.Task[None] | None = None
         self._is_withdrawn = False
         self.problem = ""

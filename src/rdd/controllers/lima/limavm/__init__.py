@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from rdd.client.resources import CONFIG_MAPS
-from rdd.controllers.environment import Surroundings
+from rdd.controllers.environment import ControllerEnvironment
 from rdd.controllers.lima.limavm.admission import Admission
 from rdd.controllers.lima.limavm.disks import ENDPOINT, Disks
 from rdd.controllers.lima.limavm.environment import MachineRoom, MakeMachines
@@ -46,7 +46,7 @@ _SUFFIX = "-template"
 _WORKERS = 4  # to cancel an activity takes a moment
 
 
-def limavm(surroundings: Surroundings) -> Controller:
+def limavm(env: ControllerEnvironment) -> Controller:
     """The controller of the virtual machines of an instance."""
 
     def make_machines(changed: Callable[[str], None]) -> MachineRoom:
@@ -54,24 +54,24 @@ def limavm(surroundings: Surroundings) -> Controller:
         from rdd.vm.template import HostFacts
 
         return Machines(
-            LimaHome(surroundings.instance.lima_home),
-            agent_command=surroundings.agent_command,
+            LimaHome(env.instance.lima_home),
+            agent_command=env.agent_command,
             changed=changed,
-            environment=surroundings.environment,
-            facts=HostFacts.gather(surroundings.home),
-            version=surroundings.version,
+            environment=env.environment,
+            facts=HostFacts.gather(env.home),
+            version=env.version,
         )
 
-    return controller(surroundings, make_machines)
+    return controller(env, make_machines)
 
 
-def controller(surroundings: Surroundings, make_machines: MakeMachines) -> Controller:
+def controller(env: ControllerEnvironment, make_machines: MakeMachines) -> Controller:
     """The same with a machine room of one's own."""
     holds = NameHolds()
     graces: dict[str, float] = {}
     rooms: list[MachineRoom] = []  # the present one: a manager that starts over makes another
     disks = Disks(lambda: rooms[-1] if rooms else None)
-    keeps_logs = bool(surroundings.environment.get("RDD_KEEP_LOGS"))
+    keeps_logs = bool(env.environment.get("RDD_KEEP_LOGS"))
 
     def make_room(changed: Callable[[str], None]) -> MachineRoom:
         rooms[:] = [make_machines(changed)]
@@ -83,7 +83,7 @@ def controller(surroundings: Surroundings, make_machines: MakeMachines) -> Contr
             make_room,
             holds,
             graces,
-            log_dir=surroundings.instance.log_dir if keeps_logs else None,
+            log_dir=env.instance.log_dir if keeps_logs else None,
         )
 
     def webhooks(context: Context) -> Sequence[Webhook]:
@@ -91,8 +91,8 @@ def controller(surroundings: Surroundings, make_machines: MakeMachines) -> Contr
             context,
             holds,
             graces,
-            home=LimaHome(surroundings.instance.lima_home),
-            environment=surroundings.environment,
+            home=LimaHome(env.instance.lima_home),
+            environment=env.environment,
         )
         return admission.webhooks()
 

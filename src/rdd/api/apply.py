@@ -3,7 +3,7 @@
 
 An applied configuration is the whole intent of its manager: it is merged into
 the live object, what the manager applied before and no longer mentions is
-removed unless someone else owns it, and changing a field that another manager
+removed unless another manager owns it, and changing a field that another manager
 owns is a conflict unless forced. The algorithm is structured-merge-diff's; its
 steps here:
 
@@ -201,7 +201,7 @@ class _Apply:
 
         First everything it owned is cut out, then what anyone owns is put
         back, then what it had not owned; so parts of a removed item that
-        nobody owns go with it, and nothing else does.
+        without an owner go with it, and nothing else does.
         """
         shape = self.shape
 
@@ -237,7 +237,7 @@ class _Apply:
             raise _conflict(conflicts)
 
     def last_applied(self) -> FieldSet:
-        """Return what the last client-side apply set and nobody has changed since."""
+        """Return what the last client-side apply set and no other manager has changed since."""
         text = ((self.live.get("metadata") or {}).get("annotations") or {}).get(LAST_APPLIED)
         try:
             applied = orjson.loads(text or "")

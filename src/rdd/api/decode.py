@@ -3,7 +3,7 @@
 
 orjson decides; Go's rules are applied where the two differ. What orjson
 refuses is scanned again the way encoding/json does it (`rdd.base.gojson`), which
-either finds Go's error message or tells that Go would have accepted the text
+either finds Go's error message or that Go accepts the text
 (invalid UTF-8 and lone surrogates become U+FFFD). The only errors are
 BadRequests with the decoder's own text: the endpoint puts its context around it.
 
@@ -184,7 +184,7 @@ def _collect_duplicates(node: Any, path: str, found: dict[str, None]) -> None:
 
 
 def decode_yaml(data: bytes) -> YamlDocument:
-    """Return the JSON value of a YAML document, with the complaints about repeated keys.
+    """Return the JSON value of a YAML document, with the warnings about duplicate keys.
 
     Bodies sent as YAML usually are JSON, which is a subset and 500 times faster to read;
     they are taken as such if they start with a brace. Real YAML takes about 0.2 ms per kB:

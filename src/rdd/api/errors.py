@@ -25,7 +25,7 @@ from rdd.base import gotext
 
 
 class ApiError(Exception):
-    """An answer that is a failure Status.
+    """A response with a failure Status.
 
     `details` is the Status' details member; None leaves it out.
     `retry_after_s` also becomes the Retry-After header.
@@ -91,13 +91,13 @@ def object_details(kind: str, group: str, name: str) -> dict[str, Any]:
 
 
 class BadRequest(ApiError):
-    """The request cannot be understood."""
+    """The request is malformed."""
 
     code, reason = 400, "BadRequest"
 
 
 class Unauthorized(ApiError):
-    """The client did not prove who it is."""
+    """The client is not authenticated."""
 
     code, reason = 401, "Unauthorized"
 
@@ -106,7 +106,7 @@ class Unauthorized(ApiError):
 
 
 class Forbidden(ApiError):
-    """The client may not do this."""
+    """The client is not authorised."""
 
     code, reason = 403, "Forbidden"
 
@@ -138,7 +138,7 @@ class NotFound(ApiError):
 
 
 class MethodNotAllowed(ApiError):
-    """The resource does not have this verb."""
+    """The resource does not support this verb."""
 
     code, reason = 405, "MethodNotAllowed"
 
@@ -153,7 +153,7 @@ class MethodNotAllowed(ApiError):
 
 
 class NotAcceptable(ApiError):
-    """None of the accepted representations can be made."""
+    """No accepted representation is available."""
 
     code, reason = 406, "NotAcceptable"
 
@@ -193,7 +193,7 @@ class Conflict(ApiError):
 
 
 class Gone(ApiError):
-    """What was asked for existed and does not any more."""
+    """The requested resource existed and no longer does."""
 
     code, reason = 410, "Gone"
 
@@ -217,7 +217,7 @@ class UnsupportedMediaType(ApiError):
 
 
 class Invalid(ApiError):
-    """The object breaks rules of its kind; `errors` says which."""
+    """The object fails validation; `errors` lists the causes."""
 
     code, reason = 422, "Invalid"
 
@@ -238,7 +238,7 @@ class Invalid(ApiError):
 
 
 class TooManyRequests(ApiError):
-    """The server is busy; try again after a while."""
+    """The server is overloaded; the client should retry later."""
 
     code, reason = 429, "TooManyRequests"
 
@@ -255,7 +255,7 @@ class InternalError(ApiError):
 
 
 class ServiceUnavailable(ApiError):
-    """The server cannot do this at the moment."""
+    """The server is temporarily unable to handle the request."""
 
     code, reason = 503, "ServiceUnavailable"
 

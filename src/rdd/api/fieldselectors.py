@@ -119,12 +119,12 @@ def _split(text: str) -> list[str]:
 
 
 def escape(value: str) -> str:
-    """Return a value as it is written in a selector."""
+    """Escape a value for use in a selector."""
     return value.replace("\\", "\\\\").replace(",", "\\,").replace("=", "\\=")
 
 
 def unescape(value: str) -> str:
-    """Return the value that is written in a selector. Raises BadRequest."""
+    """Unescape a value of a selector. Raises BadRequest."""
     if "\\" not in value and "=" not in value and "," not in value:
         return value
     out, characters = [], iter(value)

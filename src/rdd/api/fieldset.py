@@ -8,8 +8,8 @@ nothing:
 
 A key is a path element: `f:` a member, `k:` an item of a list map by its keys,
 `v:` an item of a set by its value, `i:` a list item by its index. Below it
-`{}` says the path is in the set; otherwise "." says so, and the other keys are
-longer paths. The root has no "."; nobody owns a whole object.
+`{}` marks the path as a member of the set; otherwise "." does, and the other keys are
+longer paths. The root has no ".": a whole object has no owner.
 
 Sets MUST NOT be modified: operations share subtrees with their operands, and
 return an operand itself where nothing changes, which callers use to notice it.

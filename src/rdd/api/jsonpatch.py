@@ -62,7 +62,7 @@ def apply_json_patch(obj: Any, patch: Any, *, strict: bool = True) -> Any:
 
 
 def strict_errors(patch: Any) -> list[str]:
-    """Return what strict decoding complains about in a well-formed patch.
+    """Return the errors of strict decoding in a well-formed patch.
 
     Members no operation has.
     """

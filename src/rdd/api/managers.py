@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Entries of metadata.managedFields.
 
-An entry says which fields a manager owns. It is identified by manager,
+An entry lists the fields that a manager owns. It is identified by manager,
 operation, subresource and, for updates, API version: an applier stays the
 same when it moves to another version, an updater does not. Entries are plain
 dicts in the form and order of the API and MUST NOT be modified, because lists
@@ -90,7 +90,7 @@ def decode(sent: Any) -> list[Entry] | None:
 
 
 def problem(entry: Any, position: int = 0) -> str | None:
-    """Return why an entry is malformed, in Kubernetes' words; None if it is fine."""
+    """Return why an entry is malformed, as Kubernetes words it; None if it is valid."""
     if not isinstance(entry, dict):
         return "entry must be an object"
     if entry.get("operation") not in ("Apply", "Update"):

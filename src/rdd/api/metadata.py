@@ -137,7 +137,7 @@ def inherit_system_fields(meta: dict[str, Any], old_meta: Meta) -> None:
     """Take over from the stored object what an update may leave out or not change.
 
     An absent uid is filled in; creationTimestamp and a set deletionTimestamp stay as they
-    are, whatever the update says; an absent grace period is filled in.
+    are, regardless of the update; an absent grace period is filled in.
     """
     if not meta.get("uid") and (uid := old_meta.get("uid")):
         meta["uid"] = uid
@@ -249,7 +249,7 @@ def deduplicate_owner_references(
 ) -> list[str]:
     """Drop owner references that repeat another one exactly; returns the warnings to send.
 
-    `after_admission` says that mutating admission brought them in.
+    `after_admission` is set if mutating admission added them.
     """
     references = meta.get("ownerReferences")
     if not references or len(references) < 2:

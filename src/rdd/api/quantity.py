@@ -153,7 +153,7 @@ class Quantity:
         return (self.unscaled > 0) - (self.unscaled < 0)
 
     def as_int64(self) -> int | None:
-        """Return the value if Kubernetes can tell cheaply that it is an int64, else None.
+        """Return the value if it is an int64 by Kubernetes' cheap test, else None.
 
         None for `1000m` and `1.5Gi` too, although their values are integers.
         """

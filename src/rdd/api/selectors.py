@@ -284,7 +284,7 @@ def _tokens(text: str) -> Iterable[tuple[str, str]]:
 
 
 class _Parser:
-    """Recursive descent over the tokens, with Kubernetes' complaints."""
+    """Recursive-descent parser with Kubernetes' error messages."""
 
     def __init__(self, text: str) -> None:
         self.tokens = list(_tokens(text))

@@ -8,7 +8,7 @@ this from a schema node once, with the rules of kube-openapi's conversion:
 
 - an object that declares nothing, or lies below x-kubernetes-preserve-unknown-fields,
   accepts undeclared members whose shape is deduced from the value (DEDUCED);
-- a list is what x-kubernetes-list-type says, else what its patch strategy says;
+- the type of a list is its x-kubernetes-list-type, else follows from its patch strategy;
 - apiVersion, kind and metadata exist in every object and embedded resource.
 
 Nodes are known by protocol, so that this package needs nothing of `schema`.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Strategic merge patch, for built-in kinds.
 
-Like a merge patch, but lists whose schema says so are merged: lists of objects
+Like a merge patch, but lists with a merge strategy in the schema are merged: lists of objects
 by a key, lists of scalars as sets. Directives in the patch steer it:
 
     $patch: delete | replace | merge   of an object or of a list item

@@ -6,7 +6,7 @@ with the cheapest test (identity, equality, leaf shape) because the comparison
 runs in every write; results share unchanged parts with their inputs, and no
 input is modified.
 
-Absence and null differ: a function that may be told "absent" says so; null is
+Absence and null differ: functions document where they accept "absent"; null is
 a value, which counts as an empty object or list where the shape has parts.
 """
 
@@ -42,7 +42,7 @@ def all_fields(shape: Shape, value: Any) -> FieldSet:
         out = {".": LEAF}
         for below in value:
             key = item_key(shape, below)
-            # What occurs twice cannot be told apart and is owned as a whole.
+            # Duplicate items are indistinguishable and owned as a whole.
             out[key] = LEAF if key in out or item.leaf else all_fields(item, below)
         return out
     return LEAF
@@ -268,7 +268,7 @@ def remove(shape: Shape, value: Any, fields: FieldSet) -> Any:
 
 
 def validate(shape: Shape, value: Any) -> list[str]:
-    """Return why a value does not have a shape, in structured-merge-diff's words.
+    """Return why a value does not have a shape, as structured-merge-diff words it.
 
     Empty if it has.
     """

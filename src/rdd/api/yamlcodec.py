@@ -109,8 +109,10 @@ def with_json_numbers(value: Any) -> Any:
         if math.isnan(value) or math.isinf(value):
             raise BadRequest(f"json: unsupported value: {govalue.plain(value)}")
         if value.is_integer() and -(2.0**63) <= value < 2.0**63:
-            # by its text: the shortest digits of a float are not all digits of its value
-            return int(govalue.number(value))
+            # By its text: the shortest digits of a float are not all digits of its value. Those
+            # of -(2**63) are beyond an int64.
+            whole = int(govalue.number(value))
+            return whole if whole >= -(2**63) else value
     elif type(value) is int and not -(2**63) <= value < 2**63:
         return float(value)
     return value

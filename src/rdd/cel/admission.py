@@ -124,7 +124,7 @@ def authorizer_bindings(authorize: Authorize, request: AuthorizationQuery) -> di
 
 
 def problem(environment: Environment, expression: str, *returns: t.Type) -> str | None:
-    """Return why an expression cannot be used, as field errors say it; None if it can.
+    """Return why an expression cannot be used, as a field error; None if it can.
 
     It must be of one of the types in `returns`; none given means any type.
     """

@@ -53,7 +53,7 @@ class Substitution:
         self._fresh = 0
 
     def fresh(self) -> t.Type:
-        """Return a type parameter nobody has."""
+        """Return a fresh type parameter."""
         self._fresh += 1
         return t.param(f"_var{self._fresh}")
 

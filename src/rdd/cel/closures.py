@@ -369,7 +369,7 @@ _NAMELESS = frozenset(("contains", "startsWith", "endsWith", "!_", "@in", "_[?_]
 
 
 def _unmatched(function: str, args: list[Any]) -> EvaluationError:
-    """Return the error of a call that no overload fits, told as briefly as cel-go does it."""
+    """Return the error of a call that no overload fits, as brief as cel-go's."""
     able = _ABILITIES.get(function)
     if able is not None and type_of(args[0]).kind not in able:
         return EvaluationError(f"{OVERLOAD_ERROR}: {function}")

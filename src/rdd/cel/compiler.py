@@ -37,7 +37,7 @@ from rdd.cel.values import NONE, Optional, no_such_overload
 
 
 class Compiler:
-    """Compiles one tree; `inputs` then says which variable belongs into which slot."""
+    """Compiles one tree; `inputs` then maps variables to slots."""
 
     def __init__(self) -> None:
         self.frame_size = 1
@@ -320,7 +320,7 @@ class Compiler:
             if kind in (t.K_STRING, t.K_BYTES) and not closures.has_literal(node):
                 return closures.charged_equality(*runs, is_negated=is_negated)
             return closures.plain_equality(left, right, *runs, is_negated=is_negated)
-        # Lists are left out: computed ones may be sets, which their type no longer says.
+        # Lists are left out: computed ones may be sets, which their type does not show.
         is_object = kind is t.K_OBJECT and t.same(left.type, right.type)
         if is_object and closures.is_comparable_natively(left.type):
             runs = self.run(left), self.run(right)

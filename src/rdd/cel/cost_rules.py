@@ -2,7 +2,7 @@
 """What calls cost at worst: one rule per function or overload that is not simply 1.
 
 A rule gets what is known about sizes and the call, and gives the cost of the call
-without its arguments and, where it can be told, the size of the result. Rules
+without its arguments and, where it is known, the size of the result. Rules
 answer None where the general price applies. They are looked up in three tables,
 in cel-go's order: those of the lists extension, Kubernetes' own, the standard.
 """
@@ -25,7 +25,7 @@ class Result(NamedTuple):
 
 
 class Sizes(Protocol):
-    """What an estimator knows about the values of expressions."""
+    """Known sizes of the values of expressions."""
 
     def size(self, node: Node) -> Estimate:
         """Return the size of a value; without any bound if nothing is known."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Environments and programs: the way from a text to a value.
 
-An `Environment` knows the variables an expression may use. Compiling gives a
+An `Environment` declares the variables of an expression. Compiling gives a
 `Program`, which can be evaluated any number of times; callers keep programs, as
 compiling costs a thousand times as much as evaluating. Each evaluation is held
 to a `Budget`.

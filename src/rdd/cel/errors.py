@@ -49,7 +49,7 @@ class EvaluationError(CelError):
 def conversion_error(target: str) -> EvaluationError:
     """Return a text cannot be read as a value of a type.
 
-    Cel-go does not say what is wrong with it.
+    cel-go gives no reason for it.
     """
     return EvaluationError(f"type conversion error from 'string' to '{target}'")
 

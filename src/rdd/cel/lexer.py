@@ -2,8 +2,8 @@
 """Text to tokens.
 
 One regular expression finds every token of the language; what it does not match
-is reported in the words of the ANTLR lexer that cel-go uses, and skipped, so
-that the parser can say what it makes of the rest.
+is reported as cel-go's ANTLR lexer does, and skipped, so
+that the parser can report errors in the rest.
 """
 
 import re

@@ -221,7 +221,7 @@ def _opt_map(name: str, is_flat: bool) -> Callable[[int, Node, list[Node]], Node
         variable = _variable(args[0], f"{name}() variable name must be a simple identifier")
         bound = _bind(pos, variable, Call(pos, "value", [], target), args[1])
         some = bound if is_flat else Call(pos, "optional.of", [bound])
-        # The target occurs twice. Passes that walk the tree remember what they have seen, and
+        # The target occurs twice. Passes over the tree record visited nodes, and
         # the compiler evaluates it once; else chained calls would cost exponential time.
         expanded = Call(
             pos,

@@ -78,7 +78,7 @@ class _Parser:
         self._tokens = tokens
         self._next = 0
         self._nesting = 0
-        self.issues: list[Issue] = []  # macros used wrongly: the parse goes on
+        self.issues: list[Issue] = []  # misused macros: parsing continues
 
     def parse(self) -> Node:
         tree = self._expression()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """JSON to CEL where the two differ.
 
-Data goes into expressions as it is. What differs is converted when it is read:
+Expressions use data unconverted. What differs is converted when it is read:
 a number that the schema calls a double but JSON wrote as an integer, texts that
 are timestamps, durations or bytes, and lists that are sets or maps. A reader is
 a function for one declared type; types that need none have none, so that the

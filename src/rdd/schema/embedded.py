@@ -2,7 +2,7 @@
 """Embedded resources: apiVersion, kind and metadata inside a custom resource.
 
 A member with x-kubernetes-embedded-resource holds a whole object of some other
-kind (a template, say). Its kind is not known here, but every kind has a type
+kind (a template, say). Its kind is unknown here, but every kind has a type
 and an ObjectMeta, and those are held to the rules of all objects.
 """
 

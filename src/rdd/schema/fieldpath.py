@@ -13,7 +13,7 @@ from typing import Any
 
 
 class FieldPathError(ValueError):
-    """A path that does not name a member; the text says why, in Kubernetes' words."""
+    """A path that does not name a member; the text is Kubernetes' reason."""
 
 
 _TOKEN = re.compile(r"'(?:[^'\\]|\\.)*'|[.\[\]]|[^.\[\]]+")

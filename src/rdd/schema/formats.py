@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""String formats a schema can ask for, and what counts as one of them.
+"""String formats of schemas and their validators.
 
 Kubernetes checks a closed list of formats, by the rules of Go's standard
 library where there is one; a format that is not on the list is a remark to

@@ -3,7 +3,7 @@
 
 Server-side apply addresses items of such lists by value or by key, so an item
 that occurs twice would have no address. Kubernetes checks this apart from
-value validation, and does not complain on update if the stored object already
+value validation, and is not an error on update if the stored object already
 had the problem.
 """
 

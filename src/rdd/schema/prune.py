@@ -33,9 +33,9 @@ def prune(node: Node, obj: Any, *, unknown: list[str] | None) -> None:
 
 
 def is_pruned(node: Node, value: Any, *, is_resource: bool) -> bool:
-    """Return whether pruning would leave a value as it is; the value is not changed.
+    """Return whether pruning would not change a value; the value is not modified.
 
-    `is_resource` says that it is a resource of its own (root or embedded).
+    `is_resource` is set for a resource (root or embedded).
     """
     found: list[_Where] = []
     _value(node, _copied(value), None, found, is_resource=is_resource)
@@ -140,7 +140,7 @@ def _pruned_metadata(meta: dict[str, Any], where: _Where, dropped: list[_Where])
     try:
         decoded, unknown = decode_object_meta(meta, path=_text(where))
     except MetadataError:
-        return meta  # validation will say what is wrong with it
+        return meta  # validation reports the error
     dropped.extend((None, path) for path in unknown)
     return decoded
 
@@ -171,7 +171,7 @@ def _list(node: Node | None, items: list[Any], where: _Where, dropped: list[_Whe
 
 def _kept_item(node: Node, obj: dict[str, Any], where: _Where, dropped: list[_Where]) -> None:
     # Below a list that preserves unknown members an item keeps its own surplus, while declared
-    # members are pruned as usual: Kubernetes hands the exemption down one level of lists.
+    # members are pruned as usual: in Kubernetes the exemption covers one level of lists.
     for key, value in obj.items():
         if node.embedded and key in _META:
             continue

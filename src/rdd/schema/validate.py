@@ -10,7 +10,7 @@ format) it hands to the slow half.
 
 A `Validator` adds what is not value validation: embedded resources and the
 uniqueness of sets and list maps. CEL rules are separate (`rdd.schema.rules.evaluation`):
-they run after this, unless `rules_blocked` says the errors found make their
+they run after this, unless `rules_blocked` finds that the errors make their
 answers meaningless.
 """
 
@@ -86,7 +86,7 @@ def rules_blocked(errors: Sequence[FieldError]) -> FieldError | None:
 
 
 def compile_predicate(schema: Schema) -> Predicate | None:
-    """Return a function that says whether a value is valid; None if every value is."""
+    """Return a predicate for valid values; None if every value is valid."""
     checks: list[Predicate] = []
     core = _core(schema)
     if core is not None:

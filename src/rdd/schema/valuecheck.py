@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is wrong with a value: the errors of value validation, in Kubernetes' words.
+"""Errors of value validation, with Kubernetes' messages.
 
 This is the exact but slow half of validation (`validate.py` has the fast
-half, which only says yes or no): it walks schema and value once more and
+half, which only accepts or rejects): it walks schema and value once more and
 builds the messages. It follows the validator Kubernetes uses in what counts
 as an error, in the order of the checks, and in which alternative of an anyOf
 or oneOf is reported: the one that passed most checks, so passed checks are
@@ -97,7 +97,7 @@ class _Place:
         return FieldError("TypeInvalid", self.field, found, words)
 
     def plain(self, words: str) -> FieldError:
-        """Return an error that names no field of its own (Kubernetes knows it only as text)."""
+        """Return an error that names no field of its own (it is plain text in Kubernetes)."""
         return FieldError("Invalid", self.base or "<nil>", "", words)
 
 

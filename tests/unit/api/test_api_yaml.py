@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import yaml
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from rdd.api.decode import decode_yaml, encode_yaml
@@ -41,6 +41,7 @@ def test_json_is_read_the_same_with_and_without_the_fast_path(value: Any) -> Non
 
 @settings(max_examples=150, deadline=None)
 @given(JSON)
+@example(-(2.0**63))
 def test_written_yaml_reads_back_to_the_same_value(value: Any) -> None:
     expected = with_json_numbers(json.loads(json.dumps(value)))
     assert decode_yaml(encode_yaml(value)).value == expected

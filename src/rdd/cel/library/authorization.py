@@ -2,7 +2,7 @@
 """The `authorizer` of admission expressions: questions about what a user may do.
 
 `authorizer.group('apps').resource('deployments').namespace('x').check('get')`
-collects the attributes of a request and asks the callback that the server put
+collects the attributes of a request and calls the callback that the server put
 into the `Authorizer`. Checks are priced so that an expression can afford two.
 """
 
@@ -32,7 +32,7 @@ class AuthorizationQuery:
     name: str = ""
     field_selector: str = ""
     label_selector: str = ""
-    service_account: tuple[str, str] | None = None  # namespace and name to ask about instead
+    service_account: tuple[str, str] | None = None  # namespace and name to check instead
 
 
 @dataclass(frozen=True, slots=True)

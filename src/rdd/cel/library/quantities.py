@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resource quantities: `quantity('1.5Gi')` and what can be asked of it."""
+"""Resource quantities: `quantity('1.5Gi')` and its methods."""
 
 from rdd.api.quantity import Quantity, QuantityError
 from rdd.cel import types as t

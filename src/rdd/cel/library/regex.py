@@ -31,7 +31,7 @@ def compile_pattern(pattern: str) -> Any:
         raise ValueError(f"error parsing regexp: {_reworded(text)}") from None
 
 
-# The same complaints in the words of Go's regexp package.
+# The same errors as Go's regexp package words them.
 _WORDING = (
     ("missing ): ", "missing closing ): "),
     ("missing ]: ", "missing closing ]: "),

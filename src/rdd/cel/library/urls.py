@@ -113,7 +113,7 @@ def parse_url(text: str) -> URL:
 
 
 def url_problem(text: str) -> str:
-    """Return why a text is no URL, in the words of Go's net/url, or nothing."""
+    """Return why a text is not a URL, as Go's net/url words it, or nothing."""
     try:
         _parse(text)
     except ValueError as error:
@@ -135,7 +135,7 @@ _PATH_SAFE = frozenset(
 
 
 def _escaped_path(url: URL) -> str:
-    """Return the path as written, if that is a valid encoding of it, else encoded anew."""
+    """Return the path as written, if that is a valid encoding of it, else re-encoded."""
     if all(char in _PATH_SAFE for char in url.path):
         return url.path
     decoded = unquote(url.path)

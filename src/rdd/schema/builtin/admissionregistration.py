@@ -8,8 +8,8 @@ GROUP = "admissionregistration.k8s.io"
 _WEBHOOK = """
   name                     string  !                                            # Fully qualified name.
   clientConfig             WebhookClientConfig  !                               # How to reach the webhook.
-  rules                    []RuleWithOperations  atomic                         # Which requests it is asked about.
-  failurePolicy            *FailurePolicyType(string)  enum=Fail|Ignore         # What happens when it cannot be asked.
+  rules                    []RuleWithOperations  atomic                         # Requests that the webhook receives.
+  failurePolicy            *FailurePolicyType(string)  enum=Fail|Ignore         # What happens when the webhook cannot be called.
   matchPolicy              *MatchPolicyType(string)  enum=Equivalent|Exact      # Whether rules match other versions of a resource.
   namespaceSelector        *meta.LabelSelector                                  # Only objects in matching namespaces.
   objectSelector           *meta.LabelSelector                                  # Only matching objects.
@@ -32,7 +32,7 @@ ValidatingWebhook  # A webhook that may refuse requests.
 {_WEBHOOK}{_MATCH_CONDITIONS}
 MutatingWebhook  # A webhook that may change or refuse objects.
 {_WEBHOOK}
-  reinvocationPolicy       *ReinvocationPolicyType(string)  enum=IfNeeded|Never  # Whether it is asked again after changes by others.
+  reinvocationPolicy       *ReinvocationPolicyType(string)  enum=IfNeeded|Never  # Whether it is called again after changes by others.
 {_MATCH_CONDITIONS}
 WebhookClientConfig  # How to reach a webhook: a URL or a service.
   url       *string            # An https URL.

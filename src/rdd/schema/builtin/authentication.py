@@ -11,7 +11,7 @@ TokenReview review  # Asks whose token this is.
 
 TokenReviewSpec  # A question about a token.
   token      string  +         # The token.
-  audiences  []string  atomic  # Who asks.
+  audiences  []string  atomic  # Audiences of the token.
 
 TokenReviewStatus  # Whose token it is.
   authenticated  bool              # Whether the token is valid.
@@ -28,7 +28,7 @@ UserInfo  # Who a user is.
 SelfSubjectReview review  # Asks who is asking.
   status  SelfSubjectReviewStatus  # The answer.
 
-SelfSubjectReviewStatus  # Who asks.
+SelfSubjectReviewStatus  # The identity of the caller.
   userInfo  UserInfo  # The user.
 
 TokenRequest review  # Asks for a token of a service account.

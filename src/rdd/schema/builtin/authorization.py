@@ -5,7 +5,7 @@ PACKAGE = "io.k8s.api.authorization.v1"
 GROUP = "authorization.k8s.io"
 
 TEXT = """
-SubjectAccessReview review  # Asks whether someone may do something.
+SubjectAccessReview review  # Checks whether a user may perform an action.
   spec    SubjectAccessReviewSpec  !  # The question.
   status  SubjectAccessReviewStatus   # The answer.
 
@@ -13,7 +13,7 @@ SelfSubjectAccessReview review  # Asks whether the asker may do something.
   spec    SelfSubjectAccessReviewSpec  !  # The question.
   status  SubjectAccessReviewStatus       # The answer.
 
-LocalSubjectAccessReview review  # Asks whether someone may do something in a namespace.
+LocalSubjectAccessReview review  # Checks whether a user may perform an action in a namespace.
   spec    SubjectAccessReviewSpec  !  # The question.
   status  SubjectAccessReviewStatus   # The answer.
 
@@ -21,7 +21,7 @@ SelfSubjectAccessReviewSpec  # A question about the asker.
   resourceAttributes     *ResourceAttributes     # A request about a resource.
   nonResourceAttributes  *NonResourceAttributes  # A request about another path.
 
-SubjectAccessReviewSpec  # A question about someone.
+SubjectAccessReviewSpec  # The user and the action to check.
   resourceAttributes     *ResourceAttributes              # A request about a resource.
   nonResourceAttributes  *NonResourceAttributes           # A request about another path.
   user                   string                           # The user.
@@ -65,7 +65,7 @@ SelfSubjectRulesReview review  # Asks what the asker may do in a namespace.
 SelfSubjectRulesReviewSpec  # A question about a namespace.
   namespace  string  # The namespace.
 
-SubjectRulesReviewStatus  # What someone may do.
+SubjectRulesReviewStatus  # The rules that apply to the user.
   resourceRules     []ResourceRule  !  atomic     # On resources.
   nonResourceRules  []NonResourceRule  !  atomic  # On other paths.
   incomplete        bool  !                       # Whether there may be more.

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The protobuf field numbers of the built-in kinds' members.
 
-Facts of the Kubernetes API that no name or order tells: numbers are given out
+Facts of the Kubernetes API that do not follow from names or order: numbers are assigned
 once and never again, so they have gaps and another order than the members. The
 structs themselves are described once, in the files of shapes (see notation);
 this table only adds the numbers, and a test holds the two together.

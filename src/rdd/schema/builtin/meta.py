@@ -6,7 +6,7 @@ PACKAGE = "io.k8s.apimachinery.pkg.apis.meta.v1"
 GROUP = ""
 
 TEXT = """
-ObjectMeta  # What every stored object says about itself.
+ObjectMeta  # Metadata that every stored object has.
   name                        string                            # =NAME
   generateName                string                            # Prefix of a name that the server completes, used when name is empty.
   namespace                   string                            # The namespace the name is unique in; empty for cluster-scoped objects.
@@ -15,7 +15,7 @@ ObjectMeta  # What every stored object says about itself.
   resourceVersion             string                            # Changes with every write; opaque to clients.
   generation                  int64                             # Counts the changes of the desired state. Set by the server.
   creationTimestamp           Time  zero                        # =CREATION_TIMESTAMP
-  deletionTimestamp           *Time                             # When the object was asked to go. Set by the server.
+  deletionTimestamp           *Time                             # When deletion was requested. Set by the server.
   deletionGracePeriodSeconds  *int64                            # Seconds the object had to terminate. Set by the server.
   labels                      map[string]string                 # Short identifying texts by key; selectors match them.
   annotations                 map[string]string                 # Texts by key for tools and people; not selectable.
@@ -40,7 +40,7 @@ ManagedFieldsEntry  # The fields one manager has set through one kind of request
   fieldsV1     *FieldsV1                            # The fields as a tree.
   subresource  string                               # Subresource of the request, if any.
 
-ListMeta  # What a list says about itself.
+ListMeta  # Metadata of a list.
   selfLink            string      # No longer filled in.
   resourceVersion     string      # The state this list shows; a watch can start from it.
   continue            string      # Token to fetch the next part with.

@@ -29,7 +29,7 @@ when empty), `zero` (a time that is left out when unset), `set`, `atomic`,
 `by=key` (list type), `merge` or `merge=key` (strategic merge), `enum=A|B`.
 A description `=NAME` stands for the constant of that name in texts.py.
 
-Nothing is parsed until a shape is asked for.
+Shapes are parsed on first use.
 """
 
 import importlib

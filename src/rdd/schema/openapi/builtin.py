@@ -3,7 +3,7 @@
 
 The shapes of the built-in kinds give the definitions (rdd.schema.builtin), the
 paths are those every resource has (rdd.schema.openapi.documents). Documents are made when
-they are asked for and not kept here: they are large, rarely wanted, and the
+they are requested and not cached here: they are large, rarely used, and the
 caller knows when the served set changes.
 """
 

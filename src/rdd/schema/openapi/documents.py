@@ -157,7 +157,7 @@ def crd_definitions(
 ) -> dict[str, dict[str, Any]]:
     """Return the definitions of a version: its objects and its lists.
 
-    With `v2` the objects' schema has only what v2 can say, but references are
+    With `v2` the schema is reduced to what v2 can express, but references are
     still in v3 form; `openapi_v2_document` converts them.
     """
     kind = crd_kind(spec, version)
@@ -237,7 +237,7 @@ def _schema(schema: Schema, *, v2: bool) -> dict[str, Any]:
 
 
 def _spell_out(shown: dict[str, Any]) -> None:
-    """Say "integer or string" in words every reader of OpenAPI knows."""
+    """Express "integer or string" in standard OpenAPI."""
     pair = [{"type": "integer"}, {"type": "string"}]
     any_of, all_of = shown.get("anyOf"), shown.get("allOf") or []
     if any_of == pair or (all_of and all_of[0].get("anyOf") == pair):
@@ -249,7 +249,7 @@ def _spell_out(shown: dict[str, Any]) -> None:
 
 
 def _reduce(shown: dict[str, Any]) -> None:
-    """Leave out of one level what v2 cannot say."""
+    """Remove from one level what v2 cannot express."""
     for member in _JUNCTORS:
         shown.pop(member, None)
     nullable = [n for n, s in (shown.get("properties") or {}).items() if s.get("nullable")]

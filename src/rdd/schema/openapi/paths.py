@@ -53,7 +53,7 @@ _ANSWERS = ("application/json", "application/yaml")
 # name → type and meaning
 _QUERY = {
     "allowWatchBookmarks": ("boolean", "Send bookmarks in watches."),
-    "continue": ("string", "Where a list that was cut off goes on."),
+    "continue": ("string", "Token to continue a list that was cut off."),
     "dryRun": ("string", "All: do everything but store the result."),
     "fieldManager": ("string", "Name of the actor that makes the changes."),
     "fieldSelector": ("string", "Selects objects by fields."),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """OpenAPI v2 documents in protobuf.
 
-kubectl does not read /openapi/v2 as JSON: it asks for the protobuf form of the
+kubectl does not read /openapi/v2 as JSON: it requests the protobuf form of the
 gnostic project (openapi.v2.Document), to validate manifests that hold a List
 and, before 1.27, to validate and explain everything. The messages mirror the
 JSON, so each is a table of member names, field numbers and kinds; what has no

@@ -3,7 +3,7 @@
 
 Such a body is an envelope (a prefix and runtime.Unknown) around the message of
 a kind. `decode` makes of it the same dict that a JSON body would give, which
-then goes the same way: the typed decoder knows which zero values disappear, so
+then goes the same way: the typed decoder drops the same zero values, so
 they are kept here. What a message contains is read off the shapes of the kinds
 (rdd.schema.builtin) and their field numbers; each struct is compiled once, when
 a message of it arrives. Fields without a known number are skipped, as in Go.

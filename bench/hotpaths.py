@@ -122,7 +122,8 @@ def _short(path: str) -> str:
 
 async def profile(home: Path, what: str, seconds: float) -> None:
     """Serve, have a child send requests, and sample meanwhile."""
-    from rdd.daemon.control_plane import ServeOptions, control_plane
+    from rdd.daemon.control_plane import ServeOptions
+    from rdd.daemon.stages import control_plane
     from rdd.instance import Instance
 
     instance = Instance("2", home, "linux")

@@ -73,7 +73,7 @@ def main() -> int:
     from rdd.apiserver.crd import lifecycle as crds
     from rdd.apiserver.http import listener as http
     from rdd.apiserver.state import cache
-    from rdd.daemon import control_plane, loop
+    from rdd.daemon import control_plane, loop, stages
     from rdd.instance import Instance
     from rdd.store.sqlite.store import SqliteStore
 
@@ -93,7 +93,7 @@ def main() -> int:
     async def start() -> float:
         instance = Instance("2", home, "linux")
         options = control_plane.ServeOptions(secure_port=0)
-        async with control_plane.control_plane(instance, options):
+        async with stages.control_plane(instance, options):
             return time.perf_counter()
 
     with loop.runner() as runner:

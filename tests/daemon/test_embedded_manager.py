@@ -20,11 +20,12 @@ from rdd.api import errors
 from rdd.apiserver.http.request import Request
 from rdd.client import Client, LocalTransport
 from rdd.client.resources import CONFIG_MAPS, LEASES
-from rdd.daemon.control_plane import ADMIN, Report, Running, ServeOptions, control_plane
+from rdd.daemon.control_plane import ADMIN, ControlPlane, Report, ServeOptions
 from rdd.daemon.managers.discovery import CONFIG_MAP, NAMESPACE
 from rdd.daemon.readiness import VALIDATING_WEBHOOKS
 from rdd.daemon.service.errors import ServiceError
 from rdd.daemon.service.record import State
+from rdd.daemon.stages import control_plane
 from rdd.instance import Instance
 from rdd.runtime.controller import Workers
 
@@ -37,7 +38,7 @@ async def unreported(state: State, step: str) -> None: ...
 @asynccontextmanager
 async def daemon(
     home: Path, controllers: str, report: Report = unreported, **members: Any
-) -> AsyncIterator[tuple[Running, Client]]:
+) -> AsyncIterator[tuple[ControlPlane, Client]]:
     options = ServeOptions(secure_port=0, controllers=controllers, entries=ENTRIES, **members)
     async with control_plane(Instance("2", home), options, report=report) as running:
         transport = LocalTransport(running.server.handle, partial(Request, user=ADMIN))

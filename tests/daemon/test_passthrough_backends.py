@@ -12,10 +12,11 @@ from aiohttp import web
 from rdd.client import Call, Client
 from rdd.client.https import HttpsTransport
 from rdd.client.resources import SECRETS
-from rdd.daemon.control_plane import Running, ServeOptions, control_plane
+from rdd.daemon.control_plane import ControlPlane, ServeOptions
 from rdd.daemon.managers import passthrough_backends
 from rdd.daemon.managers.discovery import NAMESPACE, Directory
 from rdd.daemon.managers.registration import Registration
+from rdd.daemon.stages import control_plane
 from rdd.host.sockets import listen_on_loopback
 from rdd.instance import Instance
 from rdd.runtime import HttpPassthrough
@@ -28,7 +29,7 @@ async def hello(request: web.BaseRequest, rest: str) -> web.StreamResponse:
 
 
 @asynccontextmanager
-async def daemon(home: Path) -> AsyncIterator[tuple[Running, Client]]:
+async def daemon(home: Path) -> AsyncIterator[tuple[ControlPlane, Client]]:
     instance = Instance("2", home)
     options = ServeOptions(secure_port=0, controllers="")
     async with (

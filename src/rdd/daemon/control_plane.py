@@ -1,28 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The control plane of one instance: store, API server, controllers, kubeconfig.
+"""The parts of one control plane: how each is started and how it is stopped.
 
-Start and stop have a fixed order, because each step is what the next one, or a
-client that sees its result, relies on:
-
-    store (locked) → certificates → API server → socket → kubeconfig
-    → discovery ConfigMap → built-in controllers → our controllers → registered
-    → what readiness waits for → ready
-    stop: not ready → our controllers drain, with the API still up → built-in
-    controllers → deregister → leases → kubeconfig gone → API drains → store
-
-The kubeconfig is written after the socket answers and removed before it no longer
-does, so whoever finds the file can connect. The discovery ConfigMap of the run
-before is gone before the socket answers, so nobody takes it for ours.
+`ControlPlane` has a pair of methods for each part; `rdd.daemon.stages` lists the pairs in
+their order and runs them. The first line of each docstring is what the documented order
+prints.
 """
 
 import asyncio
-import contextlib
 import importlib
 import logging
+import socket
 import ssl
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -45,7 +36,7 @@ from rdd.daemon.service.errors import ServiceError
 from rdd.daemon.service.record import State
 from rdd.host.directories import make_private_dir
 from rdd.host.errors import HostError
-from rdd.host.files import remove
+from rdd.host.files import remove, write_atomically
 from rdd.host.sockets import listen_on_loopback
 from rdd.instance import Instance
 from rdd.store.contract import Damaged, InUse, StoreError
@@ -61,173 +52,319 @@ READER = User(kubeconfig.READER_USER)
 MANAGER = User("system:kube-controller-manager", ("system:masters", "system:authenticated"))
 
 _HTTP_DRAIN_S = 2.0
+# Modules that only the first CRD needs: loading them takes 40 ms.
+_FIRST_CRD = (
+    "schema.crd.validation",
+    "schema.validate",
+    "schema.rules.checks",
+    "schema.rules.evaluation",
+    "api.apply",
+)
 
 Report = Callable[[State, str], Awaitable[None]]
-"""Told before each step: how far the control plane is, and what comes now."""
+"""Called before each stage with the state of the control plane and the name of the stage."""
 
 
 @dataclass(frozen=True, slots=True)
 class ServeOptions:
-    """What can be chosen when the control plane is started."""
+    """The options of a control plane."""
 
     secure_port: int = 6443
-    """Port on 127.0.0.1; another free one is taken if it is in use. 0: any."""
+    """Port on 127.0.0.1; another free one is used if it is taken. 0: any."""
     controllers: str = "*"
-    """Which of the project's own controllers run."""
+    """Selection of the project's own controllers."""
     builtin_controllers: str = "*"
-    """Which of the built-in controllers run."""
+    """Selection of the built-in controllers."""
     client_ca_file: str = ""
     """Authorities whose client certificates identify users (common name, organisations)."""
     version: str = ""
     """Version of rdd, shown behind the Kubernetes version."""
     idle_timeout_s: float = 0
-    """End after this time without a call; 0: never."""
+    """Stop after this time without a request; 0: never."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    """The variables of the process, for the controllers."""
+    """The environment variables of the process, for the controllers."""
     entries: Sequence[Entry] = catalog.ENTRIES
-    """The controllers there are to choose from."""
+    """The controllers to select from."""
 
 
-class Running:
-    """A control plane that answers."""
+class ControlPlane:
+    """The parts of a control plane; an attribute exists once its stage has started."""
 
-    def __init__(self, server: Server, address: str, tokens: dict[str, str]) -> None:
-        self.server = server
-        self.address = address
-        self.tokens = tokens
-        """Context name → bearer token."""
+    store: SqliteStore
+    tls: ssl.SSLContext
+    client: Client
+    embedded: "Embedded"
+    address: str
+    server: Server
+    tokens: dict[str, str]
+    """Context name → bearer token."""
+    _serving: certificates.Issued
+    _signing_key: bytes
+    _socket: socket.socket
+    _directory: Directory
+    _http: HttpServer
+    _builtin: BuiltinControllers
+    _loading: "asyncio.Task[type[Embedded]]"
+    _preloading: "asyncio.Task[None]"
+    _following: "asyncio.Task[None]"
+    _renewing: "asyncio.Task[None]"
+
+    def __init__(self, instance: Instance, options: ServeOptions) -> None:
+        """Select the controllers. Raises ServiceError for unknown names."""
+        self.instance = instance
+        self._options = options
+        self._builtin_names, self._names = _selected(options)
         self.failure: asyncio.Future[BaseException] = asyncio.get_running_loop().create_future()
         """Set when a part ends that must not."""
         self.idle: IdleTracker | None = None
         self.is_stopping = False
+        self._is_ready = False
 
     def fail(self, error: BaseException) -> None:
-        """A part has ended; the control plane cannot go on."""
+        """Report the end of a part without which the control plane must stop."""
         if not self.failure.done() and not self.is_stopping:
             self.failure.set_result(error)
 
+    async def load_controllers(self) -> None:
+        """Import the controllers in a thread, while the next stages wait for the disk."""
+        for directory in (
+            self.instance.dir,
+            self.instance.database.parent,
+            self.instance.tls_dir,
+        ):
+            make_private_dir(directory)
+        loading = asyncio.to_thread(_load, self._names, self._options.entries)
+        self._loading = asyncio.create_task(loading, name="rdd-load")
 
-async def _unreported(state: State, step: str) -> None:
-    return None
+    async def cancel_loading(self) -> None:
+        """Cancel the import."""
+        await _cancel(self._loading)
 
+    async def open_store(self) -> None:
+        """Open and lock the store."""
+        try:
+            self.store = await SqliteStore.open(self.instance.database)
+        except Damaged as error:
+            raise ServiceError(
+                f"{error} `rdd service reset` keeps it as a backup and starts with an empty store."
+            ) from error
+        except InUse as error:
+            raise ServiceError(str(error)) from error
+        except (StoreError, OSError) as error:
+            raise ServiceError(
+                f'cannot use the store "{self.instance.database}": {error}'
+            ) from error
 
-@contextlib.asynccontextmanager
-async def control_plane(
-    instance: Instance, options: ServeOptions, *, report: Report = _unreported
-) -> AsyncIterator[Running]:
-    """Run the control plane of an instance while the block runs; ready when it is entered."""
-    builtin, names = _selected(options)
-    for directory in (instance.dir, instance.database.parent, instance.tls_dir):
-        make_private_dir(directory)
-    async with contextlib.AsyncExitStack() as stack:
-        # Most of the time until the controllers are needed, the disk is waited for.
-        loading = asyncio.create_task(
-            asyncio.to_thread(_load, names, options.entries), name="rdd-load"
-        )
-        stack.push_async_callback(_ended, loading)
-        await report(State.STARTING, "store")
-        store = await _open_store(instance)
-        stack.push_async_callback(store.close)
-        stack.push_async_callback(report, State.STOPPING, "store")
-        # What is left of a daemon that crashed would lead clients to a port nobody serves.
-        remove(instance.config)
-        await report(State.STARTING, "certificates")
-        serving = certificates.ensure_serving(instance.tls_dir)
-        signing_key = certificates.ensure_signing_key(instance.tls_dir)
-        sock = listen_on_loopback(options.secure_port)
-        stack.callback(sock.close)
-        address = f"127.0.0.1:{sock.getsockname()[1]}"
-        tokens = {
+    async def close_store(self) -> None:
+        """Close the store."""
+        await self.store.close()
+
+    async def remove_stale_kubeconfig(self) -> None:
+        """Remove the kubeconfig of a crashed run: its port is no longer served."""
+        remove(self.instance.config)
+
+    async def issue_certificates(self) -> None:
+        """Issue or renew certificates, bind the port, create the tokens."""
+        self._serving = certificates.ensure_serving(self.instance.tls_dir)
+        self._signing_key = certificates.ensure_signing_key(self.instance.tls_dir)
+        self._socket = listen_on_loopback(self._options.secure_port)
+        self.address = f"127.0.0.1:{self._socket.getsockname()[1]}"
+        self.tokens = {
             kubeconfig.ADMIN_CONTEXT: str(uuid.uuid4()),
             kubeconfig.READER_CONTEXT: str(uuid.uuid4()),
         }
-        await report(State.STARTING, "server")
-        server = await open_server(
-            store,
+
+    async def close_socket(self) -> None:
+        """Close the port."""
+        self._socket.close()
+
+    async def open_server(self) -> None:
+        """Open the API server in this process."""
+        version = self._options.version
+        self.server = await open_server(
+            self.store,
             ServerOptions(
                 tokens={
-                    tokens[kubeconfig.ADMIN_CONTEXT]: ADMIN,
-                    tokens[kubeconfig.READER_CONTEXT]: READER,
+                    self.tokens[kubeconfig.ADMIN_CONTEXT]: ADMIN,
+                    self.tokens[kubeconfig.READER_CONTEXT]: READER,
                 },
-                signing_key=signing_key,
-                address=address,
-                version_suffix=f"rdd-{options.version}" if options.version else "",
+                signing_key=self._signing_key,
+                address=self.address,
+                version_suffix=f"rdd-{version}" if version else "",
             ),
         )
-        stack.push_async_callback(server.close)
-        running = Running(server, address, tokens)
-        not_ready = {"reason": "the controllers are starting"}
-        server.readyz.add("rdd-controllers", lambda: not_ready["reason"])
-        client = Client(LocalTransport(server.handle, _internal))
-        directory_map = Directory(client)
-        await directory_map.clear()
 
-        await report(State.STARTING, "listen")
-        tls = _tls(serving, options.client_ca_file)
+    async def close_server(self) -> None:
+        """Close the API server."""
+        await self.server.close()
+
+    async def remove_stale_discovery(self) -> None:
+        """Delete the discovery ConfigMap of the previous run, before a client can read it."""
+        self.server.readyz.add("rdd-controllers", self._why_not_ready)
+        self.client = Client(LocalTransport(self.server.handle, _internal))
+        self._directory = Directory(self.client)
+        await self._directory.clear()
+
+    def _why_not_ready(self) -> str:
+        if self.is_stopping:
+            return "process is shutting down"
+        return "" if self._is_ready else "the controllers are starting"
+
+    async def listen(self) -> None:
+        """Serve the API on the port."""
+        options = self._options
+        self.tls = _tls(self._serving, options.client_ca_file)
         if options.idle_timeout_s:
-            running.idle = IdleTracker(server.api, options.idle_timeout_s, instance.lima_home)
-        http = HttpServer(running.idle or server.api)
-        await http.listen(sock, tls)
-        stack.push_async_callback(_close_http, http, server)
-        stack.push_async_callback(report, State.STOPPING, "api")
-        write_kubeconfig(instance, address, serving.pair, tokens)
-        stack.callback(remove, instance.config)
-        stack.push_async_callback(_ended, asyncio.create_task(_preload(), name="rdd-preload"))
+            self.idle = IdleTracker(
+                self.server.api, options.idle_timeout_s, self.instance.lima_home
+            )
+        self._http = HttpServer(self.idle or self.server.api)
+        await self._http.listen(self._socket, self.tls)
 
-        await report(State.SERVING, "register")
-        await directory_map.create()
-        embedded = (await loading)(
-            server,
-            client,
-            names,
+    async def drain_requests(self) -> None:
+        """Stop accepting, end all watches, finish the other requests within 2 s."""
+        closing = asyncio.create_task(
+            self._http.close(timeout_s=_HTTP_DRAIN_S), name="rdd-http-close"
+        )
+        await asyncio.sleep(0)
+        hubs = list(self.server.core.watchers.values())
+        self.server.core.watchers.clear()
+        for hub in hubs:
+            hub.close()
+        await closing
+
+    async def write_kubeconfig(self) -> None:
+        """Write the kubeconfig: context `root` (admin) and `user`."""
+        self._write_kubeconfig()
+
+    def _write_kubeconfig(self) -> None:
+        text = kubeconfig.render(
+            f"https://{self.address}",
+            authority=self._serving.pair.certificate.decode(),
+            admin_token=self.tokens[kubeconfig.ADMIN_CONTEXT],
+            reader_token=self.tokens[kubeconfig.READER_CONTEXT],
+        )
+        write_atomically(self.instance.config, text, durable=False)
+
+    async def remove_kubeconfig(self) -> None:
+        """Remove the kubeconfig."""
+        remove(self.instance.config)
+
+    async def preload_schemas(self) -> None:
+        """Import in a thread what the first CRD needs."""
+        self._preloading = asyncio.create_task(
+            asyncio.to_thread(_import, _FIRST_CRD), name="rdd-preload"
+        )
+
+    async def cancel_preloading(self) -> None:
+        """Cancel the import."""
+        await _cancel(self._preloading)
+
+    async def create_manager(self) -> None:
+        """Create the discovery ConfigMap and the manager of the daemon's own controllers."""
+        await self._directory.create()
+        embedded = await self._loading
+        self.embedded = embedded(
+            self.server,
+            self.client,
+            self._names,
             composition.controller_environment(
-                instance, environment=options.environment, version=options.version
+                self.instance,
+                environment=self._options.environment,
+                version=self._options.version,
             ),
-            address=address,
-            entries=options.entries,
+            address=self.address,
+            entries=self._options.entries,
         )
-        stack.push_async_callback(embedded.stop)
-        stack.push_async_callback(_attempted, directory_map.clear)
-        stack.push_async_callback(report, State.STOPPING, "deregister")
-        controllers = BuiltinControllers(
-            client,
-            builtin,
-            root_ca=serving.pair.certificate.decode(),
-            on_failure=running.fail,
-        )
-        await report(State.SERVING, "controllers")
-        stack.push_async_callback(controllers.stop)
-        await controllers.start()
-        stack.push_async_callback(_drain, embedded, client)
-        await embedded.start(running.fail)
-        await directory_map.register(EMBEDDED, embedded.registration.text())
-        stack.push_async_callback(_ended, _follow_programs(client, server, running))
 
-        await report(State.REGISTERED, "requirements")
-        await readiness.wait(client, embedded.requirements)
-        renewing = asyncio.create_task(
+    async def close_manager(self) -> None:
+        """Delete the discovery ConfigMap and release the leases."""
+        try:
+            await _attempt(self._directory.clear)
+        finally:
+            await self.embedded.stop()
+
+    async def start_builtin_controllers(self) -> None:
+        """Start the built-in controllers."""
+        self._builtin = BuiltinControllers(
+            self.client,
+            self._builtin_names,
+            root_ca=self._serving.pair.certificate.decode(),
+            on_failure=self.fail,
+        )
+        await self._builtin.start()
+
+    async def stop_builtin_controllers(self) -> None:
+        """Stop the built-in controllers."""
+        await self._builtin.stop()
+
+    async def start_controllers(self) -> None:
+        """Start the daemon's own controllers and register them in the ConfigMap."""
+        await self.embedded.start(self.fail)
+        await self._directory.register(EMBEDDED, self.embedded.registration.text())
+
+    async def drain_controllers(self) -> None:
+        """Drain the daemon's own controllers, then external programs, in one budget of 45 s."""
+        began = time.monotonic()
+        await self.embedded.manager.drain()
+        left_s = max(composition.DRAIN_S - (time.monotonic() - began), 0)
+        await _attempt(partial(departure.others_left, self.client, timeout_s=left_s))
+
+    async def follow_programs(self) -> None:
+        """Route passthrough requests to external programs as they register."""
+        from rdd.daemon.managers.passthrough_backends import Backends
+
+        def on_end(task: "asyncio.Task[None]") -> None:
+            error = None if task.cancelled() else task.exception()
+            if error is not None:
+                self.fail(error)
+
+        self._following = asyncio.create_task(
+            Backends(self.client, self.server.passthroughs).run(), name="rdd-passthrough-backends"
+        )
+        self._following.add_done_callback(on_end)
+
+    async def unfollow_programs(self) -> None:
+        """Remove the routes."""
+        await _cancel(self._following)
+
+    async def wait_for_requirements(self) -> None:
+        """Wait until CRDs are established and admission webhooks respond."""
+        await readiness.wait(self.client, self.embedded.requirements)
+
+    async def keep_certificates_renewed(self) -> None:
+        """Check the certificates twice a day from now on."""
+        self._renewing = asyncio.create_task(
             renewal.keep_renewed(
-                serving,
-                partial(certificates.ensure_serving, instance.tls_dir),
-                lambda issued: _renewed(instance, running, tls, issued),
+                self._serving,
+                partial(certificates.ensure_serving, self.instance.tls_dir),
+                self._use_certificate,
             ),
             name="rdd-certificates",
         )
-        stack.push_async_callback(_ended, renewing)
-        not_ready["reason"] = ""
-        await directory_map.set_ready(ready=True)
-        await report(State.READY, "")
-        try:
-            yield running
-        finally:
-            running.is_stopping = True
-            not_ready["reason"] = "process is shutting down"
-            await report(State.STOPPING, "drain")
-            await _attempted(partial(directory_map.set_ready, ready=False))
+
+    def _use_certificate(self, issued: certificates.Issued) -> None:
+        """Use a renewed certificate for new connections, and publish its authority."""
+        self._serving = issued
+        self.tls.load_cert_chain(issued.certificate_path, issued.key_path)
+        self._write_kubeconfig()
+
+    async def cancel_renewal(self) -> None:
+        """Stop checking."""
+        await _cancel(self._renewing)
+
+    async def announce_ready(self) -> None:
+        """Report ready on `/readyz` and in the annotation of the ConfigMap."""
+        self._is_ready = True
+        await self._directory.set_ready(ready=True)
+
+    async def announce_stopping(self) -> None:
+        """Remove the annotation; `/readyz` fails from now on."""
+        await _attempt(partial(self._directory.set_ready, ready=False))
 
 
 def _selected(options: ServeOptions) -> tuple[Sequence[str], Sequence[str]]:
-    """The built-in controllers and ours to run. Raises ServiceError for unknown names."""
+    """Return the names of built-in and own controllers to run. Raises ServiceError."""
     embedded = {entry.name: entry.group for entry in options.entries if entry.group != catalog.MOCK}
     names = selection.select_controllers(options.controllers, embedded)
     for line in catalog.unmet(names, options.entries):
@@ -239,12 +376,11 @@ def _selected(options: ServeOptions) -> tuple[Sequence[str], Sequence[str]]:
 
 
 def _internal(method: str, path: str, /, **members: Any) -> Request:
-    """A request of a part of this process; in an admission handler, a nested one."""
+    """Return a request of this process; in an admission handler, a nested one."""
     return Request(method, path, user=MANAGER, depth=endpoints.depth.get(), **members)
 
 
 def _load(names: Sequence[str], entries: Sequence[Entry]) -> "type[Embedded]":
-    """Import what the controllers need."""
     from rdd.daemon.managers.embedded import Embedded
 
     importlib.import_module("rdd.daemon.managers.passthrough_backends")
@@ -252,17 +388,9 @@ def _load(names: Sequence[str], entries: Sequence[Entry]) -> "type[Embedded]":
     return Embedded
 
 
-async def _open_store(instance: Instance) -> SqliteStore:
-    try:
-        return await SqliteStore.open(instance.database)
-    except Damaged as error:
-        raise ServiceError(
-            f"{error} `rdd service reset` keeps it as a backup and starts with an empty store."
-        ) from error
-    except InUse as error:
-        raise ServiceError(str(error)) from error
-    except (StoreError, OSError) as error:
-        raise ServiceError(f'cannot use the store "{instance.database}": {error}') from error
+def _import(modules: Sequence[str]) -> None:
+    for module in modules:
+        importlib.import_module(f"rdd.{module}")
 
 
 def _tls(serving: certificates.Issued, client_ca_file: str = "") -> ssl.SSLContext:
@@ -278,93 +406,19 @@ def _tls(serving: certificates.Issued, client_ca_file: str = "") -> ssl.SSLConte
                 f'failed to read the client authorities "{client_ca_file}" (--client-ca-file): '
                 f"{error.strerror or error}"
             ) from error
-        # Asked for, not required: tokens go on working.
+        # Requested, not required: bearer tokens stay valid.
         context.verify_mode = ssl.CERT_OPTIONAL
     return context
 
 
-def _renewed(
-    instance: Instance, running: Running, tls: ssl.SSLContext, serving: certificates.Issued
-) -> None:
-    """Use a new certificate for new connections, and tell clients whom to trust now."""
-    tls.load_cert_chain(serving.certificate_path, serving.key_path)
-    write_kubeconfig(instance, running.address, serving.pair, running.tokens)
-
-
-def write_kubeconfig(
-    instance: Instance, address: str, pair: certificates.KeyPair, tokens: dict[str, str]
-) -> None:
-    """Write the kubeconfig of a running control plane: context `root` (admin) and `user`."""
-    from rdd.host.files import write_atomically
-
-    text = kubeconfig.render(
-        f"https://{address}",
-        authority=pair.certificate.decode(),
-        admin_token=tokens[kubeconfig.ADMIN_CONTEXT],
-        reader_token=tokens[kubeconfig.READER_CONTEXT],
-    )
-    write_atomically(instance.config, text, durable=False)
-
-
-async def _preload() -> None:
-    """Load what only the first CRD needs, so that it does not wait 40 ms for imports."""
-    await asyncio.to_thread(_import)
-
-
-def _import() -> None:
-    for module in (
-        "schema.crd.validation",
-        "schema.validate",
-        "schema.rules.checks",
-        "schema.rules.evaluation",
-        "api.apply",
-    ):
-        importlib.import_module(f"rdd.{module}")
-
-
-def _follow_programs(client: Client, server: Server, running: Running) -> "asyncio.Task[None]":
-    """Lead passthrough requests to the controllers of external programs, from now on."""
-    from rdd.daemon.managers.passthrough_backends import Backends
-
-    def ended(task: "asyncio.Task[None]") -> None:
-        error = None if task.cancelled() else task.exception()
-        if error is not None:
-            running.fail(error)
-
-    following = asyncio.create_task(
-        Backends(client, server.passthroughs).run(), name="rdd-passthrough-backends"
-    )
-    following.add_done_callback(ended)
-    return following
-
-
-async def _drain(embedded: "Embedded", client: Client) -> None:
-    """Let our controllers finish, and those of external programs, in one budget for all."""
-    began = time.monotonic()
-    await embedded.manager.drain()
-    left_s = max(composition.DRAIN_S - (time.monotonic() - began), 0)
-    await _attempted(partial(departure.others_left, client, timeout_s=left_s))
-
-
-async def _attempted(step: Callable[[], Awaitable[None]]) -> None:
-    """A write on the way out; when the disk is full, the rest must still be closed in order."""
+async def _attempt(step: Callable[[], Awaitable[None]]) -> None:
+    """Run a write of the teardown; if the disk is full, the teardown continues."""
     try:
         await step()
     except ApiError as error:
-        log.warning("on the way out: %s", error)
+        log.warning("during shutdown: %s", error)
 
 
-async def _ended(task: "asyncio.Task[Any]") -> None:
+async def _cancel(task: "asyncio.Task[Any]") -> None:
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-
-
-async def _close_http(http: HttpServer, server: Server) -> None:
-    """Stop accepting, end the watches (they would never end by themselves), finish the rest."""
-    closing = asyncio.create_task(http.close(timeout_s=_HTTP_DRAIN_S), name="rdd-http-close")
-    await asyncio.sleep(0)
-    hubs = list(server.core.watchers.values())
-    server.core.watchers.clear()
-    for hub in hubs:
-        hub.close()
-    await closing

@@ -16,11 +16,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rdd.daemon import loop
-from rdd.daemon.control_plane import Running, ServeOptions, control_plane
+from rdd.daemon.control_plane import ControlPlane, ServeOptions
 from rdd.daemon.service import arguments, record
 from rdd.daemon.service.errors import ServiceError
 from rdd.daemon.service.record import Record, State
 from rdd.daemon.signals import Stop
+from rdd.daemon.stages import control_plane
 from rdd.host.directories import make_private_dir
 from rdd.host.errors import HostError
 from rdd.host.locks import FileLock
@@ -150,7 +151,7 @@ class _Daemon:
         if running.failure.done():
             raise ServiceError(f"a part of the control plane failed: {running.failure.result()}")
 
-    async def _until_stopped(self, running: Running) -> None:
+    async def _until_stopped(self, running: ControlPlane) -> None:
         waits: set[asyncio.Future[Any]] = {
             asyncio.create_task(self._stop.wait(), name="rdd-stop"),
             asyncio.ensure_future(asyncio.shield(running.failure)),

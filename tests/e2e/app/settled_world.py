@@ -25,8 +25,9 @@ from rdd.api import errors
 from rdd.apiserver.http.request import Request
 from rdd.client import ApiResource, Client, LocalTransport
 from rdd.client.resources import CONFIG_MAPS
-from rdd.daemon.control_plane import ADMIN, ServeOptions, control_plane
+from rdd.daemon.control_plane import ADMIN, ServeOptions
 from rdd.daemon.managers.discovery import CONFIG_MAP, NAMESPACE
+from rdd.daemon.stages import control_plane
 from rdd.instance import Instance
 from rdd.kinds.app import App
 from rdd.kinds.limavm import LimaVM

@@ -21,7 +21,7 @@ from rdd.apiserver.http.request import Answer, Handover, Request, Response, Stre
 from rdd.client import Client, LocalTransport
 from rdd.client.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 from rdd.daemon import readiness, renewal
-from rdd.daemon.control_plane import ADMIN, Running, ServeOptions, control_plane
+from rdd.daemon.control_plane import ADMIN, ControlPlane, ServeOptions
 from rdd.daemon.idle_timeout import IdleTracker
 from rdd.daemon.managers.discovery import (
     CONFIG_MAP,
@@ -32,6 +32,7 @@ from rdd.daemon.managers.discovery import (
 )
 from rdd.daemon.service.errors import ServiceError
 from rdd.daemon.service.record import State
+from rdd.daemon.stages import control_plane
 from rdd.instance import Instance
 
 OPTIONS = ServeOptions(secure_port=0)
@@ -43,12 +44,12 @@ def instance(tmp_path: Path) -> Instance:
 
 
 @pytest.fixture
-async def running(instance: Instance) -> AsyncIterator[Running]:
+async def running(instance: Instance) -> AsyncIterator[ControlPlane]:
     async with control_plane(instance, OPTIONS) as found:
         yield found
 
 
-def client_of(running: Running) -> Client:
+def client_of(running: ControlPlane) -> Client:
     return Client(LocalTransport(running.server.handle, partial(Request, user=ADMIN)))
 
 
@@ -88,7 +89,7 @@ async def test_steps_come_in_order_and_the_kubeconfig_exists_while_the_api_answe
     ]
 
 
-async def test_discovery_has_the_published_form(running: Running) -> None:
+async def test_discovery_has_the_published_form(running: ControlPlane) -> None:
     client = client_of(running)
     found = await client.get(CONFIG_MAPS, CONFIG_MAP, namespace=NAMESPACE)
     assert found["metadata"]["labels"] == {
@@ -132,7 +133,7 @@ async def test_discovery_of_a_crashed_run_is_gone_before_anybody_can_see_it(
     assert seen == [False]
 
 
-async def test_readiness_survives_a_deleted_config_map(running: Running) -> None:
+async def test_readiness_survives_a_deleted_config_map(running: ControlPlane) -> None:
     client = client_of(running)
     directory = Directory(client)
     await client.delete(CONFIG_MAPS, CONFIG_MAP, namespace=NAMESPACE)
@@ -169,14 +170,16 @@ async def test_names_that_do_not_exist_are_refused_before_anything_is_touched(
 
 
 async def test_a_second_control_plane_on_the_same_store_is_refused(
-    instance: Instance, running: Running
+    instance: Instance, running: ControlPlane
 ) -> None:
     with pytest.raises(ServiceError, match="is in use by another process"):
         async with control_plane(instance, OPTIONS):
             pass
 
 
-async def test_a_failing_part_is_reported_once_and_not_while_stopping(running: Running) -> None:
+async def test_a_failing_part_is_reported_once_and_not_while_stopping(
+    running: ControlPlane,
+) -> None:
     running.fail(ValueError("a"))
     running.fail(ValueError("b"))
     assert str(running.failure.result()) == "a"
@@ -203,7 +206,7 @@ CRD: dict[str, Any] = {
 }
 
 
-async def test_requirements_are_waited_for(running: Running) -> None:
+async def test_requirements_are_waited_for(running: ControlPlane) -> None:
     client = client_of(running)
     answered = asyncio.Event()
 
@@ -229,7 +232,7 @@ async def test_requirements_are_waited_for(running: Running) -> None:
     await asyncio.wait_for(waiting, 10)
 
 
-async def test_no_requirements_are_fulfilled_at_once(running: Running) -> None:
+async def test_no_requirements_are_fulfilled_at_once(running: ControlPlane) -> None:
     await readiness.wait(client_of(running), readiness.Requirements())
 
 

@@ -18,8 +18,9 @@ from typing import Any
 import pytest
 import yaml
 from tests.conformance.conftest import Kubectl, manifest
-from tests.http.client import CRDS, MERGE, Api, Object
+from tests.http.client import CRDS, MERGE, Api
 
+from rdd.api.types import Object
 from rdd.testing import Options, Server
 
 STRICT = {"fieldValidation": "Strict"}

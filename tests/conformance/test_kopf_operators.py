@@ -14,12 +14,12 @@ from typing import Any
 import kopf
 import pytest
 
+from rdd.api.types import Object
 from rdd.apiserver.auth import certificates
 from rdd.testing import LiveServer
 
 pytestmark = pytest.mark.usefixtures("connections_end")
 
-Object = dict[str, Any]
 GROUP = ("stable.example.com", "v1", "crontabs")
 
 

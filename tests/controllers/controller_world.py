@@ -11,6 +11,7 @@ import aiohttp
 from tests.runtime.runtime_world import ADMIN, World, loop_clock
 
 from rdd.api import errors
+from rdd.api.types import Object
 from rdd.apiserver.http.listener import HttpServer
 from rdd.apiserver.http.request import Answer, Request
 from rdd.controllers.environment import ControllerEnvironment
@@ -18,7 +19,7 @@ from rdd.host.sockets import listen_on_loopback
 from rdd.instance import Instance
 from rdd.runtime import Controller, InProcessHost, InProcessPassthrough, Manager, ManagerOptions
 from rdd.runtime.events import EVENTS
-from rdd.runtime.types import AnyResource, Object, resource_of
+from rdd.runtime.types import AnyResource, resource_of
 
 
 def controller_environment(home: Path = Path("/nonexistent")) -> ControllerEnvironment:

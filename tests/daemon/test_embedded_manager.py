@@ -17,6 +17,7 @@ import pytest
 from tests.daemon.composed import ENTRIES
 
 from rdd.api import errors
+from rdd.api.types import Object
 from rdd.apiserver.http.request import Request
 from rdd.client import Client, LocalTransport
 from rdd.client.resources import CONFIG_MAPS, LEASES
@@ -28,8 +29,6 @@ from rdd.daemon.service.record import State
 from rdd.daemon.stages import control_plane
 from rdd.instance import Instance
 from rdd.runtime.controller import Workers
-
-Object = dict[str, Any]
 
 
 async def unreported(state: State, step: str) -> None: ...

@@ -9,10 +9,10 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
+from rdd.api.types import Object
 from rdd.apiserver.http.request import User
 from rdd.testing import Reply, Server, WatchStream
 
-Object = dict[str, Any]
 Body = Object | list[Any] | str | bytes | None
 
 CORE = "/api/v1/namespaces/default"

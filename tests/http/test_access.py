@@ -15,7 +15,6 @@ from tests.http.client import (
     SECRETS,
     WIDGETS,
     Api,
-    Object,
     account,
     as_user,
     binding,
@@ -26,6 +25,8 @@ from tests.http.client import (
     secret,
     widget,
 )
+
+from rdd.api.types import Object
 
 REVIEWS = "/apis/authorization.k8s.io/v1"
 WHO = "/apis/authentication.k8s.io/v1/selfsubjectreviews"

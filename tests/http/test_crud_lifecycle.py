@@ -17,7 +17,6 @@ from tests.http.client import (
     ROLES,
     SECRETS,
     Api,
-    Object,
     account,
     bare,
     binding,
@@ -29,6 +28,8 @@ from tests.http.client import (
     role,
     secret,
 )
+
+from rdd.api.types import Object
 
 RULE = {"verbs": ["watch"], "apiGroups": ["apps"], "resources": ["deployments"]}
 QUOTAS = CONFIG_MAPS.replace("configmaps", "resourcequotas")

@@ -14,7 +14,6 @@ from tests.http.client import (
     ROLES,
     SECRETS,
     Api,
-    Object,
     binding,
     causes,
     config_map,
@@ -22,6 +21,8 @@ from tests.http.client import (
     role,
     secret,
 )
+
+from rdd.api.types import Object
 
 SUBDOMAIN = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or "

@@ -18,7 +18,6 @@ from tests.http.client import (
     SECRETS,
     WIDGETS,
     Api,
-    Object,
     account,
     as_user,
     binding,
@@ -31,6 +30,8 @@ from tests.http.client import (
     secret,
     widget,
 )
+
+from rdd.api.types import Object
 
 ALL = ["create", "delete", "deletecollection", "get", "list", "patch", "update", "watch"]
 TABLE = {

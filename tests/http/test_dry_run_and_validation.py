@@ -14,13 +14,14 @@ from tests.http.client import (
     STRATEGIC,
     WIDGETS,
     Api,
-    Object,
     account,
     config_map,
     crd,
     secret,
     widget,
 )
+
+from rdd.api.types import Object
 
 X = f"{CONFIG_MAPS}/x"
 DRY = {"dryRun": "All"}

@@ -13,7 +13,6 @@ from tests.http.client import (
     RBAC,
     WIDGETS,
     Api,
-    Object,
     causes,
     config_map,
     crd,
@@ -22,6 +21,8 @@ from tests.http.client import (
     secret,
     widget,
 )
+
+from rdd.api.types import Object
 
 A, B, C = (f"shop.example.com/{n}" for n in "abc")
 X = f"{CONFIG_MAPS}/x"

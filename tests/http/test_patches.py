@@ -19,7 +19,6 @@ from tests.http.client import (
     STRATEGIC,
     WIDGETS,
     Api,
-    Object,
     account,
     binding,
     causes,
@@ -31,6 +30,8 @@ from tests.http.client import (
     secret,
     widget,
 )
+
+from rdd.api.types import Object
 
 REJECTED = "the server rejected our request due to an error in our request"
 X = f"{CONFIG_MAPS}/x"

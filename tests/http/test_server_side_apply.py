@@ -17,7 +17,6 @@ from tests.http.client import (
     ROLES,
     WIDGETS,
     Api,
-    Object,
     account,
     config_map,
     crd,
@@ -26,6 +25,8 @@ from tests.http.client import (
     role,
     widget,
 )
+
+from rdd.api.types import Object
 
 X = f"{CONFIG_MAPS}/x"
 W = f"{WIDGETS}/w"

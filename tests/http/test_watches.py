@@ -13,7 +13,6 @@ from tests.http.client import (
     SECRETS,
     WIDGETS,
     Api,
-    Object,
     causes,
     config_map,
     crd,
@@ -22,6 +21,7 @@ from tests.http.client import (
     widget,
 )
 
+from rdd.api.types import Object
 from rdd.apiserver.verbs import watch as watching
 
 TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}

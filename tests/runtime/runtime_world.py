@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Any
 
+from rdd.api.types import Object
 from rdd.apiserver.assemble import Server, ServerOptions, open_server
 from rdd.apiserver.http.request import Answer, Request, User
 from rdd.client import Call, Client, LocalTransport, Reply
@@ -19,8 +20,6 @@ from rdd.client.transport import Unreachable
 from rdd.runtime import Context, Controller, ObjectKey, Result, watch
 from rdd.store.memory import MemoryStore
 from rdd.store.options import StoreOptions
-
-Object = dict[str, Any]
 
 ADMIN = User("admin", ("system:masters",))
 EPOCH = 1_800_000_000.0

@@ -9,6 +9,7 @@ import pytest
 from tests.runtime.runtime_world import World, config_map, loop_clock, open_world
 
 from rdd.api import errors
+from rdd.api.types import Object
 from rdd.client.resources import CONFIG_MAPS, NAMESPACES, SECRETS
 from rdd.runtime import (
     CLEANUP,
@@ -27,8 +28,6 @@ from rdd.runtime import events as events_module
 from rdd.runtime.events import EVENTS
 
 pytestmark = pytest.mark.looptime
-
-Object = dict[str, Any]
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tests.runtime.runtime_world import World, loop_clock, open_world
 
+from rdd.api.types import Object
 from rdd.kinds.crd import definition_of
 from rdd.kinds.demo import Demo
 from rdd.runtime import (
@@ -21,7 +22,6 @@ from rdd.runtime import (
     resource_of,
 )
 from rdd.runtime.events import EVENTS
-from rdd.runtime.types import Object
 
 pytestmark = pytest.mark.looptime
 

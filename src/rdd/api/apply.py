@@ -24,8 +24,9 @@ import orjson
 
 from rdd.api import errors, fieldset, managedfields, managers, typedvalues
 from rdd.api.fieldset import LEAF, FieldSet
-from rdd.api.managers import Entry, Object
+from rdd.api.managers import Entry
 from rdd.api.shapes import ItemError, SchemaNode, Shape, shape_of
+from rdd.api.types import Object
 from rdd.base import goformat, gotext, govalue
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"

@@ -2,11 +2,9 @@
 """Aggregated ClusterRoles: the rules one gathers from others by label."""
 
 from collections.abc import Iterable
-from typing import Any
 
 from rdd.api.selectors import from_label_selector_object
-
-Object = dict[str, Any]
+from rdd.api.types import Object
 
 
 def aggregated_rules(role: Object, cluster_roles: Iterable[Object]) -> list[Object] | None:

@@ -24,8 +24,9 @@ from typing import Any
 from rdd.api import errors, fielderrors, fieldset, managers, typedvalues
 from rdd.api.fielderrors import FieldError
 from rdd.api.fieldset import FieldSet
-from rdd.api.managers import Entry, Object
+from rdd.api.managers import Entry
 from rdd.api.shapes import ItemError, SchemaNode, Shape, shape_of
+from rdd.api.types import Object
 from rdd.base import goformat
 
 MAX_MANAGER_BYTES = 128

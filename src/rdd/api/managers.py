@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from rdd.api import fieldset
+from rdd.api.types import Object
 
 MAX_UPDATERS = 10
 """More updaters than this are merged, so that managedFields stay bounded."""
@@ -19,7 +20,6 @@ ANCIENT_CHANGES = "ancient-changes"
 """The manager the oldest updaters are merged into."""
 
 Entry = dict[str, Any]
-Object = dict[str, Any]
 
 
 def entries_of(obj: Object) -> list[Entry]:

@@ -18,14 +18,13 @@ from typing import Any
 
 from rdd.api import errors
 from rdd.api.shapes import SchemaNode
+from rdd.api.types import Object
 from rdd.base import goformat
 
 _DIRECTIVE = "$patch"
 _DELETE_LIST = "$deleteFromPrimitiveList"
 _ORDER = "$setElementOrder"
 _RETAIN = "$retainKeys"
-
-Object = dict[str, Any]
 
 
 def apply_strategic_patch(obj: Object, patch: Any, node: SchemaNode) -> Object:

@@ -12,10 +12,10 @@ from typing import Any
 
 import orjson
 
+from rdd.api.types import Object
 from rdd.apiserver.auth import bootstrap_policy as bootstrap_rbac
 from rdd.apiserver.auth.authorizer import Lister
 from rdd.apiserver.http.request import SYSTEM, Answer, Request, Response
-from rdd.apiserver.kinds.strategy import Object
 from rdd.apiserver.resources import Registry
 
 NAMESPACES = ("default", "kube-system", "kube-public")

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from rdd.api import managedfields
-from rdd.apiserver.kinds.strategy import Column, Object, ResourceDefinition, Strategy
+from rdd.api.types import Object
+from rdd.apiserver.kinds.strategy import Column, ResourceDefinition, Strategy
 from rdd.apiserver.state import codec
 from rdd.apiserver.state.cache import Entry, ResourceCache
 from rdd.schema.node import Node

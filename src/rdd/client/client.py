@@ -16,9 +16,10 @@ from typing import Literal, Self
 import orjson
 
 from rdd.api import errors
+from rdd.api.types import Object
 from rdd.client import discovery, listwatch
 from rdd.client.discovery import ServerResources
-from rdd.client.objects import Event, Object, ObjectList, partial
+from rdd.client.objects import Event, ObjectList, partial
 from rdd.client.resources import ApiResource
 from rdd.client.transport import NO_HEADERS, Call, Keep, Query, Refused, Reply, Transport
 

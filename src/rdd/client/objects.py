@@ -2,11 +2,10 @@
 """What a client hands out: objects as dicts, lists of them, and events about them."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import orjson
 
-Object = dict[str, Any]
+from rdd.api.types import Object
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,7 @@ import orjson
 from rdd.engine.errors import NotFound
 from rdd.engine.grpc import Channel
 from rdd.engine.protobuf import Message, field
-
-Object = dict[str, Any]
+from rdd.engine.records import Object
 
 STATES: Final = ("unknown", "created", "running", "stopped", "paused", "pausing")
 """Of a task, by the number the API has for it."""

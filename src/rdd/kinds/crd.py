@@ -11,10 +11,9 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
+from rdd.api.types import Object
 from rdd.kinds.kind import Kind
 from rdd.kinds.struct import UNSET, Field, Struct
-
-Object = dict[str, Any]
 
 _ANNOTATIONS = {"controller-gen.kubebuilder.io/version": "v0.19.0"}
 _TYPES = {bool: "boolean", int: "integer", str: "string", Sequence: "array", Mapping: "object"}

@@ -5,11 +5,11 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from rdd.api.types import Object
 from rdd.kinds.catalog import ALL, BY_CONTROLLER
 from rdd.kinds.conditions import Condition
 from rdd.kinds.crd import schema_of
 from rdd.kinds.kind import Kind
-from rdd.kinds.struct import Object
 
 MARKER = "<!-- Below this line: python -m rdd.kinds reference docs/kinds.md -->"
 """Everything after it is generated."""

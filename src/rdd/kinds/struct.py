@@ -41,7 +41,7 @@ from typing import (
     get_origin,
 )
 
-Object = dict[str, Any]
+from rdd.api.types import Object
 
 UNSET: Final[Any] = object()
 """The default of an optional field that reads as empty when it is absent."""

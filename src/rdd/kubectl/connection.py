@@ -17,10 +17,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any, TextIO
 from urllib.parse import urlencode, urlsplit
 
+from rdd.api.types import Object
 from rdd.kubectl.failures import CtlError, ServerError, Unreachable
 from rdd.kubectl.kubeconfig import Target
 
-Object = dict[str, Any]
 Query = Mapping[str, str | int | bool | None]
 
 _MAX_TRIES = 10

@@ -8,9 +8,10 @@ a watch on each object until it is gone, or replaced by another of the same name
 
 import time
 
+from rdd.api.types import Object
 from rdd.kubectl.failures import CtlError, ServerError
 from rdd.kubectl.selection import Ref, raise_all
-from rdd.kubectl.session import Object, Session
+from rdd.kubectl.session import Session
 
 _FOREVER_S = 7 * 24 * 3600  # what kubectl waits when it is told nothing
 

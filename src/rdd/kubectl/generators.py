@@ -4,9 +4,10 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+from rdd.api.types import Object
 from rdd.base.pflag import Flag
 from rdd.kubectl.failures import CtlError, NoSuchResource, Refused
-from rdd.kubectl.session import Object, Session
+from rdd.kubectl.session import Session
 
 _RBAC = "rbac.authorization.k8s.io"
 

@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from rdd.api.types import Object
 from rdd.base.pflag import Flag
 from rdd.kubectl.failures import CtlError
-from rdd.kubectl.session import Object, Session
+from rdd.kubectl.session import Session
 
 FLAGS = (
     Flag("filename", "file, directory, URL or - with objects; may be repeated", "list", short="f"),

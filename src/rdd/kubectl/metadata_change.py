@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from rdd.api import names
 from rdd.api.mergepatch import create_merge_patch
+from rdd.api.types import Object
 from rdd.base.pflag import Flag
 from rdd.kubectl import manifests
 from rdd.kubectl.connection import MERGE_PATCH
@@ -21,7 +22,7 @@ from rdd.kubectl.selection import (
     objects,
     references,
 )
-from rdd.kubectl.session import Object, Session, compact
+from rdd.kubectl.session import Session, compact
 from rdd.kubectl.writing import DRY_RUN, Writer, manager
 
 

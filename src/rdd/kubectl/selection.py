@@ -8,11 +8,12 @@ objects have collections listed first (`-l`, `--all`, `--field-selector`).
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeVar
 
+from rdd.api.types import Object
 from rdd.base.pflag import Flag
 from rdd.kubectl import manifests
 from rdd.kubectl.discovery import Resource
 from rdd.kubectl.failures import CtlError, Failures, Refused, ServerError
-from rdd.kubectl.session import Object, Session
+from rdd.kubectl.session import Session
 
 _T = TypeVar("_T")
 _PAGE = 500

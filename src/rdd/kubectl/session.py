@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from rdd.kubectl.discovery import Discovery
     from rdd.kubectl.kubeconfig import Kubeconfig, Target
 
-Object = dict[str, Any]
-
 
 class Streams(NamedTuple):
     """Where a call reads from and writes to."""

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """`create token`: ask the server for a token of a ServiceAccount."""
 
+from rdd.api.types import Object
 from rdd.kubectl.failures import CtlError, ServerError
 from rdd.kubectl.generators import one_name
 from rdd.kubectl.printing import output
-from rdd.kubectl.session import Object, Session
+from rdd.kubectl.session import Session
 
 _KINDS = ("Pod", "Secret", "Node")
 

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """`get --watch`: what there is, then every change as it happens."""
 
+from rdd.api.types import Object
 from rdd.kubectl.connection import JSON
 from rdd.kubectl.failures import CtlError
 from rdd.kubectl.printing import output
 from rdd.kubectl.printing.tables import ACCEPT, TablePrinter
 from rdd.kubectl.selection import Ref
-from rdd.kubectl.session import Object, Session
+from rdd.kubectl.session import Session
 from rdd.kubectl.verbs.get import table_options, table_query
 
 

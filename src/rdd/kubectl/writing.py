@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What all writing verbs share: dry runs, field managers, validation, the line they print."""
 
+from rdd.api.types import Object
 from rdd.base.pflag import Flag
 from rdd.kubectl.failures import CtlError, ServerError
 from rdd.kubectl.printing import output
 from rdd.kubectl.selection import Ref
-from rdd.kubectl.session import Object, Session
+from rdd.kubectl.session import Session
 
 DRY_RUN = Flag(
     "dry-run", "none, server (check only) or client (do not even ask)", default="none",

@@ -25,10 +25,11 @@ from typing import Any, Generic, Literal
 import orjson
 
 from rdd.api import errors
+from rdd.api.types import Object
 from rdd.client import ApiResource
 from rdd.runtime.finalizers import deletion_refusal
 from rdd.runtime.jsondiff import json_patch
-from rdd.runtime.types import AnyResource, K, Object, ObjectKey, resource_of
+from rdd.runtime.types import AnyResource, K, ObjectKey, resource_of
 
 log = logging.getLogger("rdd.runtime")
 

@@ -16,10 +16,11 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Generic, Self
 
+from rdd.api.types import Object
 from rdd.client import ApiResource, Client
 from rdd.runtime.informer import Informer
 from rdd.runtime.metrics import Metrics
-from rdd.runtime.types import AnyResource, K, Object, ObjectKey, resource_of
+from rdd.runtime.types import AnyResource, K, ObjectKey, resource_of
 
 _Selection = tuple[ApiResource, str, str, str, bool]
 

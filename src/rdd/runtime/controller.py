@@ -18,6 +18,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rdd.api import errors
+from rdd.api.types import Object
 from rdd.client import Client, Unreachable
 from rdd.runtime.admission import Webhook
 from rdd.runtime.cache import Cache
@@ -27,16 +28,7 @@ from rdd.runtime.informer import Change, Informer
 from rdd.runtime.metrics import Metrics
 from rdd.runtime.passthrough import Handler
 from rdd.runtime.sources import Source
-from rdd.runtime.types import (
-    Begins,
-    Drains,
-    Object,
-    QueueKey,
-    Reconciler,
-    Result,
-    Runs,
-    TerminalError,
-)
+from rdd.runtime.types import Begins, Drains, QueueKey, Reconciler, Result, Runs, TerminalError
 from rdd.runtime.workqueue import Drained, WorkQueue
 
 log = logging.getLogger("rdd.runtime")

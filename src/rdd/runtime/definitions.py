@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from contextlib import aclosing
 
 from rdd.api import errors
+from rdd.api.types import Object
 from rdd.client import Client
 from rdd.client.resources import CUSTOM_RESOURCE_DEFINITIONS
 from rdd.runtime.conditions import find_condition, is_true
-from rdd.runtime.types import Object
 
 ESTABLISH_S = 30.0
 _ATTEMPTS = 10

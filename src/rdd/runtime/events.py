@@ -19,9 +19,9 @@ from collections.abc import Callable
 from typing import Literal
 
 from rdd.api import errors, timestamps
+from rdd.api.types import Object
 from rdd.client import ApiResource, Client, Unreachable
 from rdd.runtime.metrics import Metrics
-from rdd.runtime.types import Object
 
 log = logging.getLogger("rdd.runtime")
 

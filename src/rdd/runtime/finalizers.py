@@ -12,9 +12,10 @@ patch made anew. What others have in the list stays.
 from collections.abc import Callable, Sequence
 
 from rdd.api import errors
+from rdd.api.types import Object
 from rdd.client import ApiResource, Client
 from rdd.runtime.fencing import STALE_OWNER
-from rdd.runtime.types import AnyResource, Object, resource_of
+from rdd.runtime.types import AnyResource, resource_of
 
 CLEANUP = "rdd.rancherdesktop.io/cleanup"
 MIRROR = "engine.rancherdesktop.io/mirror"

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from contextlib import aclosing
 
 from rdd.api import timestamps
+from rdd.api.types import Object
 from rdd.client import Client
 from rdd.client.resources import LEASES
-from rdd.runtime.types import Object
 
 NAMESPACE = "rdd-system"
 PREFIX = "manager-"

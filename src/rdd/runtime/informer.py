@@ -25,10 +25,11 @@ from typing import Any
 import orjson
 
 from rdd.api import errors, selectors
+from rdd.api.types import Object
 from rdd.client import ApiResource, Client, Event
 from rdd.client.listwatch import Backoff
 from rdd.runtime.metrics import Metrics
-from rdd.runtime.types import Object, ObjectKey
+from rdd.runtime.types import ObjectKey
 
 log = logging.getLogger("rdd.runtime")
 

@@ -8,9 +8,9 @@ an owner is cluster-scoped or in the namespace of its child.
 import logging
 
 from rdd.api import errors
+from rdd.api.types import Object
 from rdd.client import ApiResource, Client
 from rdd.runtime.finalizers import OWNED_BY, remove_finalizers
-from rdd.runtime.types import Object
 
 log = logging.getLogger("rdd.runtime")
 

@@ -27,13 +27,14 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from rdd.api import errors, timestamps
+from rdd.api.types import Object
 from rdd.client import Client, Unreachable
 from rdd.client.listwatch import Backoff
 from rdd.client.resources import LEASES, NAMESPACES
 from rdd.runtime.fencing import FencedTransport
 from rdd.runtime.heartbeats import NAMESPACE, end_of, heartbeat_name, shows_life
 from rdd.runtime.informer import Change, Informer
-from rdd.runtime.types import Object, ObjectKey
+from rdd.runtime.types import ObjectKey
 
 log = logging.getLogger("rdd.runtime")
 

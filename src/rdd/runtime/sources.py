@@ -11,10 +11,11 @@ Each takes predicates, all of which must hold.
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from rdd.api.types import Object
 from rdd.runtime.informer import Change
 from rdd.runtime.owners import controller_of
 from rdd.runtime.predicates import Predicate
-from rdd.runtime.types import AnyResource, Object, ObjectKey, QueueKey, resource_of
+from rdd.runtime.types import AnyResource, ObjectKey, QueueKey, resource_of
 
 Mapper = Callable[[Object], Iterable[QueueKey]]
 """The keys to look at when an object has changed."""

@@ -34,10 +34,11 @@ from rdd.api.conditions import (
     set_condition,
 )
 from rdd.api.mergepatch import create_merge_patch
+from rdd.api.types import Object
 from rdd.client import Client
 from rdd.runtime.controller import Context
 from rdd.runtime.finalizers import is_stale_owner
-from rdd.runtime.types import AnyResource, Object, ObjectKey, resource_of
+from rdd.runtime.types import AnyResource, ObjectKey, resource_of
 
 _ATTEMPTS = 20
 

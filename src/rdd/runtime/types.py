@@ -18,9 +18,8 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar, runtime_checkable
 
+from rdd.api.types import Object
 from rdd.client import ApiResource
-
-Object = dict[str, Any]
 
 
 class ObjectKey(NamedTuple):

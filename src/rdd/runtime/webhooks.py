@@ -17,9 +17,9 @@ from typing import Any, Protocol
 import orjson
 
 from rdd.api import errors
+from rdd.api.types import Object
 from rdd.client import ApiResource, Client
 from rdd.runtime.admission import Reviewer, Webhook
-from rdd.runtime.types import Object
 
 FIELD_MANAGER = "rdd-webhook-manager"
 MAX_BODY_BYTES = 8 * 1024 * 1024

@@ -21,10 +21,11 @@ from typing import Any, Self, TypeVar
 
 import yaml
 
+from rdd.api.types import Object
 from rdd.apiserver.auth import certificates
 from rdd.apiserver.http.listener import HttpServer
 from rdd.testing.faults import Faults
-from rdd.testing.manifests import Object, Source
+from rdd.testing.manifests import Source
 from rdd.testing.server import Options, Server
 from rdd.testing.wire import Reply
 

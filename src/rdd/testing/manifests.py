@@ -14,7 +14,8 @@ from typing import Any
 
 import yaml
 
-Object = dict[str, Any]
+from rdd.api.types import Object
+
 Source = str | PathLike[str] | Mapping[str, Any]
 """A file, a directory, or an object."""
 

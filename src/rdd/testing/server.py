@@ -19,6 +19,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from rdd.api import errors
+from rdd.api.types import Object
 from rdd.apiserver import assemble
 from rdd.apiserver.auth import certificates
 from rdd.apiserver.bootstrap import NAMESPACES
@@ -32,7 +33,7 @@ from rdd.store.options import StoreOptions
 from rdd.testing import manifests, wire
 from rdd.testing.clock import Clock
 from rdd.testing.faults import Faults, Handle
-from rdd.testing.manifests import Object, Source
+from rdd.testing.manifests import Source
 
 if TYPE_CHECKING:
     from rdd.controllers.builtin.manager import BuiltinControllers

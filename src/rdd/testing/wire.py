@@ -14,9 +14,9 @@ from typing import Any, Self
 
 import orjson
 
+from rdd.api.types import Object
 from rdd.apiserver.http.request import Answer, Query, Request, Stream, User, parse_query
 
-Object = dict[str, Any]
 QueryArgument = Mapping[str, object]
 
 ADMIN = User("kubernetes-admin", ("system:masters", "system:authenticated"))

@@ -16,6 +16,7 @@ from tests.controllers.controller_world import controller_environment, eventuall
 from tests.runtime.runtime_world import World
 
 from rdd.api import errors, timestamps
+from rdd.api.types import Object
 from rdd.client.resources import CONFIG_MAPS, NAMESPACES
 from rdd.controllers.app.app import app
 from rdd.controllers.environment import ControllerEnvironment
@@ -44,8 +45,6 @@ from rdd.runtime import (
     watch,
 )
 from rdd.vm.drivers.protocol import Availability
-
-Object = dict[str, Any]
 
 APPS = resource_of(App)
 LIMAVMS = resource_of(LimaVM)

@@ -3,7 +3,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import Any
 
 import aiohttp
 import pytest
@@ -20,6 +19,7 @@ from tests.controllers.controller_world import (
 from tests.runtime.runtime_world import World, open_world
 
 from rdd.api import errors
+from rdd.api.types import Object
 from rdd.client.resources import CUSTOM_RESOURCE_DEFINITIONS
 from rdd.controllers.app.demo import PAUSE_S, demo
 from rdd.kinds.crd import definition_of
@@ -30,7 +30,6 @@ from rdd.runtime.definitions import install_definition
 fake_time = pytest.mark.looptime
 
 DEMOS = resource_of(Demo)
-Object = dict[str, Any]
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from rdd.api import errors
+from rdd.api.types import Object
 from rdd.apiserver.assemble import Server, open_server
 from rdd.apiserver.http import responses as respond
 from rdd.apiserver.http.request import Answer, Request, User
@@ -16,7 +17,6 @@ from rdd.client.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, NAMES
 from rdd.controllers.builtin.manager import NAMES, BuiltinControllers
 from rdd.store.memory import MemoryStore
 
-Object = dict[str, Any]
 Intercept = Callable[[Request], errors.ApiError | None]
 
 ADMIN = User("admin", ("system:masters",))

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """ClusterRole aggregation on a real server."""
 
-from tests.controllers.builtin.builtin_world import Object, World
+from tests.controllers.builtin.builtin_world import World
 
+from rdd.api.types import Object
 from rdd.client.resources import CLUSTER_ROLES
 
 

@@ -2,9 +2,10 @@
 """Garbage collection on a real server: every policy, every shape of ownership."""
 
 import pytest
-from tests.controllers.builtin.builtin_world import WIDGETS, Object, World, is_deleting, reference
+from tests.controllers.builtin.builtin_world import WIDGETS, World, is_deleting, reference
 
 from rdd.api import errors
+from rdd.api.types import Object
 from rdd.apiserver.http.request import Request
 from rdd.client.resources import (
     CLUSTER_ROLES,

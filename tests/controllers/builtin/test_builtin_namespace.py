@@ -2,9 +2,10 @@
 """Namespace deletion: everything goes, and what does not is named."""
 
 import pytest
-from tests.controllers.builtin.builtin_world import WIDGETS, Object, World, condition
+from tests.controllers.builtin.builtin_world import WIDGETS, World, condition
 
 from rdd.api import errors
+from rdd.api.types import Object
 from rdd.apiserver.http.request import Request
 from rdd.client.resources import CONFIG_MAPS, LEASES, NAMESPACES, ROLES, SECRETS
 

@@ -14,6 +14,7 @@ from aiohttp import ClientSession
 from tests.controllers.containers.engine_parts import Dockerd
 
 from rdd.api import errors
+from rdd.api.types import Object
 from rdd.apiserver.assemble import Server, ServerOptions, open_server
 from rdd.apiserver.http.request import Answer, Request, User
 from rdd.client import Client, LocalTransport
@@ -41,7 +42,7 @@ from rdd.runtime import (
 )
 from rdd.runtime.events import EVENTS
 from rdd.runtime.passthrough import SECRET_HEADER, HttpPassthrough
-from rdd.runtime.types import AnyResource, Object
+from rdd.runtime.types import AnyResource
 from rdd.store.memory import MemoryStore
 
 ADMIN = User("admin", ("system:masters",))

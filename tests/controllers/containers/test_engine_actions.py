@@ -10,13 +10,13 @@ from tests.controllers.containers.engine_parts import Dockerd, dockerd
 from tests.controllers.containers.engine_world import NAMESPACE, World, open_world, running_world
 
 from rdd.api import errors
+from rdd.api.types import Object
 from rdd.apiserver.http.request import Request
 from rdd.controllers.containers.engine.moby import Moby
 from rdd.kinds.container import ACTION, Container
 from rdd.kinds.image import Image
 from rdd.kinds.volume import Volume
 from rdd.runtime import find_condition, resource_of
-from rdd.runtime.types import Object
 
 DISPATCHED = "engine.rancherdesktop.io/dispatched"
 

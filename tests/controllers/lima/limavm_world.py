@@ -12,6 +12,7 @@ from typing import Any
 from tests.controllers.controller_world import controller_environment, eventually, managed, reasons
 from tests.runtime.runtime_world import World
 
+from rdd.api.types import Object
 from rdd.client.resources import CONFIG_MAPS, NAMESPACES
 from rdd.controllers.lima.limavm import controller
 from rdd.kinds.limavm import LimaVM
@@ -19,8 +20,6 @@ from rdd.runtime import Manager, resource_of
 from rdd.vm.errors import Busy
 from rdd.vm.instances import LimaHome, Status
 from rdd.vm.lifecycle.observation import Observation, Phase
-
-Object = dict[str, Any]
 
 LIMAVMS = resource_of(LimaVM)
 TEMPLATE = "vmType: host\nmessage: one\n"

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 from tests.controllers.controller_world import controller_environment, gone
-from tests.controllers.lima.limavm_world import LIMAVMS, FakeMachines, Object, VMWorld, limavm, said
+from tests.controllers.lima.limavm_world import LIMAVMS, FakeMachines, VMWorld, limavm, said
 from tests.runtime.runtime_world import Process, World, loop_clock, open_world, until
 
+from rdd.api.types import Object
 from rdd.client import Call, Client, Reply
 from rdd.client.resources import CONFIG_MAPS
 from rdd.client.transport import Unreachable

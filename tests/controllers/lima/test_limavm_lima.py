@@ -13,10 +13,11 @@ from dataclasses import replace
 
 import pytest
 from tests.controllers.controller_world import controller_environment, gone, managed
-from tests.controllers.lima.limavm_world import LIMAVMS, FakeMachines, Object, VMWorld, said
+from tests.controllers.lima.limavm_world import LIMAVMS, FakeMachines, VMWorld, said
 from tests.runtime.runtime_world import World, open_world
 from tests.unit.vm.drivers.lima_world import TEMPLATE, Lima, a_lima
 
+from rdd.api.types import Object
 from rdd.client.resources import CONFIG_MAPS
 from rdd.controllers.lima.limavm import controller
 from rdd.instance import Instance

@@ -19,6 +19,7 @@ from tests.controllers.controller_world import (
 from tests.runtime.runtime_world import World, open_world, until
 
 from rdd.api import errors
+from rdd.api.types import Object
 from rdd.client.resources import CONFIG_MAPS, NAMESPACES
 from rdd.controllers.app.k3s_versions import k3s_versions, published
 from rdd.controllers.containers.container import container
@@ -35,7 +36,6 @@ from rdd.runtime import find_condition, resource_of
 
 fake_time = pytest.mark.looptime
 
-Object = dict[str, Any]
 CONTAINERS, IMAGES = resource_of(Container), resource_of(Image)
 
 

@@ -14,6 +14,7 @@ from tests.controllers.controller_world import (
 )
 from tests.runtime.runtime_world import World, open_world
 
+from rdd.api.types import Object
 from rdd.client.resources import CONFIG_MAPS
 from rdd.controllers.rdd import configmapreplicaset as module
 from rdd.controllers.rdd.configmapreplicaset import configmapreplicaset
@@ -23,7 +24,6 @@ from rdd.runtime import CLEANUP, find_condition, resource_of
 pytestmark = pytest.mark.looptime
 
 SETS = resource_of(ConfigMapReplicaSet)
-Object = dict[str, Any]
 
 
 @pytest.fixture

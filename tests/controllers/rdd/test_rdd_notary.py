@@ -16,6 +16,7 @@ from tests.controllers.controller_world import (
 from tests.runtime.runtime_world import World, open_world, until
 
 from rdd.api import errors
+from rdd.api.types import Object
 from rdd.client import Client
 from rdd.client.resources import CONFIG_MAPS
 from rdd.controllers.rdd.notary import notary
@@ -25,7 +26,6 @@ from rdd.runtime import CLEANUP, resource_of
 pytestmark = pytest.mark.looptime
 
 NOTARIES = resource_of(Notary)
-Object = dict[str, Any]
 
 
 @pytest.fixture

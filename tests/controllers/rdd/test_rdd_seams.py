@@ -12,6 +12,7 @@ from tests.controllers.controller_world import controller_environment, eventuall
 from tests.runtime.runtime_world import World, loop_clock, open_world, until
 
 from rdd.api import errors, timestamps
+from rdd.api.types import Object
 from rdd.apiserver.http import responses as respond
 from rdd.apiserver.http.request import Answer, Request, Stream
 from rdd.client import Client
@@ -38,7 +39,6 @@ from rdd.runtime import (
 
 pytestmark = pytest.mark.looptime
 
-Object = dict[str, Any]
 SETS, NOTARIES, DEMOS = resource_of(ConfigMapReplicaSet), resource_of(Notary), resource_of(Demo)
 
 

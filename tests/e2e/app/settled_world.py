@@ -22,6 +22,7 @@ from tests.e2e.machine.host_world import run
 from tests.e2e.machine.limavm_parts import processes
 
 from rdd.api import errors
+from rdd.api.types import Object
 from rdd.apiserver.http.request import Request
 from rdd.client import ApiResource, Client, LocalTransport
 from rdd.client.resources import CONFIG_MAPS
@@ -32,7 +33,6 @@ from rdd.instance import Instance
 from rdd.kinds.app import App
 from rdd.kinds.limavm import LimaVM
 from rdd.runtime import find_condition, resource_of
-from rdd.runtime.types import Object
 from rdd.vm.drivers.host import cleanup
 from rdd.vm.drivers.host.k3s import cached
 from rdd.vm.drivers.host.layout import Place

@@ -19,13 +19,13 @@ from tests.e2e.app import settled_world as worlds
 from tests.e2e.app.settled_world import LIMAVMS, VERSION, Desk, current
 from tests.k3s import Behaviour
 
+from rdd.api.types import Object
 from rdd.client.resources import CONFIG_MAPS, NAMESPACES
 from rdd.controllers.app.app import reasons, scripts
 from rdd.controllers.app.app.reasons import KUBERNETES_READY, RESTART_PENDING, SETTLED
 from rdd.controllers.app.kubernetes import probe
 from rdd.controllers.app.kubernetes import reconciler as kubernetes
 from rdd.kinds.limavm import STOP_MODE
-from rdd.runtime.types import Object
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

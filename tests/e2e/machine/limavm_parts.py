@@ -10,15 +10,13 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from tests.controllers.containers.engine_parts import Dockerd
 from tests.e2e.service.service_world import World
 from tests.e2e.service.service_world import world as make_world
 
+from rdd.api.types import Object
 from rdd.vm.instances import InstanceDirectory, LimaHome
-
-Object = dict[str, Any]
 
 PLAIN = "vmType: host\n"
 MOBY = """\

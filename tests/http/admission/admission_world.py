@@ -7,11 +7,11 @@ from typing import Any
 
 import orjson
 
+from rdd.api.types import Object
 from rdd.apiserver.assemble import Server, ServerOptions, open_server
 from rdd.apiserver.http.request import Request, Response, User, parse_query
 from rdd.store.memory import MemoryStore
 
-Object = dict[str, Any]
 Behaviour = Callable[[Object, Request], Awaitable[Object]]
 
 ADMIN = User("admin", ("system:masters",))

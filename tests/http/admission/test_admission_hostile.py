@@ -13,8 +13,9 @@ import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.http.admission.admission_world import Object, Reply, World, webhook
+from tests.http.admission.admission_world import Reply, World, webhook
 
+from rdd.api.types import Object
 from rdd.apiserver.http.request import Request
 
 _scalars = (

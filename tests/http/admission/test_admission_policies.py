@@ -6,8 +6,9 @@ from typing import Any
 
 import orjson
 import pytest
-from tests.http.admission.admission_world import CONFIG_MAPS, REGISTRATION, Object, World
+from tests.http.admission.admission_world import CONFIG_MAPS, REGISTRATION, World
 
+from rdd.api.types import Object
 from rdd.apiserver.http.request import User
 
 POLICIES = f"{REGISTRATION}/validatingadmissionpolicies"

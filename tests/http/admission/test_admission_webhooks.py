@@ -11,7 +11,6 @@ from tests.http.admission.admission_world import (
     ADMIN,
     CONFIG_MAPS,
     REGISTRATION,
-    Object,
     World,
     add,
     answer,
@@ -19,6 +18,7 @@ from tests.http.admission.admission_world import (
     webhook,
 )
 
+from rdd.api.types import Object
 from rdd.apiserver.admission import endpoints
 from rdd.apiserver.admission.client import CallFailed, Endpoint, WebhookClient
 from rdd.apiserver.auth import certificates

@@ -11,9 +11,8 @@ from typing import Any
 import pytest
 from tests.http.client import CRDS, JSON_PATCH, MERGE, Api, crd
 
+from rdd.api.types import Object
 from rdd.apiserver.http.request import Request
-
-Object = dict[str, Any]
 
 URL = "https://127.0.0.1:1/this-run/convert"
 GROUP = "shop.example.com"

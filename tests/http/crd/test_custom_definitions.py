@@ -4,17 +4,9 @@
 from typing import Any
 
 import pytest
-from tests.http.client import (
-    CRDS,
-    JSON_PATCH,
-    MERGE,
-    WIDGETS,
-    Api,
-    Object,
-    causes,
-    crd,
-    widget,
-)
+from tests.http.client import CRDS, JSON_PATCH, MERGE, WIDGETS, Api, causes, crd, widget
+
+from rdd.api.types import Object
 
 NAME = "widgets.shop.example.com"
 PATH = f"{CRDS}/{NAME}"

@@ -4,7 +4,9 @@
 from typing import Any
 
 import pytest
-from tests.http.client import WIDGETS, Api, Object, causes, crd, widget
+from tests.http.client import WIDGETS, Api, causes, crd, widget
+
+from rdd.api.types import Object
 
 INVALID = 'Widget.shop.example.com "w" is invalid: '
 

@@ -8,6 +8,7 @@ from tests.http.client import Api
 from tests.unit.kinds.places import Where, changed, path_of, places, shown, without
 from tests.unit.kinds.samples import SAMPLES, condition
 
+from rdd.api.types import Object
 from rdd.kinds.app import App
 from rdd.kinds.catalog import ALL
 from rdd.kinds.configmapreplicaset import ConfigMapReplicaSet
@@ -17,8 +18,6 @@ from rdd.kinds.demo import Demo
 from rdd.kinds.hostinfo import HostInfo
 from rdd.kinds.kind import Kind
 from rdd.kinds.limavm import LimaVM
-
-Object = dict[str, Any]
 
 QUANTITY = definition_of(HostInfo)["spec"]["versions"][0]["schema"]["openAPIV3Schema"][
     "properties"

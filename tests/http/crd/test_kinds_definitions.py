@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The definitions of the project's kinds on the real server: served, defaulted, shown, selected."""
 
-from typing import Any
-
 import pytest
 from tests.http.client import CRDS, Api
 from tests.unit.kinds.places import changed, path_of
 from tests.unit.kinds.samples import NOW, SAMPLES
 
 from rdd.api import timestamps
+from rdd.api.types import Object
 from rdd.kinds.app import App
 from rdd.kinds.catalog import ALL, crds_of
 from rdd.kinds.container import Container, ContainerCreateRequest
@@ -22,8 +21,6 @@ from rdd.kinds.limavm import LimaVM
 from rdd.kinds.notary import Notary
 from rdd.kinds.volume import Volume
 from rdd.testing import Clock, Options, Server
-
-Object = dict[str, Any]
 
 STRICT = {"fieldValidation": "Strict"}
 TABLE = {"Accept": "application/json;as=Table;g=meta.k8s.io;v=v1"}

@@ -2,21 +2,19 @@
 """An instance made by an older version meets the definitions of this one."""
 
 import copy
-from typing import Any
 
 import pytest
 from tests.http.client import CRDS, Api
 from tests.unit.kinds.places import path_of
 from tests.unit.kinds.samples import SAMPLES
 
+from rdd.api.types import Object
 from rdd.kinds.app import App
 from rdd.kinds.container import Container, ContainerCreateRequest
 from rdd.kinds.crd import definition_of
 from rdd.kinds.image import Image
 from rdd.kinds.kind import Kind
 from rdd.kinds.limavm import LimaVM
-
-Object = dict[str, Any]
 
 
 def properties(crd: Object, *path: str) -> Object:

@@ -4,7 +4,9 @@
 from typing import Any
 
 import pytest
-from tests.http.client import CRDS, MERGE, WIDGETS, Api, Object, crd, widget
+from tests.http.client import CRDS, MERGE, WIDGETS, Api, crd, widget
+
+from rdd.api.types import Object
 
 RULES = "spec.validation.openAPIV3Schema.properties[spec].x-kubernetes-validations[0]"
 INTEGER = {"type": "integer"}

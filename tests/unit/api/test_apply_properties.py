@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from rdd.api import errors, fieldset, jsonpatch, managedfields, mergepatch, strategic
 from rdd.api.apply import apply
+from rdd.api.types import Object
 from rdd.schema.node import compile_node
 
 NOW, LATER = "2024-01-01T00:00:00Z", "2024-01-01T00:00:01Z"
@@ -61,7 +62,6 @@ NODE = compile_node(
     }
 )
 
-Object = dict[str, Any]
 names = st.sampled_from(["p", "q", "r"])
 texts = st.sampled_from(["x", "y", ""])
 strings = st.dictionaries(names, texts, max_size=3)

@@ -8,6 +8,7 @@ import pytest
 
 from rdd.api import errors, managedfields
 from rdd.api.apply import LAST_APPLIED, apply
+from rdd.api.types import Object
 from rdd.schema.node import compile_node
 
 T0, T1, T2 = (f"2024-01-01T00:00:0{i}Z" for i in range(3))
@@ -61,8 +62,6 @@ NODE = compile_node(
         },
     }
 )
-
-Object = dict[str, Any]
 
 
 def config(**members: Any) -> Object:

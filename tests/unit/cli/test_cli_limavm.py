@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from rdd.api.types import Object
 from rdd.cli.commands.machine import create as limavm_create
 from rdd.cli.commands.machine import list as limavm_list
 from rdd.cli.commands.machine import object as limavm_object
@@ -21,8 +22,6 @@ from rdd.kubectl.connection import Connection
 from rdd.kubectl.failures import ServerError
 from rdd.vm.drivers.protocol import ShellCommand
 from rdd.vm.instances import LimaHome, write_pid
-
-Object = dict[str, Any]
 
 
 class ConfigMaps:

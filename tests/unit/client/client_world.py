@@ -8,9 +8,8 @@ from typing import Any
 import orjson
 
 from rdd.api import errors
+from rdd.api.types import Object
 from rdd.client.transport import Call, Keep, Refused, Reply
-
-Object = dict[str, Any]
 
 
 def config_map(name: str, version: int, **members: Any) -> Object:

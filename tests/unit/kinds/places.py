@@ -5,9 +5,9 @@ import copy
 from collections.abc import Iterator
 from typing import Any
 
+from rdd.api.types import Object
 from rdd.kinds.kind import Kind
 
-Object = dict[str, Any]
 Where = tuple[str | int, ...]
 
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rdd.api.types import Object
 from rdd.kinds import constraints
 from rdd.kinds.app import App, AppSpec, AppStatus, VirtualMachine
 from rdd.kinds.conditions import Condition
@@ -21,8 +22,6 @@ from rdd.kinds.limavm import LimaVM, LimaVMSpec, LimaVMStatus, TemplateReference
 from rdd.kinds.metadata import ObjectMeta, OwnerReference
 from rdd.kinds.ports import Port, PortBinding
 from rdd.kinds.struct import UNSET, Struct, field
-
-Object = dict[str, Any]
 
 
 def test_view_reads_what_is_there() -> None:

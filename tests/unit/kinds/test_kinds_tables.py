@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from rdd.api.types import Object
 from rdd.kinds.app import App
 from rdd.kinds.catalog import ALL
 from rdd.kinds.configmapreplicaset import ConfigMapReplicaSet
@@ -33,7 +34,6 @@ from rdd.kinds.limavm import LimaVM
 from rdd.kinds.notary import Notary
 from rdd.kinds.volume import Volume, VolumeCreateRequest
 
-Object = dict[str, Any]
 Table = dict[str, str]
 
 QUANTITY = (

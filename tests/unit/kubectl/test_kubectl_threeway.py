@@ -1,21 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The patches of client-side apply: what they change, remove and leave alone."""
 
-from typing import Any
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rdd.api.mergepatch import apply_merge_patch
 from rdd.api.strategic import apply_strategic_patch
+from rdd.api.types import Object
 from rdd.kubectl.openapi import OpenApi
 from rdd.kubectl.patches.lastapplied import ANNOTATION, annotated, last_applied
 from rdd.kubectl.patches.threeway import Node, json_merge_patch, strategic_diff, strategic_patch
 from rdd.kubectl.verbs.apply import migration
 from rdd.schema.node import compile_node
-
-Object = dict[str, Any]
 
 SCHEMA: Object = {
     "type": "object",

@@ -6,10 +6,10 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from rdd.api.types import Object
 from rdd.base.pflag import Value
 from rdd.kubectl.failures import CtlError
 from rdd.kubectl.flags import make_flags
@@ -18,8 +18,6 @@ from rdd.kubectl.session import Session, Streams
 from rdd.kubectl.verbs.expose import _service as service
 from rdd.kubectl.verbs.rollout import _daemon_set, _deployment, _stateful_set
 from rdd.testing import LiveServer
-
-Object = dict[str, Any]
 
 
 def made(*words: str) -> Object:

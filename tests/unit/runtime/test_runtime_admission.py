@@ -8,12 +8,11 @@ import orjson
 import pytest
 
 from rdd.api import errors
+from rdd.api.types import Object
 from rdd.client.resources import CONFIG_MAPS
 from rdd.kinds.notary import Notary, NotarySpec
 from rdd.runtime import DELETE, AdmissionRequest, Denied, defaulting, refuse_deletion_of_owned
 from rdd.runtime.admission import Reviewer, Webhook, validating
-
-Object = dict[str, Any]
 
 
 def question(obj: Object | None, old: Object | None = None, **members: Any) -> Object:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from rdd.api.types import Object
 from rdd.runtime import (
     AlreadyOwned,
     controller_of,
@@ -14,8 +15,6 @@ from rdd.runtime import (
     with_controller,
 )
 from rdd.runtime.finalizers import deletion_refusal, owner_kind
-
-Object = dict[str, Any]
 
 
 def thing(name: str, *, namespace: str = "ns", **metadata: Any) -> Object:

@@ -5,13 +5,12 @@ from typing import Any
 
 import pytest
 
+from rdd.api.types import Object
 from rdd.client.resources import CONFIG_MAPS, NAMESPACES, SECRETS
 from rdd.runtime import ObjectKey, predicates
 from rdd.runtime.informer import Change
 from rdd.runtime.predicates import Predicate
 from rdd.runtime.sources import maps, owns, watch
-
-Object = dict[str, Any]
 
 
 class Fixed:

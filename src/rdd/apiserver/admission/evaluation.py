@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rdd import cel
+from rdd.api.types import Object
 from rdd.apiserver.admission import conditions
 from rdd.apiserver.admission.conditions import Bindings, Conditions, Expression, Failed, OutOfBudget
-from rdd.apiserver.kinds.strategy import Object
 from rdd.cel import admission
 from rdd.cel.values import type_of
 

@@ -18,10 +18,10 @@ the one that ended its owner's epoch.
 from collections.abc import Callable
 
 from rdd.api import errors, timestamps
+from rdd.api.types import Object
 from rdd.apiserver.admission.types import Attributes
 from rdd.apiserver.core import CachedLister
 from rdd.apiserver.http.request import Request
-from rdd.apiserver.kinds.strategy import Object
 
 HEADER = "X-Rdd-Owner"
 REASON = "StaleOwner"

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rdd.api import errors
+from rdd.api.types import Object
 from rdd.apiserver.admission import review
 from rdd.apiserver.admission.client import CallFailed, Endpoint
 from rdd.apiserver.admission.dependencies import AdmissionDependencies
@@ -25,7 +26,6 @@ from rdd.apiserver.admission.matching import Index
 from rdd.apiserver.admission.rules import Criteria, Narrowed
 from rdd.apiserver.admission.types import Attributes
 from rdd.apiserver.admission.versions import Versions
-from rdd.apiserver.kinds.strategy import Object
 from rdd.apiserver.resources import Resource
 from rdd.base.gotext import quote
 

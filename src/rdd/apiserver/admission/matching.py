@@ -12,9 +12,9 @@ from typing import Generic, TypeVar
 
 from rdd.api import errors
 from rdd.api.selectors import LabelSelector
+from rdd.api.types import Object
 from rdd.apiserver.admission.rules import Criteria, Narrowed
 from rdd.apiserver.admission.types import CREATE, UPDATE, Attributes
-from rdd.apiserver.kinds.strategy import Object
 from rdd.apiserver.resources import Registry, Resource
 from rdd.apiserver.state.cache import ResourceCache
 

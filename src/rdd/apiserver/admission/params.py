@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rdd.api.selectors import from_label_selector_object
-from rdd.apiserver.kinds.strategy import Object
+from rdd.api.types import Object
 from rdd.apiserver.resources import Registry, Resource
 
 

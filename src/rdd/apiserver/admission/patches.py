@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from rdd.api import errors, jsonpatch
-from rdd.apiserver.kinds.strategy import Object
+from rdd.api.types import Object
 from rdd.base.gotext import quote
 
 _MISSING = "missing value"

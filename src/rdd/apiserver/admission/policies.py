@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from rdd.api import errors
+from rdd.api.types import Object
 from rdd.apiserver.admission import params, review, warnings
 from rdd.apiserver.admission.dependencies import AdmissionDependencies
 from rdd.apiserver.admission.matching import Index, is_namespace
@@ -21,7 +22,6 @@ from rdd.apiserver.admission.params import ConfigurationError
 from rdd.apiserver.admission.rules import Criteria, Narrowed
 from rdd.apiserver.admission.types import Attributes
 from rdd.apiserver.admission.versions import Versions
-from rdd.apiserver.kinds.strategy import Object
 from rdd.apiserver.resources import Resource
 
 if TYPE_CHECKING:

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rdd.api import errors
+from rdd.api.types import Object
 from rdd.apiserver.admission.matching import is_namespace
 from rdd.apiserver.admission.types import CREATE, DELETE, UPDATE, Attributes
 from rdd.apiserver.admission.versions import GroupVersionKind, kind_of
-from rdd.apiserver.kinds.strategy import Object
 from rdd.apiserver.resources import Resource
 from rdd.base import goformat
 from rdd.base.gotext import quote

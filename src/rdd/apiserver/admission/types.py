@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import Any, Protocol
 
 from rdd.api import managers
+from rdd.api.types import Object
 from rdd.apiserver.http.request import Request, User
-from rdd.apiserver.kinds.strategy import Object
 from rdd.apiserver.resources import Resource
 
 CREATE, UPDATE, DELETE, CONNECT = "CREATE", "UPDATE", "DELETE", "CONNECT"

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from rdd.api import errors, jsonpath
+from rdd.api.types import Object
 from rdd.apiserver.admission.types import Attributes
-from rdd.apiserver.kinds.strategy import Object
 from rdd.apiserver.resources import Resource
 
 if TYPE_CHECKING:

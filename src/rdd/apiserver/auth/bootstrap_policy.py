@@ -14,11 +14,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from rdd.api.types import Object
 from rdd.apiserver.auth.authorizer import Lister
 from rdd.apiserver.auth.policy_rules import PolicyRule, Rule, compact, covers
 from rdd.apiserver.auth.rbac import RBAC_GROUP
-
-Object = dict[str, Any]
 
 AUTOUPDATE = "rbac.authorization.kubernetes.io/autoupdate"
 _API_VERSION = f"{RBAC_GROUP}/v1"

@@ -8,10 +8,9 @@ validation, where Kubernetes' policy-based storage runs them. An aggregated
 ClusterRole can gather anything, so writing one takes everything.
 """
 
-from typing import Any
-
 from rdd.api.errors import Forbidden, InternalError, NotFound
 from rdd.api.fielderrors import aggregate
+from rdd.api.types import Object
 from rdd.apiserver.auth.authorizer import Attributes
 from rdd.apiserver.auth.policy_rules import (
     ALL,
@@ -25,8 +24,6 @@ from rdd.apiserver.auth.policy_rules import (
 from rdd.apiserver.auth.rbac import RBAC_GROUP, RbacAuthorizer
 from rdd.apiserver.http.request import RequestInfo, User
 from rdd.base import gotext
-
-Object = dict[str, Any]
 
 _ROLES = frozenset({"roles", "clusterroles"})
 _BINDINGS = frozenset({"rolebindings", "clusterrolebindings"})

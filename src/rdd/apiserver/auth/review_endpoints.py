@@ -4,6 +4,7 @@
 import functools
 
 from rdd.api import errors
+from rdd.api.types import Object
 from rdd.apiserver.admission.types import CREATE, Attributes
 from rdd.apiserver.auth.authorizer import Lister
 from rdd.apiserver.auth.reviews import REVIEWS, Reviewer
@@ -13,7 +14,6 @@ from rdd.apiserver.http import bodies, options
 from rdd.apiserver.http import responses as respond
 from rdd.apiserver.http.request import Answer, Request
 from rdd.apiserver.kinds.catalog import decoder
-from rdd.apiserver.kinds.strategy import Object
 from rdd.apiserver.resources import Resource
 from rdd.apiserver.server import ApiServer
 

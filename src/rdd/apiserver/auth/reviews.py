@@ -12,19 +12,17 @@ object given is not changed. `REVIEWS` lists them by resource.
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from rdd.api import names, timestamps
 from rdd.api.errors import BadRequest, Invalid
 from rdd.api.fielderrors import FieldError, aggregate, child, forbidden, index, invalid, required
 from rdd.api.selectors import parse_field_selector, parse_label_selector
+from rdd.api.types import Object
 from rdd.apiserver.auth.authentication import Authenticator
 from rdd.apiserver.auth.authorizer import Attributes, Authorizer
 from rdd.apiserver.auth.jwt import TokenError
 from rdd.apiserver.auth.rbac import RbacAuthorizer
 from rdd.apiserver.http.request import User
-
-Object = dict[str, Any]
 
 AUTHORIZATION = "authorization.k8s.io"
 AUTHENTICATION = "authentication.k8s.io"

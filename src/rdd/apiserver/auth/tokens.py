@@ -10,13 +10,13 @@ document and the key set.
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
 
 import orjson
 
 from rdd.api import timestamps
 from rdd.api.errors import BadRequest, Conflict, Invalid, NotFound
 from rdd.api.fielderrors import FieldError, invalid
+from rdd.api.types import Object
 from rdd.apiserver.auth.authorizer import Lister
 from rdd.apiserver.auth.jwt import SigningKey, TokenError, unverified_claims
 from rdd.apiserver.auth.policy_rules import quoted_list
@@ -31,8 +31,6 @@ _DEFAULT_EXPIRATION_S = 3600
 _MIN_EXPIRATION_S = 600
 _MAX_EXPIRATION_S = 1 << 32
 _LEEWAY_S = 60  # for clocks that differ, as Kubernetes allows
-
-Object = dict[str, Any]
 
 
 class TokenIssuer:

@@ -15,9 +15,9 @@ from typing import Any
 
 from rdd.api import errors
 from rdd.api.objectmeta import MetadataError, decode_object_meta
+from rdd.api.types import Object
 from rdd.apiserver.admission.client import CallFailed, Endpoint, WebhookClient
 from rdd.apiserver.http.request import SYSTEM, Request
-from rdd.apiserver.kinds.strategy import Object
 from rdd.apiserver.state import codec
 from rdd.apiserver.state.cache import Change, Entry
 

@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rdd.api import errors
+from rdd.api.types import Object
 from rdd.apiserver.admission.client import WebhookClient
 from rdd.apiserver.core import Core
 from rdd.apiserver.crd import resources as custom
@@ -24,7 +25,6 @@ from rdd.apiserver.crd.conversion import Converter
 from rdd.apiserver.http import options
 from rdd.apiserver.http.request import SYSTEM, Request
 from rdd.apiserver.kinds.apiextensions import CLEANUP_FINALIZER
-from rdd.apiserver.kinds.strategy import Object
 from rdd.apiserver.resources import Resource
 from rdd.apiserver.state.cache import Change, Entry
 from rdd.apiserver.verbs import delete, writes

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 from rdd.api import fielderrors, jsonpath, metadata
 from rdd.api.fielderrors import FieldError
 from rdd.api.objectmeta import MetadataError, decode_object_meta
+from rdd.api.types import Object
 from rdd.apiserver.http import tables
-from rdd.apiserver.kinds.strategy import Column, Object, ResourceDefinition, Strategy, Validation
+from rdd.apiserver.kinds.strategy import Column, ResourceDefinition, Strategy, Validation
 from rdd.apiserver.resources import Convert, Resource
 from rdd.apiserver.state import codec
 from rdd.apiserver.state.cache import ResourceCache

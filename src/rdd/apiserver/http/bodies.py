@@ -13,9 +13,9 @@ from typing import Any
 
 from rdd.api import errors
 from rdd.api.decode import decode_json, decode_yaml, find_duplicate_keys, summarize
+from rdd.api.types import Object
 from rdd.api.yamlcodec import YamlDocument
 from rdd.apiserver.http.request import Request
-from rdd.apiserver.kinds.strategy import Object
 from rdd.apiserver.resources import Resource, metadata_of
 from rdd.base import gotext
 from rdd.base.goformat import json_kind

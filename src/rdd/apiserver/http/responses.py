@@ -13,12 +13,12 @@ from typing import Any
 import orjson
 
 from rdd.api import errors, yamlcodec
+from rdd.api.types import Object
 from rdd.apiserver.core import Core
 from rdd.apiserver.http import negotiation as negotiate
 from rdd.apiserver.http import tables
 from rdd.apiserver.http.negotiation import Format
 from rdd.apiserver.http.request import Answer, Request, Response, Stream, Writer
-from rdd.apiserver.kinds.strategy import Object
 from rdd.apiserver.resources import Resource
 from rdd.apiserver.state import codec
 from rdd.apiserver.state.cache import Entry

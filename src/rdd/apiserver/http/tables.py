@@ -12,7 +12,8 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 from rdd.api import timestamps
-from rdd.apiserver.kinds.strategy import Column, Object, Strategy
+from rdd.api.types import Object
+from rdd.apiserver.kinds.strategy import Column, Strategy
 
 UNKNOWN = "<unknown>"
 """The age of what has no time."""

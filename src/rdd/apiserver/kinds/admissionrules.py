@@ -7,8 +7,8 @@ from typing import Any
 
 from rdd.api import fielderrors, names, selectors
 from rdd.api.fielderrors import FieldError
+from rdd.api.types import Object
 from rdd.apiserver.kinds.expressions import CheckExpression, Scope
-from rdd.apiserver.kinds.strategy import Object
 from rdd.schema.builtin import notation
 
 FAILURE_POLICIES = ("Fail", "Ignore")

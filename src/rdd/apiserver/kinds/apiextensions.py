@@ -5,8 +5,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rdd.api.fielderrors import FieldError
+from rdd.api.types import Object
 from rdd.apiserver.kinds.builtin import CreatedAtStrategy, reset_metadata_for_status
-from rdd.apiserver.kinds.strategy import Object
 
 CheckRules = Callable[[Mapping[str, Any], str], list[FieldError]]
 """Checks the CEL rules of a schema: given the schema and its field."""

@@ -9,10 +9,11 @@ from typing import Any
 
 from rdd.api import fielderrors, names, timestamps
 from rdd.api.fielderrors import FieldError
+from rdd.api.types import Object
 from rdd.apiserver.kinds.admissionrules import choice_errors
 from rdd.apiserver.kinds.builtin import AGE, NAME, StatusStrategy
 from rdd.apiserver.kinds.core import decoded_length
-from rdd.apiserver.kinds.strategy import Column, Object
+from rdd.apiserver.kinds.strategy import Column
 from rdd.base import gotext
 
 

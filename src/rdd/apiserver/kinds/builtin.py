@@ -11,8 +11,9 @@ from typing import Any
 
 from rdd.api import metadata
 from rdd.api.fielderrors import FieldError
+from rdd.api.types import Object
 from rdd.apiserver.http import tables
-from rdd.apiserver.kinds.strategy import Column, Object, Strategy, Validation
+from rdd.apiserver.kinds.strategy import Column, Strategy, Validation
 from rdd.schema.builtin import texts
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")

@@ -7,6 +7,7 @@ their bodies are read; it is compiled when the first body of a kind arrives.
 
 from collections.abc import Callable
 
+from rdd.api.types import Object
 from rdd.apiserver.kinds import (
     apiextensions,
     apiregistration,
@@ -22,7 +23,7 @@ from rdd.apiserver.kinds.apiextensions import CheckRules
 from rdd.apiserver.kinds.builtin import BuiltinStrategy
 from rdd.apiserver.kinds.expressions import CheckExpression, accept_any
 from rdd.apiserver.kinds.reviews import ReviewStrategy
-from rdd.apiserver.kinds.strategy import Object, ResourceDefinition
+from rdd.apiserver.kinds.strategy import ResourceDefinition
 from rdd.schema.builtin import nodes, typed
 
 _CORE = "io.k8s.api.core.v1"

@@ -5,8 +5,9 @@ from typing import Any
 
 from rdd.api import fielderrors
 from rdd.api.fielderrors import FieldError
+from rdd.api.types import Object
 from rdd.apiserver.kinds.builtin import AGE, NAME, BuiltinStrategy
-from rdd.apiserver.kinds.strategy import Column, Object
+from rdd.apiserver.kinds.strategy import Column
 from rdd.schema.builtin import texts
 
 

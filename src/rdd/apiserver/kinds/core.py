@@ -11,6 +11,7 @@ from typing import Any
 
 from rdd.api import fielderrors, metadata, names
 from rdd.api.fielderrors import FieldError
+from rdd.api.types import Object
 from rdd.apiserver.kinds import tlspair
 from rdd.apiserver.kinds.builtin import (
     AGE,
@@ -20,7 +21,7 @@ from rdd.apiserver.kinds.builtin import (
     immutable_error,
     keep,
 )
-from rdd.apiserver.kinds.strategy import Column, Object
+from rdd.apiserver.kinds.strategy import Column
 from rdd.base import goformat
 from rdd.schema.builtin import texts
 

@@ -11,9 +11,10 @@ from typing import Any
 
 from rdd.api import fielderrors, metadata, names
 from rdd.api.fielderrors import FieldError
+from rdd.api.types import Object
 from rdd.apiserver.http import tables
 from rdd.apiserver.kinds.builtin import BuiltinStrategy, immutable_error
-from rdd.apiserver.kinds.strategy import Column, Object
+from rdd.apiserver.kinds.strategy import Column
 from rdd.schema.builtin import texts
 from rdd.schema.builtin.typed import decode_typed, shape
 

@@ -7,11 +7,12 @@ from typing import Any
 
 from rdd.api import fielderrors, names, selectors
 from rdd.api.fielderrors import FieldError
+from rdd.api.types import Object
 from rdd.apiserver.kinds import admissionrules
 from rdd.apiserver.kinds.admissionrules import choice_errors
 from rdd.apiserver.kinds.builtin import AGE, NAME, BuiltinStrategy, StatusStrategy
 from rdd.apiserver.kinds.expressions import CheckExpression, Scope, accept_any
-from rdd.apiserver.kinds.strategy import Column, Object
+from rdd.apiserver.kinds.strategy import Column
 
 _REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
 _ACTIONS = ("Audit", "Deny", "Warn")

@@ -7,8 +7,9 @@ from typing import Any
 from rdd.api import fielderrors, names
 from rdd.api.fielderrors import FieldError
 from rdd.api.quantity import Quantity, QuantityError
+from rdd.api.types import Object
 from rdd.apiserver.kinds.builtin import AGE, NAME, StatusStrategy
-from rdd.apiserver.kinds.strategy import Column, Object
+from rdd.apiserver.kinds.strategy import Column
 
 _COUNTS = frozenset(
     {

@@ -9,8 +9,9 @@ from typing import Any
 
 from rdd.api import fielderrors, names, selectors
 from rdd.api.fielderrors import FieldError
+from rdd.api.types import Object
 from rdd.apiserver.kinds.builtin import AGE, NAME, BuiltinStrategy, CreatedAtStrategy
-from rdd.apiserver.kinds.strategy import Column, Object
+from rdd.apiserver.kinds.strategy import Column
 from rdd.schema.builtin import texts
 
 GROUP = "rbac.authorization.k8s.io"

@@ -15,9 +15,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rdd.api.fielderrors import FieldError
+from rdd.api.types import Object
 from rdd.schema.node import Node
-
-Object = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

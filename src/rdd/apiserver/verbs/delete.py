@@ -8,13 +8,13 @@ the object.
 """
 
 from rdd.api import errors
+from rdd.api.types import Object
 from rdd.apiserver.admission.types import DELETE, Attributes
 from rdd.apiserver.core import Core
 from rdd.apiserver.http import options
 from rdd.apiserver.http import responses as respond
 from rdd.apiserver.http.options import DeleteOptions
 from rdd.apiserver.http.request import Answer, Request
-from rdd.apiserver.kinds.strategy import Object
 from rdd.apiserver.resources import Resource
 from rdd.apiserver.state import codec, listing
 from rdd.apiserver.state.cache import Entry

@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from rdd.api import decode, errors, jsonpatch, jsonpath, managedfields, mergepatch
+from rdd.api.types import Object
 from rdd.apiserver.core import Core
 from rdd.apiserver.crd.resources import CustomStrategy
 from rdd.apiserver.http import bodies, options
 from rdd.apiserver.http import responses as respond
 from rdd.apiserver.http.request import Answer, Request
-from rdd.apiserver.kinds.strategy import Object
 from rdd.apiserver.resources import Resource, metadata_of
 from rdd.apiserver.state import codec
 from rdd.apiserver.state.cache import Entry

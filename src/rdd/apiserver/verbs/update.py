@@ -2,11 +2,11 @@
 """PUT: replace an object, or one of its subresources."""
 
 from rdd.api import errors, managedfields
+from rdd.api.types import Object
 from rdd.apiserver.core import Core
 from rdd.apiserver.http import bodies, options
 from rdd.apiserver.http import responses as respond
 from rdd.apiserver.http.request import Answer, Request
-from rdd.apiserver.kinds.strategy import Object
 from rdd.apiserver.resources import Resource, metadata_of
 from rdd.apiserver.state.cache import Entry
 from rdd.apiserver.verbs import writes

@@ -21,13 +21,13 @@ from typing import Any
 
 from rdd.api import errors, fielderrors, managedfields, metadata
 from rdd.api.fielderrors import FieldError
+from rdd.api.types import Object
 from rdd.apiserver.admission.types import CREATE, UPDATE, Attributes
 from rdd.apiserver.auth import escalation
 from rdd.apiserver.core import MAX_OBJECT_BYTES, Core
 from rdd.apiserver.http import bodies
 from rdd.apiserver.http.options import WriteOptions
 from rdd.apiserver.http.request import Request
-from rdd.apiserver.kinds.strategy import Object
 from rdd.apiserver.resources import Resource, metadata_of
 from rdd.apiserver.state import codec
 from rdd.apiserver.state.cache import Entry

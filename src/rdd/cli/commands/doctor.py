@@ -7,9 +7,10 @@ objects; here they run with the environment and the files of the calling user.
 
 import json
 
+from rdd.api.types import Object
 from rdd.cli.commands.app.object import APP
 from rdd.cli.commands.service.calls import service_for
-from rdd.cli.framework.connection import Object, connected, get_or_none
+from rdd.cli.framework.connection import connected, get_or_none
 from rdd.cli.framework.errors import FAILED, CommandError
 from rdd.cli.framework.outputs import is_json
 from rdd.cli.framework.types import Call

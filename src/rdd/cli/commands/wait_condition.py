@@ -8,8 +8,9 @@ that was true before a restart does not match.
 
 import sys
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from rdd.api.types import Object
 from rdd.base.gotext import quote
 from rdd.cli.commands.table import GLOBAL
 from rdd.cli.framework.errors import TIMED_OUT, CommandError
@@ -20,8 +21,6 @@ from rdd.kubectl.failures import CtlError, ServerError
 if TYPE_CHECKING:
     from rdd.kubectl.discovery import Resource
     from rdd.kubectl.session import Session
-
-Object = dict[str, Any]
 
 _WHERE = "rdd ctl wait-condition"
 _FLAGS = (

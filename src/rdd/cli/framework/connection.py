@@ -9,15 +9,14 @@ import contextlib
 import sys
 import time
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from rdd.api.types import Object
 from rdd.cli.framework.errors import FAILED, REJECTED, CommandError
 from rdd.cli.framework.types import Call
 
 if TYPE_CHECKING:
     from rdd.kubectl.connection import Connection
-
-Object = dict[str, Any]
 
 _REJECTIONS = (400, 403, 422)
 _PAUSE_S = 0.2  # before a watch that broke is begun again

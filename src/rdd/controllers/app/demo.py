@@ -12,6 +12,7 @@ are given time, so that a large count does not occupy the server.
 from aiohttp import web
 
 from rdd.api import errors, timestamps
+from rdd.api.types import Object
 from rdd.base.gotext import quote
 from rdd.controllers.environment import ControllerEnvironment
 from rdd.kinds.crd import definition_of
@@ -29,7 +30,6 @@ from rdd.runtime import (
     watch,
 )
 from rdd.runtime.conditions import ConditionStatus
-from rdd.runtime.types import Object
 
 DEMO = ObjectKey("", "demo")
 AT_ONCE = 10

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from rdd.api import errors
+from rdd.api.types import Object
 from rdd.client.resources import CONFIG_MAPS, NAMESPACES
 from rdd.controllers.app.k3s_versions_table import CHANNELS, VERSIONS
 from rdd.controllers.environment import ControllerEnvironment
@@ -37,7 +38,6 @@ from rdd.runtime import (
     with_controller,
 )
 from rdd.runtime.admission import Webhook
-from rdd.runtime.types import Object
 
 CONFIG_MAP = "k3s-versions"
 _APP = ObjectKey("", "app")

@@ -8,17 +8,15 @@ every change; equal rules are not written.
 
 import asyncio
 from contextlib import aclosing
-from typing import Any
 
 from rdd.api.clusterroles import aggregated_rules
+from rdd.api.types import Object
 from rdd.client import Client
 from rdd.client.resources import CLUSTER_ROLES
 from rdd.controllers.builtin.handled_queue import HandledQueue
 
 FIELD_MANAGER = "clusterrole-aggregation-controller"
 WORKERS = 5
-
-Object = dict[str, Any]
 
 
 class ClusterRoleAggregationController:

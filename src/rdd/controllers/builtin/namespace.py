@@ -18,9 +18,9 @@ import time
 from collections import Counter
 from collections.abc import Callable
 from contextlib import aclosing
-from typing import Any
 
 from rdd.api import errors, timestamps
+from rdd.api.types import Object
 from rdd.client import ApiResource, Client, Unreachable
 from rdd.client.resources import NAMESPACES
 from rdd.controllers.builtin.handled_queue import HandledQueue, Retry
@@ -34,8 +34,6 @@ FINALIZER = "kubernetes"
 WORKERS = 10
 _KINDS_AT_ONCE = 8
 _RECHECK_S = 1.0
-
-Object = dict[str, Any]
 
 
 class NamespaceController:

@@ -3,17 +3,15 @@
 
 import asyncio
 from contextlib import aclosing
-from typing import Any
 
 from rdd.api import errors
+from rdd.api.types import Object
 from rdd.client import ApiResource, Client
 from rdd.client.resources import NAMESPACES
 from rdd.controllers.builtin.handled_queue import HandledQueue
 
 FIELD_MANAGER = "kube-controller-manager"
 WORKERS = 5
-
-Object = dict[str, Any]
 
 
 class PerNamespaceController:

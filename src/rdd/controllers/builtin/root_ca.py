@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ConfigMap `kube-root-ca.crt` of every namespace: how to check the API server."""
 
+from rdd.api.types import Object
 from rdd.client import Client
 from rdd.client.resources import CONFIG_MAPS
-from rdd.controllers.builtin.per_namespace import Object, PerNamespaceController
+from rdd.controllers.builtin.per_namespace import PerNamespaceController
 
 KEY = "ca.crt"
 _DESCRIPTION = "kubernetes.io/description"

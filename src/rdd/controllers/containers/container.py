@@ -10,6 +10,7 @@ from functools import partial
 from typing import get_args
 
 from rdd.api import timestamps
+from rdd.api.types import Object
 from rdd.controllers.containers.container_conditions import (
     UNKNOWN,
     changes,
@@ -45,7 +46,6 @@ from rdd.runtime import (
     watch,
 )
 from rdd.runtime.predicates import resource_version_changed
-from rdd.runtime.types import Object
 
 MANAGER = "container-controller"
 _ACTIONS = get_args(Action)

@@ -9,9 +9,9 @@ engine was asked.
 from collections.abc import Sequence
 from typing import Final, get_args
 
+from rdd.api.types import Object
 from rdd.kinds.container import ContainerState
 from rdd.runtime.conditions import Condition, ConditionStatus, set_condition
-from rdd.runtime.types import Object
 
 STATES: Final[frozenset[str]] = frozenset(get_args(ContainerState))
 UNKNOWN: Final = "unknown"

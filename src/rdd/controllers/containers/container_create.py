@@ -8,10 +8,10 @@ failed leaves nothing.
 
 from typing import Final
 
+from rdd.api.types import Object
 from rdd.controllers.containers.requests import Report, RequestFailed
 from rdd.engine import ContainerConfig, Docker, EngineFailure
 from rdd.kinds.container import ContainerCreateRequest
-from rdd.runtime.types import Object
 
 REQUEST: Final = "io.rancherdesktop.request"
 """The label of a container or volume with the UID of the request it was made for."""

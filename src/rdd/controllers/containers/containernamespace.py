@@ -6,6 +6,7 @@ the mirror would bring it back, and whoever selects by it would see nothing for
 a moment.
 """
 
+from rdd.api.types import Object
 from rdd.controllers.containers.engine.items import backend_of
 from rdd.controllers.environment import ControllerEnvironment
 from rdd.kinds.container import Container
@@ -27,7 +28,6 @@ from rdd.runtime import (
     maps,
     validating,
 )
-from rdd.runtime.types import Object
 
 _NAMESPACE = "status.namespace"
 _INSIDE: tuple[type[Kind], ...] = (Container, Image, Volume)

@@ -4,6 +4,7 @@
 from collections.abc import Callable
 from functools import partial
 
+from rdd.api.types import Object
 from rdd.controllers.containers.image_scan import ScanImage
 from rdd.controllers.containers.requests import (
     RequestReconciler,
@@ -29,7 +30,6 @@ from rdd.runtime import (
     validating,
     watch,
 )
-from rdd.runtime.types import Object
 
 _REQUESTS: tuple[type[Kind], ...] = (ImagePullRequest, ImagePushRequest, ImageScanRequest)
 

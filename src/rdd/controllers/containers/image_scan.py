@@ -11,11 +11,11 @@ from collections.abc import Mapping
 
 import orjson
 
+from rdd.api.types import Object
 from rdd.controllers.containers.requests import Report, RequestFailed
 from rdd.controllers.containers.transfers import referred
 from rdd.kinds.image import ImageScanRequest
 from rdd.runtime import Context
-from rdd.runtime.types import Object
 
 MAX_RESULT_BYTES = 1024 * 1024
 _SCAN_S = 1800.0

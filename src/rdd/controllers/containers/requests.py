@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from rdd.api import errors, timestamps
+from rdd.api.types import Object
 from rdd.client import Unreachable
 from rdd.engine import EngineError, EngineFailure
 from rdd.engine import Unreachable as EngineGone
@@ -41,7 +42,6 @@ from rdd.runtime import (
     update_status,
 )
 from rdd.runtime.conditions import ConditionStatus
-from rdd.runtime.types import Object
 
 log = logging.getLogger("rdd.engine")
 

@@ -11,13 +11,13 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
 from pathlib import Path
 
+from rdd.api.types import Object
 from rdd.controllers.containers.container_create import check_namespace
 from rdd.controllers.containers.requests import Report, RequestFailed
 from rdd.engine import Docker, Progress, credentials
 from rdd.engine.references import InvalidReference, Reference, parse
 from rdd.kinds.image import Image, ImagePullRequest, ImagePushRequest
 from rdd.runtime import Context, ObjectKey
-from rdd.runtime.types import Object
 
 log = logging.getLogger("rdd.engine")
 

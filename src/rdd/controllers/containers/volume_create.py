@@ -6,11 +6,11 @@ instead of made again; the engine has no other way to tell a volume without a
 name from the next one.
 """
 
+from rdd.api.types import Object
 from rdd.controllers.containers.container_create import REQUEST, check_namespace
 from rdd.controllers.containers.requests import Report
 from rdd.engine import Docker
 from rdd.kinds.volume import VolumeCreateRequest
-from rdd.runtime.types import Object
 
 
 class CreateVolume:

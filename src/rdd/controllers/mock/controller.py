@@ -12,6 +12,7 @@ for the engine.
 
 from collections.abc import Iterable
 
+from rdd.api.types import Object
 from rdd.client.resources import NAMESPACES
 from rdd.controllers.environment import ControllerEnvironment
 from rdd.controllers.mock.logs import logs
@@ -37,7 +38,6 @@ from rdd.runtime import (
     validating,
 )
 from rdd.runtime.sources import Source
-from rdd.runtime.types import Object
 
 FIELD_MANAGER = "mock-controller"
 REASON = "MockController"

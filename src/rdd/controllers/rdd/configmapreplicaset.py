@@ -11,6 +11,7 @@ what is possible of it is done nevertheless.
 from collections.abc import Sequence
 
 from rdd.api import errors
+from rdd.api.types import Object
 from rdd.client.resources import CONFIG_MAPS
 from rdd.controllers.environment import ControllerEnvironment
 from rdd.kinds.configmapreplicaset import ConfigMapReplicaSet
@@ -35,7 +36,6 @@ from rdd.runtime import (
     with_controller,
 )
 from rdd.runtime.conditions import FORWARDED
-from rdd.runtime.types import Object
 
 READY = "Ready"
 REASONS = ReasonTable(

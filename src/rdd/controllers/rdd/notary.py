@@ -12,6 +12,7 @@ twice. A Notary starts with the empty value, so an empty first value is no chang
 """
 
 from rdd.api import errors, timestamps
+from rdd.api.types import Object
 from rdd.client.resources import CONFIG_MAPS
 from rdd.controllers.environment import ControllerEnvironment
 from rdd.kinds.crd import definition_of
@@ -35,7 +36,6 @@ from rdd.runtime import (
     watch,
     with_controller,
 )
-from rdd.runtime.types import Object
 
 LONG = 24
 """Characters of a value beyond which the user is warned."""

@@ -14,11 +14,11 @@ import time
 from collections.abc import Callable
 from contextlib import aclosing
 
+from rdd.api.types import Object
 from rdd.client import Client
 from rdd.client.resources import CONFIG_MAPS, LEASES
 from rdd.daemon.managers.discovery import CONFIG_MAP, NAMESPACE
 from rdd.runtime.heartbeats import PREFIX, end_of
-from rdd.runtime.types import Object
 
 log = logging.getLogger("rdd.daemon")
 

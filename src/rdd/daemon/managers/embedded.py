@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable, Sequence
 
 from rdd.api.errors import ApiError
+from rdd.api.types import Object
 from rdd.apiserver.assemble import Server
 from rdd.apiserver.passthrough.routing import PREFIX
 from rdd.client import Client, Unreachable
@@ -33,7 +34,6 @@ from rdd.runtime import (
     Ownership,
     OwnershipError,
 )
-from rdd.runtime.types import Object
 from rdd.runtime.webhooks import remove_configurations
 
 log = logging.getLogger("rdd.daemon")

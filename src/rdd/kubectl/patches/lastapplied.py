@@ -4,7 +4,8 @@
 import json
 from typing import Any
 
-from rdd.kubectl.session import Object, compact
+from rdd.api.types import Object
+from rdd.kubectl.session import compact
 
 ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
 

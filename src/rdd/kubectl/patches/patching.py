@@ -2,11 +2,12 @@
 """Which patches a resource takes, and the patch between two or three states of it."""
 
 from rdd.api.mergepatch import create_merge_patch
+from rdd.api.types import Object
 from rdd.kubectl.connection import MERGE_PATCH, STRATEGIC_PATCH
 from rdd.kubectl.discovery import Resource
 from rdd.kubectl.openapi import OpenApi
 from rdd.kubectl.patches import threeway
-from rdd.kubectl.session import Object, Session
+from rdd.kubectl.session import Session
 
 # The groups of Kubernetes itself. Every other group is custom resources (or a
 # server behind the server), which know no strategic merge patch.

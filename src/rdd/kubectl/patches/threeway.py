@@ -16,8 +16,9 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from rdd.api.mergepatch import create_merge_patch, same
+from rdd.api.types import Object
 from rdd.kubectl.openapi import OpenApi, Schema
-from rdd.kubectl.session import Object, compact
+from rdd.kubectl.session import compact
 
 _ORDER = "$setElementOrder"
 _DELETE_LIST = "$deleteFromPrimitiveList"

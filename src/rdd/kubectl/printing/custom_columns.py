@@ -4,12 +4,12 @@
 from typing import Any
 
 from rdd.api.jsonpath import JsonPath, JsonPathError
+from rdd.api.types import Object
 from rdd.base import goformat
 from rdd.kubectl.failures import CtlError
 from rdd.kubectl.printing.output import read_template
 from rdd.kubectl.printing.tabwriter import TabWriter
 from rdd.kubectl.printing.templates import relaxed
-from rdd.kubectl.session import Object
 
 
 class CustomColumns:

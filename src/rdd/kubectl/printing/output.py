@@ -11,9 +11,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from rdd.api.types import Object
 from rdd.base.pflag import Flag, Flags
 from rdd.kubectl.failures import CtlError, unsupported
-from rdd.kubectl.session import Object, escape_html
+from rdd.kubectl.session import escape_html
 
 Printer = Callable[[Object], str]
 

@@ -9,9 +9,9 @@ import re
 from typing import Any
 
 from rdd.api.jsonpath import JsonPath, JsonPathError
+from rdd.api.types import Object
 from rdd.kubectl.failures import CtlError
 from rdd.kubectl.printing.templates import relaxed
-from rdd.kubectl.session import Object
 
 _RUNS = re.compile(r"(\d+)")
 

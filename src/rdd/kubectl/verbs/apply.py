@@ -9,6 +9,7 @@ managers.
 
 import time
 
+from rdd.api.types import Object
 from rdd.base.pflag import Flag
 from rdd.kubectl import manifests
 from rdd.kubectl.connection import APPLY_PATCH, JSON_PATCH
@@ -18,7 +19,7 @@ from rdd.kubectl.patches.lastapplied import ANNOTATION, annotated, last_applied
 from rdd.kubectl.patches.patching import three_way
 from rdd.kubectl.printing import output
 from rdd.kubectl.selection import Ref, fetch, manifest_references, raise_all
-from rdd.kubectl.session import Object, Session, compact
+from rdd.kubectl.session import Session, compact
 from rdd.kubectl.writing import DRY_RUN, VALIDATE, Writer, from_source
 
 CLIENT_SIDE = "kubectl-client-side-apply"

@@ -3,13 +3,14 @@
 
 from collections.abc import Iterator
 
+from rdd.api.types import Object
 from rdd.base.pflag import Flag
 from rdd.kubectl.failures import ExitCode, NoSuchResource, Refused
 from rdd.kubectl.flags import Verb
 from rdd.kubectl.printing import output
 from rdd.kubectl.printing.tabwriter import TabWriter
 from rdd.kubectl.selection import ALL_NAMESPACES
-from rdd.kubectl.session import Object, Session
+from rdd.kubectl.session import Session
 
 _REVIEWS = "/apis/authorization.k8s.io/v1"
 

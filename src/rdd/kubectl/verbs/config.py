@@ -10,13 +10,14 @@ import os
 from pathlib import Path
 from typing import Any
 
+from rdd.api.types import Object
 from rdd.base.pflag import Flag
 from rdd.kubectl.failures import CtlError, Refused
 from rdd.kubectl.flags import Verb
 from rdd.kubectl.kubeconfig import Kubeconfig, read_file
 from rdd.kubectl.printing import output
 from rdd.kubectl.printing.tabwriter import TabWriter
-from rdd.kubectl.session import Object, Session
+from rdd.kubectl.session import Session
 
 _CURRENT = Flag("current", "the current context", "bool")
 _HEADERS = Flag("no-headers", "leave out the header", "bool")

@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from rdd.api.types import Object
 from rdd.base.pflag import Flag
 from rdd.kubectl import manifests
 from rdd.kubectl.connection import APPLY_PATCH
@@ -19,7 +20,7 @@ from rdd.kubectl.patches.lastapplied import last_applied, without_annotation
 from rdd.kubectl.patches.patching import three_way
 from rdd.kubectl.printing import output
 from rdd.kubectl.selection import Ref, fetch, manifest_references, raise_all
-from rdd.kubectl.session import Object, Session
+from rdd.kubectl.session import Session
 from rdd.kubectl.verbs.apply import CLIENT_SIDE, SERVER_SIDE
 
 _HIDDEN = "***"

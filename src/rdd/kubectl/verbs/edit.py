@@ -12,6 +12,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from rdd.api.types import Object
 from rdd.base.pflag import Flag
 from rdd.kubectl import manifests
 from rdd.kubectl.failures import CtlError, Refused, ServerError
@@ -19,7 +20,7 @@ from rdd.kubectl.flags import Verb
 from rdd.kubectl.patches.patching import two_way
 from rdd.kubectl.printing import output
 from rdd.kubectl.selection import Ref, fetch, references, require_arguments
-from rdd.kubectl.session import Object, Session
+from rdd.kubectl.session import Session
 from rdd.kubectl.writing import VALIDATE, Writer, manager
 
 VERB = Verb(

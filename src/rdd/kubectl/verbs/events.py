@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`events`: events in the order they were last seen."""
 
+from rdd.api.types import Object
 from rdd.base.pflag import Flag
 from rdd.kubectl.failures import CtlError
 from rdd.kubectl.flags import Verb
@@ -8,7 +9,7 @@ from rdd.kubectl.printing import output
 from rdd.kubectl.printing.tables import ago
 from rdd.kubectl.printing.tabwriter import TabWriter
 from rdd.kubectl.selection import ALL_NAMESPACES, Ref, list_objects
-from rdd.kubectl.session import Object, Session
+from rdd.kubectl.session import Session
 
 _TYPES = ("Normal", "Warning")
 

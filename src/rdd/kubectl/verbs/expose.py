@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """`expose`: make a Service for a workload, from its labels and ports."""
 
+from rdd.api.types import Object
 from rdd.base.pflag import Flag
 from rdd.kubectl import manifests
 from rdd.kubectl.failures import CtlError
 from rdd.kubectl.flags import Verb
 from rdd.kubectl.printing import output
 from rdd.kubectl.selection import Ref, fetch, references, require_arguments
-from rdd.kubectl.session import Object, Session
+from rdd.kubectl.session import Session
 from rdd.kubectl.writing import DRY_RUN, Writer, manager
 
 VERB = Verb(

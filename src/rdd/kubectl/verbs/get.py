@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`get`: show objects, as tables the server makes or in the format of `-o`."""
 
+from rdd.api.types import Object
 from rdd.base.pflag import Flag
 from rdd.kubectl import manifests
 from rdd.kubectl.connection import JSON
@@ -18,7 +19,7 @@ from rdd.kubectl.selection import (
     raise_all,
     references,
 )
-from rdd.kubectl.session import Object, Session
+from rdd.kubectl.session import Session
 
 VERB = Verb(
     "get",

@@ -5,6 +5,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+from rdd.api.types import Object
 from rdd.base.pflag import Flag
 from rdd.kubectl import manifests
 from rdd.kubectl.connection import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
@@ -12,7 +13,7 @@ from rdd.kubectl.failures import CtlError, ServerError, unsupported
 from rdd.kubectl.flags import Verb
 from rdd.kubectl.printing import output
 from rdd.kubectl.selection import Ref, for_each, references, require_arguments
-from rdd.kubectl.session import Object, Session
+from rdd.kubectl.session import Session
 from rdd.kubectl.writing import DRY_RUN, Writer, manager
 
 _TYPES = {"json": JSON_PATCH, "merge": MERGE_PATCH, "strategic": STRATEGIC_PATCH}

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`replace -f`: write objects over what the server has, whole."""
 
+from rdd.api.types import Object
 from rdd.base.pflag import Flag
 from rdd.kubectl import manifests
 from rdd.kubectl.deletion import Deletion
@@ -9,7 +10,7 @@ from rdd.kubectl.flags import Verb
 from rdd.kubectl.patches.lastapplied import ANNOTATION, annotated
 from rdd.kubectl.printing import output
 from rdd.kubectl.selection import Ref, fetch, for_each, manifest_references, raise_all
-from rdd.kubectl.session import Object, Session
+from rdd.kubectl.session import Session
 from rdd.kubectl.writing import DRY_RUN, VALIDATE, Writer, from_source, manager
 
 VERB = Verb(

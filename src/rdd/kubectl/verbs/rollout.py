@@ -4,13 +4,14 @@
 import time
 from collections.abc import Callable
 
+from rdd.api.types import Object
 from rdd.base.pflag import Flag
 from rdd.kubectl import manifests
 from rdd.kubectl.connection import STRATEGIC_PATCH
 from rdd.kubectl.failures import CtlError, ServerError
 from rdd.kubectl.flags import Verb
 from rdd.kubectl.selection import Ref, for_each, references, require_arguments
-from rdd.kubectl.session import Object, Session
+from rdd.kubectl.session import Session
 from rdd.kubectl.writing import manager
 
 Reporter = Callable[[Object], tuple[str, bool]]

@@ -2,11 +2,12 @@
 """`version`: the versions of this client and of the server."""
 
 import rdd
+from rdd.api.types import Object
 from rdd.base.pflag import Flag
 from rdd.kubectl.failures import CtlError
 from rdd.kubectl.flags import Verb
 from rdd.kubectl.printing import output
-from rdd.kubectl.session import Object, Session
+from rdd.kubectl.session import Session
 
 VERSION = f"v{rdd.__version__}"
 

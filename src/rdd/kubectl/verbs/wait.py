@@ -13,6 +13,7 @@ together. A timeout of 0 looks once, a negative one means a week.
 import time
 from collections.abc import Callable
 
+from rdd.api.types import Object
 from rdd.base.pflag import Flag
 from rdd.kubectl import manifests
 from rdd.kubectl.deletion import timed_out, wait_until_gone
@@ -30,7 +31,7 @@ from rdd.kubectl.selection import (
     references,
     require_arguments,
 )
-from rdd.kubectl.session import Object, Session
+from rdd.kubectl.session import Session
 
 _WEEK_S = 7 * 24 * 3600
 _RETRY_S = 0.2

@@ -17,6 +17,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rdd.api.fielderrors import FieldError, invalid, required
+from rdd.api.types import Object
 from rdd.base.gotext import quote
 from rdd.schema.crd.columns import columns_errors, selectable_fields_errors, subresources_errors
 from rdd.schema.crd.conversion import ca_bundle_errors, conversion_errors, has_known_review
@@ -31,8 +32,6 @@ from rdd.schema.crd.names import (
     version_name_errors,
 )
 from rdd.schema.crd.schema import CheckRules, schema_errors, unrecognized_formats
-
-Object = dict[str, Any]
 
 _LIFTED = ("schema", "subresources", "additionalPrinterColumns", "selectableFields")
 

@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which URLs are webhooks of this process, and where other webhooks are."""
 
-from typing import Any
-
 import pytest
 
+from rdd.api.types import Object
 from rdd.apiserver.admission.client import Endpoint
 from rdd.apiserver.admission.endpoints import InProcessEndpoints
 from rdd.apiserver.http.request import Request
-
-Object = dict[str, Any]
 
 
 async def _outer(review: Object, request: Request) -> Object:

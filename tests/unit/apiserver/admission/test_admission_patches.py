@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rdd.api import errors
+from rdd.api.types import Object
 from rdd.apiserver.admission import patches, warnings
 
-Object = dict[str, Any]
 DOC: Object = {"kind": "K", "data": {"k": "v"}, "list": [1, 2], "text": "t", "a/b~c": {"x": 1}}
 
 

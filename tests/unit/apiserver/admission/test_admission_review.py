@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from rdd.api.types import Object
 from rdd.apiserver.admission.review import BadAnswer, denial, read_answer
 
-Object = dict[str, Any]
 UID = "11111111-2222-3333-4444-555555555555"
 PATCH = base64.b64encode(b"[]").decode()
 

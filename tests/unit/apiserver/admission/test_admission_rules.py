@@ -5,13 +5,12 @@ from typing import Any
 
 import pytest
 
+from rdd.api.types import Object
 from rdd.apiserver.admission.rules import Criteria, Rule
 from rdd.apiserver.kinds.strategy import ResourceDefinition, Strategy
 from rdd.apiserver.resources import Registry, Resource
 from rdd.apiserver.state.cache import ResourceCache
 from rdd.schema.node import compile_node
-
-Object = dict[str, Any]
 
 
 def make(

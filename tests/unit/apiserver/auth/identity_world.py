@@ -4,10 +4,9 @@
 from collections import Counter
 from typing import Any
 
+from rdd.api.types import Object
 from rdd.apiserver.auth.bootstrap_policy import cluster_role_bindings, cluster_roles
 from rdd.apiserver.auth.rbac import RBAC_GROUP
-
-Object = dict[str, Any]
 
 
 class World:

@@ -6,11 +6,10 @@ from tests.unit.apiserver.auth.identity_world import World, binding, rule, user
 
 from rdd.api.clusterroles import aggregated_rules
 from rdd.api.errors import ApiError, Forbidden, NotFound
+from rdd.api.types import Object
 from rdd.apiserver.auth.escalation import check_escalation
 from rdd.apiserver.auth.rbac import RBAC_GROUP, RbacAuthorizer
 from rdd.apiserver.http.request import User, parse_path
-
-Object = dict[str, Any]
 
 ANN = User("ann", ("devs", "system:authenticated"))
 ADMIN = User("admin", ("system:masters",))

@@ -5,13 +5,12 @@ import pytest
 from tests.unit.apiserver.auth.identity_world import World, group, rule, user
 
 from rdd.api.errors import BadRequest, Invalid
+from rdd.api.types import Object
 from rdd.apiserver.auth.authentication import Authenticator
 from rdd.apiserver.auth.rbac import RbacAuthorizer
 from rdd.apiserver.auth.reviews import REVIEWS, Reviewer
 from rdd.apiserver.auth.tokens import ISSUER
 from rdd.apiserver.http.request import User
-
-Object = dict[str, Any]
 
 ANN = User("ann", ("system:authenticated",), uid="u", extra={"k": ("v",)})
 GET_PODS = {"verb": "get", "resource": "pods", "namespace": "ns"}

@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 from tests.unit.apiserver.auth.identity_world import World
 
 from rdd.api.errors import ApiError, BadRequest, Conflict, Invalid, NotFound
+from rdd.api.types import Object
 from rdd.apiserver.auth import certificates
 from rdd.apiserver.auth.jwt import SigningKey, TokenError, encode
 from rdd.apiserver.auth.tokens import ISSUER, TokenIssuer
-
-Object = dict[str, Any]
 
 NOW = 1_800_000_000.7
 

@@ -7,9 +7,9 @@ import pytest
 
 from rdd.api import fielderrors
 from rdd.api.fielderrors import FieldError
+from rdd.api.types import Object
 from rdd.apiserver.kinds import catalog, policies, webhooks
 from rdd.apiserver.kinds.expressions import Scope
-from rdd.apiserver.kinds.strategy import Object
 
 PACKAGE = "io.k8s.api.admissionregistration.v1."
 RULE: Object = {

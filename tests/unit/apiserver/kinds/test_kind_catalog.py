@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from rdd.api import metadata
+from rdd.api.types import Object
 from rdd.apiserver.kinds import catalog
 from rdd.apiserver.kinds.builtin import BuiltinStrategy
-from rdd.apiserver.kinds.strategy import Object, ResourceDefinition
+from rdd.apiserver.kinds.strategy import ResourceDefinition
 
 TIME = "2026-01-02T03:04:05Z"
 MICRO = "2026-01-02T03:04:05.000006Z"

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from rdd.api.fielderrors import FieldError
+from rdd.api.types import Object
 from rdd.apiserver.kinds import core, quota, tlspair
-from rdd.apiserver.kinds.strategy import Object, Validation
+from rdd.apiserver.kinds.strategy import Validation
 
 QUALIFIED = (
     "name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end "

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from rdd.api.fielderrors import FieldError
+from rdd.api.types import Object
 from rdd.apiserver.kinds import catalog, events
-from rdd.apiserver.kinds.strategy import Object
 
 MICRO = "2026-01-02T03:04:05.000000Z"
 core, v1 = events.EventStrategy(), events.EventsV1Strategy()

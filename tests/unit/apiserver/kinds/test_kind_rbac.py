@@ -4,8 +4,8 @@
 import pytest
 
 from rdd.api.fielderrors import FieldError
+from rdd.api.types import Object
 from rdd.apiserver.kinds import coordination, rbac
-from rdd.apiserver.kinds.strategy import Object
 
 GROUP = "rbac.authorization.k8s.io"
 REF: Object = {"apiGroup": GROUP, "kind": "ClusterRole", "name": "r"}

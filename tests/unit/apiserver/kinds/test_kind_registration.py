@@ -4,8 +4,8 @@
 import pytest
 
 from rdd.api.fielderrors import FieldError
+from rdd.api.types import Object
 from rdd.apiserver.kinds import apiextensions, apiregistration
-from rdd.apiserver.kinds.strategy import Object
 
 services = apiregistration.APIServiceStrategy()
 SPEC: Object = {

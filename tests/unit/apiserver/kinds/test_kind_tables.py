@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from rdd.api.types import Object
 from rdd.apiserver.http import tables
 from rdd.apiserver.kinds import catalog
-from rdd.apiserver.kinds.strategy import Column, Object, Strategy
+from rdd.apiserver.kinds.strategy import Column, Strategy
 
 NOW = 1767323045.0  # 2026-01-02T03:04:05Z
 KINDS = {(k.group, k.kind): k for k in catalog.builtin_kinds()}

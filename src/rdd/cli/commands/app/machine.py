@@ -9,8 +9,9 @@ App has settled again when its conditions cover that start.
 import time
 from typing import TYPE_CHECKING
 
+from rdd.api.types import Object
 from rdd.cli.commands.app.object import APP, APPS, VM_NAME
-from rdd.cli.framework.connection import Object, conditions_of, follow, get_or_none
+from rdd.cli.framework.connection import conditions_of, follow, get_or_none
 from rdd.cli.framework.errors import TIMED_OUT, CommandError
 from rdd.cli.framework.progress import Progress
 from rdd.cli.framework.types import Call

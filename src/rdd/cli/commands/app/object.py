@@ -8,8 +8,9 @@ the spec.
 
 from typing import TYPE_CHECKING
 
+from rdd.api.types import Object
 from rdd.cli.commands.app.properties import Schema, spec_schema, with_required
-from rdd.cli.framework.connection import Object, get_or_none
+from rdd.cli.framework.connection import get_or_none
 from rdd.cli.framework.errors import CommandError
 from rdd.cli.framework.types import Call
 

@@ -9,11 +9,11 @@ server has. `namespace` is excluded because it is immutable.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from rdd.api.types import Object
 from rdd.base.gotext import parse_bool, quote
 from rdd.cli.framework.errors import CommandError
 
 Schema = Mapping[str, Any]
-Object = dict[str, Any]
 
 _HIDDEN = "namespace"
 

@@ -8,6 +8,7 @@ against the schema, before any write; the write, which admission may reject; the
 import os
 from collections.abc import Sequence
 
+from rdd.api.types import Object
 from rdd.cli.commands.app.object import app_schema, validate, write
 from rdd.cli.commands.app.properties import (
     Assignment,
@@ -16,7 +17,7 @@ from rdd.cli.commands.app.properties import (
     resolve,
     spec_schema,
 )
-from rdd.cli.framework.connection import Object, connected
+from rdd.cli.framework.connection import connected
 from rdd.cli.framework.types import Call
 
 

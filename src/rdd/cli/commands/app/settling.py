@@ -11,8 +11,9 @@ meanwhile: an annotation requests another reconcile, with a short timeout.
 import time
 from typing import TYPE_CHECKING
 
+from rdd.api.types import Object
 from rdd.cli.commands.app.object import APP, APPS
-from rdd.cli.framework.connection import Object, conditions_of, follow
+from rdd.cli.framework.connection import conditions_of, follow
 from rdd.cli.framework.errors import TIMED_OUT, CommandError
 from rdd.cli.framework.progress import Progress
 from rdd.cli.framework.types import Call

@@ -7,12 +7,13 @@ state comes from the API; without a running control plane, that is all there is 
 
 from typing import TYPE_CHECKING, Any
 
+from rdd.api.types import Object
 from rdd.cli.commands.app.machine import machines_path
 from rdd.cli.commands.app.object import APP, VM_NAME
 from rdd.cli.commands.service.calls import service_for
 from rdd.cli.commands.service.status import server
 from rdd.cli.commands.service.status import status as service_status
-from rdd.cli.framework.connection import Object, conditions_of, connected, get_or_none
+from rdd.cli.framework.connection import conditions_of, connected, get_or_none
 from rdd.cli.framework.errors import CommandError
 from rdd.cli.framework.outputs import is_json
 from rdd.cli.framework.types import Call

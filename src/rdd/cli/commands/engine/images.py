@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`rdd images`: list the images of the engine, one line per tag."""
 
+from rdd.api.types import Object
 from rdd.cli.commands.engine.objects import age, short_id, show, size
-from rdd.cli.framework.connection import Object
 from rdd.cli.framework.types import Call
 
 _HEADERS = ("REPOSITORY", "TAG", "IMAGE ID", "CREATED", "SIZE")

@@ -6,9 +6,10 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from rdd.api.types import Object
 from rdd.base.gotext import quote
 from rdd.cli.commands.app.object import APPS
-from rdd.cli.framework.connection import Object, conditions_of, connected, get_or_none
+from rdd.cli.framework.connection import conditions_of, connected, get_or_none
 from rdd.cli.framework.errors import CommandError
 from rdd.cli.framework.outputs import is_json
 from rdd.cli.framework.types import Call

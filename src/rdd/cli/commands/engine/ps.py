@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`rdd ps`: list containers."""
 
+from rdd.api.types import Object
 from rdd.cli.commands.engine.objects import age, mirrored, short_id, show
-from rdd.cli.framework.connection import Object, connected
+from rdd.cli.framework.connection import connected
 from rdd.cli.framework.types import Call
 
 _HEADERS = ("CONTAINER ID", "NAME", "IMAGE", "COMMAND", "CREATED", "STATUS", "PORTS")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`rdd volumes`: list the volumes of the engine."""
 
+from rdd.api.types import Object
 from rdd.cli.commands.engine.objects import age, show
-from rdd.cli.framework.connection import Object
 from rdd.cli.framework.types import Call
 
 

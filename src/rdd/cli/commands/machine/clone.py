@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """`rdd limavm clone`: copy the template and the disk of a virtual machine."""
 
+from rdd.api.types import Object
 from rdd.base.gotext import quote
 from rdd.cli.commands.machine import object as limavm
-from rdd.cli.framework.connection import Object, conditions_of
+from rdd.cli.framework.connection import conditions_of
 from rdd.cli.framework.errors import CommandError
 from rdd.cli.framework.progress import shown
 from rdd.cli.framework.types import Call

@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rdd.api.types import Object
 from rdd.base.gotext import quote
 from rdd.cli.commands.machine import object as limavm
-from rdd.cli.framework.connection import Object, get_or_none
+from rdd.cli.framework.connection import get_or_none
 from rdd.cli.framework.errors import CommandError
 from rdd.cli.framework.progress import shown
 from rdd.cli.framework.types import Call

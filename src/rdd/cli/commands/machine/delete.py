@@ -7,9 +7,10 @@ before the deletion is requested, does, and survives a restart of the daemon.
 
 from typing import TYPE_CHECKING
 
+from rdd.api.types import Object
 from rdd.base.gotext import quote
 from rdd.cli.commands.machine import object as limavm
-from rdd.cli.framework.connection import Object, conditions_of, follow
+from rdd.cli.framework.connection import conditions_of, follow
 from rdd.cli.framework.errors import TIMED_OUT, CommandError
 from rdd.cli.framework.progress import Progress, shown
 from rdd.cli.framework.types import Call

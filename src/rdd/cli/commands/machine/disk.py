@@ -4,10 +4,10 @@
 import json
 import re
 
+from rdd.api.types import Object
 from rdd.base.gotext import quote
 from rdd.cli.commands.machine import object as limavm
 from rdd.cli.commands.machine.snapshot import disk_request
-from rdd.cli.framework.connection import Object
 from rdd.cli.framework.errors import CommandError
 from rdd.cli.framework.outputs import is_json
 from rdd.cli.framework.progress import shown

@@ -3,8 +3,9 @@
 
 import json
 
+from rdd.api.types import Object
 from rdd.cli.commands.machine import object as limavm
-from rdd.cli.framework.connection import Object, conditions_of
+from rdd.cli.framework.connection import conditions_of
 from rdd.cli.framework.outputs import is_json
 from rdd.cli.framework.types import Call
 

@@ -10,8 +10,9 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from rdd.api.types import Object
 from rdd.base.gotext import quote
-from rdd.cli.framework.connection import Object, conditions_of, connected, follow
+from rdd.cli.framework.connection import conditions_of, connected, follow
 from rdd.cli.framework.errors import FAILED, REJECTED, TIMED_OUT, CommandError
 from rdd.cli.framework.progress import Progress, shown
 from rdd.cli.framework.types import Call

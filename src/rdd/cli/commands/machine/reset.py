@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`rdd limavm reset`: replace the disk by a new one from the template; its data is lost."""
 
+from rdd.api.types import Object
 from rdd.cli.commands.machine import object as limavm
-from rdd.cli.framework.connection import Object, conditions_of
+from rdd.cli.framework.connection import conditions_of
 from rdd.cli.framework.progress import shown
 from rdd.cli.framework.types import Call
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`rdd limavm restart`: restart a virtual machine."""
 
+from rdd.api.types import Object
 from rdd.cli.commands.machine import object as limavm
-from rdd.cli.framework.connection import Object
 from rdd.cli.framework.types import Call
 
 REQUESTED = "lima.rancherdesktop.io/restartRequested"

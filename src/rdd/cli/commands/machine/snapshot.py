@@ -6,9 +6,9 @@ import time
 from typing import TYPE_CHECKING
 from urllib.parse import quote as in_path
 
+from rdd.api.types import Object
 from rdd.base.gotext import quote
 from rdd.cli.commands.machine import object as limavm
-from rdd.cli.framework.connection import Object
 from rdd.cli.framework.outputs import is_json
 from rdd.cli.framework.types import Call
 

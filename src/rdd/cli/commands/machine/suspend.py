@@ -5,9 +5,10 @@ A suspend is a stop with an annotation for the mode. If the driver cannot suspen
 machine, it keeps running; the command then reverts the request and reports the reason.
 """
 
+from rdd.api.types import Object
 from rdd.base.gotext import quote
 from rdd.cli.commands.machine import object as limavm
-from rdd.cli.framework.connection import Object, conditions_of
+from rdd.cli.framework.connection import conditions_of
 from rdd.cli.framework.errors import CommandError
 from rdd.cli.framework.progress import shown
 from rdd.cli.framework.types import Call

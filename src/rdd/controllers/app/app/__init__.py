@@ -13,6 +13,7 @@ status          our part of the status
 from collections.abc import Iterable
 from functools import partial
 
+from rdd.api.types import Object
 from rdd.client.resources import CONFIG_MAPS, NAMESPACES
 from rdd.controllers.app.app import discovery
 from rdd.controllers.app.app.admission import Admission
@@ -23,7 +24,6 @@ from rdd.kinds.app import App
 from rdd.kinds.crd import definition_of
 from rdd.kinds.limavm import TEMPLATE_LABEL
 from rdd.runtime import Controller, ObjectKey, maps, watch
-from rdd.runtime.types import Object
 
 
 def app(env: ControllerEnvironment, *, asked: Asked = availability) -> Controller:

@@ -10,9 +10,9 @@ given the time to take it back, so that nothing is left when the App is gone.
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
 
 from rdd.api import errors
+from rdd.api.types import Object
 from rdd.client.resources import CONFIG_MAPS, NAMESPACES
 from rdd.controllers.app.app import status
 from rdd.controllers.app.app.reasons import SETTLED, said
@@ -34,8 +34,6 @@ from rdd.runtime import (
     resource_of,
 )
 from rdd.runtime.types import AnyResource
-
-Object = dict[str, Any]
 
 _POLL_S = 2.0
 _OTHERS_S = 30.0

@@ -10,9 +10,9 @@ was just written must be seen.
 import asyncio
 import logging
 from dataclasses import dataclass
-from typing import Any
 
 from rdd.api import errors, timestamps
+from rdd.api.types import Object
 from rdd.client.resources import CONFIG_MAPS, NAMESPACES
 from rdd.controllers.app.app import discovery, status, template
 from rdd.controllers.app.app.deletion import Deletion
@@ -45,8 +45,6 @@ from rdd.runtime import (
 from rdd.runtime.types import AnyResource
 
 log = logging.getLogger("rdd.controllers.app")
-
-Object = dict[str, Any]
 
 VM = "rd"
 """The name of the LimaVM, and of the ConfigMap it is made from."""

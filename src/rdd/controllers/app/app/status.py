@@ -9,16 +9,14 @@ later one.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from rdd.api import timestamps
+from rdd.api.types import Object
 from rdd.controllers.app.app.reasons import KUBERNETES_READY, RESTART_PENDING, SETTLED, Said
 from rdd.controllers.app.app.settled import ENGINE_READY
 from rdd.kinds.app import App
 from rdd.kinds.limavm import LimaVM
 from rdd.runtime import Condition, Context, ObjectKey, apply_status, find_condition
-
-Object = dict[str, Any]
 
 FIELD_MANAGER = "app-controller"
 _NOT_MIRRORED = (SETTLED, RESTART_PENDING, ENGINE_READY, KUBERNETES_READY)

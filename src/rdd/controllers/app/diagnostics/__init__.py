@@ -9,6 +9,7 @@ another. One that is deleted comes back, one of a name no check has is left alon
 import asyncio
 
 from rdd.api import errors, timestamps
+from rdd.api.types import Object
 from rdd.controllers.app.diagnostics import checks
 from rdd.controllers.app.diagnostics.findings import Facts, Finding
 from rdd.controllers.environment import ControllerEnvironment
@@ -28,7 +29,6 @@ from rdd.runtime import (
     set_condition,
     watch,
 )
-from rdd.runtime.types import Object
 
 HEALTHY = "Healthy"
 _INTERVAL_S = 120.0

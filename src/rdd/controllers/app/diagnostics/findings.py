@@ -4,11 +4,10 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
+from rdd.api.types import Object
 from rdd.instance import Instance
-
-Object = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,9 +17,9 @@ machine runs with its template: what answers before that is still the old cluste
 
 import asyncio
 import logging
-from typing import Any
 
 from rdd.api import errors, timestamps
+from rdd.api.types import Object
 from rdd.client import kubeconfig
 from rdd.client.kubeconfig import Connection, KubeconfigError
 from rdd.controllers.app.app.reasons import KUBERNETES_READY, SETTLED, Said, said
@@ -45,8 +45,6 @@ from rdd.runtime import (
 from rdd.vm.drivers import catalog
 
 log = logging.getLogger("rdd.controllers.kubernetes")
-
-Object = dict[str, Any]
 
 FIELD_MANAGER = "kubernetes-controller"
 APP = "app"

@@ -21,6 +21,7 @@ from typing import Any, Final, get_args
 import orjson
 
 from rdd.api import errors, timestamps
+from rdd.api.types import Object
 from rdd.controllers.containers.engine.backend import Backend
 from rdd.controllers.containers.engine.items import KINDS, MANAGER
 from rdd.controllers.containers.engine.mirrors import Mirrors
@@ -30,7 +31,6 @@ from rdd.kinds.image import Image
 from rdd.runtime import Condition, Context, ObjectKey, is_deleting, remove_finalizer, resource_of
 from rdd.runtime.conditions import set_condition
 from rdd.runtime.finalizers import MIRROR, finalizers_of
-from rdd.runtime.types import Object
 
 log = logging.getLogger("rdd.engine")
 

@@ -10,10 +10,10 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
+from rdd.api.types import Object
 from rdd.controllers.containers.engine.items import Mirror
 from rdd.kinds.container import Action
 from rdd.runtime import ObjectKey
-from rdd.runtime.types import Object
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Final
 
+from rdd.api.types import Object
 from rdd.controllers.containers.engine.backend import Description
 from rdd.controllers.containers.engine.containerd_objects import (
     Document,
@@ -29,7 +30,6 @@ from rdd.engine import containerd as api
 from rdd.kinds.container import Action
 from rdd.kinds.containernamespace import ContainerNamespace
 from rdd.runtime import ObjectKey
-from rdd.runtime.types import Object
 
 log = logging.getLogger("rdd.engine")
 

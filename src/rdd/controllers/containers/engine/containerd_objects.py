@@ -15,11 +15,11 @@ from typing import Any, Final
 import orjson
 
 from rdd.api import timestamps
+from rdd.api.types import Object
 from rdd.controllers.containers.engine.items import Mirror
 from rdd.engine import containerd
 from rdd.kinds.container import Container
 from rdd.kinds.image import Image
-from rdd.runtime.types import Object
 
 _STATES: Final = {
     "created": "created",

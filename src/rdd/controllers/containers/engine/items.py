@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Final
 
+from rdd.api.types import Object
 from rdd.kinds.container import Container
 from rdd.kinds.containernamespace import ContainerNamespace
 from rdd.kinds.image import Image
@@ -23,7 +24,6 @@ from rdd.kinds.kind import Kind
 from rdd.kinds.volume import Volume
 from rdd.runtime import ObjectKey
 from rdd.runtime.finalizers import MIRROR, finalizers_of
-from rdd.runtime.types import Object
 
 MANAGER: Final = "engine-controller"
 """Owns the fields of mirrors."""

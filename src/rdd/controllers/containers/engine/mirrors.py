@@ -18,6 +18,7 @@ from functools import partial
 
 from rdd.api import errors, timestamps
 from rdd.api.mergepatch import create_merge_patch
+from rdd.api.types import Object
 from rdd.controllers.containers.container_conditions import changes, container_conditions
 from rdd.controllers.containers.engine.items import (
     BACKEND,
@@ -37,7 +38,6 @@ from rdd.controllers.containers.engine.items import (
 from rdd.kinds.kind import Kind
 from rdd.runtime import Context, ObjectKey, is_deleting, remove_finalizer, resource_of
 from rdd.runtime.finalizers import MIRROR, finalizers_of, is_stale_owner
-from rdd.runtime.types import Object
 
 _ATTEMPTS = 10
 _AT_ONCE = 16

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from rdd.api import timestamps
+from rdd.api.types import Object
 from rdd.controllers.containers.engine.backend import Description
 from rdd.controllers.containers.engine.items import CONTAINERS, IMAGES, VOLUMES, Mirror
 from rdd.controllers.containers.engine.moby_objects import (
@@ -29,7 +30,6 @@ from rdd.engine.errors import EngineError
 from rdd.kinds.container import Action
 from rdd.kinds.containernamespace import ContainerNamespace
 from rdd.runtime import ObjectKey
-from rdd.runtime.types import Object
 
 log = logging.getLogger("rdd.engine")
 

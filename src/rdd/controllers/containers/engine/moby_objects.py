@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from rdd.api import timestamps
+from rdd.api.types import Object
 from rdd.controllers.containers.container_conditions import STATES, UNKNOWN
 from rdd.controllers.containers.engine.items import Mirror, image_name, volume_name
 from rdd.kinds.container import Container
 from rdd.kinds.image import Image
 from rdd.kinds.volume import Volume
-from rdd.runtime.types import Object
 
 log = logging.getLogger("rdd.engine")
 

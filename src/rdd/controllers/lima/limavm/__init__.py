@@ -13,8 +13,8 @@ machinery     what is used of rdd.vm
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
+from rdd.api.types import Object
 from rdd.client.resources import CONFIG_MAPS
 from rdd.controllers.environment import ControllerEnvironment
 from rdd.controllers.lima.limavm.admission import Admission
@@ -37,8 +37,6 @@ from rdd.runtime import (
     watch,
 )
 from rdd.vm.instances import LimaHome
-
-Object = dict[str, Any]
 
 __all__ = ["controller", "limavm"]
 

@@ -18,6 +18,7 @@ from dataclasses import replace
 from typing import Any
 
 from rdd.api import errors
+from rdd.api.types import Object
 from rdd.client.resources import CONFIG_MAPS
 from rdd.controllers.lima.limavm import templates
 from rdd.controllers.lima.limavm.uniqueness import NameHolds, holder_of, taken
@@ -44,8 +45,6 @@ from rdd.vm.drivers import catalog
 from rdd.vm.drivers import selection as choosing
 from rdd.vm.instances import LimaHome, check_name
 from rdd.vm.template import Template, TemplateError, parse
-
-Object = dict[str, Any]
 
 _QUICK = 16 * 1024
 """Characters of a template that is checked in a few milliseconds; larger ones leave the loop."""

@@ -4,13 +4,12 @@
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
+from rdd.api.types import Object
 from rdd.client import Client
 from rdd.controllers.lima.limavm.backoff import Backoff
 from rdd.controllers.lima.limavm.report import Reporter, Says
 from rdd.kinds.limavm import LimaVM
 from rdd.runtime import ObjectKey, resource_of
-
-Object = dict[str, Any]
 
 
 class Memory:

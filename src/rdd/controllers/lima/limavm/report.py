@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rdd.api import timestamps
+from rdd.api.types import Object
 from rdd.kinds.limavm import LimaVM
 from rdd.runtime import (
     Condition,
@@ -22,8 +23,6 @@ from rdd.runtime import (
     update_status,
 )
 from rdd.runtime.conditions import ConditionStatus
-
-Object = dict[str, Any]
 
 CREATED, RUNNING, DEGRADED = "Created", "Running", "Degraded"
 

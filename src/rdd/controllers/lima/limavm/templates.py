@@ -13,9 +13,9 @@ owner is gone: the remains of something that did not complete. Its text is repla
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any
 
 from rdd.api import errors
+from rdd.api.types import Object
 from rdd.client import Client
 from rdd.client.resources import CONFIG_MAPS
 from rdd.kinds.limavm import TEMPLATE, TEMPLATE_KEY, TEMPLATE_LABEL, LimaVM
@@ -31,8 +31,6 @@ from rdd.runtime import (
     resource_of,
 )
 from rdd.vm import template as lima
-
-Object = dict[str, Any]
 
 OWNED: str = owned_by(LimaVM.kind)
 MAX_ANNOTATION_BYTES = 200 * 1024

@@ -5,4 +5,4 @@ This package imports nothing of its own: every `rdd` call pays for what is
 imported here, so the parts are reached through their own modules.
 """
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.2.0.dev0"

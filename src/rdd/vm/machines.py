@@ -25,6 +25,7 @@ from rdd.host.files import write_atomically
 from rdd.host.processes import Identity, send_signal
 from rdd.vm.agent import client as agentclient
 from rdd.vm.drivers import catalog
+from rdd.vm.drivers.protocol import ExternalAgent, HasStorage, Storage
 from rdd.vm.drivers.selection import has_own_image
 from rdd.vm.errors import AlreadyExists, Busy, NotCreated, StartFailed, StopFailed
 from rdd.vm.instances import InstanceDirectory, InvalidName, LimaHome, Status
@@ -38,7 +39,7 @@ from rdd.vm.lifecycle.start import (
     check_startable,
     prepare_files,
     start_agent,
-    start_other_agent,
+    start_external_agent,
 )
 from rdd.vm.lifecycle.stop import FORCE_S, GRACE_S, tidy
 from rdd.vm.template import HostFacts, TemplateError, validate
@@ -60,8 +61,6 @@ __all__ = [
 ]
 
 _log = logging.getLogger(__name__)
-
-AGENT_COMMAND = "agent_command"  # the ability of drivers whose machines have another agent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -212,7 +211,7 @@ class Machines:
             agent = directory.agent()
             if agent is None and directory.driver_process() is None:
                 return False
-            if agent is not None and self._has_other_agent(directory):
+            if agent is not None and self._external_agent(directory) is not None:
                 machine.watch(Agent(agent))
                 return True
             if agent is not None:
@@ -241,8 +240,9 @@ class Machines:
         directory = machine.directory
         check_startable(directory)
         await asyncio.to_thread(prepare_files, directory, self._facts, self._environment)
-        if self._has_other_agent(directory):
-            agent = await self._start_other_agent(directory)
+        external = self._external_agent(directory)
+        if external is not None:
+            agent = await self._start_external_agent(directory, external)
         else:
             agent = await start_agent(
                 directory,
@@ -254,21 +254,23 @@ class Machines:
         machine.watch(agent)
         return agent.identity
 
-    async def _start_other_agent(self, directory: InstanceDirectory) -> Agent:
-        """Start the agent of a driver that has its own. It cannot take over what still runs."""
-        driver = directory.driver
-        command = catalog.ability(driver, AGENT_COMMAND)(directory, self._environment)
-        await catalog.package(driver).cleanup(directory)
-        return await start_other_agent(
+    async def _start_external_agent(
+        self, directory: InstanceDirectory, external: ExternalAgent
+    ) -> Agent:
+        """Start the driver's own agent, which cannot adopt what still runs."""
+        command = external.agent_command(directory, self._environment)
+        await catalog.provider(directory.driver).cleanup(directory)
+        return await start_external_agent(
             directory, command, environment=self._environment, changes=self._watches()
         )
 
-    def _has_other_agent(self, directory: InstanceDirectory) -> bool:
+    def _external_agent(self, directory: InstanceDirectory) -> ExternalAgent | None:
         driver = directory.driver
-        return driver in catalog.ORDER and catalog.ability(driver, AGENT_COMMAND) is not None
+        provider = catalog.provider(driver) if driver in catalog.DRIVERS else None
+        return provider if isinstance(provider, ExternalAgent) else None
 
     @contextlib.asynccontextmanager
-    async def storage(self, name: str) -> AsyncIterator[Any]:
+    async def storage(self, name: str) -> AsyncIterator[Storage]:
         """The disk of a machine that does not run, and does not start meanwhile.
 
         What is yielded is the driver's own `storage`. Raises InvalidName, NotCreated, Busy,
@@ -286,8 +288,7 @@ class Machines:
 
         Raises InvalidName, NotCreated, HostError.
         """
-        found: dict[str, Any] = await self._storage(self._created(name)).describe()
-        return found
+        return {**await self._storage(self._created(name)).describe()}
 
     async def trim(self, name: str) -> str:
         """Have a running guest give back what it does not use; what it says.
@@ -298,14 +299,14 @@ class Machines:
         if self.phase(name).phase is not Phase.RUNNING:
             raise Busy(f'machine "{name}" must be running for that')
         template = directory.template(self._facts)
-        return str(await self._storage(directory).trim(template, self._environment))
+        return await self._storage(directory).trim(template, self._environment)
 
-    def _storage(self, directory: InstanceDirectory) -> Any:
+    def _storage(self, directory: InstanceDirectory) -> Storage:
         driver = directory.driver
-        make = catalog.ability(driver, "storage") if driver in catalog.ORDER else None
-        if make is None:
+        provider = catalog.provider(driver) if driver in catalog.DRIVERS else None
+        if not isinstance(provider, HasStorage):
             raise HostError(f"the {driver} driver has no snapshots and no disk of its own")
-        return make(directory)
+        return provider.storage(directory)
 
     def stop(self, name: str, *, grace_s: float | None = None, suspend: bool = False) -> None:
         """Begin to stop a machine; `phase` tells how far it is. Raises InvalidName.
@@ -324,7 +325,7 @@ class Machines:
         self, machine: Machine, grace_s: float, *, suspend: bool = False
     ) -> "asyncio.Task[None]":
         async def new_agent() -> Identity:
-            if self._has_other_agent(machine.directory):
+            if self._external_agent(machine.directory) is not None:
                 raise HostError("its host agent cannot take over a machine")
             return await self._start(machine)
 

@@ -196,7 +196,7 @@ class Master:
             await asyncio.to_thread(child.wait)
         self.target.control.unlink(missing_ok=True)
 
-    def let_go(self) -> None:
+    def detach(self) -> None:
         """Leave the master running, for another agent."""
         if self._child is not None:
             self._child.returncode = 0  # not ours to reap any more: no warning about it

@@ -193,14 +193,14 @@ async def apps(
     *others: Controller,
     home: Path = Path("/nonexistent"),
     environment: Mapping[str, str] | None = None,
-    asked: Any = works,
+    probe: Any = works,
     around: ControllerEnvironment | None = None,
 ) -> AsyncIterator[Machines]:
     """The App controller and the stand-in at work."""
     machines = machines or Machines()
     around = around or controller_environment(home)
     around = replace(around, environment=dict(environment or {}))
-    controllers = (app(around, asked=asked), machines.controller(), *others)
+    controllers = (app(around, probe=probe), machines.controller(), *others)
     async with managed(world, *controllers):
         yield machines
 

@@ -39,16 +39,16 @@ class Idle:
 
 
 def rules(environment: Mapping[str, str] | None = None, **facts: Any) -> Controller:
-    facts = {"cpus": 8, "memory_bytes": 16 * GIB, "asked": only("qemu")} | facts
+    facts = {"cpus": 8, "memory_bytes": 16 * GIB, "probe": only("qemu")} | facts
     admission = Admission(environment or {}, **facts)
     return Controller("app", Idle, definitions=(definition_of(App),), webhooks=admission.webhooks())
 
 
 def only(*drivers: str) -> Any:
-    def asked(driver: str, environment: Mapping[str, str]) -> Availability:
+    def probe(driver: str, environment: Mapping[str, str]) -> Availability:
         return Availability(driver, driver in drivers, "missing")
 
-    return asked
+    return probe
 
 
 async def created(world: World, **spec: Any) -> dict[str, Any]:
@@ -195,7 +195,7 @@ async def test_memory_has_no_limits_without_a_virtual_machine(
     world: World, type_: str | None
 ) -> None:
     machine = {"memory": "1Gi"} | ({"type": type_} if type_ else {})
-    async with managed(world, rules(memory_bytes=GIB, asked=only("host"))):
+    async with managed(world, rules(memory_bytes=GIB, probe=only("host"))):
         stored = await created(world, virtualMachine=machine)
         assert stored["virtualMachine"]["memory"] == "1Gi"
         assert "memory" not in (await created(world))["virtualMachine"]
@@ -231,7 +231,7 @@ async def test_authorities_and_mirrors_that_are_not_used_are_warned_of(world: Wo
 
 
 async def test_the_names_of_the_webhooks_are_the_published_ones(world: World) -> None:
-    async with managed(world, app(controller_environment(), asked=works)):
+    async with managed(world, app(controller_environment(), probe=works)):
         served = await world.client.discover()
         by_kind = {found.kind: found for found in served.preferred().values()}
         for kind, name in (

@@ -85,7 +85,7 @@ async def running(
 ) -> AsyncIterator[Machines]:
     machines = machines or Machines()
     here = around(home, **environment)
-    controllers = (app(here, asked=works), machines.controller(), kubernetes(here))
+    controllers = (app(here, probe=works), machines.controller(), kubernetes(here))
     async with managed(world, *controllers):
         yield machines
 

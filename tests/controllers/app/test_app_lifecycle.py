@@ -323,12 +323,12 @@ async def test_a_restart_that_was_asked_for_brings_the_new_template(
 async def test_auto_tells_what_was_tried_when_nothing_works(world: World) -> None:
     is_installed: list[str] = []
 
-    def asked(driver: str, environment: Mapping[str, str]) -> Availability:
+    def probe(driver: str, environment: Mapping[str, str]) -> Availability:
         if driver in is_installed:
             return Availability(driver, True)
         return Availability(driver, False, f"no {driver}", f"apt-get install {driver}")
 
-    async with apps(world, asked=asked):
+    async with apps(world, probe=probe):
         await world.client.create(APPS, app_object(running=True))
         app = await until_said(world, "False", "NoDriver")
         condition = find_condition(app["status"]["conditions"], "Settled")

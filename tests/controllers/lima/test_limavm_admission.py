@@ -102,7 +102,7 @@ async def test_programs_are_asked_without_holding_up_the_server(
         asked.append(threading.current_thread())
         return "qemu"
 
-    monkeypatch.setattr("rdd.vm.drivers.selection.choose", choose)
+    monkeypatch.setattr("rdd.vm.drivers.selection.driver_for", choose)
     await vms.source("images: [{location: /image}]\nprovision: [{mode: yq}]\n")
     assert "provision[0].mode" in await refusal(vms.create())
     assert asked

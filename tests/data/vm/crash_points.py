@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, cast
 
-from tests.unit.vm.machine_world import FACTS, StandInPackage
+from tests.unit.vm.machine_world import FACTS, FakeProvider
 
 from rdd.host.errors import HostError
 from rdd.vm.drivers import catalog
@@ -90,8 +90,8 @@ def look(home: LimaHome) -> dict[str, Any]:
 
 def main() -> None:
     work, path = {"create": create, "delete": delete}[sys.argv[1]], Path(sys.argv[2])
-    package = StandInPackage()
-    catalog.package = lambda name: cast(Any, package)
+    provider = FakeProvider()
+    catalog.provider = lambda name: cast(Any, provider)
     for steps in range(MOST):
         home = LimaHome(path / str(steps))
         if work is delete:

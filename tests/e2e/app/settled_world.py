@@ -33,9 +33,9 @@ from rdd.instance import Instance
 from rdd.kinds.app import App
 from rdd.kinds.limavm import LimaVM
 from rdd.runtime import find_condition, resource_of
-from rdd.vm.drivers.host import cleanup
 from rdd.vm.drivers.host.k3s import cached
 from rdd.vm.drivers.host.layout import Place
+from rdd.vm.drivers.host.teardown import cleanup
 from rdd.vm.instances import InstanceDirectory, LimaHome
 
 ROOT = Path(__file__).parents[3]

@@ -22,8 +22,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from rdd.vm.drivers.host import cleanup
 from rdd.vm.drivers.host.layout import Place
+from rdd.vm.drivers.host.teardown import cleanup
 from rdd.vm.instances import InstanceDirectory, LimaHome, living
 from rdd.vm.lifecycle.create import create
 from rdd.vm.template import HostFacts

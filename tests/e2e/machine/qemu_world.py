@@ -98,7 +98,7 @@ class World:
         """Run a command in a guest; what it prints."""
         directory = self.home.directory(name)
         template = directory.template(HostFacts.gather(self.user_home))
-        shell = catalog.package("qemu").shell(
+        shell = catalog.provider("qemu").shell(
             directory, template, command=command, environment=self.environment
         )
         process = await asyncio.create_subprocess_exec(
@@ -126,7 +126,7 @@ class World:
             agent = directory.agent()
             if agent is not None:
                 await self.kill(agent)
-            await catalog.package("qemu").cleanup(directory)
+            await catalog.provider("qemu").cleanup(directory)
 
 
 @asynccontextmanager

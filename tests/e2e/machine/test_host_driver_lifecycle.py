@@ -24,8 +24,8 @@ from tests.e2e.machine.host_world import (
 )
 
 from rdd.vm.agent import client as agentclient
-from rdd.vm.drivers.host import cleanup
 from rdd.vm.drivers.host.record import Record
+from rdd.vm.drivers.host.teardown import cleanup
 from rdd.vm.instances import Status
 
 

@@ -30,7 +30,7 @@ FACTS = HostFacts(
 TIMEOUT_S = 20.0  # for what takes milliseconds, on a machine that is busy
 
 
-class StandInPackage:
+class FakeProvider:
     """What a driver does in the daemon: noted, and delayed or broken as told."""
 
     def __init__(self) -> None:
@@ -38,7 +38,9 @@ class StandInPackage:
         self.calls: list[str] = []
         self.prepare_with: Callable[[InstanceDirectory], Any] | None = None
 
-    def availability(self, environment: Mapping[str, str]) -> Availability:
+    def availability(
+        self, environment: Mapping[str, str], template: Template | None = None
+    ) -> Availability:
         return Availability("host", self.usable, "no kernel", "buy one")
 
     async def prepare(
@@ -62,9 +64,9 @@ class StandInPackage:
 class World:
     """Machines below a directory, and what they told."""
 
-    def __init__(self, path: Path, package: StandInPackage) -> None:
+    def __init__(self, path: Path, provider: FakeProvider) -> None:
         self.home = LimaHome(path / "lima")
-        self.package = package
+        self.provider = provider
         self.environment = {"PATH": os.environ["PATH"]}
         self.news: asyncio.Queue[str] = asyncio.Queue()
         self.progress: list[str] = []
@@ -116,9 +118,9 @@ class World:
 @asynccontextmanager
 async def a_world(path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
     """A world that leaves nothing running."""
-    package = StandInPackage()
-    monkeypatch.setattr(catalog, "package", lambda name: package)
-    world = World(path, package)
+    provider = FakeProvider()
+    monkeypatch.setattr(catalog, "provider", lambda name: provider)
+    world = World(path, provider)
     try:
         yield world
     finally:

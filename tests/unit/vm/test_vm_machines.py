@@ -178,7 +178,7 @@ async def test_machine_that_does_not_stop_in_time_is_killed_with_its_helpers(wor
     assert seen.reason == "it did not stop in time and was killed"
     for process in (agent, driver, child):
         assert await ended_within(process, 10)
-    assert "cleanup vm" in world.package.calls
+    assert "cleanup vm" in world.provider.calls
     assert list(directory.path.glob("*.pid")) == list(directory.path.glob("*.sock")) == []
 
 

@@ -17,7 +17,7 @@ from rdd.host.errors import HostError
 from rdd.host.processes import own_identity
 from rdd.vm.agent.events import Events, Log, port_status
 from rdd.vm.agent.waiting import wait_for
-from rdd.vm.drivers.protocol import Driver, Phase
+from rdd.vm.drivers.protocol import Driver, RequirementPhase, Suspendable
 from rdd.vm.forwarding.forwarder import Forwarder, PortEvent
 from rdd.vm.forwarding.rules import Rules
 from rdd.vm.template.model import Template
@@ -96,7 +96,7 @@ class HostAgent:
 
     async def _serve(self) -> None:
         requirements = self._driver.requirements()
-        essential = [r for r in requirements if r.phase is Phase.ESSENTIAL]
+        essential = [r for r in requirements if r.phase is RequirementPhase.ESSENTIAL]
         await wait_for(essential, self._events, self._log)
         for failed in await self._forwarder.open_static():
             self._log.write("warning", failed.error)
@@ -104,7 +104,7 @@ class HostAgent:
             self._events.degraded(failed.error)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follow_listeners(), name="listeners")
-            for phase in (Phase.OPTIONAL, Phase.FINAL):
+            for phase in (RequirementPhase.OPTIONAL, RequirementPhase.FINAL):
                 await wait_for(
                     [r for r in requirements if r.phase is phase], self._events, self._log
                 )
@@ -133,7 +133,7 @@ class HostAgent:
     async def _leave(self) -> None:
         self._log.write("info", "Letting go of the machine; it keeps running")
         await self._forwarder.close()
-        await self._driver.let_go()
+        await self._driver.detach()
 
     async def info(self) -> dict[str, Any]:
         """`/v1/info`: what Lima's agent tells, and who we are."""
@@ -157,13 +157,13 @@ class HostAgent:
 
     async def suspend(self) -> dict[str, Any]:
         """`/v1/suspend`: keep the machine's memory and end it; when refused, it runs on."""
-        suspend = getattr(self._driver, "suspend", None)
+        driver = self._driver
         try:
-            if suspend is None:
-                raise HostError(f"the {self._driver.name} driver cannot suspend machines")
+            if not isinstance(driver, Suspendable):
+                raise HostError(f"the {driver.name} driver cannot suspend machines")
             if not self._events.status.get("running"):
                 raise HostError("the machine is not running yet")
-            await suspend()
+            await driver.suspend()
         except HostError as error:
             return {"suspended": False, "error": str(error)}
         self.ask(Wish.SUSPEND)

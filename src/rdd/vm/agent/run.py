@@ -19,7 +19,7 @@ from rdd.vm.agent.events import Events, Log
 from rdd.vm.agent.options import Options
 from rdd.vm.agent.pidfile import PidFile
 from rdd.vm.drivers import catalog
-from rdd.vm.drivers.protocol import Setting
+from rdd.vm.drivers.protocol import AgentDriven, Driver, DriverContext
 from rdd.vm.instances import InstanceDirectory, InvalidName, LimaHome
 from rdd.vm.template.problems import TemplateError
 
@@ -57,7 +57,7 @@ async def _run(
     events = Events()
     try:
         template = directory.template()
-        setting = Setting(
+        context = DriverContext(
             directory=directory,
             template=template,
             environment=environment,
@@ -66,7 +66,7 @@ async def _run(
             debug=options.debug,
         )
         name = directory.driver or template.vm_type
-        agent = HostAgent(catalog.package(name).driver(setting), template, events=events, log=log)
+        agent = HostAgent(make_driver(name, context), template, events=events, log=log)
         control = ControlSocket(options.socket, agent.routes())
         await control.open()
     except (HostError, TemplateError) as error:
@@ -78,6 +78,16 @@ async def _run(
         return await agent.run()
     finally:
         await control.close()
+
+
+def make_driver(name: str, context: DriverContext) -> Driver:
+    provider = catalog.provider(name)
+    if not isinstance(provider, AgentDriven):
+        raise HostError(
+            f'machine "{context.directory.name}" is run by the driver {name}, which has its own '
+            "host agent"
+        )
+    return provider.make_driver(context)
 
 
 def _heed(agent: HostAgent) -> None:

@@ -12,7 +12,7 @@ from itertools import groupby
 
 from rdd.host.errors import HostError
 from rdd.vm.agent.events import Events, Log
-from rdd.vm.drivers.protocol import Phase, Requirement, Unmet
+from rdd.vm.drivers.protocol import Requirement, RequirementPhase, Unmet
 
 
 async def wait_for(requirements: Iterable[Requirement], events: Events, log: Log) -> None:
@@ -29,7 +29,7 @@ async def wait_for(requirements: Iterable[Requirement], events: Events, log: Log
             if not problem:
                 log.write("info", f"The {place} is satisfied")
                 continue
-            if phase is Phase.ESSENTIAL:
+            if phase is RequirementPhase.ESSENTIAL:
                 raise HostError(problem)
             log.write("warning", problem)
             events.degraded(problem)

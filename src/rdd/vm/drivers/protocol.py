@@ -1,24 +1,28 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contract between a driver and those who use it.
+"""The typed contract between drivers and their callers.
 
 A driver has two sides. The `Driver` object lives in the host agent, a small process per
-machine, and runs the machine. The functions of the driver's package (`DriverPackage`) are
-called in the daemon and on the command line, where no agent is: whether the driver works
-on this machine, what creation needs, how a shell is opened, what a dead driver left behind.
+machine, and runs that machine. The `DriverProvider` object lives in the daemon and on the
+command line, where no agent runs: it probes whether the driver works on this host, prepares
+new machines, opens shells and cleans up after a dead driver. `catalog.provider` returns it.
+
+Every method of `Driver` and `DriverProvider` is mandatory. Optional capabilities are small
+protocols of their own (`Suspendable`, `AgentDriven`, `ExternalAgent`, `HasStorage`,
+`KubernetesSupport`); callers detect them with `isinstance`.
 
 A driver outlives its agent: the process it spawns has a session of its own, and its
-identity is on disk (`<driver>.pid`, `<driver>.identity`). `adopt` takes such a process over.
+identity is on disk (`<driver>.pid`, `<driver>.identity`). `adopt` attaches to such a process.
 Nothing of a driver may depend on the agent's pipes.
 
-Errors a person can act on are `HostError`s with one line; `Driver.start` raises them, and the
-agent ends with them as its reason.
+Errors that a user can act on are `HostError`s with one line. `Driver.start` raises them, and
+the agent exits with that line as its reason.
 """
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, TypedDict, runtime_checkable
 
 if TYPE_CHECKING:
     from rdd.vm.instances import InstanceDirectory
@@ -27,36 +31,36 @@ if TYPE_CHECKING:
 TransportProtocol = Literal["tcp", "udp"]
 
 
-class Phase(StrEnum):
-    """When a requirement is waited for, in this order."""
+class RequirementPhase(StrEnum):
+    """The order in which the agent waits for requirements."""
 
-    ESSENTIAL = "essential"  # unmet: the machine does not run, the agent ends
+    ESSENTIAL = "essential"  # unmet: the machine does not run, the agent exits
     OPTIONAL = "optional"  # unmet: the machine runs, degraded
-    FINAL = "final"  # the same, after all others
+    FINAL = "final"  # like OPTIONAL, after all others
 
 
 class Unmet(Exception):
-    """A requirement is not met yet; the text says what is missing."""
+    """A requirement is not met yet; the text names what is missing."""
 
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """Something that must be true before the machine counts as running."""
+    """A condition that must hold before the machine counts as running."""
 
-    phase: Phase
+    phase: RequirementPhase
     description: str
     """A noun for messages: `ssh`, `the container engine answers`."""
     check: Callable[[], Awaitable[None]]
-    """Returns when the requirement is met; raises Unmet, and is then called again."""
+    """Returns when the requirement is met. Raises Unmet; the agent then retries."""
     hint: str = ""
-    """What a person can look at when it is never met."""
+    """Where a user finds the cause when the requirement is never met."""
     interval_s: float = 3.0
     timeout_s: float = 600.0
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Listener:
-    """A port that something in the guest listens on."""
+    """A port on which a process in the guest listens."""
 
     protocol: TransportProtocol
     ip: str
@@ -80,7 +84,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class Forward:
-    """Connections to `host` are carried to `guest`; with `reverse` the other way round."""
+    """A forward from `host` to `guest`; with `reverse`, from `guest` to `host`."""
 
     protocol: TransportProtocol
     guest: Endpoint
@@ -89,38 +93,35 @@ class Forward:
 
 
 class ForwardError(Exception):
-    """A forward could not be opened: an address is taken, or the driver cannot do this kind.
+    """A forward could not be opened; `permanent` means that a retry is useless."""
 
-    `permanent` says that trying again is useless.
-    """
-
-    def __init__(self, reason: str, *, permanent: bool = False) -> None:
-        super().__init__(reason)
+    def __init__(self, message: str, *, permanent: bool = False) -> None:
+        super().__init__(message)
         self.permanent = permanent
 
 
 class NotForwarded(ForwardError):
-    """There is nothing to forward, and that is no fault: the guest never has such a socket."""
+    """There is nothing to forward, which is no failure: the guest never has such a socket."""
 
-    def __init__(self, reason: str) -> None:
-        super().__init__(reason, permanent=True)
+    def __init__(self, message: str) -> None:
+        super().__init__(message, permanent=True)
 
 
 @dataclass(frozen=True, slots=True)
 class Availability:
-    """Whether a driver works on this machine."""
+    """Whether a driver works on this host."""
 
     driver: str
     usable: bool
     reason: str = ""
-    """Why not, one line."""
+    """Why it does not work, one line."""
     fix: str = ""
-    """The command (or the act) that changes it; empty when nothing does."""
+    """The command or action that fixes it; empty when there is none."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShellCommand:
-    """How to open a shell in a machine."""
+    """A command line that opens a shell in a machine."""
 
     argv: tuple[str, ...]
     env: Mapping[str, str]
@@ -130,94 +131,113 @@ class ShellCommand:
 
 @dataclass(frozen=True, slots=True)
 class AgentCommand:
-    """How to start a host agent that is another program than ours.
+    """A command line that starts a foreign host agent, such as Lima's.
 
-    It runs in the foreground as the process that was started, writes `ha.pid` and Lima's events,
-    and shuts its machine down on SIGINT. It need not be able to let go of its machine, or to
-    take one over.
+    The agent runs in the foreground as the spawned process, writes `ha.pid` and Lima's events,
+    and shuts its machine down on SIGINT. It need not be able to detach from its machine or to
+    adopt one.
     """
 
     argv: tuple[str, ...]
     start_s: float
-    """How long it may take to write `ha.pid`."""
+    """Timeout until it writes `ha.pid`."""
 
 
-class Driver(Protocol):
-    """One machine, as its host agent sees it. All methods run in the agent's event loop."""
-
-    @property
-    def name(self) -> str:
-        """`host`, `qemu` or `lima`; also the name of the pid file."""
-
-    @property
-    def ssh_local_port(self) -> int:
-        """The port of this machine that leads to the guest's sshd; known before `start`."""
+class MachineLifecycle(Protocol):
+    """Start, adoption and end of one machine."""
 
     async def start(self) -> None:
-        """Spawn what runs the machine and write `<name>.pid` and `<name>.identity`.
+        """Spawn the process that runs the machine; write `<name>.pid` and `<name>.identity`.
 
-        Returns once it is spawned. Leftovers of a dead predecessor are removed first.
-        Raises HostError, and then leaves nothing behind.
+        Return once it is spawned. Clean up after a dead predecessor first.
+        Raise HostError, and then leave nothing behind.
         """
 
     async def adopt(self) -> bool:
-        """Take over what a former agent has spawned; False when nothing of it lives."""
-
-    def requirements(self) -> Sequence[Requirement]:
-        """What must be true before the machine counts as running, in order of the phases."""
+        """Attach to a process that a former agent spawned; return False if none is alive."""
 
     async def wait_ended(self) -> str:
-        """Wait until the machine ends by itself; why it did (exit status, last lines)."""
+        """Wait until the machine ends by itself; return why (exit status, last lines)."""
 
     async def stop(self, *, grace_s: float) -> None:
-        """Shut down, by force after `grace_s`, and remove what it left. Nothing runs afterwards.
+        """Shut down, by force after `grace_s`, and clean up. Nothing runs afterwards.
 
         Also called after a `start` that failed or was cancelled, and when the machine has
-        ended by itself. Raises HostError when something could not be ended or removed.
+        ended by itself. Raise HostError when a process or file could not be removed.
         """
 
-    async def let_go(self) -> None:
-        """Stop looking after the machine, and leave it running for another agent."""
+    async def detach(self) -> None:
+        """Leave the machine running for another agent to adopt."""
+
+
+class PortForwarding(Protocol):
+    """Forwards between host and guest."""
 
     def listeners(self) -> AsyncIterator[frozenset[Listener]]:
-        """All ports listened on in the guest, now and whenever the set changes."""
+        """Yield all listening ports of the guest, now and whenever the set changes."""
 
     async def open_forward(self, forward: Forward) -> None:
-        """Carry connections. Raises ForwardError."""
+        """Open a forward. Raises ForwardError."""
 
     async def close_forward(self, forward: Forward) -> None:
-        """Stop carrying new connections, and end those that are open."""
+        """Close a forward and its open connections."""
+
+
+class Driver(MachineLifecycle, PortForwarding, Protocol):
+    """One machine as its host agent sees it. All methods run in the agent's event loop."""
+
+    @property
+    def name(self) -> str:
+        """`host` or `qemu`; also the name of the pid file."""
+
+    @property
+    def ssh_local_port(self) -> int:
+        """The host port that leads to the guest's sshd; valid before `start`."""
+
+    def requirements(self) -> Sequence[Requirement]:
+        """Return what must hold before the machine counts as running, ordered by phase."""
+
+
+@runtime_checkable
+class Suspendable(Protocol):
+    """Capability of a `Driver`: it can save the memory of its machine."""
+
+    async def suspend(self) -> None:
+        """Save the memory and pause the machine; the agent then stops it.
+
+        Raise HostError; the machine then continues to run.
+        """
 
 
 @dataclass(frozen=True, slots=True)
-class Setting:
-    """What a driver gets from the agent it runs in."""
+class DriverContext:
+    """What the agent gives to its driver."""
 
     directory: "InstanceDirectory"
     template: "Template"
-    """Resolved: defaults filled, names replaced, paths absolute."""
+    """Resolved: defaults filled in, variables expanded, paths absolute."""
     environment: Mapping[str, str]
     warn: Callable[[str], None]
-    """Tells the user about something that does not stop the machine, in the log."""
+    """Log a warning about a problem that does not stop the machine."""
     degrade: Callable[[str], None]
-    """Tells that a part of the machine does not work: shown in the `errors` of its events."""
+    """Report a part of the machine that does not work in the `errors` of the events."""
     debug: bool = False
 
 
-class DriverPackage(Protocol):
-    """The functions of a driver's package, `rdd.vm.drivers.<name>`.
+class DriverProvider(Protocol):
+    """A driver as the daemon and the command line see it; stateless."""
 
-    Optional ones are looked up by `catalog.ability`: `availability_for(environment, template)`
-    when the answer depends on the template, `agent_command(directory, environment)` (an
-    `AgentCommand`) when machines have a host agent of another program, `suspend(directory)`,
-    `snapshots(…)`.
-    """
+    @property
+    def name(self) -> str:
+        """The name of the driver, as in `catalog.DRIVERS`."""
 
-    def availability(self, environment: Mapping[str, str]) -> Availability:
-        """Whether the driver works on this machine; fast, and without side effects."""
+    def availability(
+        self, environment: Mapping[str, str], template: "Template | None" = None
+    ) -> Availability:
+        """Return whether the driver works on this host, and with `template` if one is given.
 
-    def driver(self, setting: Setting) -> Driver:
-        """The driver of one machine, for its agent."""
+        Fast and without side effects.
+        """
 
     async def prepare(
         self,
@@ -227,7 +247,7 @@ class DriverPackage(Protocol):
         environment: Mapping[str, str],
         progress: Callable[[str], None],
     ) -> None:
-        """Make what the first start needs (images, disks). Cancellable; may take minutes.
+        """Create what the first start needs (images, disks). Cancellable; may take minutes.
 
         Runs in the daemon. Everything goes into the directory, which the caller removes
         on failure. Raises HostError.
@@ -244,11 +264,85 @@ class DriverPackage(Protocol):
         workdir: str = "",
         is_terminal: bool = False,
     ) -> ShellCommand:
-        """How to run a command in the machine, or a login shell when there is none."""
+        """Return how to run a command in the machine; without a command, a login shell."""
 
     async def cleanup(self, directory: "InstanceDirectory") -> None:
-        """End by force what of the machine still runs, and remove what it left.
+        """Kill what still runs of a machine without an agent and remove its traces.
 
-        For a machine without an agent, before it is started or deleted. Removes the pid
-        files as well; does nothing when there is nothing. Raises HostError.
+        Called before a start or a deletion. Removes the pid files, too. Idempotent.
+        Raises HostError.
         """
+
+
+@runtime_checkable
+class AgentDriven(Protocol):
+    """Capability of a provider: rdd's host agent runs its machines."""
+
+    def make_driver(self, context: DriverContext) -> Driver:
+        """Return the driver of one machine, for its agent. Raises HostError."""
+
+
+@runtime_checkable
+class ExternalAgent(Protocol):
+    """Capability of a provider: a foreign host agent runs its machines."""
+
+    def agent_command(
+        self, directory: "InstanceDirectory", environment: Mapping[str, str]
+    ) -> AgentCommand:
+        """Return how to start that agent. Raises HostError."""
+
+
+class SnapshotInfo(TypedDict):
+    """A snapshot in the form of the API."""
+
+    name: str
+    creationTime: float
+    """Seconds since the epoch."""
+
+
+class StorageInfo(TypedDict):
+    """Size and snapshots of a disk in the form of the API."""
+
+    virtualBytes: int
+    actualBytes: int
+    imageBytes: int
+    suspended: bool
+    snapshots: list[SnapshotInfo]
+
+
+class Storage(Protocol):
+    """The disk of one machine. All but `describe` and `trim` need a stopped machine."""
+
+    async def describe(self) -> StorageInfo:
+        """Return size and snapshots. Raises HostError."""
+
+    async def create_snapshot(self, name: str) -> None:
+        """Save the present state of the disk. Raises HostError."""
+
+    async def restore_snapshot(self, name: str) -> None:
+        """Revert the disk to a snapshot. Raises HostError."""
+
+    async def delete_snapshot(self, name: str) -> None:
+        """Delete a snapshot. Raises HostError."""
+
+    async def clone_to(self, target: "InstanceDirectory") -> None:
+        """Copy the disk and its snapshots to another machine. Raises HostError."""
+
+    async def trim(self, template: "Template", environment: Mapping[str, str]) -> str:
+        """Discard unused blocks in the running guest; return its output. Raises HostError."""
+
+
+@runtime_checkable
+class HasStorage(Protocol):
+    """Capability of a provider: its machines have a disk of their own, with snapshots."""
+
+    def storage(self, directory: "InstanceDirectory") -> Storage:
+        """Return the disk of a machine."""
+
+
+@runtime_checkable
+class KubernetesSupport(Protocol):
+    """Capability of a provider: it runs Kubernetes with a program of this host."""
+
+    def missing_kubernetes(self, release: str, environment: Mapping[str, str]) -> str:
+        """Return why a release cannot run here and how to fix that; empty if it can."""

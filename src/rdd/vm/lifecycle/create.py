@@ -21,7 +21,7 @@ from rdd.host.files import remove, write_atomically
 from rdd.host.processes import Identity
 from rdd.host.trees import remove_tree
 from rdd.vm.drivers import catalog
-from rdd.vm.drivers.selection import choose, has_own_image
+from rdd.vm.drivers.selection import driver_for, has_own_image
 from rdd.vm.errors import AlreadyExists
 from rdd.vm.instances import (
     CREATING,
@@ -64,7 +64,7 @@ async def create(
     directory = home.directory(name)
     template = parse(text)
     # Programs are asked, and some answer slowly.
-    driver = await asyncio.to_thread(choose, template, environment, driver=driver)
+    driver = await asyncio.to_thread(driver_for, template, environment, driver=driver)
     directory.check_socket_paths(driver)
     check(template, driver=driver, has_image=has_own_image(environment))
     final = resolved(template, facts, name=name, directory=directory.path, driver=driver)
@@ -77,7 +77,7 @@ async def create(
         if fill is not None:
             await fill(directory)
         else:
-            await catalog.package(driver).prepare(
+            await catalog.provider(driver).prepare(
                 directory, final, environment=environment, progress=progress
             )
         remove(directory.preparing)
@@ -122,8 +122,8 @@ async def discard(directory: InstanceDirectory) -> None:
     if not directory.exists() and not directory.begun.exists():
         return
     with contextlib.suppress(HostError):  # a record that a crash cut short
-        if directory.driver in catalog.ORDER:
-            await catalog.package(directory.driver).cleanup(directory)
+        if directory.driver in catalog.DRIVERS:
+            await catalog.provider(directory.driver).cleanup(directory)
     await remove_directory(directory)
 
 

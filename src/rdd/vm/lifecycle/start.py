@@ -88,7 +88,7 @@ async def start_agent(
     return await _wait_for(directory, process, changes, timeout_s)
 
 
-async def start_other_agent(
+async def start_external_agent(
     directory: InstanceDirectory,
     command: AgentCommand,
     *,

@@ -116,8 +116,8 @@ async def tidy(directory: InstanceDirectory) -> None:
     """Remove what a machine that has ended left behind. Raises StopFailed."""
     try:
         driver = directory.driver
-        if driver in catalog.ORDER:
-            await catalog.package(driver).cleanup(directory)
+        if driver in catalog.DRIVERS:
+            await catalog.provider(driver).cleanup(directory)
         directory.remove_temporary_files()
     except HostError as error:
         raise StopFailed(str(error)) from error

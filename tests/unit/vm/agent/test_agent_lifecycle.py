@@ -25,8 +25,8 @@ from rdd.vm.drivers.protocol import (
     Forward,
     ForwardError,
     Listener,
-    Phase,
     Requirement,
+    RequirementPhase,
     Unmet,
 )
 from rdd.vm.instances import read_identity, write_pid
@@ -69,8 +69,8 @@ class Machine:
         if self.stop_error:
             raise HostError(self.stop_error)
 
-    async def let_go(self) -> None:
-        self.calls.append("let go")
+    async def detach(self) -> None:
+        self.calls.append("detach")
 
     async def listeners(self) -> AsyncIterator[frozenset[Listener]]:
         while True:
@@ -241,7 +241,12 @@ async def test_start_that_fails_is_the_reason_of_the_end(world: World) -> None:
 async def test_essential_requirement_that_is_never_met_ends_the_agent(world: World) -> None:
     world.machine.wanted = [
         Requirement(
-            Phase.ESSENTIAL, "ssh", unmet, hint="see the log", interval_s=0.001, timeout_s=0.02
+            RequirementPhase.ESSENTIAL,
+            "ssh",
+            unmet,
+            hint="see the log",
+            interval_s=0.001,
+            timeout_s=0.02,
         )
     ]
     world.begin()
@@ -252,9 +257,9 @@ async def test_essential_requirement_that_is_never_met_ends_the_agent(world: Wor
 
 async def test_other_requirements_leave_the_machine_degraded(world: World) -> None:
     world.machine.wanted = [
-        Requirement(Phase.ESSENTIAL, "ssh", met),
-        Requirement(Phase.OPTIONAL, "probe", unmet, interval_s=0.001, timeout_s=0.01),
-        Requirement(Phase.FINAL, "boot scripts", met),
+        Requirement(RequirementPhase.ESSENTIAL, "ssh", met),
+        Requirement(RequirementPhase.OPTIONAL, "probe", unmet, interval_s=0.001, timeout_s=0.01),
+        Requirement(RequirementPhase.FINAL, "boot scripts", met),
     ]
     world.begin()
     told = [(await world.until("requirement"))["requirement"] for _ in range(6)]
@@ -280,7 +285,9 @@ async def test_requirement_is_tried_again_until_it_is_met(world: World) -> None:
         if tries < 3:
             raise Unmet("not yet")
 
-    world.machine.wanted = [Requirement(Phase.ESSENTIAL, "ssh", third_time, interval_s=0.001)]
+    world.machine.wanted = [
+        Requirement(RequirementPhase.ESSENTIAL, "ssh", third_time, interval_s=0.001)
+    ]
     world.begin()
     await world.until("running")
     assert tries == 3
@@ -337,7 +344,7 @@ async def test_socket_that_is_taken_leaves_the_machine_degraded_until_it_is_free
 
 
 async def test_stop_during_the_start_stops_the_driver(world: World) -> None:
-    world.machine.wanted = [Requirement(Phase.ESSENTIAL, "ssh", unmet, interval_s=60)]
+    world.machine.wanted = [Requirement(RequirementPhase.ESSENTIAL, "ssh", unmet, interval_s=60)]
     world.begin()
     await world.until("requirement")
     world.agent.ask(Wish.STOP)
@@ -364,7 +371,7 @@ async def test_let_go_leaves_the_machine_and_answers_when_it_is_free(
     status, body = await agentclient.request(short / "ha.sock", "/v1/let-go", method="POST")
     assert (status, json.loads(body)) == (200, {"letGo": True})
     assert await world.end() == 0
-    assert world.machine.calls == ["adopt", "start", "let go"]
+    assert world.machine.calls == ["adopt", "start", "detach"]
     await control.close()
     assert not (short / "ha.sock").exists()
 

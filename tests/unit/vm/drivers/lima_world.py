@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from rdd.host.processes import Identity
-from rdd.vm.drivers.lima import refusals
+from rdd.vm.drivers.lima import availability
 from rdd.vm.instances import InstanceDirectory, LimaHome
 from rdd.vm.machines import Limits, Machines, Observation, Phase
 from rdd.vm.template import HostFacts
@@ -130,7 +130,7 @@ async def a_lima(
     monkeypatch: pytest.MonkeyPatch, *, lima_home: str = "lima"
 ) -> AsyncIterator[Lima]:
     """Lima that leaves nothing running, in a directory short enough for sockets."""
-    monkeypatch.setattr(refusals, "is_root", lambda: False)
+    monkeypatch.setattr(availability, "is_root", lambda: False)
     with tempfile.TemporaryDirectory(prefix="rl", dir="/tmp") as folder:
         lima = Lima(Path(folder), Path(folder) / lima_home)
         monkeypatch.setenv("PATH", lima.environment["PATH"])

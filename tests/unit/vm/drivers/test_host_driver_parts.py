@@ -16,11 +16,11 @@ from rdd.vm.drivers import catalog
 from rdd.vm.drivers.host import dns, network, rootless_engine, services
 from rdd.vm.drivers.host import listeners as listening
 from rdd.vm.drivers.host import unhandled_signals as deaf
-from rdd.vm.drivers.host.availability import availability_for, engine_availability
+from rdd.vm.drivers.host.availability import engine_availability
 from rdd.vm.drivers.host.layout import Place
 from rdd.vm.drivers.host.record import Record
 from rdd.vm.drivers.host.services import Surrounding
-from rdd.vm.drivers.host.shell import shell
+from rdd.vm.drivers.host.shell import shell_command
 from rdd.vm.drivers.protocol import Listener
 from rdd.vm.instances import InstanceDirectory
 from rdd.vm.template import HostFacts, Template, parse, resolved
@@ -102,7 +102,6 @@ def test_other_systems_are_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_template_without_an_engine_needs_nothing() -> None:
-    assert availability_for({"PATH": ""}, template("{}")).usable
     assert catalog.availability("host", {"PATH": ""}, template("{}")).usable
 
 
@@ -178,7 +177,7 @@ def test_rootlesskit_gets_the_engine_as_its_command(
 
 
 def test_shell_runs_here_with_the_environment_of_the_template() -> None:
-    opened = shell(
+    opened = shell_command(
         DIRECTORY,
         template(ENGINE),
         command=["echo", "a b"],
@@ -196,7 +195,7 @@ def test_shell_runs_here_with_the_environment_of_the_template() -> None:
 
 
 def test_shell_without_a_command_is_a_login_shell() -> None:
-    opened = shell(DIRECTORY, template("{}"), command=[], environment={}, shell="/bin/dash")
+    opened = shell_command(DIRECTORY, template("{}"), command=[], environment={}, shell="/bin/dash")
     assert opened.argv == ("/bin/dash", "-l")
     assert (opened.env, opened.cwd) == ({}, None)
 

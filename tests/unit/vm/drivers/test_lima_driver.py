@@ -83,13 +83,13 @@ async def test_creation_is_incomplete_while_limactl_works_and_leaves_nothing_whe
 CREATE = """
 import asyncio, sys
 from pathlib import Path
-from rdd.vm.drivers.lima import refusals
+from rdd.vm.drivers.lima import availability
 from rdd.vm.instances import LimaHome
 from rdd.vm.machines import Machines
 from rdd.vm.template import HostFacts
 import os
 
-refusals.is_root = lambda: False
+availability.is_root = lambda: False
 home, template = Path(sys.argv[1]), sys.argv[2]
 machines = Machines(LimaHome(home), agent_command=(), changed=print, environment=os.environ,
                     facts=HostFacts.gather(home))
@@ -150,7 +150,7 @@ async def test_machine_runs_with_limas_agent_and_is_shut_down_by_it(lima: Lima) 
 
 async def test_vz_machine_is_its_agent(lima: Lima, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patched:
-        patched.setattr("rdd.vm.drivers.lima.refusals.default_kind", lambda: "vz")
+        patched.setattr("rdd.vm.drivers.lima.availability.default_kind", lambda: "vz")
         await lima.create(TEMPLATE.replace("qemu", "vz", 1))
     await lima.start()
     agent, driver = lima.both()
@@ -238,7 +238,7 @@ async def test_limactl_that_never_gets_to_its_agent_is_given_up(
     lima: Lima, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await lima.create()
-    monkeypatch.setattr("rdd.vm.drivers.lima.START_S", 0.3)
+    monkeypatch.setattr("rdd.vm.drivers.lima.driver.START_S", 0.3)
     lima.behave(hang=["start"])
     with pytest.raises(StartFailed, match=r'did not write ".*ha.pid" within 0.3 s: .*Starting the'):
         await lima.machines.start("vm")
@@ -374,7 +374,7 @@ async def test_command_runs_in_limactls_shell(
 ) -> None:
     directory = await lima.create()
     await lima.start()
-    shell = catalog.package("lima").shell(
+    shell = catalog.provider("lima").shell(
         directory,
         directory.template(lima.facts),
         command=command,

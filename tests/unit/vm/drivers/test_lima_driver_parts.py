@@ -11,10 +11,11 @@ import pytest
 from tests.unit.vm.drivers.lima_world import TEMPLATE, install, program
 
 from rdd.host.errors import HostError
+from rdd.vm.agent.run import make_driver
 from rdd.vm.drivers import catalog
-from rdd.vm.drivers.lima import limactl, refusals
-from rdd.vm.drivers.protocol import Setting
-from rdd.vm.drivers.selection import choose
+from rdd.vm.drivers.lima import availability, limactl
+from rdd.vm.drivers.protocol import DriverContext
+from rdd.vm.drivers.selection import driver_for
 from rdd.vm.instances import InstanceDirectory
 from rdd.vm.template import parse
 
@@ -24,7 +25,7 @@ Environment = dict[str, str]
 @pytest.fixture
 def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Environment:
     """An ordinary user with limactl and qemu, and nothing else."""
-    monkeypatch.setattr(refusals, "is_root", lambda: False)
+    monkeypatch.setattr(availability, "is_root", lambda: False)
     binaries = install(tmp_path)
     return {"PATH": str(binaries), "STANDIN_BEHAVIOUR": str(tmp_path / "behaviour.json")}
 
@@ -46,7 +47,7 @@ def refusal(environment: Environment, template: str = "") -> tuple[str, str]:
 def test_limactl_is_usable_where_it_is_installed(environment: Environment) -> None:
     assert refusal(environment) == ("", "")
     assert refusal(environment, TEMPLATE) == ("", "")
-    assert choose(parse(TEMPLATE), environment) == "lima"
+    assert driver_for(parse(TEMPLATE), environment) == "lima"
 
 
 @pytest.mark.parametrize(
@@ -64,7 +65,7 @@ def test_missing_limactl_is_told_with_the_way_to_get_it(
 
 
 def test_root_cannot_use_limactl(environment: Environment, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(refusals, "is_root", lambda: True)
+    monkeypatch.setattr(availability, "is_root", lambda: True)
     assert refusal(environment)[0] == "limactl refuses to run as root"
 
 
@@ -133,15 +134,15 @@ def test_own_guest_image_is_for_our_own_driver(environment: Environment) -> None
 
 
 def test_agent_of_ours_is_refused(tmp_path: Path) -> None:
-    setting = Setting(
+    context = DriverContext(
         directory=InstanceDirectory(tmp_path / "vm"),
         template=parse(TEMPLATE),
         environment={},
         warn=print,
         degrade=print,
     )
-    with pytest.raises(HostError, match='"vm" is run by limactl, which has its own host agent'):
-        catalog.package("lima").driver(setting)
+    with pytest.raises(HostError, match='"vm" is run by the driver lima, which has its own host'):
+        make_driver("lima", context)
 
 
 @pytest.mark.parametrize(

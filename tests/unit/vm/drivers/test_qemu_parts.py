@@ -123,7 +123,7 @@ def test_missing_qemu_is_told_with_the_way_to_get_it() -> None:
     environment = {"PATH": "/nowhere"}
     with pytest.raises(HostError, match="qemu-system-riscv64 is not installed; install qemu"):
         system_program("riscv64", environment)
-    answer = catalog.package("qemu").availability(environment)
+    answer = catalog.provider("qemu").availability(environment)
     if not answer.usable:
         assert answer.reason.endswith("is missing")
         assert answer.fix
@@ -379,11 +379,11 @@ async def test_installed_guest_takes_the_place_of_an_image_that_cannot_be_reache
     }
     told: list[str] = []
     with pytest.raises(HostError, match=r'failed to download "http://127\.0\.0\.1:1/disk"'):
-        await catalog.package("qemu").prepare(
+        await catalog.provider("qemu").prepare(
             directory, wanted, environment=environment, progress=told.append
         )
     environment["XDG_DATA_HOME"] = str(tmp_path / "data")
-    await catalog.package("qemu").prepare(
+    await catalog.provider("qemu").prepare(
         directory, wanted, environment=environment, progress=told.append
     )
     assert any("using the installed guest image" in line for line in told)
@@ -397,7 +397,7 @@ async def test_template_without_an_image_for_this_architecture_is_told(
     directory.path.mkdir(parents=True)
     wanted = template("images: [{location: 'http://127.0.0.1:1/disk', arch: aarch64}]\n")
     with pytest.raises(HostError, match="no image for x86_64; it has: aarch64"):
-        await catalog.package("qemu").prepare(
+        await catalog.provider("qemu").prepare(
             directory,
             wanted,
             environment={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},

@@ -14,6 +14,7 @@ from rdd.host.errors import HostError
 from rdd.vm.drivers.protocol import Availability
 from rdd.vm.instances import InstanceDirectory, InvalidName
 from rdd.vm.machines import AlreadyExists, NotCreated, Phase, Status, StopFailed, TemplateError
+from rdd.vm.template import Template
 
 
 async def test_instance_has_the_files_of_lima_and_remembers_its_driver(world: World) -> None:
@@ -51,12 +52,12 @@ async def test_preparation_that_fails_leaves_nothing_and_can_be_repeated(world: 
     async def fail(_directory: InstanceDirectory) -> None:
         raise HostError("disk full")
 
-    world.package.prepare_with = fail
+    world.provider.prepare_with = fail
     with pytest.raises(HostError, match="disk full"):
         await world.create()
     assert list(world.home.path.iterdir()) == []
-    assert world.package.calls == ["prepare vm", "cleanup vm"]
-    world.package.prepare_with = None
+    assert world.provider.calls == ["prepare vm", "cleanup vm"]
+    world.provider.prepare_with = None
     await world.create()
 
 
@@ -67,7 +68,7 @@ async def test_cancelled_creation_leaves_nothing(world: World) -> None:
         began.set()
         await asyncio.Event().wait()
 
-    world.package.prepare_with = wait
+    world.provider.prepare_with = wait
     task = asyncio.create_task(world.create())
     await began.wait()
     assert world.directory().preparing.exists()
@@ -85,7 +86,7 @@ async def test_deletion_waits_for_a_creation_that_is_cancelled(world: World) -> 
         began.set()
         await asyncio.Event().wait()
 
-    world.package.prepare_with = wait
+    world.provider.prepare_with = wait
     task = asyncio.create_task(world.create())
     await began.wait()
     task.cancel()
@@ -106,7 +107,7 @@ async def test_what_an_interrupted_creation_left_is_replaced(world: World, left:
 
 
 async def test_no_driver_is_told_with_reason_and_remedy(world: World) -> None:
-    world.package.usable = False
+    world.provider.usable = False
     with pytest.raises(
         HostError, match=r"^no driver can run this machine: host: no kernel \(buy one\)$"
     ):
@@ -208,13 +209,13 @@ async def test_half_deleted_instances_are_swept(world: World) -> None:
 
 async def test_drivers_are_asked_in_a_thread(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[threading.Thread] = []
-    answer = world.package.availability
+    answer = world.provider.availability
 
-    def availability(environment: Mapping[str, str]) -> Availability:
+    def availability(environment: Mapping[str, str], template: Template) -> Availability:
         asked.append(threading.current_thread())
-        return answer(environment)
+        return answer(environment, template)
 
-    monkeypatch.setattr(world.package, "availability", availability)
+    monkeypatch.setattr(world.provider, "availability", availability)
     await world.create()
     assert asked
     assert threading.main_thread() not in asked

@@ -80,7 +80,7 @@ def shell_command(
             )
         template = directory.template()
         driver = directory.driver or template.vm_type  # as its agent does, if the record is lost
-        return catalog.package(driver).shell(
+        return catalog.provider(driver).shell(
             directory,
             template,
             command=command,

@@ -17,20 +17,21 @@ from rdd.api.types import Object
 from rdd.client.resources import CONFIG_MAPS, NAMESPACES
 from rdd.controllers.app.app import discovery
 from rdd.controllers.app.app.admission import Admission
-from rdd.controllers.app.app.driver_choice import Asked, availability
 from rdd.controllers.app.app.reconciler import APP, AppReconciler
 from rdd.controllers.environment import ControllerEnvironment
 from rdd.kinds.app import App
 from rdd.kinds.crd import definition_of
 from rdd.kinds.limavm import TEMPLATE_LABEL
 from rdd.runtime import Controller, ObjectKey, maps, watch
+from rdd.vm.drivers import catalog
+from rdd.vm.drivers.selection import Probe
 
 
-def app(env: ControllerEnvironment, *, asked: Asked = availability) -> Controller:
-    """The controller of the App; `asked` tells which drivers work here."""
+def app(env: ControllerEnvironment, *, probe: Probe = catalog.availability) -> Controller:
+    """The controller of the App; `probe` returns whether a driver works here."""
     return Controller(
         "app",
-        partial(AppReconciler, env=env, asked=asked),
+        partial(AppReconciler, env=env, probe=probe),
         sources=(
             watch(App),
             maps(NAMESPACES, _app),
@@ -38,7 +39,7 @@ def app(env: ControllerEnvironment, *, asked: Asked = availability) -> Controlle
             maps(CONFIG_MAPS, _app, namespace=discovery.NAMESPACE),
         ),
         definitions=(definition_of(App),),
-        webhooks=Admission(env.environment, asked=asked).webhooks(),
+        webhooks=Admission(env.environment, probe=probe).webhooks(),
     )
 
 

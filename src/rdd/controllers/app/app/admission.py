@@ -16,10 +16,12 @@ from urllib.parse import urlsplit
 from rdd.api.quantity import Quantity, QuantityError
 from rdd.controllers.app import k3s_versions_table as k3s
 from rdd.controllers.app.app import network
-from rdd.controllers.app.app.driver_choice import AUTO, Asked, availability, choose
+from rdd.controllers.app.app.driver_choice import AUTO, choose
 from rdd.host import machine
 from rdd.kinds.app import App, AppSpec
 from rdd.runtime import CREATE, UPDATE, AdmissionRequest, Denied, Webhook, defaulting, validating
+from rdd.vm.drivers import catalog
+from rdd.vm.drivers.selection import Probe
 
 GIB = 1 << 30
 MIN_MEMORY = 2 * GIB
@@ -43,9 +45,9 @@ class Admission:
         *,
         cpus: int | None = None,
         memory_bytes: int | None = None,
-        asked: Asked = availability,
+        probe: Probe = catalog.availability,
     ) -> None:
-        self._asked = asked
+        self._probe = probe
         self._environment = environment
         self._cpus = cpus if cpus is not None else machine.cpus()
         self._memory = memory_bytes if memory_bytes is not None else machine.memory_bytes()
@@ -154,7 +156,7 @@ class Admission:
             if known:
                 return known == "host"
             # Drivers look at files and programs: not in the loop.
-            choice = await asyncio.to_thread(choose, wanted, self._environment, asked=self._asked)
+            choice = await asyncio.to_thread(choose, wanted, self._environment, probe=self._probe)
             return choice.driver == "host"
         return wanted == "host"
 

@@ -16,7 +16,7 @@ from rdd.api.types import Object
 from rdd.client.resources import CONFIG_MAPS, NAMESPACES
 from rdd.controllers.app.app import discovery, status, template
 from rdd.controllers.app.app.deletion import Deletion
-from rdd.controllers.app.app.driver_choice import AUTO, Asked, Choice, availability, choose
+from rdd.controllers.app.app.driver_choice import AUTO, choose
 from rdd.controllers.app.app.ports import HeldPort
 from rdd.controllers.app.app.reasons import RESTART_PENDING, SETTLED, Said, said
 from rdd.controllers.app.app.settled import Situation, decide
@@ -43,6 +43,8 @@ from rdd.runtime import (
     with_controller,
 )
 from rdd.runtime.types import AnyResource
+from rdd.vm.drivers import catalog
+from rdd.vm.drivers.selection import Probe, Selection
 
 log = logging.getLogger("rdd.controllers.app")
 
@@ -74,10 +76,10 @@ class AppReconciler:
     """Brings the virtual machine and the status of the App to what the spec asks for."""
 
     def __init__(
-        self, context: Context, env: ControllerEnvironment, *, asked: Asked = availability
+        self, context: Context, env: ControllerEnvironment, *, probe: Probe = catalog.availability
     ) -> None:
         self._context = context
-        self._asked = asked
+        self._probe = probe
         self._client = context.client
         self._env = env
         self._reporter = Reporter(context)
@@ -187,7 +189,7 @@ class AppReconciler:
             return None
         wanted = look.app.spec.virtual_machine.type or AUTO
         # Drivers look at files and programs: not in the loop.
-        choice = await asyncio.to_thread(choose, wanted, self._env.environment, asked=self._asked)
+        choice = await asyncio.to_thread(choose, wanted, self._env.environment, probe=self._probe)
         if not choice.driver:
             await self._report(look, said(SETTLED, "NoDriver", _nothing_works(wanted, choice)))
             return Result.requeue(_DRIVER_RETRY_S)
@@ -434,7 +436,7 @@ def _is_at_rest(vm: LimaVM) -> bool:
     return not vm.spec.running and _reason(vm, "Running") in ("Stopped", "")
 
 
-def _nothing_works(wanted: str, choice: Choice) -> str:
+def _nothing_works(wanted: str, choice: Selection) -> str:
     what = (
         "Nothing can run containers here"
         if wanted == AUTO

@@ -43,6 +43,7 @@ from rdd.runtime import (
     resource_of,
 )
 from rdd.vm.drivers import catalog
+from rdd.vm.drivers.protocol import KubernetesSupport
 
 log = logging.getLogger("rdd.controllers.kubernetes")
 
@@ -164,10 +165,13 @@ class KubernetesReconciler:
 
     async def _connection(self, app: App) -> Connection | Said:
         """How to reach the cluster, or why that is not known."""
-        if app.status.virtual_machine_type == "host":
-            missing = catalog.ability("host", "missing_k3s")
+        driver = app.status.virtual_machine_type
+        provider = catalog.provider(driver) if driver else None
+        if isinstance(provider, KubernetesSupport):
             release = VERSIONS.get(app.spec.kubernetes.version, "")
-            why = await asyncio.to_thread(missing, release, self._env.environment)
+            why = await asyncio.to_thread(
+                provider.missing_kubernetes, release, self._env.environment
+            )
             if why:
                 return said(KUBERNETES_READY, "NotInstalled", why)
         try:

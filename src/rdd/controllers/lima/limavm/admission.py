@@ -41,8 +41,7 @@ from rdd.runtime import (
     validating,
 )
 from rdd.runtime.finalizers import finalizers_of
-from rdd.vm.drivers import catalog
-from rdd.vm.drivers import selection as choosing
+from rdd.vm.drivers import catalog, selection
 from rdd.vm.instances import LimaHome, check_name
 from rdd.vm.template import Template, TemplateError, parse
 
@@ -104,8 +103,8 @@ class Admission:
         if name:
             await self._check_name(namespace, name)
         driver = _driver_of(vm)
-        if driver and driver not in catalog.ORDER:
-            known = ", ".join(sorted(catalog.ORDER))
+        if driver and driver not in catalog.DRIVERS:
+            known = ", ".join(sorted(catalog.DRIVERS))
             raise Denied(f'{DRIVER} "{driver}" is no driver; known are {known}')
         text = await self._source(vm, namespace)
         await self._check_template(text, vm.spec.params, "", driver=driver)
@@ -162,7 +161,7 @@ class Admission:
             chosen = await self._driver(await run(parse, text), name, driver)
         except (TemplateError, HostError):
             chosen = ""  # told with everything else, or when an instance is made
-        has_image = choosing.has_own_image(self._environment)
+        has_image = selection.has_own_image(self._environment)
         check = functools.partial(
             templates.refuse_unless_valid, text, params, driver=chosen, has_image=has_image
         )
@@ -172,11 +171,12 @@ class Admission:
         """Which driver runs, or would run, an instance. Raises HostError."""
         if name and (recorded := self._home.directory(name).driver):
             return recorded
-        possible = choosing.candidates(template, self._environment, driver=driver)
+        request = selection.request_of(template, self._environment, driver=driver)
+        possible = selection.candidates(request, self._environment)
         if len(possible) == 1:
             return possible[0]
         # What works here matters only where there is a choice; programs are asked then.
-        return await asyncio.to_thread(choosing.choose, template, self._environment)
+        return await asyncio.to_thread(selection.driver_for, template, self._environment)
 
     async def _check_new_params(self, request: AdmissionRequest[LimaVM]) -> None:
         vm, old = request.object, request.old

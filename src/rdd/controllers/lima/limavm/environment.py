@@ -6,6 +6,7 @@ from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import Any, Protocol
 
+from rdd.vm.drivers.protocol import Storage
 from rdd.vm.instances import LimaHome, Status
 from rdd.vm.lifecycle.observation import Observation
 
@@ -55,7 +56,7 @@ class MachineRoom(Protocol):
     def stop(self, name: str, *, grace_s: float, suspend: bool = False) -> None:
         """Begin to stop a machine, or to suspend it."""
 
-    def storage(self, name: str) -> AbstractAsyncContextManager[Any]:
+    def storage(self, name: str) -> AbstractAsyncContextManager[Storage]:
         """The disk of a machine that does not run. Raises Busy, HostError."""
 
     async def describe_storage(self, name: str) -> dict[str, Any]:

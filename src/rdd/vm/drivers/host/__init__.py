@@ -1,43 +1,79 @@
 # SPDX-License-Identifier: Apache-2.0
 """The driver `host`: a machine without a virtual machine (docs/host-driver.md).
 
-The functions are those of `rdd.vm.drivers.protocol.DriverPackage`. `driver` loads what only an
-agent needs.
+Methods import what they need when they are called: an agent must stay small and the command
+line fast.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
-from rdd.vm.drivers.host.availability import availability, availability_for
-from rdd.vm.drivers.host.k3s import missing_k3s
-from rdd.vm.drivers.host.shell import shell
-from rdd.vm.drivers.host.teardown import cleanup
-from rdd.vm.drivers.protocol import Driver, Setting
+from rdd.vm.drivers.protocol import Availability, Driver, DriverContext, ShellCommand
 from rdd.vm.instances import InstanceDirectory
 from rdd.vm.template.model import Template
 
-__all__ = [
-    "availability",
-    "availability_for",
-    "cleanup",
-    "driver",
-    "missing_k3s",
-    "prepare",
-    "shell",
-]
+__all__ = ["PROVIDER"]
 
 
-def driver(setting: Setting) -> Driver:
-    """The driver of one machine, for its agent."""
-    from rdd.vm.drivers.host.driver import HostDriver
+class HostProvider:
+    """Implements `DriverProvider`, `AgentDriven` and `KubernetesSupport`."""
 
-    return HostDriver(setting)
+    name = "host"
+
+    def availability(
+        self, environment: Mapping[str, str], template: Template | None = None
+    ) -> Availability:
+        from rdd.vm.drivers.host.availability import DEFAULT_ENGINE, engine_availability
+        from rdd.vm.drivers.host.services import engine_of
+
+        engine = DEFAULT_ENGINE if template is None else engine_of(template)
+        return engine_availability(engine, environment)
+
+    def make_driver(self, context: DriverContext) -> Driver:
+        from rdd.vm.drivers.host.driver import HostDriver
+
+        return HostDriver(context)
+
+    async def prepare(
+        self,
+        directory: InstanceDirectory,
+        template: Template,
+        *,
+        environment: Mapping[str, str],
+        progress: Callable[[str], None],
+    ) -> None:
+        """Do nothing: the engine creates its directories, and there is no image."""
+
+    def shell(
+        self,
+        directory: InstanceDirectory,
+        template: Template,
+        *,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        shell: str = "",
+        workdir: str = "",
+        is_terminal: bool = False,
+    ) -> ShellCommand:
+        from rdd.vm.drivers.host.shell import shell_command
+
+        return shell_command(
+            directory,
+            template,
+            command=command,
+            environment=environment,
+            shell=shell,
+            workdir=workdir,
+        )
+
+    async def cleanup(self, directory: InstanceDirectory) -> None:
+        from rdd.vm.drivers.host.teardown import cleanup
+
+        await cleanup(directory)
+
+    def missing_kubernetes(self, release: str, environment: Mapping[str, str]) -> str:
+        from rdd.vm.drivers.host.k3s import missing_k3s
+
+        return missing_k3s(release, environment)
 
 
-async def prepare(
-    directory: InstanceDirectory,
-    template: Template,
-    *,
-    environment: Mapping[str, str],
-    progress: Callable[[str], None],
-) -> None:
-    """Nothing is needed: the engine makes its directories, and there is no image."""
+PROVIDER = HostProvider()

@@ -12,9 +12,8 @@ from pathlib import Path
 
 from rdd.vm.drivers.host.commands import find
 from rdd.vm.drivers.host.layout import NAME
-from rdd.vm.drivers.host.services import ENGINES, engine_of
+from rdd.vm.drivers.host.services import ENGINES
 from rdd.vm.drivers.protocol import Availability
-from rdd.vm.template.model import Template
 
 DEFAULT_ENGINE = "moby"
 
@@ -45,16 +44,6 @@ _ROOTLESS_PROGRAMS = (
 )
 _ROOTLESS_NETWORKS = ("slirp4netns", "pasta")
 TUN = Path("/dev/net/tun")
-
-
-def availability(environment: Mapping[str, str]) -> Availability:
-    """Whether the engine of an App works here."""
-    return engine_availability(DEFAULT_ENGINE, environment)
-
-
-def availability_for(environment: Mapping[str, str], template: Template) -> Availability:
-    """Whether this template works here; one without an engine works on any Linux."""
-    return engine_availability(engine_of(template), environment)
 
 
 def engine_availability(

@@ -21,14 +21,14 @@ from rdd.vm.drivers.host.availability import engine_availability
 from rdd.vm.drivers.host.layout import NAME, Place
 from rdd.vm.drivers.host.services import DOCKER_SOCKET, docker_sockets, engine_of, in_run
 from rdd.vm.drivers.protocol import (
+    DriverContext,
     Endpoint,
     Forward,
     ForwardError,
     Listener,
     NotForwarded,
-    Phase,
     Requirement,
-    Setting,
+    RequirementPhase,
 )
 from rdd.vm.forwarding.datagrams import DatagramRelay
 from rdd.vm.forwarding.sockets import check_length, clear_stale, listen_inet, listen_unix
@@ -67,20 +67,20 @@ class Engine(Protocol):
     async def stop(self, *, grace_s: float) -> None:
         """End it and remove what is left."""
 
-    async def let_go(self) -> None:
+    async def detach(self) -> None:
         """Leave it."""
 
 
 class HostDriver:
     """A machine without a virtual machine."""
 
-    def __init__(self, setting: Setting) -> None:
-        self._setting = setting
-        self._place = Place(setting.directory)
-        self._engine_name = engine_of(setting.template)
+    def __init__(self, context: DriverContext) -> None:
+        self._context = context
+        self._place = Place(context.directory)
+        self._engine_name = engine_of(context.template)
         self._engine: Engine | None = self._make_engine()
         self._relays: dict[Forward, StreamRelay | DatagramRelay] = {}
-        self._port = _held_port(setting.template.ssh.local_port)
+        self._port = _held_port(context.template.ssh.local_port)
 
     def _make_engine(self) -> Engine | None:
         if not self._engine_name:
@@ -88,10 +88,10 @@ class HostDriver:
         if os.geteuid() == 0:
             from rdd.vm.drivers.host.root_engine import RootEngine
 
-            return RootEngine(self._setting, self._place, self._engine_name)
+            return RootEngine(self._context, self._place, self._engine_name)
         from rdd.vm.drivers.host.rootless_engine import RootlessEngine
 
-        return RootlessEngine(self._setting, self._place)
+        return RootlessEngine(self._context, self._place)
 
     @property
     def name(self) -> str:
@@ -110,26 +110,26 @@ class HostDriver:
         if self._engine is None:
             write_pid(self._place.pid_file, own_identity())
             return
-        answer = engine_availability(self._engine_name, self._setting.environment)
+        answer = engine_availability(self._engine_name, self._context.environment)
         if not answer.usable:
             raise HostError(f"{answer.reason}; to change that: {answer.fix}")
-        await leftovers.cleanup(self._setting.directory)
-        for path in docker_sockets(self._setting.template) if self._engine.is_docker else ():
+        await leftovers.cleanup(self._context.directory)
+        for path in docker_sockets(self._context.template) if self._engine.is_docker else ():
             check_length(path)
             clear_stale(path)
             _make_parent(path)
         await self._engine.start()
 
     def _tell_what_is_left_out(self) -> None:
-        template = self._setting.template
+        template = self._context.template
         scripts = [item for item in template.provision if item.mode != "data"]
         if scripts:
-            self._setting.warn(
+            self._context.warn(
                 f"{len(scripts)} provision scripts are not run: the driver host has no "
                 "guest, and changes nothing on this machine"
             )
         if template.probes:
-            self._setting.warn(
+            self._context.warn(
                 f"{len(template.probes)} probes are not run: they are written for a guest"
             )
 
@@ -143,10 +143,10 @@ class HostDriver:
             return ()
         return (
             Requirement(
-                Phase.ESSENTIAL,
+                RequirementPhase.ESSENTIAL,
                 "the container engine answers",
                 self._engine.check,
-                hint=f'see the logs in "{self._setting.directory.path}"',
+                hint=f'see the logs in "{self._context.directory.path}"',
                 interval_s=_ASK_AGAIN_S,
                 timeout_s=_ANSWER_S,
             ),
@@ -167,10 +167,10 @@ class HostDriver:
         finally:
             self._release()
 
-    async def let_go(self) -> None:
+    async def detach(self) -> None:
         """Leave the engine running."""
         if self._engine is not None:
-            await self._engine.let_go()
+            await self._engine.detach()
         self._release()
 
     def _release(self) -> None:

@@ -31,7 +31,7 @@ from rdd.vm.drivers.host.network import Cable
 from rdd.vm.drivers.host.record import Record
 from rdd.vm.drivers.host.sandbox import Entrance, Sandbox
 from rdd.vm.drivers.host.services import Service, Surrounding
-from rdd.vm.drivers.protocol import Endpoint, Listener, Setting, Unmet
+from rdd.vm.drivers.protocol import DriverContext, Endpoint, Listener, Unmet
 from rdd.vm.instances import living, write_pid
 
 _RTMGRP_IPV4_ROUTE = 0x40
@@ -47,8 +47,8 @@ _LOG_TAIL_BYTES = 8 << 10
 class RootEngine:
     """The engine of one machine. Made for one start or take-over."""
 
-    def __init__(self, setting: Setting, place: Place, engine: str) -> None:
-        self._setting = setting
+    def __init__(self, context: DriverContext, place: Place, engine: str) -> None:
+        self._context = context
         self._place = place
         self._engine = engine
         self._record: Record | None = None
@@ -86,8 +86,8 @@ class RootEngine:
         return True
 
     def _make(self) -> tuple[Identity, Record]:
-        place, name = self._place, self._setting.directory.name
-        for directory in (place.staging, self._setting.directory.sockets):
+        place, name = self._place, self._context.directory.name
+        for directory in (place.staging, self._context.directory.sockets):
             make_private_dir(directory)
         remove(place.ended)
         entrance = Entrance(place, name)
@@ -131,7 +131,7 @@ class RootEngine:
             entrance.close()
 
     def _service(self, cable: Cable) -> Service:
-        environment = self._setting.environment
+        environment = self._context.environment
         program = find("dockerd" if self.is_docker else "containerd", environment)
         if program is None:
             raise HostError(f"the program of the engine {self._engine} is not installed")
@@ -145,36 +145,36 @@ class RootEngine:
         )
         return services.moby(
             self._place,
-            self._setting.template,
+            self._context.template,
             surrounding,
             program=program,
             environment=environment,
         )
 
     def _kubernetes(self) -> Service | None:
-        template, environment = self._setting.template, self._setting.environment
+        template, environment = self._context.template, self._context.environment
         found = k3s.k3s(self._place, template, environment=environment)
         if found is None and k3s.is_wanted(template):
             release = template.param.get("KUBERNETES_RELEASE", "")
-            self._setting.warn(k3s.missing_k3s(release, environment))
+            self._context.warn(k3s.missing_k3s(release, environment))
         return found
 
     def _outer_sockets(self) -> list[Path]:
         """The sockets on this machine that the engine itself listens on."""
         if self.is_docker:
-            return services.docker_sockets(self._setting.template)
-        return [self._setting.directory.sockets / services.CONTAINERD_SOCKET]
+            return services.docker_sockets(self._context.template)
+        return [self._context.directory.sockets / services.CONTAINERD_SOCKET]
 
     async def _attach(self, process: Identity, record: Record) -> None:
         """Do for the namespaces what does not go on without an agent."""
         self._record = record
         self._sandbox = sandbox = Sandbox(process)
-        names = dns.known_names(self._setting.template.host_resolver.hosts, record.host_ip)
+        names = dns.known_names(self._context.template.host_resolver.hosts, record.host_ip)
         self._relay = dns.DnsRelay(sandbox, record.guest_ip, names)
         try:
             await self._relay.start()
         except OSError as error:
-            self._setting.degrade(f"containers cannot resolve names: {error.strerror or error}")
+            self._context.degrade(f"containers cannot resolve names: {error.strerror or error}")
         self._tasks.append(asyncio.create_task(self._keep_way_out(), name="way out"))
 
     async def _keep_way_out(self) -> None:
@@ -188,7 +188,7 @@ class RootEngine:
                         self._opening = asyncio.ensure_future(asyncio.to_thread(self._open_way_out))
                         await asyncio.shield(self._opening)
                     except HostError as error:
-                        self._setting.warn(f"containers cannot reach other networks: {error}")
+                        self._context.warn(f"containers cannot reach other networks: {error}")
                     await changed.wait()
                     await asyncio.sleep(_ROUTES_SETTLE_S)
                     changed.clear()
@@ -272,8 +272,8 @@ class RootEngine:
             if process is not None and grace_s > 0:
                 await self._shut_down(process, grace_s)
         finally:
-            await self.let_go()
-            await leftovers.cleanup(self._setting.directory)
+            await self.detach()
+            await leftovers.cleanup(self._context.directory)
 
     async def _shut_down(self, process: Identity, grace_s: float) -> None:
         loop = asyncio.get_running_loop()
@@ -290,7 +290,7 @@ class RootEngine:
             deaf.kill_deaf(process.pid, signals)
         await ended_within(process, max(0, end - loop.time()))
 
-    async def let_go(self) -> None:
+    async def detach(self) -> None:
         """Stop doing things for the namespaces."""
         await self._end_tasks()
         if self._relay is not None:

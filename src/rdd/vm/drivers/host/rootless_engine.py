@@ -28,7 +28,7 @@ from rdd.vm.drivers.host.commands import find, search_path
 from rdd.vm.drivers.host.layout import Place
 from rdd.vm.drivers.host.record import Record
 from rdd.vm.drivers.host.services import Service, Surrounding
-from rdd.vm.drivers.protocol import Endpoint, Listener, Setting, Unmet
+from rdd.vm.drivers.protocol import DriverContext, Endpoint, Listener, Unmet
 from rdd.vm.instances import living, write_pid
 
 # Links that RootlessKit's copy of /run has to the engines of the system.
@@ -40,8 +40,8 @@ _FOREIGN = (
 class RootlessEngine:
     """The engine of one machine, without root. Made for one start or take-over."""
 
-    def __init__(self, setting: Setting, place: Place) -> None:
-        self._setting = setting
+    def __init__(self, context: DriverContext, place: Place) -> None:
+        self._context = context
         self._place = place
         self._process: Identity | None = None
 
@@ -52,7 +52,7 @@ class RootlessEngine:
 
     async def start(self) -> None:
         """Start RootlessKit with the engine. Raises HostError."""
-        environment = self._setting.environment
+        environment = self._context.environment
         program = find("dockerd", environment)
         if program is None:
             raise HostError("dockerd is not installed")
@@ -60,13 +60,13 @@ class RootlessEngine:
             raise HostError("the template forwards no Docker socket, so nobody could reach dockerd")
         service = services.moby(
             self._place,
-            self._setting.template,
+            self._context.template,
             Surrounding(is_rootless=True),
             program=program,
             environment=environment,
         )
         make_private_dir(self._state)
-        make_private_dir(self._setting.directory.sockets)
+        make_private_dir(self._context.directory.sockets)
         files = {self._place.config(service.name): service.config, **service.files}
         for path, text in files.items():
             write_atomically(path, text, durable=False)
@@ -95,7 +95,7 @@ class RootlessEngine:
         return self._place.directory.path / "rootlesskit"
 
     def _sockets(self) -> list[Path]:
-        return services.docker_sockets(self._setting.template)
+        return services.docker_sockets(self._context.template)
 
     async def check(self) -> None:
         """Raise Unmet unless the engine answers where clients expect it."""
@@ -128,9 +128,9 @@ class RootlessEngine:
                 send_signal(process, signal.SIGTERM)
                 await ended_within(process, grace_s)
         finally:
-            await leftovers.cleanup(self._setting.directory)
+            await leftovers.cleanup(self._context.directory)
 
-    async def let_go(self) -> None:
+    async def detach(self) -> None:
         """Nothing is done for it, so nothing is to be stopped."""
         await asyncio.sleep(0)
 

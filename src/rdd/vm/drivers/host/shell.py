@@ -14,7 +14,7 @@ from rdd.vm.instances import InstanceDirectory
 from rdd.vm.template.model import Template
 
 
-def shell(
+def shell_command(
     directory: InstanceDirectory,
     template: Template,
     *,
@@ -22,7 +22,6 @@ def shell(
     environment: Mapping[str, str],
     shell: str = "",
     workdir: str = "",
-    is_terminal: bool = False,
 ) -> ShellCommand:
     """How to run a command, or a login shell when there is none."""
     program = shell or template.user.shell or environment.get("SHELL", "") or "/bin/sh"

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rdd.host.files import write_atomically
 from rdd.vm.cidata import BOOT_DONE, FAILURES, LOG, SSH_READY
-from rdd.vm.drivers.protocol import Phase, Requirement, Unmet
+from rdd.vm.drivers.protocol import Requirement, RequirementPhase, Unmet
 from rdd.vm.drivers.qemu.link import Link
 from rdd.vm.ssh import SshError
 from rdd.vm.template.model import CopyToHost, Probe, Template
@@ -51,7 +51,7 @@ class Checks:
 
         found = [
             Requirement(
-                Phase.ESSENTIAL,
+                RequirementPhase.ESSENTIAL,
                 "ssh",
                 ssh,
                 hint="serial.log in the machine's directory shows how far its boot came",
@@ -62,7 +62,7 @@ class Checks:
             return found
         found.append(
             Requirement(
-                Phase.ESSENTIAL,
+                RequirementPhase.ESSENTIAL,
                 "the guest is set up",
                 self._is_set_up,
                 hint=f"see {LOG} in the guest",
@@ -73,7 +73,7 @@ class Checks:
         found += [self._probe(probe) for probe in self._template.probes]
         found.append(
             Requirement(
-                Phase.FINAL,
+                RequirementPhase.FINAL,
                 "boot scripts have finished",
                 self._is_booted,
                 hint=f"see {LOG} in the guest",
@@ -95,7 +95,7 @@ class Checks:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             write_atomically(path, answer.output)
 
-        return Requirement(Phase.FINAL, f"copy of {item.guest}", check, timeout_s=60)
+        return Requirement(RequirementPhase.FINAL, f"copy of {item.guest}", check, timeout_s=60)
 
     async def _is_set_up(self) -> None:
         await self._wait_for_marker(SSH_READY)
@@ -141,7 +141,7 @@ class Checks:
                 raise Unmet(f"exit status {answer.status}{': ' + said[0] if said else ''}")
 
         return Requirement(
-            Phase.OPTIONAL,
+            RequirementPhase.OPTIONAL,
             probe.description or "user probe",
             check,
             hint=" ".join(probe.hint.split()),

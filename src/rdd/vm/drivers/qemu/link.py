@@ -101,10 +101,10 @@ class Link:
         self._carried.clear()
         await self._master.stop()
 
-    async def let_go(self) -> None:
+    async def detach(self) -> None:
         """Leave the connection to another agent."""
         await self.stop_watching()
-        self._master.let_go()
+        self._master.detach()
 
     async def _log_in(self) -> None:
         port = self.target.port

@@ -21,7 +21,7 @@ from rdd.host.errors import HostError
 from rdd.host.processes import Identity, identity
 from rdd.host.spawn import spawn_into_log
 from rdd.vm.cidata import Share
-from rdd.vm.drivers.protocol import Phase, Requirement, Unmet
+from rdd.vm.drivers.protocol import Requirement, RequirementPhase, Unmet
 from rdd.vm.drivers.qemu.arguments import SharedDirectory
 from rdd.vm.drivers.qemu.files import tail
 from rdd.vm.drivers.qemu.link import Link
@@ -176,7 +176,7 @@ class Sshfs:
                 await self.mount(mount)
 
             return Requirement(
-                Phase.OPTIONAL,
+                RequirementPhase.OPTIONAL,
                 f"mount of {mount.location}",
                 check,
                 hint="see sshfs.log in the machine's directory",

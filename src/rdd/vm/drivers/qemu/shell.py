@@ -12,7 +12,7 @@ from rdd.vm.ssh import CONFIG_DIR, KEY, Target
 from rdd.vm.template.model import Template
 
 
-def shell(
+def shell_command(
     directory: InstanceDirectory,
     template: Template,
     *,

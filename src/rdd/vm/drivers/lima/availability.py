@@ -30,13 +30,11 @@ def default_kind() -> str:
     return "vz" if sys.platform == "darwin" else "qemu"
 
 
-def availability(environment: Mapping[str, str]) -> Availability:
-    """Whether limactl is installed, and can run the machines that are usual here."""
-    return _limactl(environment) or _kind(environment, "", "") or Availability(NAME, usable=True)
-
-
-def availability_for(environment: Mapping[str, str], template: Template) -> Availability:
-    """The same for one machine."""
+def lima_availability(
+    environment: Mapping[str, str], template: Template | None = None
+) -> Availability:
+    """Return whether limactl can run the default kind of machine, or that of a template."""
+    template = template or Template()
     return (
         _limactl(environment)
         or _kind(environment, template.vm_type, template.arch)

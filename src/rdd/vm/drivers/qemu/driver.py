@@ -22,7 +22,7 @@ from rdd.host.files import read_text, remove, write_atomically
 from rdd.host.processes import Identity, identity, is_alive, send_signal
 from rdd.host.spawn import spawn_into_log
 from rdd.vm import cidata, ssh
-from rdd.vm.drivers.protocol import Forward, Listener, Requirement, Setting
+from rdd.vm.drivers.protocol import DriverContext, Forward, Listener, Requirement
 from rdd.vm.drivers.qemu import arguments, disks, files, mounts, suspension
 from rdd.vm.drivers.qemu import listeners as listening
 from rdd.vm.drivers.qemu.accelerator import CACHE_FILE, choose, cpu_model
@@ -46,18 +46,18 @@ class QemuDriver:
 
     name = files.NAME
 
-    def __init__(self, setting: Setting) -> None:
-        self._setting = setting
-        self._directory = setting.directory
-        self._template = setting.template
-        self._path = setting.directory.path
-        self._home = Path(setting.environment.get("HOME") or "/")
+    def __init__(self, context: DriverContext) -> None:
+        self._context = context
+        self._directory = context.directory
+        self._template = context.template
+        self._path = context.directory.path
+        self._home = Path(context.environment.get("HOME") or "/")
         self._process: Identity | None = None
         self._child: subprocess.Popen[bytes] | None = None
         self._qmp: Qmp | None = None
         self._shutdown: Event | None = None
         self._is_resumed = False
-        before = files.read_state(setting.directory)
+        before = files.read_state(context.directory)
         self._state = files.State(self._choose_port(before), before.instance_id if before else "")
         lima_home = self._path.parent
         self._link = Link(
@@ -65,18 +65,18 @@ class QemuDriver:
                 port=self._state.ssh_port,
                 user=self._template.user.name,
                 identity=lima_home / ssh.CONFIG_DIR / ssh.KEY,
-                control=setting.directory.ssh_sock,
+                control=context.directory.ssh_sock,
                 forward_agent=self._template.ssh.forward_agent,
             ),
             log=self._path / ssh.LOG,
             keep=lambda carried: self._keep(replace(self._state, forwards=carried)),
-            warn=setting.warn,
+            warn=context.warn,
         )
         self._sshfs = mounts.Sshfs(
             self._link,
             log=self._path / "sshfs.log",
             helper=self._add_helper,
-            degrade=setting.degrade,
+            degrade=context.degrade,
         )
 
     @property
@@ -114,10 +114,10 @@ class QemuDriver:
             ("nestedVirtualization", template.nested_virtualization),
         ):
             if is_asked:
-                self._setting.warn(f"{name} is ignored by the qemu driver")
+                self._context.warn(f"{name} is ignored by the qemu driver")
 
     async def _describe(self) -> tuple[arguments.Machine, suspension.Kind]:
-        environment = self._setting.environment
+        environment = self._context.environment
         program = system_program(self._template.arch, environment)
         cache = cache_directory(environment, self._home) / CACHE_FILE
         accelerator = await choose(program, environment, cache)
@@ -159,7 +159,7 @@ class QemuDriver:
             reason = suspended.kind.difference(kind)
             if not reason:
                 return suspended
-        self._setting.warn(f"the suspended state is discarded, the machine boots: {reason}")
+        self._context.warn(f"the suspended state is discarded, the machine boots: {reason}")
         suspension.take(path)
         await disks.discard_memory(self._path / files.DISK)
         return None
@@ -172,7 +172,7 @@ class QemuDriver:
             assert self._qmp is not None
             await self._delete_memory(self._qmp)
         except HostError as error:
-            self._setting.warn(f"the machine could not be resumed and boots instead: {error}")
+            self._context.warn(f"the machine could not be resumed and boots instead: {error}")
             await self.stop(grace_s=0)
             await disks.discard_memory(self._path / files.DISK)
             return False
@@ -210,7 +210,7 @@ class QemuDriver:
             keys=keys,
             mac=self._mac(),
             shares=shares,
-            environment=self._setting.environment,
+            environment=self._context.environment,
         )
         try:
             content = cidata.disk(template, guest)
@@ -225,7 +225,7 @@ class QemuDriver:
         helpers: tuple[Identity, ...] = ()
         if any(share.kind == mounts.VIRTIOFS for share in machine.shares):
             helpers = await mounts.start_virtiofs(
-                self._path, self._template.mounts, self._setting.environment
+                self._path, self._template.mounts, self._context.environment
             )
         self._keep(files.State(machine.ssh_port, instance_id, (), helpers))
         command = arguments.command(self._template, machine, mac=self._mac(), resume=resume)
@@ -361,9 +361,9 @@ class QemuDriver:
                 await qmp.execute("cont")
             raise
 
-    async def let_go(self) -> None:
+    async def detach(self) -> None:
         """Leave everything running for another agent."""
-        await self._link.let_go()
+        await self._link.detach()
         if self._qmp is not None:
             await self._qmp.close()
             self._qmp = None
@@ -379,7 +379,7 @@ class QemuDriver:
             self._link,
             self._template,
             instance_id=self._state.instance_id,
-            degrade=self._setting.degrade,
+            degrade=self._context.degrade,
         )
         shared: Sequence[Requirement] = ()
         if self._template.mounts and self._mount_kind() == mounts.SSHFS:
@@ -396,7 +396,7 @@ class QemuDriver:
         import time
 
         if abs(ahead_s) > 0:
-            self._setting.warn(f"the guest's clock was {ahead_s:+.0f} s off and is set")
+            self._context.warn(f"the guest's clock was {ahead_s:+.0f} s off and is set")
         now = time.time()
         with suppress(ssh.SshError):
             await self._link.run(f"sudo -n date -u -s @{now:.0f}")
@@ -429,7 +429,7 @@ class QemuDriver:
             return int(probe.getsockname()[1])
 
     def _mount_kind(self) -> str:
-        return mounts.kind_of(self._template, self._setting.environment)
+        return mounts.kind_of(self._template, self._context.environment)
 
     def _mac(self) -> str:
         return arguments.mac_address(self._directory.name, self._path)

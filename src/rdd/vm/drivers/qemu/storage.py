@@ -11,14 +11,14 @@ import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from rdd.host.errors import HostError
 from rdd.host.files import remove
+from rdd.vm.drivers.protocol import StorageInfo
 from rdd.vm.drivers.qemu import disks, files
 from rdd.vm.drivers.qemu.disks import SnapshotError
 from rdd.vm.drivers.qemu.programs import run
-from rdd.vm.drivers.qemu.shells import shell
+from rdd.vm.drivers.qemu.shell import shell_command
 from rdd.vm.images.cache import place
 from rdd.vm.instances import InstanceDirectory
 from rdd.vm.template.model import Template
@@ -34,14 +34,14 @@ _TRIM = (
 )
 
 
-class Storage:
+class QemuStorage:
     """The disk of one machine."""
 
     def __init__(self, directory: InstanceDirectory) -> None:
         self._directory = directory
         self._disk = directory.path / files.DISK
 
-    async def describe(self) -> dict[str, Any]:
+    async def describe(self) -> StorageInfo:
         """Size and snapshots, in the words of the API. Raises HostError."""
         disk = await disks.inspect(self._disk)
         image = self._directory.path / files.IMAGE
@@ -86,7 +86,7 @@ class Storage:
 
     async def trim(self, template: Template, environment: Mapping[str, str]) -> str:
         """Have the guest give back what it does not use; what it says. Raises HostError."""
-        command = shell(
+        command = shell_command(
             self._directory,
             template,
             command=("sudo", "-n", "sh", "-c", _TRIM),

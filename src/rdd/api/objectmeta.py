@@ -10,7 +10,7 @@ Only when something does not fit, the members are visited in the order in which
 Go would meet them, to report the same first error.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from rdd.api import timestamps
@@ -60,7 +60,8 @@ def decode_object_meta(
             return _decode_known(meta), []
         except _Misfit:
             pass
-    return _Decoder(builtin_kind, path).object_meta(meta)
+    decoder = _TypedDecoder(path, builtin_kind) if builtin_kind else _Decoder(path)
+    return decoder.object_meta(meta)
 
 
 def _text_map(value: Any) -> Any:
@@ -184,20 +185,33 @@ _TEXT_TYPES = {"uid": "types.UID", "operation": "v1.ManagedFieldsOperationType"}
 
 
 class _Decoder:
-    """The slow path: exact, member by member, in the order in which Go decodes."""
+    """The slow path: exact, member by member, in the order in which Go decodes.
 
-    def __init__(self, builtin_kind: str, path: str) -> None:
-        self.kind = builtin_kind
-        self.is_custom = not builtin_kind
+    This class decodes the metadata of custom resources, which Kubernetes reads as a map first.
+    """
+
+    prefix = ""
+    target = "value"
+
+    def __init__(self, path: str) -> None:
         self.path = path
         self.unknown: list[str] = []
-        # A built-in kind is decoded from its root, so errors name the field from there.
-        self.prefix = "" if self.is_custom else "metadata."
+
+    def keys(self, value: dict[str, Any]) -> Iterable[str]:
+        """Return the members in the order in which they are decoded."""
+        return sorted(value)
+
+    def number(self, value: float) -> float:
+        """Return a number as it is decoded: 1.0 is written as 1 before it is read again."""
+        return int(value) if value.is_integer() else value
+
+    def number_text(self, value: float) -> str:
+        """Return a number as errors show it."""
+        return govalue.number(value)
 
     def object_meta(self, meta: Any) -> tuple[dict[str, Any], list[str]]:
         if not isinstance(meta, dict):
-            target = "value" if self.is_custom else f"struct field {self.kind}.metadata"
-            text = f"json: cannot unmarshal {_kind_of(meta)} into Go {target}"
+            text = f"json: cannot unmarshal {_kind_of(meta)} into Go {self.target}"
             raise MetadataError(f"{text} of type v1.ObjectMeta")
         out = self._struct(meta, _OBJECT_META, "ObjectMeta", "", self.path)
         return order_metadata({k: v for k, v in out.items() if v is not None}), self.unknown
@@ -206,8 +220,7 @@ class _Decoder:
         self, value: dict[str, Any], members: dict[str, Any], name: str, field: str, path: str
     ) -> dict[str, Any]:
         out: dict[str, Any] = {}
-        keys = sorted(value) if self.is_custom else value
-        for key in keys:
+        for key in self.keys(value):
             spec = members.get(key)
             if spec is None:
                 if len(self.unknown) < 100:
@@ -248,10 +261,10 @@ class _Decoder:
     def kept_integer(self, value: Any, where: str, field: str, path: str) -> int:
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise self.wrong(value, where, "int64")
-        if isinstance(value, float) and self.is_custom and value.is_integer():
-            value = int(value)  # a custom resource's 1.0 is written as 1 before it is read again
+        if isinstance(value, float):
+            value = self.number(value)
         if not isinstance(value, int) or not -(2**63) <= value < 2**63:
-            shown = govalue.number(value) if self.is_custom else str(value)
+            shown = self.number_text(value)
             text = f"json: cannot unmarshal number {shown} into Go struct field {where}"
             raise MetadataError(f"{text} of type int64")
         return value
@@ -267,8 +280,7 @@ class _Decoder:
     def text_map(self, value: Any, where: str, field: str, path: str) -> dict[str, str] | None:
         if not isinstance(value, dict):
             raise self.wrong(value, where, "map[string]string")
-        keys = sorted(value) if self.is_custom else value
-        return {key: self._item(value[key], where) for key in keys} or None
+        return {key: self._item(value[key], where) for key in self.keys(value)} or None
 
     def _item(self, value: Any, where: str) -> str:
         if value is None:
@@ -306,6 +318,25 @@ class _Decoder:
 
     def raw(self, value: Any, where: str, field: str, path: str) -> Any:
         return value
+
+
+class _TypedDecoder(_Decoder):
+    """Decodes the metadata of a built-in kind, which Kubernetes reads from the text."""
+
+    prefix = "metadata."  # the kind is decoded from its root, so errors name the field from there
+
+    def __init__(self, path: str, kind: str) -> None:
+        super().__init__(path)
+        self.target = f"struct field {kind}.metadata"
+
+    def keys(self, value: dict[str, Any]) -> Iterable[str]:
+        return value
+
+    def number(self, value: float) -> float:
+        return value
+
+    def number_text(self, value: float) -> str:
+        return str(value)
 
 
 _D = _Decoder

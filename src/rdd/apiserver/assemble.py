@@ -38,18 +38,14 @@ from rdd.apiserver.endpoints.health import Health
 from rdd.apiserver.endpoints.openapi import Documents
 from rdd.apiserver.http.limits import InFlight
 from rdd.apiserver.http.request import Answer, Request, Response, User
-from rdd.apiserver.kinds.builtin import BuiltinStrategy
-from rdd.apiserver.kinds.catalog import builtin_kinds, decoder, review_kinds
-from rdd.apiserver.kinds.strategy import ResourceDefinition
+from rdd.apiserver.kinds.catalog import builtin_kinds, review_kinds
+from rdd.apiserver.kinds.resources import make_resource
 from rdd.apiserver.passthrough.routing import PREFIX, Passthroughs
-from rdd.apiserver.resources import Registry, Resource
+from rdd.apiserver.resources import Registry
 from rdd.apiserver.server import ApiServer
 from rdd.apiserver.state.cache import Cache
 from rdd.apiserver.verbs import scale
 from rdd.store.contract import Store
-
-# Groups whose objects Kubernetes keeps below their own name; all others go by plural alone.
-_STORED_BY_GROUP = frozenset({"apiextensions.k8s.io", "apiregistration.k8s.io"})
 
 
 @dataclass(slots=True)
@@ -127,10 +123,9 @@ async def open_server(store: Store, options: ServerOptions | None = None) -> Ser
     cache = Cache(store)
     await cache.load()
     registry = Registry()
-    for resource in _stored_resources(cache):
-        registry.add(resource)
-    for kind in review_kinds():
-        registry.add(_resource(kind, cache))
+    kinds = builtin_kinds(check_rules=_check_rules, check_expression=check_expression)
+    for kind in (*kinds, *review_kinds()):
+        registry.add_builtin(make_resource(kind, cache))
     lister = CachedLister(registry)
     authorizer = RbacAuthorizer(lister)
     webhooks = WebhookClient(options.endpoints)
@@ -174,32 +169,11 @@ def _admission(
     )
 
 
-def _stored_resources(cache: Cache) -> list[Resource]:
-    kinds = builtin_kinds(check_rules=_check_rules, check_expression=check_expression)
-    return [_resource(kind, cache) for kind in kinds]
-
-
 def _check_rules(schema: Mapping[str, Any], path: str) -> list[FieldError]:
     # CEL is large, and most servers start without a new CRD.
     from rdd.schema.rules.checks import check_rules
 
     return check_rules(schema, path)
-
-
-def _resource(kind: ResourceDefinition, cache: Cache) -> Resource:
-    strategy = kind.strategy
-    assert isinstance(strategy, BuiltinStrategy)
-    group, plural = strategy.storage or (kind.group, kind.plural)
-    below = f"{group}/{plural}" if group in _STORED_BY_GROUP else plural
-    is_foreign = strategy.storage is not None and strategy.storage != (kind.group, kind.plural)
-    return Resource(
-        kind,
-        cache=cache.resource(f"/registry/{below}/", namespaced=kind.namespaced),
-        decode=decoder(kind.definition),
-        verbs=strategy.verbs,
-        to_storage=strategy.to_storage if is_foreign else None,
-        from_storage=strategy.from_storage if is_foreign else None,
-    )
 
 
 def _install_paths(server: Server, options: ServerOptions) -> None:

@@ -65,20 +65,10 @@ class CachedLister:
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._resources: dict[str, Resource] = {}
         self._decoded: dict[str, tuple[int, dict[tuple[str, str], dict[str, Any]]]] = {}
 
-    def _resource(self, name: str) -> Resource | None:
-        found = self._resources.get(name)
-        if found is None:
-            for r in self._registry.all():
-                if r.plural == name and not r.is_custom:
-                    found = self._resources[name] = r
-                    break
-        return found
-
     def _objects(self, name: str) -> dict[tuple[str, str], dict[str, Any]]:
-        resource = self._resource(name)
+        resource = self._registry.builtin(name)
         if resource is None:
             return {}
         known = self._decoded.get(name)
@@ -89,7 +79,7 @@ class CachedLister:
 
     def get(self, resource: str, namespace: str, name: str) -> dict[str, Any] | None:
         """An object by name; it MUST NOT be changed."""
-        found = self._resource(resource)
+        found = self._registry.builtin(resource)
         if found is None:
             return None
         entry = found.cache.get(namespace, name)
@@ -97,7 +87,7 @@ class CachedLister:
 
     def unchanged(self, resource: str, obj: dict[str, Any]) -> Check:
         """What makes a commit fail unless an object is still as it was got."""
-        found = self._resource(resource)
+        found = self._registry.builtin(resource)
         assert found is not None
         metadata = obj["metadata"]
         key = found.cache.key(metadata.get("namespace") or "", metadata["name"])
@@ -110,5 +100,5 @@ class CachedLister:
 
     def revision(self, resource: str) -> int:
         """The revision of the last change of the resource."""
-        found = self._resource(resource)
+        found = self._registry.builtin(resource)
         return found.cache.revision if found is not None else 0

@@ -8,13 +8,14 @@ the only place that knows which paths exist, so discovery, dispatch and
 admission always agree.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
-import orjson
-
-from rdd.api import managedfields
+from rdd.api import errors
 from rdd.api.types import Object
+from rdd.apiserver.http.request import Answer
+from rdd.apiserver.kinds.decoding import BodyDecoder
 from rdd.apiserver.kinds.strategy import Column, ResourceDefinition, Strategy
 from rdd.apiserver.state import codec
 from rdd.apiserver.state.cache import Entry, ResourceCache
@@ -22,22 +23,29 @@ from rdd.schema.node import Node
 
 if TYPE_CHECKING:
     from rdd.apiserver.crd.conversion import Converter
+    from rdd.schema.openapi.collector import KindCollector
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
 Convert = Callable[[Object], Object]
 
 
-class Resource:
-    """One resource in one version."""
+class Resource(ABC):
+    """One resource in one version.
+
+    `kinds.resources.BuiltinResource` and `crd.resources.CustomResource` implement what differs
+    between built-in and custom resources.
+    """
+
+    patch_types: ClassVar[tuple[str, ...]]
+    """The media types that PATCH accepts."""
 
     def __init__(
         self,
         kind: ResourceDefinition,
         *,
         cache: ResourceCache,
-        decode: Callable[[Object, list[str]], Object],
-        is_custom: bool = False,
+        decoder: BodyDecoder,
         verbs: tuple[str, ...] = ALL_VERBS,
         list_kind: str = "",
         columns: tuple[Column, ...] | None = None,
@@ -48,7 +56,7 @@ class Resource:
     ) -> None:
         self.group = kind.group
         self.version = kind.version
-        self.api_version = f"{kind.group}/{kind.version}" if kind.group else kind.version
+        self.api_version = kind.api_version
         self.kind = kind.kind
         self.list_kind = list_kind or kind.kind + "List"
         self.plural = kind.plural
@@ -61,9 +69,7 @@ class Resource:
         self._node = kind.node
         self.strategy: Strategy = kind.strategy
         self.cache = cache
-        self.decode = decode
-        """Checks and prunes a decoded body; unknown field paths go into the list it is given."""
-        self.is_custom = is_custom
+        self.decoder = decoder
         self.verbs = verbs
         self.columns = columns if columns is not None else kind.strategy.columns
         self.to_storage = to_storage
@@ -72,14 +78,10 @@ class Resource:
         self.deprecation = deprecation
         """Text of the Warning that every use of a deprecated version carries."""
         self.converter: Converter | None = None
-        """Asks a webhook for other versions of an object; set by `convert_with`."""
+        """Converts objects between versions by a webhook."""
         self.is_terminating = False
         """The CRD is being deleted: nothing new is accepted."""
         self.head = codec.head(kind.kind, self.api_version)
-        self.item_head = self.head if is_custom else b"{"
-        self.nodes: Mapping[str, Node] | None = None
-        """The shapes of all versions by apiVersion, for field ownership; None: only this one."""
-        self._empty: Object | None = None
         self.path_base = f"/apis/{kind.group}/{kind.version}" if kind.group else "/api/v1"
 
     @property
@@ -89,12 +91,6 @@ class Resource:
         if not isinstance(node, Node):
             node = self._node = node()
         return node
-
-    def convert_with(self, converter: "Converter") -> None:
-        """Let a webhook convert between versions: bodies carry their apiVersion themselves."""
-        self.converter = converter
-        self.to_storage = self.from_storage = None
-        self.head = self.item_head = b'{"kind":%b,' % orjson.dumps(self.kind)
 
     async def localise(self, entries: Sequence[Entry]) -> Sequence[Entry]:
         """Entries of the cache in this version, if that takes a webhook."""
@@ -110,11 +106,33 @@ class Resource:
         return codec.encode(stored, tag=tag)
 
     @property
+    @abstractmethod
+    def item_head(self) -> bytes:
+        """The start of an item of a list, in front of the stored body."""
+
+    @property
+    @abstractmethod
     def empty(self) -> Object | None:
-        """What a new object of a built-in kind has by itself; nobody owns that."""
-        if self._empty is None and not self.is_custom:
-            self._empty = managedfields.empty_object(self.node)
-        return self._empty
+        """The members that a new object has by itself; no manager owns them."""
+
+    @abstractmethod
+    def unknown_subresource(self) -> Answer:
+        """Return the response to a request for a subresource that does not exist, or raise it."""
+
+    @abstractmethod
+    def collect_openapi(self, collector: "KindCollector") -> None:
+        """Add the kind to an OpenAPI document."""
+
+    def unsupported_patch(self, media: str) -> errors.UnsupportedMediaType:
+        """Return the error of a patch type that is not in `patch_types`."""
+        return errors.UnsupportedMediaType("415: Unsupported Media Type", details={})
+
+    def list_metadata(self, revision: int, continue_: str) -> dict[str, Any]:
+        """Return the metadata of a list."""
+        meta: dict[str, Any] = {"resourceVersion": str(revision)}
+        if continue_:
+            meta["continue"] = continue_
+        return meta
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -157,6 +175,8 @@ class Registry:
 
     def __init__(self) -> None:
         self._resources: dict[tuple[str, str], dict[str, Resource]] = {}
+        self._builtin: dict[str, Resource] = {}
+        self._builtin_groups: set[str] = set()
         self.generation = 0
         """Changes with every registration; documents derived from the registry are keyed by it."""
         self.on_change: Callable[[], None] | None = None
@@ -171,6 +191,16 @@ class Registry:
         self.generation += 1
         if is_new and self.on_change is not None:
             self.on_change()
+
+    def add_builtin(self, resource: Resource) -> None:
+        """Serve a built-in resource; it is never removed."""
+        self.add(resource)
+        self._builtin.setdefault(resource.plural, resource)
+        self._builtin_groups.add(resource.group)
+
+    def builtin(self, plural: str) -> Resource | None:
+        """Return the built-in resource with this name (of the first group that has it)."""
+        return self._builtin.get(plural)
 
     def remove(self, group: str, version: str, plural: str) -> None:
         """Stop serving a resource; a version without resources is gone, too."""
@@ -197,10 +227,7 @@ class Registry:
 
     def has_builtin_group(self, group: str) -> bool:
         """Whether the group has built-in kinds; unknown paths below it get a Status."""
-        return any(
-            g == group and any(not r.is_custom for r in found.values())
-            for (g, _), found in self._resources.items()
-        )
+        return group in self._builtin_groups
 
     def has_version(self, group: str, version: str) -> bool:
         """Whether the group version is served."""

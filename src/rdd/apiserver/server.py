@@ -24,7 +24,7 @@ from rdd.apiserver.endpoints.metrics import Metrics
 from rdd.apiserver.http import bodies
 from rdd.apiserver.http import responses as respond
 from rdd.apiserver.http.limits import InFlight
-from rdd.apiserver.http.request import Answer, Request, Response
+from rdd.apiserver.http.request import Answer, Request, page_not_found
 from rdd.apiserver.resources import Resource
 from rdd.apiserver.verbs.create import create
 from rdd.apiserver.verbs.delete import delete, delete_collection
@@ -172,9 +172,7 @@ class ApiServer:
         info = request.info
         name = info.subresource
         if name not in resource.subresources:
-            if resource.is_custom:
-                return page_not_found()
-            raise errors.NotFound.resource()
+            return resource.unknown_subresource()
         special = self.subresources.get((resource.group, resource.plural, name))
         if special is None and name == "scale":
             special = self.subresources.get(("", "", "scale"))
@@ -211,16 +209,6 @@ _VERBS: dict[str, ResourceHandler] = {
     "delete": delete,
     "deletecollection": delete_collection,
 }
-
-
-def page_not_found() -> Response:
-    """The plain-text answer to a path that belongs to nobody."""
-    return Response(
-        404,
-        b"404 page not found\n",
-        content_type="text/plain; charset=utf-8",
-        headers=[("X-Content-Type-Options", "nosniff")],
-    )
 
 
 def warning_headers(texts: list[str]) -> list[tuple[str, str]]:

@@ -8,7 +8,7 @@ these views when they are asked for, and takes a changed view back.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import orjson
 
@@ -16,9 +16,6 @@ from rdd.api import errors, jsonpath
 from rdd.api.types import Object
 from rdd.apiserver.admission.types import Attributes
 from rdd.apiserver.resources import Resource
-
-if TYPE_CHECKING:
-    from rdd.apiserver.crd.resources import CustomStrategy
 
 GroupVersionKind = tuple[str, str, str]
 
@@ -115,9 +112,8 @@ class Versions:
                 from rdd.apiserver.kinds.catalog import decoder
 
                 return decoder(own[1])(patched, [])
-            if target.is_custom:
-                _require_type_meta(patched)
-            obj = target.decode(patched, [])
+            target.decoder.check_type_meta(patched, orjson.dumps(patched))
+            obj = target.decoder.decode(patched, [])
             target.strategy.normalise(obj)
         except errors.BadRequest as error:
             raise errors.InternalError.because(
@@ -126,15 +122,8 @@ class Versions:
         return obj
 
 
-def _custom(resource: Resource) -> "CustomStrategy":
-    from rdd.apiserver.crd.resources import CustomStrategy
-
-    assert isinstance(resource.strategy, CustomStrategy)
-    return resource.strategy
-
-
 def _scale_paths(resource: Resource) -> Mapping[str, Any]:
-    paths = _custom(resource).scale
+    paths = resource.strategy.scale
     assert paths is not None
     return paths
 
@@ -149,10 +138,3 @@ def _scaled(obj: Object, resource: Resource, scale: Object) -> Object:
         here = here[name]
     here[last] = (scale.get("spec") or {}).get("replicas", 0)
     return new
-
-
-def _require_type_meta(obj: Object) -> None:
-    for member, label in (("kind", "Kind"), ("apiVersion", "apiVersion")):
-        if not obj.get(member):
-            text = orjson.dumps(obj).decode()
-            raise errors.BadRequest(f"Object '{label}' is missing in '{text}'")

@@ -14,6 +14,7 @@ from rdd.apiserver.http import bodies, options
 from rdd.apiserver.http import responses as respond
 from rdd.apiserver.http.request import Answer, Request
 from rdd.apiserver.kinds.catalog import decoder
+from rdd.apiserver.kinds.decoding import TypedDecoder
 from rdd.apiserver.resources import Resource
 from rdd.apiserver.server import ApiServer
 
@@ -85,9 +86,7 @@ async def _token(
     opts = options.write_options(request, "CreateOptions")
     obj = bodies.decode_as(
         request,
-        kind="TokenRequest",
-        api_version="authentication.k8s.io/v1",
-        decode=decoder(_TOKEN_REQUEST),
+        TypedDecoder("TokenRequest", "authentication.k8s.io/v1", decoder(_TOKEN_REQUEST)),
         field_validation=opts.field_validation,
     )
 

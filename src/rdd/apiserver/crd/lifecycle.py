@@ -47,7 +47,7 @@ class CustomResources:
     def __init__(self, core: Core, definitions: Resource, webhooks: WebhookClient) -> None:
         self._core = core
         self._definitions = definitions
-        self._served: dict[str, list[Resource]] = {}
+        self._served: dict[str, list[custom.CustomResource]] = {}
         self._spec_seen: dict[str, Any] = {}
         self._dirty: dict[str, None] = {}
         self._wake = asyncio.Event()
@@ -66,7 +66,7 @@ class CustomResources:
         if self._dirty:
             self._wake.set()
 
-    def served(self, name: str) -> list[Resource]:
+    def served(self, name: str) -> Sequence[Resource]:
         """The resources of a CRD, one per served version."""
         return self._served.get(name, [])
 

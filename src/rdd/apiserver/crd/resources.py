@@ -11,26 +11,34 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from rdd.api import fielderrors, jsonpath, metadata
+import orjson
+
+from rdd.api import errors, fielderrors, jsonpath, mediatypes, metadata
 from rdd.api.fielderrors import FieldError
-from rdd.api.objectmeta import MetadataError, decode_object_meta
+from rdd.api.fieldselectors import FieldSelector
 from rdd.api.types import Object
+from rdd.apiserver.crd.conversion import Converter
+from rdd.apiserver.crd.decoding import CustomDecoder
 from rdd.apiserver.http import tables
+from rdd.apiserver.http.request import Answer, page_not_found
+from rdd.apiserver.kinds.builtin import keep
 from rdd.apiserver.kinds.strategy import Column, ResourceDefinition, Strategy, Validation
 from rdd.apiserver.resources import Convert, Resource
 from rdd.apiserver.state import codec
 from rdd.apiserver.state.cache import ResourceCache
-from rdd.schema.builtin.typed import DecodeError
 from rdd.schema.columns import Columns
 from rdd.schema.crd.versions import deprecation_warning
 from rdd.schema.defaults import apply_defaults
 from rdd.schema.node import Node, compile_node
-from rdd.schema.prune import integral_floats, prune
+from rdd.schema.prune import prune
 
 if TYPE_CHECKING:
+    from rdd.schema.openapi.collector import KindCollector
     from rdd.schema.validate import Validator
 
-_EMPTY = compile_node({"type": "object"})
+# In the order of Kubernetes' discovery documents for custom resources.
+_VERBS = ("delete", "deletecollection", "get", "list", "patch", "create", "update", "watch")
+_STATUS_MEMBERS = ("kind", "apiVersion", "metadata", "status")
 
 
 class CustomStrategy(Strategy):
@@ -47,7 +55,7 @@ class CustomStrategy(Strategy):
         self.api_version = f"{spec['group']}/{version['name']}"
         subresources = version.get("subresources") or {}
         self.has_status = "status" in subresources
-        self.scale: Mapping[str, Any] | None = subresources.get("scale")
+        self.scale = subresources.get("scale")
         fields = version.get("selectableFields") or ()
         self._fields = {f["jsonPath"].lstrip("."): f["jsonPath"] for f in fields}
         self.selectable_labels = frozenset(self._fields)
@@ -86,24 +94,30 @@ class CustomStrategy(Strategy):
     def _paths(self) -> dict[str, tuple[str, ...]]:
         return {label: jsonpath.parse_simple(path) for label, path in self._fields.items()}
 
-    def decode(self, obj: Object, unknown: list[str]) -> Object:
-        """Prune an object; its metadata must have the form of ObjectMeta."""
-        try:
-            meta, strange = decode_object_meta(obj.get("metadata"))
-        except MetadataError as error:
-            text = f'{self._kind} in version "{self._version["name"]}" cannot be handled as a '
-            raise DecodeError(f"{text}{self._kind}: {error}", cause=str(error)) from None
-        obj["metadata"] = meta
-        unknown += strange
-        # A patch may name a version that does not exist: nothing is known about that one.
-        is_own = obj.get("apiVersion") == self.api_version
-        prune(self.node if is_own else _EMPTY, obj, unknown=unknown)
-        integral_floats(obj)
-        return obj
-
     def normalise(self, obj: Object) -> None:
         """Fill in defaults; null where it is not allowed is the same as nothing."""
         apply_defaults(self.node, obj)
+
+    def prepare_for_create(self, obj: Object) -> None:
+        """Drop the status if it is written through /status."""
+        if self.has_status:
+            obj.pop("status", None)
+
+    def prepare_for_update(self, obj: Object, old: Object, *, subresource: str = "") -> None:
+        """Keep the status on the main endpoint, and everything else on /status."""
+        if not self.has_status:
+            return
+        if subresource == "status":
+            for member in [m for m in obj if m not in _STATUS_MEMBERS]:
+                del obj[member]
+            obj.update((m, value) for m, value in old.items() if m not in _STATUS_MEMBERS)
+            meta = dict(old["metadata"])
+            for member in ("managedFields", "resourceVersion"):
+                if member in obj["metadata"]:
+                    meta[member] = obj["metadata"][member]
+            obj["metadata"] = meta
+        elif not subresource:
+            keep(obj, old, "status")
 
     def validate(self, obj: Object) -> Validation:
         """Validate a new object against the schema and its rules."""
@@ -141,6 +155,10 @@ class CustomStrategy(Strategy):
             warnings += metadata.finalizer_warnings(meta, old["metadata"] if old else None)
         return Validation(errs, warnings)
 
+    def check_field_selector(self, selector: FieldSelector) -> None:
+        """Raise BadRequest if the selector uses an undeclared field."""
+        self._check_field_selector(selector, has_own_labels=True)
+
     def selectable_fields(self, obj: Object) -> Mapping[str, str]:
         """The declared selectable fields as text."""
         return {label: _text(jsonpath.lookup(obj, path)) for label, path in self._paths.items()}
@@ -174,12 +192,56 @@ def _scale_errors(scale: Mapping[str, Any], obj: Object) -> list[FieldError]:
     return errs
 
 
+class CustomResource(Resource):
+    """One served version of a CRD."""
+
+    patch_types = (mediatypes.JSON_PATCH, mediatypes.MERGE_PATCH, mediatypes.APPLY_PATCH)
+    strategy: CustomStrategy
+
+    @property
+    def item_head(self) -> bytes:
+        """Items carry kind and apiVersion."""
+        return self.head
+
+    @property
+    def empty(self) -> Object | None:
+        """A new object has no members by itself."""
+        return None
+
+    def convert_with(self, converter: Converter) -> None:
+        """Convert between versions by a webhook; stored bodies carry their apiVersion then."""
+        self.converter = converter
+        self.to_storage = self.from_storage = None
+        self.head = b'{"kind":%b,' % orjson.dumps(self.kind)
+
+    def unsupported_patch(self, media: str) -> errors.UnsupportedMediaType:
+        """Return the error of a patch type; strategic merge patch gets a text of its own."""
+        if media != mediatypes.STRATEGIC_MERGE_PATCH:
+            return super().unsupported_patch(media)
+        return errors.UnsupportedMediaType(
+            "the body of the request was in an unknown format - accepted media types include: "
+            + ", ".join(self.patch_types)
+        )
+
+    def list_metadata(self, revision: int, continue_: str) -> dict[str, Any]:
+        """Return the metadata of a list; custom lists always have `continue`."""
+        return {"continue": continue_, "resourceVersion": str(revision)}
+
+    def unknown_subresource(self) -> Answer:
+        """Return the plain-text response of an unknown path."""
+        return page_not_found()
+
+    def collect_openapi(self, collector: "KindCollector") -> None:
+        """Add the version and the definitions of its schema."""
+        collector.add_custom(*self.strategy.definition)
+
+
 def make_resource(
     crd: Mapping[str, Any],
     version: Mapping[str, Any],
     cache: ResourceCache,
     storage: Mapping[str, Any],
-) -> Resource:
+) -> CustomResource:
     """The resource of one served version of a CRD, of which `storage` is stored."""
     spec = crd["spec"]
     names = crd["status"]["acceptedNames"]
@@ -201,11 +263,11 @@ def make_resource(
         categories=tuple(names.get("categories") or ()),
         subresources=subresources,
     )
-    return Resource(
+    return CustomResource(
         kind,
         cache=cache,
-        decode=strategy.decode,
-        is_custom=True,
+        decoder=CustomDecoder(names["kind"], strategy.api_version, lambda: strategy.node),
+        verbs=_VERBS,
         list_kind=names.get("listKind") or names["kind"] + "List",
         storage_version=storage["name"],
         deprecation=deprecation_warning(spec, name),

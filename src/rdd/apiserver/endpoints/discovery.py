@@ -16,13 +16,10 @@ import orjson
 from rdd.api import errors
 from rdd.apiserver.core import Core
 from rdd.apiserver.http import responses as respond
-from rdd.apiserver.http.request import Answer, Request, Response
+from rdd.apiserver.http.request import Answer, Request, Response, page_not_found
 from rdd.apiserver.resources import Registry, Resource
 from rdd.schema.crd.versions import version_priority
 
-_CUSTOM_VERBS = (
-    "delete", "deletecollection", "get", "list", "patch", "create", "update", "watch",
-)  # fmt: skip
 # Groups in the order of Kubernetes' priorities; others (custom ones) follow by name.
 _GROUP_ORDER = (
     "apiregistration.k8s.io",
@@ -74,8 +71,6 @@ class Discovery:
         if document is None:
             if parts[0] == "api" or (len(parts) > 2 and self._registry.has_builtin_group(parts[1])):
                 raise errors.NotFound.resource()
-            from rdd.apiserver.server import page_not_found
-
             return page_not_found()
         if respond.is_plain(request):
             return Response(200, document)
@@ -200,11 +195,6 @@ def _ordered(subresources: tuple[str, ...]) -> list[str]:
     return sorted(subresources, key=lambda s: (s == "scale", s))
 
 
-def _verbs(resource: Resource) -> list[str]:
-    order = _CUSTOM_VERBS if resource.is_custom else sorted(resource.verbs)
-    return [v for v in order if v in resource.verbs]
-
-
 def storage_version_hash(group: str, version: str, kind: str) -> str:
     """The hash by which clients see that a resource is stored in another version."""
     digest = hashlib.sha256(f"{group}/{version}/{kind}".encode()).digest()
@@ -217,7 +207,7 @@ def _api_resource(r: Resource) -> dict[str, Any]:
         "singularName": r.singular,
         "namespaced": r.namespaced,
         "kind": r.kind,
-        "verbs": _verbs(r),
+        "verbs": list(r.verbs),
     }
     if r.short_names:
         found["shortNames"] = list(r.short_names)
@@ -248,7 +238,7 @@ def _resource_discovery(r: Resource) -> dict[str, Any]:
         "responseKind": kind,
         "scope": "Namespaced" if r.namespaced else "Cluster",
         "singularResource": r.singular,
-        "verbs": _verbs(r),
+        "verbs": list(r.verbs),
     }
     if r.short_names:
         found["shortNames"] = list(r.short_names)

@@ -9,27 +9,25 @@ addressed by content hash, so that clients can cache it.
 
 import asyncio
 import hashlib
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
 from rdd.api import errors
 from rdd.apiserver.core import Core
-from rdd.apiserver.crd.resources import CustomStrategy
 from rdd.apiserver.endpoints import version
 from rdd.apiserver.http import negotiation as negotiate
 from rdd.apiserver.http.request import Answer, Request, Response
 from rdd.apiserver.resources import Registry, Resource
+
+if TYPE_CHECKING:
+    from rdd.schema.openapi.collector import KindCollector
 
 _V2_TYPES = (
     "application/json",
     "application/com.github.proto-openapi.spec.v2@v1.0+protobuf",
     "application/com.github.proto-openapi.spec.v2.v1.0+protobuf",
 )
-
-
-_META = "io.k8s.apimachinery.pkg.apis.meta.v1"
-_CUSTOM_NEEDS = (f"{_META}.ObjectMeta", f"{_META}.ListMeta", "io.k8s.api.autoscaling.v1.Scale")
 
 
 class Documents:
@@ -135,41 +133,31 @@ def _wants_protobuf(request: Request) -> bool:
     )
 
 
-def _kinds(resources: list[Resource], *, v2: bool) -> tuple[list[Any], dict[str, Any]]:
-    """The kinds of some resources and the definitions they need."""
-    from rdd.schema.builtin import definitions as shapes
-    from rdd.schema.openapi import builtin as builtin_openapi
-    from rdd.schema.openapi import documents as openapi
+def _collect(resources: list[Resource], *, v2: bool) -> "KindCollector":
+    from rdd.schema.openapi.collector import KindCollector
 
-    kinds: list[Any] = []
-    definitions: dict[str, Any] = {}
-    builtin = []
-    for r in resources:
-        strategy = r.strategy
-        if isinstance(strategy, CustomStrategy):
-            spec, version_ = strategy.definition
-            kinds.append(openapi.crd_kind(spec, version_))
-            definitions |= openapi.crd_definitions(spec, version_, v2=v2)
-        else:
-            builtin.append(builtin_openapi.openapi_kind(r, r.verbs))
-    if kinds:
-        definitions |= shapes.closure(list(_CUSTOM_NEEDS))
-    definitions = builtin_openapi.builtin_definitions(builtin) | definitions
-    return [*builtin, *kinds], definitions
+    collector = KindCollector(v2=v2)
+    for resource in resources:
+        resource.collect_openapi(collector)
+    return collector
 
 
 def _v3(resources: list[Resource]) -> dict[str, Any]:
-    from rdd.schema.openapi import documents as openapi
+    from rdd.schema.openapi import documents
 
-    kinds, definitions = _kinds(resources, v2=False)
-    return openapi.openapi_v3_document(kinds, definitions, version=version.KUBERNETES)
+    found = _collect(resources, v2=False)
+    return documents.openapi_v3_document(
+        found.kinds, found.definitions(), version=version.KUBERNETES
+    )
 
 
 def _v2(resources: list[Resource]) -> dict[str, Any]:
-    from rdd.schema.openapi import documents as openapi
+    from rdd.schema.openapi import documents
 
-    kinds, definitions = _kinds(resources, v2=True)
-    return openapi.openapi_v2_document(kinds, definitions, version=version.KUBERNETES)
+    found = _collect(resources, v2=True)
+    return documents.openapi_v2_document(
+        found.kinds, found.definitions(), version=version.KUBERNETES
+    )
 
 
 def _version_document() -> dict[str, Any]:

@@ -11,22 +11,18 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
-from rdd.api import errors
+from rdd.api import errors, mediatypes
 from rdd.api.decode import decode_json, decode_yaml, find_duplicate_keys, summarize
 from rdd.api.types import Object
 from rdd.api.yamlcodec import YamlDocument
 from rdd.apiserver.http.request import Request
+from rdd.apiserver.kinds.decoding import BodyDecoder, decode_protobuf, unsupported_media_type
 from rdd.apiserver.resources import Resource, metadata_of
 from rdd.base import gotext
 from rdd.base.goformat import json_kind
 from rdd.schema.builtin.typed import DecodeError
 
 OFF_LOOP_BYTES = 32 * 1024
-JSON = "application/json"
-YAML = "application/yaml"
-PROTOBUF = "application/vnd.kubernetes.protobuf"
-_ACCEPTED = f"{JSON}, {YAML}, {PROTOBUF}"
-_SCHEME = "pkg/api/legacyscheme/scheme.go:30"
 _TYPE_META = (
     'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; '
     'Kind string "json:\\"kind,omitempty\\"" }'
@@ -36,11 +32,11 @@ _TYPE_META = (
 def media_type(request: Request) -> str:
     """The media type of the body, JSON if the client does not say."""
     header = request.headers.get("Content-Type", "")
-    return header.partition(";")[0].strip().lower() or JSON
+    return header.partition(";")[0].strip().lower() or mediatypes.JSON
 
 
 def parse(
-    request: Request, *, kind: str = "", api_version: str = "", is_custom: bool = False
+    request: Request, protobuf: Callable[[bytes], Any] = decode_protobuf
 ) -> tuple[Any, tuple[str, ...] | None]:
     """The body as JSON-like data, and complaints about repeated keys (None: not looked for yet).
 
@@ -49,24 +45,19 @@ def parse(
     form, DecodeError if it is a protobuf message that does not fit its kind.
     """
     media = media_type(request)
-    if media == JSON:
+    if media == mediatypes.JSON:
         try:
             return decode_json(request.body), None
         except errors.BadRequest as error:
             raise errors.BadRequest(
                 f"couldn't get version/kind; json parse error: {error.message}"
             ) from None
-    if media == YAML:
+    if media == mediatypes.YAML:
         document = read_yaml(request)
         return document.value, document.duplicates
-    if media == PROTOBUF and not is_custom:
-        from rdd.schema.wire import protobuf
-
-        return protobuf.decode(request.body, kind=kind, api_version=api_version), ()
-    raise errors.UnsupportedMediaType(
-        "the body of the request was in an unknown format - accepted media types include: "
-        + _ACCEPTED
-    )
+    if media == mediatypes.PROTOBUF:
+        return protobuf(request.body), ()
+    raise unsupported_media_type()
 
 
 def read_yaml(request: Request) -> YamlDocument:
@@ -94,39 +85,15 @@ def not_an_object(value: Any) -> str:
     )
 
 
-def not_registered(kind: str, api_version: str) -> str:
-    """The complaint about a kind the scheme does not have."""
-    version = api_version or "v1"
-    return (
-        f"no kind {gotext.quote(kind)} is registered for version {gotext.quote(version)} "
-        f"in scheme {gotext.quote(_SCHEME)}"
-    )
-
-
 def decode_object(request: Request, resource: Resource, *, field_validation: str = "") -> Object:
     """The object in the body of a create or update."""
-    return decode_as(
-        request,
-        kind=resource.kind,
-        api_version=resource.api_version,
-        decode=resource.decode,
-        is_custom=resource.is_custom,
-        field_validation=field_validation,
-    )
+    return decode_as(request, resource.decoder, field_validation=field_validation)
 
 
-def decode_as(
-    request: Request,
-    *,
-    kind: str,
-    api_version: str,
-    decode: Callable[[Object, list[str]], Object],
-    is_custom: bool = False,
-    field_validation: str = "",
-) -> Object:
+def decode_as(request: Request, decoder: BodyDecoder, *, field_validation: str = "") -> Object:
     """The object in a body, which must be of a certain kind."""
     try:
-        value, repeated = parse(request, kind=kind, api_version=api_version, is_custom=is_custom)
+        value, repeated = parse(request, decoder.decode_protobuf)
         if value is None:
             value = {}
         if not isinstance(value, dict):
@@ -137,13 +104,12 @@ def decode_as(
                     "couldn't get version/kind; json parse error: json: cannot unmarshal "
                     f"{json_kind(value[member])} into Go struct field .{member} of type string"
                 )
-        if is_custom:
-            _require_type_meta(value, request.body)
+        decoder.check_type_meta(value, request.body)
     except DecodeError:
         raise
     except errors.BadRequest as error:
         raise errors.BadRequest(
-            f"the object provided is unrecognized (must be of type {kind}): "
+            f"the object provided is unrecognized (must be of type {decoder.kind}): "
             f"{error.message} ({summarize(request.body)})"
         ) from None
     unknown: list[str] = []
@@ -151,62 +117,16 @@ def decode_as(
     if field_validation != "Ignore":
         # Before anything is added to the value: repeated keys are found by counting.
         problems = duplicates(request.body, value) if repeated is None else list(repeated)
-    check_kind(value, kind, api_version, is_custom=is_custom)
+    decoder.check_kind(value)
     sent = value.get("metadata")
     sent = sent.get("managedFields") if isinstance(sent, dict) else None
-    obj = decode(value, unknown)
+    obj = decoder.decode(value, unknown)
     keep_cleared(sent, obj)
     if field_validation != "Ignore":
         problems += [f"unknown field {gotext.quote(path)}" for path in unknown]
         if problems:
-            report(problems, request, kind, api_version, field_validation)
+            report(problems, request, decoder, field_validation)
     return obj
-
-
-def _require_type_meta(value: Object, body: bytes) -> None:
-    for member, label in (("kind", "Kind"), ("apiVersion", "apiVersion")):
-        if not value.get(member):
-            text = body.decode("utf-8", "replace")
-            raise errors.BadRequest(f"Object '{label}' is missing in '{text}'")
-
-
-def check_kind(value: Object, kind: str, api_version: str, *, is_custom: bool = False) -> None:
-    """Fill in or compare kind and apiVersion."""
-    got_kind = value.get("kind") or kind
-    got_version = value.get("apiVersion") or api_version
-    if is_custom:
-        if got_version != api_version:
-            raise errors.BadRequest(
-                f"the API version in the data ({got_version}) does not match the expected "
-                f"API version ({api_version})"
-            )
-        # Another kind is an Invalid error, found with the other validations.
-    elif (got_kind, got_version) != (kind, api_version):
-        version = got_version.rpartition("/")[2]
-        raise errors.BadRequest(
-            f"{got_kind} in version {gotext.quote(version)} cannot be handled as a {kind}: "
-            + other_kind(value, got_kind, got_version, kind)
-        )
-    value["kind"], value["apiVersion"] = got_kind, got_version
-
-
-def other_kind(value: Object, kind: str, api_version: str, wanted: str) -> str:
-    """The complaint about a body of another kind than the path's.
-
-    Kubernetes decodes it as what it says it is, if there is such a kind, and
-    only then fails to convert it.
-    """
-    from rdd.apiserver.kinds.catalog import decoder, definition
-
-    name = definition(api_version, kind)
-    if not name:
-        return not_registered(kind, api_version)
-    try:
-        decoder(name)(dict(value), [])
-    except errors.BadRequest as error:
-        return str(getattr(error, "cause", error.message))
-    package = api_version.partition("/")[0].partition(".")[0] if "/" in api_version else "core"
-    return f"converting (v1.{kind}) to ({package}.{wanted}): unknown conversion"
 
 
 def keep_cleared(sent: Any, obj: Object) -> None:
@@ -221,11 +141,11 @@ def duplicates(raw: bytes, value: Any) -> list[str]:
 
 
 def report(
-    problems: list[str], request: Request, kind: str, api_version: str, field_validation: str
+    problems: list[str], request: Request, decoder: BodyDecoder, field_validation: str
 ) -> None:
     """Refuse (Strict) or warn about unknown and duplicate fields."""
     if field_validation == "Strict":
-        version = api_version.rpartition("/")[2]
+        kind, version = decoder.kind, decoder.api_version.rpartition("/")[2]
         raise errors.BadRequest(
             f"{kind} in version {gotext.quote(version)} cannot be handled "
             f"as a {kind}: strict decoding error: {', '.join(problems)}"

@@ -14,6 +14,7 @@ from rdd.api import errors, fielderrors, metadata
 from rdd.api.fielderrors import FieldError
 from rdd.apiserver.http import bodies
 from rdd.apiserver.http.request import Request
+from rdd.apiserver.kinds import decoding
 from rdd.base import gotext
 
 FIELD_VALIDATION = ("", "Ignore", "Strict", "Warn")
@@ -179,7 +180,7 @@ def _delete_body(request: Request) -> dict[str, Any]:
         raise errors.BadRequest(bodies.not_an_object(found))
     kind, version = found.get("kind") or "", found.get("apiVersion") or ""
     if kind not in ("", "DeleteOptions"):
-        raise errors.BadRequest(bodies.not_registered(str(kind), str(version)))
+        raise errors.BadRequest(decoding.not_registered(str(kind), str(version)))
     return typed.decode_embedded(typed.shape(_DELETE_OPTIONS), found)
 
 

@@ -233,6 +233,16 @@ class Response:
         self.headers = headers
 
 
+def page_not_found() -> Response:
+    """Return the plain-text response to a path that no handler serves."""
+    return Response(
+        404,
+        b"404 page not found\n",
+        content_type="text/plain; charset=utf-8",
+        headers=[("X-Content-Type-Options", "nosniff")],
+    )
+
+
 class Writer(Protocol):
     """Where a Stream writes; `write` returns when there is room for more."""
 

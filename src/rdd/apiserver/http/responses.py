@@ -181,12 +181,7 @@ _LIST_END = b"]}\n"
 
 def list_head(resource: Resource, found: Page) -> bytes:
     """What stands before the items of a list."""
-    meta: dict[str, Any] = {}
-    if resource.is_custom:
-        meta["continue"] = found.continue_
-    meta["resourceVersion"] = str(found.revision)
-    if found.continue_:
-        meta["continue"] = found.continue_
+    meta = resource.list_metadata(found.revision, found.continue_)
     head = codec.head(resource.list_kind, resource.api_version)
     return b'%b"metadata":%b,"items":[' % (head, orjson.dumps(meta))
 

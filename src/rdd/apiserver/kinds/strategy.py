@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rdd.api.fielderrors import FieldError
+from rdd.api.fieldselectors import FieldSelector
 from rdd.api.types import Object
 from rdd.schema.node import Node
 
@@ -59,6 +60,9 @@ class Strategy:
 
     returns_deleted = False
     """DELETE answers with the deleted object instead of a Status."""
+
+    scale: Mapping[str, Any] | None = None
+    """The paths of the scale subresource (`specReplicasPath` …); None: there is no /scale."""
 
     error_group: str | None = None
     """The group by which errors name the kind, if it is not its own."""
@@ -119,6 +123,14 @@ class Strategy:
     selectable_labels: frozenset[str] = frozenset()
     """Field-selector labels this kind supports besides metadata.name and metadata.namespace."""
 
+    def check_field_selector(self, selector: FieldSelector) -> None:
+        """Raise BadRequest if the selector uses a label this kind does not support."""
+        self._check_field_selector(selector, has_own_labels=bool(self.selectable_labels))
+
+    def _check_field_selector(self, selector: FieldSelector, *, has_own_labels: bool) -> None:
+        supported = {"metadata.name", "metadata.namespace", *self.selectable_labels}
+        selector.check(supported, has_own_labels=has_own_labels)
+
     def bookmark(self, obj: Object) -> Object:
         """A bookmark event's object: members that are never left out are added."""
         return obj
@@ -150,3 +162,8 @@ class ResourceDefinition:
     """status, finalize, token, scale …"""
     definition: str = ""
     """Name of the OpenAPI definition, e.g. io.k8s.api.core.v1.ConfigMap."""
+
+    @property
+    def api_version(self) -> str:
+        """The group and version as objects carry them."""
+        return f"{self.group}/{self.version}" if self.group else self.version

@@ -53,10 +53,7 @@ def selection(request: Request, resource: Resource, options: ListOptions) -> Sel
         labels = selectors.parse_label_selector(options.label_selector)
     if options.field_selector.strip():
         fields = fieldselectors.parse_field_selector(options.field_selector)
-        supported = {"metadata.name", "metadata.namespace", *resource.strategy.selectable_labels}
-        # Kinds with labels of their own, and custom resources, word the refusal in their own way.
-        has_own = resource.is_custom or bool(resource.strategy.selectable_labels)
-        fields.check(supported, has_own_labels=has_own)
+        resource.strategy.check_field_selector(fields)
         name = fields.exact_value("metadata.name") or ""
     if info.name:
         name = info.name  # the deprecated watch of one object

@@ -9,24 +9,19 @@ state, because a patch says what to change and not what the result is. Apply
 
 from typing import Any
 
-import orjson
-
 from rdd.api import apply as ssa
-from rdd.api import decode, errors, fielderrors, jsonpatch, managedfields, mergepatch, strategic
+from rdd.api import decode, errors, jsonpatch, managedfields, mergepatch, strategic
+from rdd.api.mediatypes import APPLY_PATCH, JSON_PATCH, MERGE_PATCH
 from rdd.api.types import Object
 from rdd.apiserver.core import Core
 from rdd.apiserver.http import bodies, options
 from rdd.apiserver.http import responses as respond
 from rdd.apiserver.http.request import Answer, Request
+from rdd.apiserver.kinds.decoding import invalid_patch
 from rdd.apiserver.resources import Resource, metadata_of
 from rdd.apiserver.state.cache import Entry
 from rdd.apiserver.verbs import writes
 from rdd.base import gotext
-
-JSON_PATCH = "application/json-patch+json"
-MERGE_PATCH = "application/merge-patch+json"
-STRATEGIC = "application/strategic-merge-patch+json"
-APPLY = "application/apply-patch+yaml"
 
 
 async def patch(
@@ -35,13 +30,10 @@ async def patch(
     """Patch the object of the path."""
     info = request.info
     media = bodies.media_type(request)
-    supported = (JSON_PATCH, MERGE_PATCH, APPLY) if resource.is_custom else (
-        JSON_PATCH, MERGE_PATCH, STRATEGIC, APPLY
-    )  # fmt: skip
-    if media not in supported:
-        raise unsupported(resource, media)
+    if media not in resource.patch_types:
+        raise resource.unsupported_patch(media)
     negotiated = respond.negotiated(request)
-    is_apply = media == APPLY
+    is_apply = media == APPLY_PATCH
     opts = options.write_options(request, "PatchOptions", is_apply=is_apply)
     write = writes.Write(
         core,
@@ -63,16 +55,6 @@ async def patch(
         builder = _Patch(write, media)
     written = await writes.replace(write, builder.build, may_create=is_apply and not subresource)
     return await respond.written(core, request, written, negotiated)
-
-
-def unsupported(resource: Resource, media: str) -> errors.UnsupportedMediaType:
-    """The refusal of a patch type this resource does not take."""
-    if not resource.is_custom or media not in (STRATEGIC,):
-        return errors.UnsupportedMediaType("415: Unsupported Media Type", details={})
-    return errors.UnsupportedMediaType(
-        "the body of the request was in an unknown format - accepted media types include: "
-        "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
-    )
 
 
 class _Patch:
@@ -97,7 +79,7 @@ class _Patch:
         else:
             new = strategic.apply_strategic_patch(old, self.patch, resource.node)
         if not isinstance(new, dict):
-            raise _undecodable(new, bodies.not_an_object(new))
+            raise invalid_patch(new, bodies.not_an_object(new))
         obj = _decode_patched(write, new, self.patch)
         meta = metadata_of(obj)
         writes.check_name(write.name, meta)
@@ -107,20 +89,10 @@ class _Patch:
 
 def _decode_patched(write: writes.Write, new: Object, patch: Any) -> Object:
     resource = write.resource
-    kind, version = str(new.get("kind")), str(new.get("apiVersion"))
-    if not resource.is_custom and (kind, version) != (resource.kind, resource.api_version):
-        raise _undecodable(new, bodies.other_kind(new, kind, version, resource.kind))
     meta = new.get("metadata")
     sent = meta.get("managedFields") if isinstance(meta, dict) else None
     unknown: list[str] = []
-    try:
-        obj = resource.decode(new, unknown)
-    except errors.BadRequest as error:
-        if resource.is_custom:
-            raise
-        # The patched object is decoded again by a decoder that knows no target kind.
-        text = error.message.partition(" cannot be handled as a ")[2].partition(": ")[2]
-        raise _undecodable(new, text or error.message) from None
+    obj = resource.decoder.decode_patched(new, unknown)
     bodies.keep_cleared(sent, obj)
     if write.options.field_validation == "Ignore":
         return obj
@@ -128,18 +100,9 @@ def _decode_patched(write: writes.Write, new: Object, patch: Any) -> Object:
     problems += [f"unknown field {gotext.quote(p)}" for p in unknown]
     if problems:
         if write.options.field_validation == "Strict":
-            raise _undecodable(new, f"strict decoding error: {', '.join(problems)}")
+            raise invalid_patch(new, f"strict decoding error: {', '.join(problems)}")
         write.request.warnings += problems
     return obj
-
-
-def _undecodable(new: Any, detail: str) -> errors.Invalid:
-    text = orjson.dumps(new).decode()
-    error = fielderrors.invalid("patch", text, detail)
-    failure = errors.Invalid.of("", "", "", [error])
-    assert failure.details is not None
-    failure.details.pop("kind", None)
-    return failure
 
 
 class _Apply:
@@ -179,10 +142,9 @@ class _Apply:
             now=write.core.now_text(),
             reset=writes.reset_fields(resource, write.subresource),
             empty=resource.empty,
-            nodes=resource.nodes,
             kind=resource.kind,
         )
-        obj = resource.decode(new, [])
+        obj = resource.decoder.decode(new, [])
         obj_meta = metadata_of(obj)
         writes.check_name(write.name, obj_meta)
         writes.check_namespace(resource, write.namespace, obj_meta)

@@ -9,17 +9,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from rdd.api import decode, errors, jsonpatch, jsonpath, managedfields, mergepatch
+from rdd.api.mediatypes import JSON_PATCH, MERGE_PATCH
 from rdd.api.types import Object
 from rdd.apiserver.core import Core
-from rdd.apiserver.crd.resources import CustomStrategy
 from rdd.apiserver.http import bodies, options
 from rdd.apiserver.http import responses as respond
 from rdd.apiserver.http.request import Answer, Request
+from rdd.apiserver.kinds import decoding
 from rdd.apiserver.resources import Resource, metadata_of
 from rdd.apiserver.state import codec
 from rdd.apiserver.state.cache import Entry
 from rdd.apiserver.verbs import writes
-from rdd.apiserver.verbs.patch import JSON_PATCH, MERGE_PATCH
 from rdd.base import gotext
 from rdd.schema.builtin import typed
 
@@ -29,9 +29,8 @@ _API_VERSION = "autoscaling/v1"
 
 async def handle(core: Core, request: Request, resource: Resource) -> Answer:
     """Answer GET, PUT and PATCH of …/scale."""
-    strategy = resource.strategy
-    assert isinstance(strategy, CustomStrategy) and strategy.scale is not None
-    paths = strategy.scale
+    paths = resource.strategy.scale
+    assert paths is not None
     verb = request.info.verb
     if verb == "get" and request.method == "GET":
         entry = resource.cache.get(_namespace(request, resource), request.info.name)
@@ -114,7 +113,7 @@ async def _write(
             raise errors.BadRequest(bodies.not_an_object(new))
         if new.get("kind", "Scale") != "Scale":
             raise errors.BadRequest(
-                bodies.not_registered(str(new.get("kind")), str(new.get("apiVersion")))
+                decoding.not_registered(str(new.get("kind")), str(new.get("apiVersion")))
             )
         scale = typed.decode_typed(typed.shape(_SCALE), new, unknown=[])
         meta = metadata_of(scale)

@@ -25,7 +25,6 @@ from rdd.api.types import Object
 from rdd.apiserver.admission.types import CREATE, UPDATE, Attributes
 from rdd.apiserver.auth import escalation
 from rdd.apiserver.core import MAX_OBJECT_BYTES, Core
-from rdd.apiserver.http import bodies
 from rdd.apiserver.http.options import WriteOptions
 from rdd.apiserver.http.request import Request
 from rdd.apiserver.resources import Resource, metadata_of
@@ -146,8 +145,6 @@ async def insert(write: Write, obj: Object) -> Written:
         meta["generation"] = 1
     else:
         meta.pop("generation", None)
-    if resource.is_custom and strategy.has_status:
-        obj.pop("status", None)
     errs = metadata.validate_object_meta(
         meta, namespaced=resource.namespaced, name_errors=strategy.name_errors
     )
@@ -268,7 +265,6 @@ async def _replace_once(write: Write, entry: Entry, old: Object, obj: Object) ->
     _check_escalation(write, obj, old)
     _keep_system_metadata(meta, old_meta, entry)
     check_namespace(resource, write.namespace, meta)
-    _keep_other_half(resource, write.subresource, obj, old)
     strategy.prepare_for_update(obj, old, subresource=write.subresource)
     meta = metadata_of(obj)
     _count_generation(resource, obj, old)
@@ -350,30 +346,6 @@ def _keep_system_metadata(meta: dict[str, Any], old_meta: dict[str, Any], entry:
         meta["generation"] = old_meta["generation"]
 
 
-def _keep_other_half(resource: Resource, subresource: str, obj: Object, old: Object) -> None:
-    """Status is written through /status only, and /status writes nothing else."""
-    if not (resource.is_custom and resource.strategy.has_status):
-        return
-    if subresource == "status":
-        for member in list(obj):
-            if member not in ("kind", "apiVersion", "metadata", "status"):
-                del obj[member]
-        for member, value in old.items():
-            if member not in ("kind", "apiVersion", "metadata", "status"):
-                obj[member] = value
-        # Of metadata only what the write of a status must bring along.
-        meta = dict(old["metadata"])
-        for member in ("managedFields", "resourceVersion"):
-            if member in obj["metadata"]:
-                meta[member] = obj["metadata"][member]
-        obj["metadata"] = meta
-    elif not subresource:
-        if "status" in old:
-            obj["status"] = old["status"]
-        else:
-            obj.pop("status", None)
-
-
 def _count_generation(resource: Resource, obj: Object, old: Object) -> None:
     if not resource.strategy.has_generation:
         return
@@ -403,7 +375,6 @@ def _record_owner(write: Write, obj: Object, old: Object | None) -> None:
         now=write.core.now_text(),
         reset=reset_fields(resource, write.subresource),
         empty=resource.empty,
-        nodes=resource.nodes,
     )
 
 
@@ -418,13 +389,8 @@ def _after_mutation(write: Write, attributes: Attributes) -> Object:
     """The object plugins left behind, pruned and defaulted again."""
     obj = attributes.object
     assert obj is not None
-    bodies.check_kind(
-        obj,
-        write.resource.kind,
-        write.resource.api_version,
-        is_custom=write.resource.is_custom,
-    )
-    obj = write.resource.decode(obj, [])
+    write.resource.decoder.check_kind(obj)
+    obj = write.resource.decoder.decode(obj, [])
     write.resource.strategy.normalise(obj)
     return obj
 

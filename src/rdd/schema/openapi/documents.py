@@ -14,7 +14,14 @@ OpenAPI v2 has no nullable and no anyOf, and old kubectl stumbles over more:
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from rdd.schema.openapi.paths import META, V2_PREFIX, V3_PREFIX, path_items_v2, path_items_v3
+from rdd.schema.openapi.paths import (
+    CUSTOM_PATCH_TYPES,
+    META,
+    V2_PREFIX,
+    V3_PREFIX,
+    path_items_v2,
+    path_items_v3,
+)
 from rdd.schema.openapi.paths import OpenApiKind as OpenApiKind
 
 Schema = Mapping[str, Any]
@@ -148,7 +155,7 @@ def crd_kind(spec: Mapping[str, Any], version: Mapping[str, Any]) -> OpenApiKind
         definition=own,
         list_definition=definition_name(group, version["name"], names["listKind"]),
         subresources=tuple(subresources),
-        is_custom=True,
+        patch_types=CUSTOM_PATCH_TYPES,
     )
 
 

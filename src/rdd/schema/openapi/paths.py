@@ -13,10 +13,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from rdd.api import mediatypes
+
 META = "io.k8s.apimachinery.pkg.apis.meta.v1"
 V3_PREFIX = "#/components/schemas/"
 V2_PREFIX = "#/definitions/"
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+CUSTOM_PATCH_TYPES = (mediatypes.APPLY_PATCH, mediatypes.JSON_PATCH, mediatypes.MERGE_PATCH)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,19 +38,13 @@ class OpenApiKind:
     verbs: tuple[str, ...] = ALL_VERBS
     subresources: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
     """Name, definition of its body and verbs of each subresource."""
-    is_custom: bool = False
-    """A custom resource: it has no strategic merge patch."""
+    patch_types: tuple[str, ...] = (*CUSTOM_PATCH_TYPES, mediatypes.STRATEGIC_MERGE_PATCH)
+    """The media types that PATCH accepts."""
 
 
 _STATUS = f"{META}.Status"
 _PATCH = f"{META}.Patch"
 _DELETE_OPTIONS = f"{META}.DeleteOptions"
-_PATCH_TYPES = (
-    "application/apply-patch+yaml",
-    "application/json-patch+json",
-    "application/merge-patch+json",
-)
-_STRATEGIC = "application/strategic-merge-patch+json"
 _ANSWERS = ("application/json", "application/yaml")
 
 # name → type and meaning
@@ -203,10 +200,6 @@ def _common(kind: OpenApiKind, operation: _Operation, *, everywhere: bool) -> di
 _CODES = {200: "OK", 201: "Created", 202: "Accepted"}
 
 
-def _patch_types(kind: OpenApiKind) -> tuple[str, ...]:
-    return _PATCH_TYPES if kind.is_custom else (*_PATCH_TYPES, _STRATEGIC)
-
-
 def path_items_v3(kind: OpenApiKind) -> dict[str, Any]:
     """Return the path items of a kind for a v3 document."""
 
@@ -231,7 +224,7 @@ def path_items_v3(kind: OpenApiKind) -> dict[str, Any]:
         if operation.query:
             item["parameters"] = [_parameter_v3(name) for name in operation.query]
         if operation.body:
-            media_types = _patch_types(kind) if operation.body == _PATCH else _ANSWERS
+            media_types = kind.patch_types if operation.body == _PATCH else _ANSWERS
             body = {"schema": {"$ref": V3_PREFIX + operation.body}}
             item["requestBody"] = {"content": dict.fromkeys(media_types, body)}
             if operation.body != _DELETE_OPTIONS:
@@ -276,7 +269,7 @@ def path_items_v2(kind: OpenApiKind) -> dict[str, Any]:
                 body["required"] = True
             parameters.append(body)
             if operation.body == _PATCH:
-                consumes = list(_patch_types(kind))
+                consumes = list(kind.patch_types)
         return {
             **_common(kind, operation, everywhere=everywhere),
             "consumes": consumes,

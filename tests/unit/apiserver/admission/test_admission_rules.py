@@ -7,6 +7,8 @@ import pytest
 
 from rdd.api.types import Object
 from rdd.apiserver.admission.rules import Criteria, Rule
+from rdd.apiserver.kinds.decoding import TypedDecoder
+from rdd.apiserver.kinds.resources import BuiltinResource
 from rdd.apiserver.kinds.strategy import ResourceDefinition, Strategy
 from rdd.apiserver.resources import Registry, Resource
 from rdd.apiserver.state.cache import ResourceCache
@@ -23,7 +25,8 @@ def make(
     )  # fmt: skip
     if cache is None:
         cache = ResourceCache(f"/registry/{plural}/", namespaced=namespaced, revision=1)
-    return Resource(kind, cache=cache, decode=lambda obj, unknown: obj)
+    decoder = TypedDecoder(kind.kind, kind.api_version, lambda obj, unknown: obj)
+    return BuiltinResource(kind, cache=cache, decoder=decoder)
 
 
 PODS = make("", "v1", "pods")

@@ -2,6 +2,7 @@
 """Watches: where they start, what they show, how they end."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 import pytest
@@ -22,7 +23,10 @@ from tests.http.client import (
 )
 
 from rdd.api.types import Object
+from rdd.apiserver.state.cache import ResourceCache
 from rdd.apiserver.verbs import watch as watching
+from rdd.store.contract import HistoryChunk
+from rdd.store.memory import MemoryStore
 
 TABLE = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
 PARTIAL = {"Accept": "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io"}
@@ -103,6 +107,82 @@ async def test_a_forgotten_version_gives_an_error_event(api: Api) -> None:
     assert last["type"] == "ERROR"
     assert (status["kind"], status["code"], status["reason"]) == ("Status", 410, "Expired")
     assert status["message"].startswith(f"too old resource version: {query['resourceVersion']} (")
+
+
+class SlowHistory:
+    """Returns one event of history at a time; `between` runs before each further chunk."""
+
+    def __init__(self, store: MemoryStore, between: Callable[[int], Awaitable[object]]) -> None:
+        self._history = store.history
+        self._between = between
+        self.chunks = 0
+
+    async def __call__(self, prefix: str, after: int) -> HistoryChunk:
+        self.chunks += 1
+        if self.chunks > 1:
+            await self._between(self.chunks)
+        chunk = await self._history(prefix, after)
+        if len(chunk.events) < 2:
+            return chunk
+        return HistoryChunk(chunk.events[:1], chunk.events[0].revision)
+
+
+async def test_changes_during_a_replay_arrive_after_it_without_gap_or_repetition(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ResourceCache, "RING_COUNT", 1)
+    query = await now(api)
+    for i in range(5):
+        await api.post(CONFIG_MAPS, config_map(f"c{i}"))
+
+    async def write(n: int) -> None:
+        await api.post(CONFIG_MAPS, config_map(f"late{n}"))
+
+    history = SlowHistory(api.server.store, write)
+    monkeypatch.setattr(api.server.store, "history", history)
+    async with api.watch(CONFIG_MAPS, query=query) as stream:
+        events = await stream.take(9)
+        await api.post(CONFIG_MAPS, config_map("last"))
+        events += await stream.take(1)
+    assert history.chunks == 5
+    names = [*(f"c{i}" for i in range(5)), *(f"late{n}" for n in range(2, 6)), "last"]
+    assert shown(events) == [("ADDED", name) for name in names]
+
+
+async def test_a_compaction_during_a_replay_ends_the_watch(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ResourceCache, "RING_COUNT", 1)
+    query = await now(api)
+    for i in range(5):
+        await api.post(CONFIG_MAPS, config_map(f"c{i}"))
+    store = api.server.store
+    history = SlowHistory(store, lambda n: store.compact(store.revision))
+    monkeypatch.setattr(store, "history", history)
+    async with api.watch(CONFIG_MAPS, query=query) as stream:
+        first, last = await stream.rest()
+    assert shown([first]) == [("ADDED", "c0")]
+    assert (last["type"], last["object"]["code"]) == ("ERROR", 410)
+    assert last["object"]["message"].startswith("too old resource version: ")
+
+
+async def test_closing_the_server_ends_a_replay(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ResourceCache, "RING_COUNT", 1)
+    query = await now(api)
+    for i in range(5):
+        await api.post(CONFIG_MAPS, config_map(f"c{i}"))
+    core = api.server.running.core
+
+    async def withdraw(n: int) -> None:
+        for hub in core.watchers.values():
+            hub.close()
+
+    history = SlowHistory(api.server.store, withdraw)
+    monkeypatch.setattr(api.server.store, "history", history)
+    async with api.watch(CONFIG_MAPS, query=query) as stream:
+        assert shown(await stream.rest()) == [("ADDED", "c0"), ("ADDED", "c1")]
+    assert history.chunks == 2
+    core.watchers.clear()
 
 
 @pytest.mark.parametrize("version", ["soon", "-7", "0.5"])

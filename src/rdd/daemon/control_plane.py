@@ -39,7 +39,7 @@ from rdd.host.errors import HostError
 from rdd.host.files import remove, write_atomically
 from rdd.host.sockets import listen_on_loopback
 from rdd.instance import Instance
-from rdd.store.contract import Damaged, InUse, StoreError
+from rdd.store.contract import Damaged, StoreError, StoreInUse
 from rdd.store.sqlite.store import SqliteStore
 
 if TYPE_CHECKING:
@@ -148,7 +148,7 @@ class ControlPlane:
             raise ServiceError(
                 f"{error} `rdd service reset` keeps it as a backup and starts with an empty store."
             ) from error
-        except InUse as error:
+        except StoreInUse as error:
             raise ServiceError(str(error)) from error
         except (StoreError, OSError) as error:
             raise ServiceError(

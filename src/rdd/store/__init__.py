@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Storage: a revisioned key-value log with watch.
+"""Storage: a revisioned key-value log.
 
-`types` is the contract and the only module the API server needs to know.
-`sqlite` is what the daemon runs on, `memory` what tests and throw-away servers
-run on; one suite holds both to the contract. The rest are parts of them:
-`index` decides writes, `writer` and `reader` are the two threads at the file,
-`watch` tells who listens, `compaction` and `ttl` forget.
+`contract` is the interface and the only module the API server depends on. The
+daemon runs on `sqlite`; tests and short-lived servers run on `memory`; one test
+suite checks both against the contract. The other modules are their parts:
+`revisioned` is common to both, `index` decides commits, `retention` and `expiry`
+limit what is kept, and `sqlite/writer` and `sqlite/reader` are the two threads
+that access the file.
 """

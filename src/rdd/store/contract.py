@@ -1,37 +1,42 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The contract of a store: a revisioned key-value log with watch.
+"""The contract of a store: a revisioned key-value log.
 
-Everything the API server needs from storage is here and nothing else, so that
-a distributed store (etcd: transactions, revisions, watch, leases) can stand in
-for SQLite. One counter, the revision, orders every change of every key; it is
-what clients see as `resourceVersion`. A transaction is one revision: all of
-its operations happen, or none.
+The contract covers what the API server needs from storage and nothing else, so
+that a distributed store (etcd: transactions, revisions, watch, leases) can
+replace SQLite. One counter, the revision, orders every change of every key;
+clients see it as `resourceVersion`. A transaction is one revision: all of its
+operations are applied, or none.
+
+Changes leave a store in two ways: `observe` calls back with every committed
+batch, `history` reads older changes in chunks. Fan-out to watch clients, with
+queues and their limits, is the business of the API server
+(`apiserver/state/watchers.py`).
 
 Keys are text compared by code point, e.g. `/configmaps/default/settings`.
 Values are opaque bytes.
 """
 
 import enum
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 ANY = -1
-"""Value of `Op.expect`: whatever is stored now is fine."""
+"""Value of `Op.expect`: no expectation."""
 
 ABSENT = 0
 """Value of `Op.expect`: the key must not be live."""
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class KeyValue:
     """One live key at some revision."""
 
     key: str
     value: bytes
     revision: int  # of the last change of this key
-    created: int  # revision in which the key came to life
+    created: int  # revision that created the key
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +50,7 @@ class Put:
     key: str
     value: bytes
     expect: int = ANY
-    ttl_s: float = 0  # 0: lives until deleted; otherwise removed about that long after this write
+    ttl_s: float = 0  # 0: no expiry; otherwise the key expires about this long after the write
     previous: bytes | None = None
 
 
@@ -73,19 +78,19 @@ Op = Put | Delete | Check
 
 
 class EventType(enum.Enum):
-    """What happened to a key."""
+    """The type of a change of a key."""
 
     PUT = "put"
     DELETE = "delete"
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class StoreEvent:
     """One change of one key.
 
     `value` is the new value (empty for DELETE); `previous` the value before
     this change, None if the key was not live. `previous_revision` is the
-    revision that had written it, 0 if none.
+    revision that wrote the previous value, 0 if none.
     """
 
     type: EventType
@@ -98,12 +103,23 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ScanPage:
     """A part of a range, in key order, at one revision."""
 
-    records: Sequence[Record]
+    records: Sequence[KeyValue]
     revision: int  # the revision the range was read at
-    more: bool  # there are further keys after the last record
+    more: bool  # more keys follow the last record
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryChunk:
+    """Consecutive changes, oldest first. A chunk never splits a revision."""
+
+    events: Sequence[StoreEvent]
+    revision: int  # the chunk is complete up to and including this revision
+
+
+Observer = Callable[[Sequence[StoreEvent]], None]
 
 
 class StoreError(Exception):
@@ -115,7 +131,7 @@ class CompareFailed(StoreError):
 
     `current` is the revision of the key now (0: not live). `pending` is True
     when that is the state of a write that is not durable yet: the caller
-    should await `settled` of the store and decide again.
+    should await `settled` of the store and retry.
     """
 
     def __init__(self, key: str, expected: int, current: int, *, pending: bool = False) -> None:
@@ -124,7 +140,7 @@ class CompareFailed(StoreError):
 
 
 class Compacted(StoreError):
-    """The revision asked for is no longer retained."""
+    """The requested revision is no longer retained."""
 
     def __init__(self, revision: int, compacted: int) -> None:
         super().__init__(f"revision {revision} has been compacted, the oldest is {compacted}")
@@ -132,48 +148,32 @@ class Compacted(StoreError):
 
 
 class FutureRevision(StoreError):
-    """The revision asked for has not happened yet."""
+    """The requested revision has not been committed yet."""
 
     def __init__(self, revision: int, current: int) -> None:
         super().__init__(f"revision {revision} is in the future, the newest is {current}")
         self.revision, self.current = revision, current
 
 
-class Overrun(StoreError):
-    """A watch fell too far behind and was closed."""
-
-
 class Unavailable(StoreError):
-    """The write could not be made durable (disk full, file gone). Nothing was written."""
+    """The write could not be made durable (disk full, file removed). Nothing was written."""
 
 
 class Damaged(StoreError):
-    """The file is not a healthy store of ours; it was left as it is."""
+    """The file is not a healthy store of this project; it was left unchanged."""
 
 
-class InUse(StoreError):
+class StoreInUse(StoreError):
     """Another process (or another store in this one) has the file open."""
-
-
-class Watch(Protocol):
-    """Changes in commit order, in batches as they were committed together."""
-
-    def __aiter__(self) -> AsyncIterator[Sequence[Event]]:
-        """Iterate over batches; raises Overrun or Compacted when continuity is lost."""
-        ...
-
-    def close(self) -> None:
-        """Stop; the iterator ends."""
-        ...
 
 
 class Store(Protocol):
     """A revisioned key-value log.
 
-    All methods are called from one event loop. `commit` decides expectations
-    at the moment it is called, before its first suspension, against committed
-    state plus what is in flight; so two commits called one after the other
-    without awaiting cannot both win.
+    All methods are called from one event loop. Invariant: `commit` decides
+    expectations when it is called, before its first suspension, against
+    committed state plus the writes in flight; so two commits called one after
+    the other without awaiting cannot both win.
     """
 
     @property
@@ -183,17 +183,17 @@ class Store(Protocol):
 
     @property
     def compacted(self) -> int:
-        """History up to and including this revision is gone; 0 if nothing was compacted."""
+        """The newest revision whose history is compacted; 0 if none is."""
         ...
 
-    async def get(self, key: str, *, revision: int = 0) -> Record | None:
-        """The record of a key now, or as of a retained revision."""
+    async def get(self, key: str, *, revision: int = 0) -> KeyValue | None:
+        """Return the record of a key now, or as of a retained revision."""
         ...
 
     async def scan(
         self, prefix: str, *, revision: int = 0, after: str = "", limit: int = 0
-    ) -> Page:
-        """Live records whose key starts with prefix and sorts after `after`, in key order.
+    ) -> ScanPage:
+        """Return live records whose key starts with prefix and sorts after `after`, in key order.
 
         `limit` 0 means all. Raises Compacted or FutureRevision.
         """
@@ -204,7 +204,7 @@ class Store(Protocol):
 
         Returns after the change is durable (`durable=False`: after it is
         visible and survives a crash of this process, though perhaps not of the
-        machine) and after every watch has been given its events. Raises
+        machine) and after every observer has received its events. Raises
         CompareFailed synchronously with nothing written, Unavailable if the
         commit failed. A key may occur only once. An Op that deletes a key that
         is not live with expect=ANY is ignored; a commit that changes nothing
@@ -213,29 +213,30 @@ class Store(Protocol):
         ...
 
     async def settled(self, key: str) -> None:
-        """Return when no write to the key is in flight any more."""
+        """Return when no write to the key is in flight."""
         ...
 
-    def watch(self, prefix: str, *, after: int = 0) -> Watch:
-        """Every change of keys with this prefix with a revision greater than `after`.
+    def observe(self, callback: Observer) -> Callable[[], None]:
+        """Call back with every batch from now on; return the function that unsubscribes.
 
-        `after=0` means from now. History is replayed first, then live events
-        follow without gap or repetition. Raises Compacted or FutureRevision.
+        The callback runs on the event loop, in commit order, before the
+        commits of the batch return: state derived from the store (the API
+        server's cache) includes a write when its commit returns. The callback
+        MUST NOT raise and MUST be quick.
         """
         ...
 
-    def observe(self, callback: Callable[[Sequence[Event]], None]) -> Callable[[], None]:
-        """Call back with every batch from now on; returns the function that ends it.
+    async def history(self, prefix: str, after: int) -> HistoryChunk:
+        """Return the oldest changes of keys with this prefix and a revision greater than `after`.
 
-        The callback runs on the event loop, in commit order, before the
-        commits that made the batch return: who keeps state derived from the
-        store (the API server's cache) reads its own writes. It MUST NOT raise
-        and MUST be quick.
+        A chunk is bounded; the next one starts after its `revision`. A reader
+        that continues until `revision` is that of an event it observed misses
+        and repeats nothing. Raises Compacted or FutureRevision.
         """
         ...
 
     async def compact(self, revision: int) -> None:
-        """Forget history up to and including revision; live values stay."""
+        """Drop history up to and including revision; live values stay."""
         ...
 
     async def backup(self, target: Path) -> None:

@@ -1,21 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one place where optimistic concurrency is decided.
+"""The key index: the only place that decides optimistic concurrency.
 
-The index knows the newest row id of every live key, and the rows that are in
-flight: planned, numbered, handed to the disk, not yet durable. `plan` compares
-the expectations of a transaction with both and turns it into rows; `settle`
-makes rows that became durable the committed state; `rollback` forgets
-everything in flight, which is the state on disk again. Values are not kept,
-except that a row in flight has its own.
+The index holds the newest row id of every live key, and the rows in flight:
+planned, numbered, queued for the disk, not yet durable. `plan` compares the
+expectations of a transaction with both and turns it into rows; `settle` makes
+durable rows the committed state; `rollback` drops everything in flight, which
+restores the state on disk. Values are not kept, except in rows in flight.
 
-This runs on the event loop once per commit, so it is written for few
-allocations: rows are plain tuples, already in the shape SQLite binds.
+This code runs on the event loop once per commit and avoids allocations: rows
+are plain tuples, already in the shape SQLite binds.
 """
 
 import asyncio
 from collections.abc import Callable, Iterable, Sequence
 
-from rdd.store.contract import ANY, Check, CompareFailed, Event, EventType, Op, Put
+from rdd.store.contract import ANY, Check, CompareFailed, EventType, Op, Put, StoreEvent
 from rdd.store.keys import ID_SHIFT, MAX_OPS, Row
 
 _PUT, _DELETE = EventType.PUT, EventType.DELETE
@@ -24,8 +23,8 @@ _PUT, _DELETE = EventType.PUT, EventType.DELETE
 class Transaction:
     """Rows of one revision on their way to the disk.
 
-    `previous` runs parallel to `rows`; the positions in `unread` still need
-    their previous value read by who has the log.
+    `previous` runs parallel to `rows`; the owner of the log reads the previous
+    values of the positions in `unread`.
     """
 
     __slots__ = ("durable", "future", "previous", "revision", "rows", "unread")
@@ -46,7 +45,7 @@ class Transaction:
 
 
 class KeyIndex:
-    """Newest row of every live key, and what is in flight."""
+    """The newest row of every live key, and the rows in flight."""
 
     __slots__ = ("_waiters", "live", "pending")
 
@@ -58,9 +57,9 @@ class KeyIndex:
     def plan(
         self, ops: Sequence[Op], revision: int, *, clock: Callable[[], float]
     ) -> Transaction | None:
-        """The rows that ops become at revision, now in flight; None if nothing changes.
+        """Turn ops into rows in flight at revision; return None if nothing changes.
 
-        Raises CompareFailed, or ValueError for a transaction that no store takes.
+        Raises CompareFailed, or ValueError for a transaction that no store accepts.
         """
         rows: list[Row] = []
         previous: list[bytes | None] = []
@@ -110,7 +109,7 @@ class KeyIndex:
             pending[row[1]] = row
         return Transaction(revision, rows, previous, unread)
 
-    def settle(self, transaction: Transaction, events: list[Event]) -> None:
+    def settle(self, transaction: Transaction, events: list[StoreEvent]) -> None:
         """Make the transaction committed state and append its events."""
         pending, live, revision = self.pending, self.live, transaction.revision
         for row, before in zip(transaction.rows, transaction.previous, strict=True):
@@ -123,12 +122,14 @@ class KeyIndex:
                 kind = _PUT
             if pending.get(key) is row:
                 del pending[key]
-            events.append(Event(kind, key, value, revision, created, before, replaced >> ID_SHIFT))
+            events.append(
+                StoreEvent(kind, key, value, revision, created, before, replaced >> ID_SHIFT)
+            )
         if self._waiters:
             self._wake(row[1] for row in transaction.rows)
 
     def rollback(self) -> None:
-        """Forget everything in flight."""
+        """Drop everything in flight."""
         self.pending.clear()
         self._wake(list(self._waiters))
 
@@ -156,9 +157,7 @@ def _check_key(key: str) -> None:
 
 def _check_ops(ops: Sequence[Op]) -> None:
     if len(ops) > MAX_OPS:
-        raise ValueError(
-            f"{len(ops)} operations in one transaction, at most {MAX_OPS} are possible"
-        )
+        raise ValueError(f"{len(ops)} operations in one transaction, at most {MAX_OPS} are allowed")
     keys = {op.key for op in ops}
     if len(keys) != len(ops):
         raise ValueError("a key occurs twice in one transaction")

@@ -1,121 +1,89 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A store that lives and dies with its process.
+"""A store in memory, without persistence.
 
-The same contract as the SQLite store without disk and thread: a commit is
-committed when `commit` has decided it, so nothing is ever in flight. For tests
-and for servers that exist for the time of one. The log is a list in id order;
-reads that go back in time walk it, which is fine for what this is for.
+It implements the contract of the SQLite store without disk and thread: a
+transaction is committed as soon as `commit` has decided it, so no write is
+ever in flight. It serves tests and short-lived servers. The log is a list in
+id order; reads of old revisions walk it, which is fast enough for that use.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from rdd.store.contract import (
     Compacted,
     CompareFailed,
     Delete,
-    Event,
     EventType,
-    FutureRevision,
+    HistoryChunk,
+    KeyValue,
     Op,
-    Page,
-    Record,
-    Unavailable,
-    Watch,
+    ScanPage,
+    StoreEvent,
 )
+from rdd.store.expiry import Expired
 from rdd.store.index import KeyIndex
 from rdd.store.keys import ID_SHIFT, Row, first_id_after
 from rdd.store.options import StoreOptions
+from rdd.store.retention import Retention
+from rdd.store.revisioned import RevisionedStore
 from rdd.store.sqlite import backup
-from rdd.store.sqlite.compaction import Retention
 from rdd.store.sqlite.reader import in_thread
-from rdd.store.ttl import Expired, Expiry
-from rdd.store.watch import Feed
 
 
-class MemoryStore:
-    """A Store in memory. Must be made where an event loop runs."""
+class MemoryStore(RevisionedStore):
+    """A Store in memory; must be created where an event loop runs."""
 
     def __init__(self, *, options: StoreOptions | None = None) -> None:
-        self._options = options or StoreOptions()
+        options = options or StoreOptions()
+        super().__init__(KeyIndex(), 0, Retention(0, (), options=options), options)
         self._log: list[Row] = []
-        self._index = KeyIndex()
-        self._revision = 0
-        self._is_closed = False
-        self._retention = Retention(0, (), options=self._options)
-        self._feed = Feed(0, self._history, options=self._options)
-        self._expiry = Expiry(self._options.clock, remove=self._remove, is_current=self._is_current)
 
-    @property
-    def revision(self) -> int:
-        """The newest committed revision."""
-        return self._revision
-
-    @property
-    def compacted(self) -> int:
-        """History up to and including this revision is gone; 0 if nothing was compacted."""
-        return self._retention.compacted
-
-    async def get(self, key: str, *, revision: int = 0) -> Record | None:
-        """The record of a key now, or as of a retained revision."""
+    async def get(self, key: str, *, revision: int = 0) -> KeyValue | None:
+        """Return the record of a key now, or as of a retained revision."""
         self._check(revision)
         row = self._at(revision).get(key)
         return None if row is None else _record(row)
 
     async def scan(
         self, prefix: str, *, revision: int = 0, after: str = "", limit: int = 0
-    ) -> Page:
-        """Live records whose key starts with prefix and sorts after `after`, in key order."""
+    ) -> ScanPage:
+        """Return live records whose key starts with prefix and sorts after `after`."""
         self._check(revision)
         rows = self._at(revision)
         keys = sorted(key for key in rows if key.startswith(prefix) and key > after)
         more = bool(limit) and len(keys) > limit
         chosen = keys[:limit] if limit else keys
-        return Page([_record(rows[key]) for key in chosen], revision or self._revision, more)
+        return ScanPage([_record(rows[key]) for key in chosen], revision or self._revision, more)
 
     async def commit(self, ops: Sequence[Op], *, durable: bool = True) -> int:
         """Apply all operations as one revision and return it."""
-        if self._is_closed:
-            raise Unavailable("the store is closed")
+        self._check_open()
         transaction = self._index.plan(ops, self._revision + 1, clock=self._options.clock)
         if transaction is None:
             return self._revision
         for position in transaction.unread or ():
             transaction.previous[position] = self._row(transaction.rows[position][3])[5]
         self._log += transaction.rows
-        self._revision = transaction.revision
-        events: list[Event] = []
-        self._index.settle(transaction, events)
-        for row in transaction.rows:
-            if row[4]:
-                self._expiry.add(row[4], row[1], row[0])
-        self._feed.publish(events)
+        self._settle((transaction,))
         self._compact_old()
         return transaction.revision
 
-    async def settled(self, key: str) -> None:
-        """Return when no write to the key is in flight any more: nothing ever is."""
-        await self._index.settled(key)
-
-    def watch(self, prefix: str, *, after: int = 0) -> Watch:
-        """Every change of keys with this prefix with a revision greater than `after`."""
+    async def history(self, prefix: str, after: int) -> HistoryChunk:
+        """Return all changes of keys with this prefix and a revision greater than `after`."""
         self._check(after)
-        return self._feed.watch(prefix, after or self._revision)
-
-    def observe(self, callback: Callable[[Sequence[Event]], None]) -> Callable[[], None]:
-        """Call back with every batch from now on; returns the function that ends it."""
-        return self._feed.observe(callback)
+        if after < self._retention.compacted:
+            raise Compacted(after, self._retention.compacted)
+        rows = self._log[self._position(after) :]
+        events = [self._event(row) for row in rows if row[1].startswith(prefix)]
+        return HistoryChunk(events, self._revision)
 
     async def compact(self, revision: int) -> None:
-        """Forget history up to and including revision; live values stay."""
+        """Drop history up to and including revision; live values stay."""
         if revision > self._retention.compacted:
             self._check(revision)
             self._compact(revision)
-
-    async def expire(self) -> int:
-        """Remove what has expired by the clock now; a timer does this by itself."""
-        return await self._expiry.run()
 
     async def backup(self, target: Path) -> None:
         """Write a consistent copy, as a file that SqliteStore opens."""
@@ -130,21 +98,12 @@ class MemoryStore:
         )
 
     async def close(self) -> None:
-        """End watches and refuse further writes."""
+        """Refuse further reads and writes."""
         self._is_closed = True
         await self._expiry.close()
-        self._feed.close()
-
-    def _check(self, revision: int) -> None:
-        if self._is_closed:
-            raise Unavailable("the store is closed")
-        if revision > self._revision:
-            raise FutureRevision(revision, self._revision)
-        if revision and revision < self._retention.compacted:
-            raise Compacted(revision, self._retention.compacted)
 
     def _at(self, revision: int) -> dict[str, Row]:
-        """Live rows as of a revision, 0 for now."""
+        """Return the live rows as of a revision, 0 for now."""
         rows: dict[str, Row] = {}
         for row in self._log[: self._position(revision or self._revision)]:
             if row[0] & 1:
@@ -154,7 +113,7 @@ class MemoryStore:
         return rows
 
     def _position(self, revision: int) -> int:
-        """Where in the log the rows after a revision begin."""
+        """Return where in the log the rows after a revision begin."""
         return bisect_left(self._log, first_id_after(revision), key=lambda row: row[0])
 
     def _row(self, identity: int) -> Row:
@@ -174,19 +133,9 @@ class MemoryStore:
         self._log[:end] = kept
         self._retention.advance(revision)
 
-    async def _history(self, prefix: str, after: int) -> tuple[Sequence[Event], int]:
-        if after < self._retention.compacted:
-            raise Compacted(after, self._retention.compacted)
-        events = [
-            self._event(row)
-            for row in self._log[self._position(after) :]
-            if row[1].startswith(prefix)
-        ]
-        return events, self._revision
-
-    def _event(self, row: Row) -> Event:
+    def _event(self, row: Row) -> StoreEvent:
         identity, key, created, replaced, _, value = row
-        return Event(
+        return StoreEvent(
             EventType.DELETE if identity & 1 else EventType.PUT,
             key,
             value,
@@ -202,14 +151,10 @@ class MemoryStore:
             try:
                 await self.commit((Delete(key, expect=identity >> ID_SHIFT),))
             except CompareFailed:
-                continue  # an observer of the one before has renewed it
+                continue  # an observer of an earlier removal has renewed the key
             removed += 1
         return removed
 
-    def _is_current(self, key: str, identity: int) -> bool:
-        entry = self._index.live.get(key)
-        return entry is not None and entry[0] == identity
 
-
-def _record(row: Row) -> Record:
-    return Record(row[1], row[5], row[0] >> ID_SHIFT, row[2])
+def _record(row: Row) -> KeyValue:
+    return KeyValue(row[1], row[5], row[0] >> ID_SHIFT, row[2])

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from rdd.store.contract import Event, Watch
+from rdd.store.contract import StoreEvent
 from rdd.store.memory import MemoryStore
 from rdd.store.options import StoreOptions
 from rdd.store.sqlite.store import SqliteStore
@@ -91,15 +91,37 @@ async def turn() -> None:
         await asyncio.sleep(0)
 
 
-async def take(watch: Watch, count: int) -> list[Event]:
-    """At least that many events of a watch."""
-    events: list[Event] = []
-    iterator = aiter(watch)
-    while len(events) < count:
-        events += await anext(iterator)
+class Recorder:
+    """Records the events a store publishes from now on."""
+
+    def __init__(self, store: AnyStore) -> None:
+        self.events: list[StoreEvent] = []
+        self._changed = asyncio.Event()
+        store.observe(self._observe)
+
+    def _observe(self, events: Sequence[StoreEvent]) -> None:
+        self.events += events
+        self._changed.set()
+
+    async def wait_for(self, count: int) -> list[StoreEvent]:
+        """Return all events when there are at least that many."""
+        while len(self.events) < count:
+            self._changed.clear()
+            await self._changed.wait()
+        return self.events
+
+
+async def read_history(store: AnyStore, prefix: str = "", after: int = 0) -> list[StoreEvent]:
+    """Read the whole history after a revision, chunk by chunk."""
+    events: list[StoreEvent] = []
+    while after < store.revision:
+        chunk = await store.history(prefix, after)
+        assert chunk.revision > after
+        events += chunk.events
+        after = chunk.revision
     return events
 
 
-def brief(events: Sequence[Event]) -> list[tuple[str, str, bytes, int]]:
+def brief(events: Sequence[StoreEvent]) -> list[tuple[str, str, bytes, int]]:
     """Events in short."""
     return [(event.type.value, event.key, event.value, event.revision) for event in events]

@@ -7,9 +7,9 @@ import stat
 from pathlib import Path
 
 import pytest
-from tests.unit.store.harness import AnyStore, Harness, brief, take
+from tests.unit.store.harness import AnyStore, Harness, brief, read_history
 
-from rdd.store.contract import Compacted, Delete, Put, Record, Unavailable
+from rdd.store.contract import Compacted, Delete, KeyValue, Put, Unavailable
 from rdd.store.sqlite.store import SqliteStore
 
 
@@ -27,10 +27,10 @@ async def test_a_backup_is_a_store_with_history(store: AnyStore, tmp_path: Path)
     try:
         assert copy.revision >= 5
         assert copy.compacted == 2
-        assert (await copy.scan("")).records == [Record("/b", b"1", 5, 5)]
+        assert (await copy.scan("")).records == [KeyValue("/b", b"1", 5, 5)]
         with pytest.raises(Compacted):
-            copy.watch("/", after=1)
-        assert brief(await take(copy.watch("/", after=2), 4)) == [
+            await copy.history("/", 1)
+        assert brief(await read_history(copy, "/", 2)) == [
             ("put", "/a", b"2", 3),
             ("put", "/a", b"3", 4),
             ("put", "/b", b"1", 5),
@@ -65,7 +65,7 @@ async def test_a_backup_replaces_an_older_one(store: AnyStore, tmp_path: Path) -
     await store.commit([Put("/a", b"1")])
     await store.backup(target)
     copy = await SqliteStore.open(target)
-    assert await copy.get("/a") == Record("/a", b"1", 1, 1)
+    assert await copy.get("/a") == KeyValue("/a", b"1", 1, 1)
     await copy.close()
 
 

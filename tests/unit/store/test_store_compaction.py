@@ -5,9 +5,9 @@ import asyncio
 import sqlite3
 
 import pytest
-from tests.unit.store.harness import AnyStore, Harness, take
+from tests.unit.store.harness import AnyStore, Harness, Recorder, read_history
 
-from rdd.store.contract import Compacted, Delete, EventType, Put, Record
+from rdd.store.contract import Compacted, Delete, EventType, KeyValue, Put
 from rdd.store.options import StoreOptions
 from rdd.store.sqlite import writer
 from rdd.store.sqlite.store import SqliteStore
@@ -20,7 +20,7 @@ async def stored(store: AnyStore) -> int:
     counts: list[int] = []
 
     def count(connection: sqlite3.Connection) -> None:
-        while store._writer._keep_house():
+        while store._writer._do_maintenance():
             pass
         counts.extend(connection.execute("SELECT count(*) FROM log").fetchone())
 
@@ -39,10 +39,10 @@ async def test_compaction_keeps_live_values_and_later_history(store: AnyStore) -
     assert store.compacted == 5
     assert await stored(store) == 3  # /old, /a at 4 as of revision 5, and /a at 6
     assert (await store.scan("/", revision=5)).records == [
-        Record("/a", b"2", 4, 2),
-        Record("/old", b"1", 1, 1),
+        KeyValue("/a", b"2", 4, 2),
+        KeyValue("/old", b"1", 1, 1),
     ]
-    (event,) = await take(store.watch("/", after=5), 1)
+    (event,) = await read_history(store, "/", 5)
     assert (event.value, event.previous, event.previous_revision) == (b"3", b"2", 4)
 
 
@@ -70,9 +70,9 @@ async def test_a_key_can_return_after_its_delete_was_compacted(store: AnyStore) 
     await store.commit([Delete("/a")])
     await store.compact(2)
     assert await stored(store) == 0
-    events = store.watch("/")
+    recorder = Recorder(store)
     await store.commit([Put("/a", b"3", expect=0)])
-    (event,) = await take(events, 1)
+    (event,) = recorder.events
     assert (event.type, event.created, event.previous) == (EventType.PUT, 3, None)
 
 
@@ -182,7 +182,7 @@ async def test_an_interrupted_sweep_continues_after_a_restart(
     disk: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer, "SWEEP_ROWS", 5)
-    monkeypatch.setattr(writer.Writer, "_keep_house", lambda self: False)
+    monkeypatch.setattr(writer.Writer, "_do_maintenance", lambda self: False)
     store = await disk.open()
     for n in range(20):
         await store.commit([Put("/a", b"%d" % n)])
@@ -194,5 +194,5 @@ async def test_an_interrupted_sweep_continues_after_a_restart(
     again = await disk.open()
     assert again.compacted == 19
     assert await stored(again) == 2
-    (event,) = await take(again.watch("/", after=19), 1)
+    (event,) = await read_history(again, "/", 19)
     assert (event.value, event.previous) == (b"19", b"18")

@@ -14,13 +14,13 @@ from rdd.store.contract import (
     Check,
     CompareFailed,
     Delete,
-    Event,
     EventType,
     FutureRevision,
+    KeyValue,
     Op,
     Put,
-    Record,
     Store,
+    StoreEvent,
     Unavailable,
 )
 from rdd.store.keys import MAX_OPS
@@ -43,14 +43,14 @@ async def test_a_record_tells_when_it_was_created_and_last_changed(store: AnySto
     await store.commit([Put("/a", b"1")])
     await store.commit([Put("/b", b"1")])
     await store.commit([Put("/a", b"2")])
-    assert await store.get("/a") == Record("/a", b"2", revision=3, created=1)
+    assert await store.get("/a") == KeyValue("/a", b"2", revision=3, created=1)
 
 
 async def test_a_key_that_returns_after_a_delete_is_created_anew(store: AnyStore) -> None:
     await store.commit([Put("/a", b"1")])
     await store.commit([Delete("/a")])
     await store.commit([Put("/a", b"2", expect=ABSENT)])
-    assert await store.get("/a") == Record("/a", b"2", revision=3, created=3)
+    assert await store.get("/a") == KeyValue("/a", b"2", revision=3, created=3)
 
 
 async def test_all_operations_of_a_transaction_share_one_revision(store: AnyStore) -> None:
@@ -110,7 +110,7 @@ async def test_a_commit_that_changes_nothing_returns_the_current_revision(
 
 
 async def test_an_ignored_delete_does_not_disturb_its_neighbours(store: AnyStore) -> None:
-    batches: list[Sequence[Event]] = []
+    batches: list[Sequence[StoreEvent]] = []
     store.observe(batches.append)
     await store.commit([Delete("/none"), Put("/a", b"1")])
     assert [[event.key for event in batch] for batch in batches] == [["/a"]]
@@ -241,7 +241,7 @@ async def test_old_revisions_can_be_read(store: AnyStore) -> None:
         4: [(b"4", 4, 4), (b"2", 2, 2)],
     }
     assert await store.get("/a", revision=3) is None
-    assert await store.get("/a", revision=2) == Record("/a", b"2", 2, 1)
+    assert await store.get("/a", revision=2) == KeyValue("/a", b"2", 2, 1)
 
 
 async def test_the_future_cannot_be_read(store: AnyStore) -> None:
@@ -252,22 +252,22 @@ async def test_the_future_cannot_be_read(store: AnyStore) -> None:
     with pytest.raises(FutureRevision, match=message):
         await store.get("/a", revision=2)
     with pytest.raises(FutureRevision, match=message):
-        store.watch("/", after=2)
+        await store.history("/", 2)
     with pytest.raises(FutureRevision, match=message):
         await store.compact(2)
 
 
 async def test_observers_get_every_event_before_the_commit_returns(store: AnyStore) -> None:
-    events: list[Event] = []
+    events: list[StoreEvent] = []
     stop = store.observe(events.extend)
     await store.commit([Put("/a", b"1")])
     assert len(events) == 1
     await store.commit([Put("/a", b"2")])
     await store.commit([Delete("/a")])
     assert events == [
-        Event(EventType.PUT, "/a", b"1", 1, 1, None, 0),
-        Event(EventType.PUT, "/a", b"2", 2, 1, b"1", 1),
-        Event(EventType.DELETE, "/a", b"", 3, 1, b"2", 2),
+        StoreEvent(EventType.PUT, "/a", b"1", 1, 1, None, 0),
+        StoreEvent(EventType.PUT, "/a", b"2", 2, 1, b"1", 1),
+        StoreEvent(EventType.DELETE, "/a", b"", 3, 1, b"2", 2),
     ]
     stop()
     stop()
@@ -285,10 +285,10 @@ async def test_an_observer_sees_the_revision_of_its_batch(store: AnyStore) -> No
 async def test_a_broken_observer_disturbs_nobody(
     store: AnyStore, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def broken(events: Sequence[Event]) -> None:
+    def broken(events: Sequence[StoreEvent]) -> None:
         raise ZeroDivisionError
 
-    events: list[Event] = []
+    events: list[StoreEvent] = []
     store.observe(broken)
     store.observe(events.extend)
     assert await store.commit([Put("/a", b"1")]) == 1
@@ -300,7 +300,7 @@ async def test_a_broken_observer_disturbs_nobody(
 async def test_the_previous_value_is_read_when_no_hint_is_given(
     store: AnyStore, expect: int
 ) -> None:
-    events: list[Event] = []
+    events: list[StoreEvent] = []
     await store.commit([Put("/a", b"1")])
     store.observe(events.extend)
     await store.commit([Put("/a", b"2", expect=expect)])
@@ -308,7 +308,7 @@ async def test_the_previous_value_is_read_when_no_hint_is_given(
 
 
 async def test_the_hint_is_taken_only_with_a_revision_to_vouch_for_it(store: AnyStore) -> None:
-    events: list[Event] = []
+    events: list[StoreEvent] = []
     await store.commit([Put("/a", b"1")])
     store.observe(events.extend)
     hint = b"hint"
@@ -328,7 +328,7 @@ async def test_nothing_is_in_flight_after_a_commit(store: AnyStore) -> None:
 
 async def test_a_relaxed_commit_is_visible_like_any_other(store: AnyStore) -> None:
     assert await store.commit([Put("/a", b"1")], durable=False) == 1
-    assert await store.get("/a") == Record("/a", b"1", 1, 1)
+    assert await store.get("/a") == KeyValue("/a", b"1", 1, 1)
 
 
 async def test_a_closed_store_refuses_and_closes_again(store: AnyStore, tmp_path: Path) -> None:
@@ -337,15 +337,20 @@ async def test_a_closed_store_refuses_and_closes_again(store: AnyStore, tmp_path
     await store.close()
     with pytest.raises(Unavailable, match="the store is closed"):
         await store.commit([Put("/a", b"2")])
-    for refused in (store.get("/a"), store.scan("/"), store.compact(1), store.backup(tmp_path)):
+    for refused in (
+        store.get("/a"),
+        store.scan("/"),
+        store.compact(1),
+        store.history("/", 0),
+        store.backup(tmp_path),
+    ):
         with pytest.raises(Unavailable, match="the store is closed"):
             await refused
-    with pytest.raises(Unavailable, match="the store is closed"):
-        store.watch("/")
 
 
 async def test_implementations_have_the_same_public_names() -> None:
     def names(kind: type) -> set[str]:
-        return {name for name in vars(kind) if not name.startswith("_")}
+        return {name for name in dir(kind) if not name.startswith("_")}
 
     assert names(SqliteStore) - {"open"} == names(MemoryStore)
+    assert names(Store) == names(MemoryStore) - {"expire"}

@@ -16,7 +16,7 @@ from rdd.store.sqlite import schema
 from rdd.store.sqlite.store import SqliteStore
 
 ADVICE = (
-    "The file was left as it is. Restore a backup in its place, "
+    "The file was left unchanged. Restore a backup in its place, "
     "or move it away to start with an empty store."
 )
 
@@ -120,8 +120,8 @@ def unclean_garbage(path: Path) -> None:
         pytest.param(write(b"SQLite format 3\0"), " is not a store: ", id="header only"),
         pytest.param(foreign, " is an SQLite database of another program. ", id="foreign"),
         pytest.param(page_size, " has pages of 4096 bytes instead of 8192. ", id="page size"),
-        pytest.param(cut(0.5), " was cut off: ", id="half a file"),
-        pytest.param(cut(0.99), " was cut off: ", id="a little too short"),
+        pytest.param(cut(0.5), " is truncated: ", id="half a file"),
+        pytest.param(cut(0.99), " is truncated: ", id="a little too short"),
         pytest.param(stateless, " has no state. ", id="no state"),
         pytest.param(tableless, " is damaged (no such table: mark). ", id="no table"),
         pytest.param(garbage_in("state"), " is damaged (", id="garbage in state"),
@@ -163,7 +163,7 @@ async def test_the_log_of_a_missing_file_is_not_applied_to_a_new_one(disk: Harne
     crashed = Harness("sqlite", disk.directory / "crashed")
     await crash_copy(store, disk.path, crashed.path)
     crashed.path.unlink()
-    with pytest.raises(Damaged, match=r"store\.db is missing, but store\.db-wal, its log, is"):
+    with pytest.raises(Damaged, match=r"store\.db is missing, but its log store\.db-wal exists"):
         await crashed.open()
     assert not crashed.path.exists()
 

@@ -7,9 +7,9 @@ import sqlite3
 from collections.abc import Callable
 
 import pytest
-from tests.unit.store.harness import Harness, held_writer, take, turn
+from tests.unit.store.harness import Harness, held_writer, read_history, turn
 
-from rdd.store.contract import ABSENT, CompareFailed, Delete, Event, Put, Record, Unavailable
+from rdd.store.contract import ABSENT, CompareFailed, Delete, KeyValue, Put, StoreEvent, Unavailable
 from rdd.store.options import StoreOptions
 from rdd.store.sqlite import writer
 from rdd.store.sqlite.store import SqliteStore
@@ -53,7 +53,7 @@ async def test_a_comparison_with_a_write_in_flight_says_so(sqlite_store: SqliteS
 
 
 async def test_a_write_may_build_on_one_in_flight(sqlite_store: SqliteStore) -> None:
-    events: list[Event] = []
+    events: list[StoreEvent] = []
     sqlite_store.observe(events.extend)
     async with held_writer(sqlite_store):
         commits = [
@@ -89,14 +89,14 @@ async def test_a_full_disk_fails_the_commit_and_nothing_is_written(
     sqlite_store: SqliteStore,
 ) -> None:
     await sqlite_store.commit([Put("/a", b"1")])
-    events: list[Event] = []
+    events: list[StoreEvent] = []
     sqlite_store.observe(events.extend)
     await fill_disk(sqlite_store)
     with pytest.raises(Unavailable, match=r"store\.db could not be written: .* full"):
         await sqlite_store.commit([Put("/a", BIG, expect=1), Put("/b", BIG)])
     await sqlite_store.settled("/a")
     assert (sqlite_store.revision, events) == (1, [])
-    assert (await sqlite_store.scan("")).records == [Record("/a", b"1", 1, 1)]
+    assert (await sqlite_store.scan("")).records == [KeyValue("/a", b"1", 1, 1)]
 
 
 async def test_writes_work_again_when_the_disk_does_and_no_revision_returns(
@@ -110,7 +110,7 @@ async def test_writes_work_again_when_the_disk_does_and_no_revision_returns(
     await free_disk(sqlite_store)
     second = await sqlite_store.commit([Put("/a", BIG, expect=first)])
     assert second == 5
-    assert [event.revision for event in await take(sqlite_store.watch("", after=1), 1)] == [5]
+    assert [event.revision for event in await read_history(sqlite_store, after=1)] == [5]
     await sqlite_store.close()
     again = await disk.open()
     assert await again.commit([Put("/a", b"3", expect=second)]) == 6
@@ -153,7 +153,7 @@ async def test_everything_queued_behind_a_failure_fails_with_it(
     outcomes = await asyncio.gather(*lost, return_exceptions=True)
     assert all(isinstance(outcome, Unavailable) for outcome in outcomes)
     await sqlite_store.settled("/a")
-    assert (await sqlite_store.scan("")).records == [Record("/a", b"1", 1, 1)]
+    assert (await sqlite_store.scan("")).records == [KeyValue("/a", b"1", 1, 1)]
     assert await sqlite_store.commit([Put("/a", b"2", expect=1)]) == 6
 
 
@@ -193,7 +193,7 @@ async def test_batches_behind_a_failure_fail_untried_until_the_loop_knows(
 async def test_a_store_that_lost_its_file_refuses_writes(
     sqlite_store: SqliteStore, disk: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(writer, "LOOK_EVERY_S", 0)
+    monkeypatch.setattr(writer, "FILE_CHECK_INTERVAL_S", 0)
     await sqlite_store.commit([Put("/a", b"1")])
     moved = disk.path.with_name("moved.db")
     disk.path.rename(moved)
@@ -230,7 +230,7 @@ async def test_compaction_that_cannot_be_recorded_is_put_off(
     await asyncio.gather(*(store.commit([Put("/a", b"v")]) for _ in range(300)))
     await store.commit([Put("/a", b"v")])
     await asyncio.gather(*store._compactions)
-    assert "history was not compacted, the next attempt follows: disk full" in caplog.text
+    assert "history was not compacted, will retry: disk full" in caplog.text
     assert await store.commit([Put("/a", b"v")]) == 302
 
 
@@ -252,7 +252,7 @@ async def test_housekeeping_that_fails_is_tried_again_with_the_next_write(
         patch.setattr(sqlite_store._writer, "_sweep", fail)
         await sqlite_store.compact(50)
         await run(sqlite_store, "SELECT 1")
-    assert "housekeeping failed, trying again later: database or disk is full" in caplog.text
+    assert "maintenance failed, will retry: database or disk is full" in caplog.text
     await sqlite_store.commit([Put("/a", b"v")])
     await run(sqlite_store, "SELECT 1")
     assert await run(sqlite_store, "SELECT count(*) FROM log") == [2]
@@ -276,5 +276,5 @@ async def test_a_store_that_cannot_say_goodbye_still_closes(
     await sqlite_store.close()
     assert "not closed cleanly" in caplog.text
     again = await disk.open()
-    assert await again.get("/a") == Record("/a", b"1", 1, 1)
+    assert await again.get("/a") == KeyValue("/a", b"1", 1, 1)
     assert again.revision > 1, "after an unclean end the store continues behind its reservation"

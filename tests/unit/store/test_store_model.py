@@ -13,6 +13,7 @@ import tempfile
 from collections.abc import Coroutine
 from pathlib import Path
 from typing import Any, TypeVar
+from unittest import mock
 
 import pytest
 from hypothesis import settings
@@ -25,10 +26,20 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
-from tests.unit.store.harness import AnyStore, Harness, crash_copy, take
+from tests.unit.store.harness import AnyStore, Harness, crash_copy, read_history
 
-from rdd.store.contract import ABSENT, ANY, CompareFailed, Delete, Event, EventType, Op, Put, Record
-from rdd.store.options import StoreOptions
+from rdd.store.contract import (
+    ABSENT,
+    ANY,
+    CompareFailed,
+    Delete,
+    EventType,
+    KeyValue,
+    Op,
+    Put,
+    StoreEvent,
+)
+from rdd.store.sqlite import reader
 from rdd.store.sqlite.store import SqliteStore
 
 T = TypeVar("T")
@@ -46,8 +57,8 @@ class StoreMachine(RuleBasedStateMachine):
         self.loop = asyncio.new_event_loop()
         self.directory = Path(tempfile.mkdtemp(prefix="rdd-store-"))
         self.harness = Harness(self.kind, self.directory)
-        self.observed: list[Event] = []
-        self.events: list[Event] = []
+        self.observed: list[StoreEvent] = []
+        self.events: list[StoreEvent] = []
         self.expiry: dict[str, float] = {}
         self.crashes = itertools.count()
         self.ceiling = 0  # no revision at or below this may be handed out again
@@ -56,24 +67,25 @@ class StoreMachine(RuleBasedStateMachine):
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         return self.loop.run_until_complete(work)
 
-    @initialize(ring=st.sampled_from([0, 3, 1_000]))
-    def open(self, ring: int) -> None:
-        self.options = StoreOptions(ring_events=ring)
+    @initialize(chunk_events=st.sampled_from([1, 3, 512]))
+    def open(self, chunk_events: int) -> None:
+        self.chunks = mock.patch.object(reader, "CHUNK_EVENTS", chunk_events)
+        self.chunks.start()
         self._open()
 
     def _open(self) -> None:
-        self.store = self.run(self.harness.open(self.options))
+        self.store = self.run(self.harness.open())
         self.store.observe(self.observed.extend)
 
-    def state(self, revision: int | None = None) -> dict[str, Record]:
-        found: dict[str, Record] = {}
+    def state(self, revision: int | None = None) -> dict[str, KeyValue]:
+        found: dict[str, KeyValue] = {}
         for event in self.events:
             if revision is not None and event.revision > revision:
                 break
             if event.type is EventType.DELETE:
                 del found[event.key]
             else:
-                found[event.key] = Record(event.key, event.value, event.revision, event.created)
+                found[event.key] = KeyValue(event.key, event.value, event.revision, event.created)
         return found
 
     @rule(
@@ -87,7 +99,7 @@ class StoreMachine(RuleBasedStateMachine):
     def commit(self, parts: list[tuple[str, bytes | None, str, int]], durable: bool) -> None:
         before, revision = self.state(), self.store.revision
         ops: list[Op] = []
-        expected: list[Event] = []
+        expected: list[StoreEvent] = []
         fails = False
         for key, value, how, ttl_s in parts:
             record = before.get(key)
@@ -108,7 +120,7 @@ class StoreMachine(RuleBasedStateMachine):
                 ops.append(Put(key, value, expect, ttl_s, hint))
                 fails |= expect not in (ANY, current)
             expected.append(
-                Event(
+                StoreEvent(
                     EventType.DELETE if value is None else EventType.PUT,
                     key,
                     value or b"",
@@ -145,7 +157,7 @@ class StoreMachine(RuleBasedStateMachine):
         for event in removed:
             record = before[event.key]
             self.ceiling += 1
-            assert event == Event(
+            assert event == StoreEvent(
                 EventType.DELETE,
                 event.key,
                 b"",
@@ -180,7 +192,7 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(limit=st.integers(1, 3))
     def read_the_present_in_pages(self, limit: int) -> None:
-        found: list[Record] = []
+        found: list[KeyValue] = []
         after, more = "", True
         while more:
             page = self.run(self.store.scan("", after=after, limit=limit))
@@ -190,14 +202,11 @@ class StoreMachine(RuleBasedStateMachine):
         assert found == sorted(found, key=lambda record: record.key)
 
     @rule(share=st.floats(0, 1), prefix=st.sampled_from(["", "/a"]))
-    def watch_from_the_past(self, share: float, prefix: str) -> None:
+    def read_the_history(self, share: float, prefix: str) -> None:
         oldest, newest = self.store.compacted, self.store.revision
         after = oldest + round((newest - oldest) * share)
         wanted = [e for e in self.events if e.revision > after and e.key.startswith(prefix)]
-        if after:
-            watch = self.store.watch(prefix, after=after)
-            assert self.run(take(watch, len(wanted))) == wanted
-            watch.close()
+        assert self.run(read_history(self.store, prefix, after)) == wanted
 
     @precondition(lambda self: self.kind == "sqlite")
     @rule()
@@ -225,6 +234,7 @@ class StoreMachine(RuleBasedStateMachine):
         assert self.observed == self.events
 
     def teardown(self) -> None:
+        self.chunks.stop()
         self.run(self.harness.close())
         self.loop.close()
         shutil.rmtree(self.directory)

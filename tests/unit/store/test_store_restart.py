@@ -11,9 +11,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.unit.store.harness import Harness, brief, crash_copy, take
+from tests.unit.store.harness import Harness, Recorder, brief, crash_copy, read_history
 
-from rdd.store.contract import Compacted, Delete, Event, InUse, Put, Record, Unavailable
+from rdd.store.contract import Compacted, Delete, KeyValue, Put, StoreEvent, StoreInUse, Unavailable
 from rdd.store.sqlite.store import SqliteStore
 
 
@@ -25,22 +25,21 @@ async def test_everything_is_there_after_a_restart(disk: Harness) -> None:
     await store.close()
     again = await disk.open()
     assert again.revision == 3
-    assert (await again.scan("")).records == [Record("/a", b"2", 2, 1)]
+    assert (await again.scan("")).records == [KeyValue("/a", b"2", 2, 1)]
     assert await again.commit([Put("/a", b"3", expect=2)]) == 4
 
 
-async def test_a_watch_resumes_across_a_restart(disk: Harness) -> None:
+async def test_history_continues_across_a_restart(disk: Harness) -> None:
     store = await disk.open()
-    seen: list[Event] = []
+    seen: list[StoreEvent] = []
     store.observe(seen.extend)
     for n in range(6):
         await store.commit([Put("/a", b"%d" % n)])
     await store.commit([Delete("/a")])
     await store.close()
     again = await disk.open()
-    watch = again.watch("/", after=2)
     await again.commit([Put("/a", b"new")])
-    events = await take(watch, 6)
+    events = await read_history(again, "/", 2)
     assert events[:5] == seen[2:]
     assert brief(events[5:]) == [("put", "/a", b"new", 8)]
 
@@ -54,7 +53,7 @@ async def test_compaction_survives_a_restart(disk: Harness) -> None:
     again = await disk.open()
     assert again.compacted == 3
     with pytest.raises(Compacted):
-        again.watch("/", after=2)
+        await again.history("/", 2)
 
 
 async def test_after_a_crash_nothing_is_lost_and_revisions_continue_behind_the_reservation(
@@ -68,8 +67,8 @@ async def test_after_a_crash_nothing_is_lost_and_revisions_continue_behind_the_r
     await crash_copy(store, disk.path, crashed.path)
     again = await crashed.open()
     assert again.revision > 5
-    assert (await again.scan("")).records == [Record("/a", b"4", 5, 1)]
-    assert [event.revision for event in await take(again.watch("/", after=2), 3)] == [3, 4, 5]
+    assert (await again.scan("")).records == [KeyValue("/a", b"4", 5, 1)]
+    assert [event.revision for event in await read_history(again, "/", 2)] == [3, 4, 5]
     jumped = again.revision
     assert await again.commit([Put("/a", b"5", expect=5)]) == jumped + 1
     await again.close()
@@ -111,7 +110,9 @@ async def test_missing_directories_are_made(disk: Harness) -> None:
 
 async def test_a_second_open_in_this_process_is_refused(disk: Harness) -> None:
     await disk.open()
-    with pytest.raises(InUse, match=rf"store\.db is in use by another process \(pid {os.getpid()}"):
+    with pytest.raises(
+        StoreInUse, match=rf"store\.db is in use by another process \(pid {os.getpid()}"
+    ):
         await disk.open()
 
 
@@ -154,10 +155,9 @@ def test_the_store_runs_on_uvloop(tmp_path: Path) -> None:
 
     async def use() -> list[int]:
         store = await SqliteStore.open(tmp_path / "store.db")
-        watch = store.watch("/")
+        recorder = Recorder(store)
         await asyncio.gather(*(store.commit([Put(f"/{n}", b"v")]) for n in range(50)))
-        events = await take(watch, 50)
         await store.close()
-        return [event.revision for event in events]
+        return [event.revision for event in recorder.events]
 
     assert uvloop.run(use()) == list(range(1, 51))

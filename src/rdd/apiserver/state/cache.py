@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from rdd.apiserver.state import codec
-from rdd.store.contract import Event, EventType, Record, Store
+from rdd.store.contract import EventType, KeyValue, Store, StoreEvent
 
 ADDED, MODIFIED, DELETED = "ADDED", "MODIFIED", "DELETED"
 
@@ -138,7 +138,7 @@ class ResourceCache:
 
     # -- following the store
 
-    def load(self, records: Iterable[Record]) -> None:
+    def load(self, records: Iterable[KeyValue]) -> None:
         """Take over records read at start."""
         for r in records:
             namespace, name = self.split(r.key)
@@ -153,7 +153,7 @@ class ResourceCache:
         """An entry from the stored form."""
         return Entry(namespace, name, revision, codec.with_revision(stored, revision))
 
-    def apply(self, event: Event) -> Change | None:
+    def apply(self, event: StoreEvent) -> Change | None:
         """Take over one committed event."""
         namespace, name = self.split(event.key)
         revision = event.revision
@@ -241,7 +241,7 @@ class Cache:
         self.store = store
         self.revision = store.revision
         self._by_prefix: dict[str, ResourceCache] = {}
-        self._unclaimed: dict[str, list[Record]] = {}
+        self._unclaimed: dict[str, list[KeyValue]] = {}
         self._stop: Callable[[], None] | None = None
 
     async def load(self) -> None:
@@ -271,7 +271,7 @@ class Cache:
         """Forget an empty resource (its CRD is gone)."""
         self._by_prefix.pop(prefix, None)
 
-    def _observe(self, events: Sequence[Event]) -> None:
+    def _observe(self, events: Sequence[StoreEvent]) -> None:
         touched: dict[ResourceCache, list[Change]] = {}
         for event in events:
             cache = self._by_prefix.get(_prefix_of(event.key))

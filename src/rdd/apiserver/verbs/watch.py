@@ -27,7 +27,7 @@ from rdd.apiserver.state import codec, listing, watchers
 from rdd.apiserver.state.cache import ADDED, Change, Entry
 from rdd.apiserver.state.revisions import parse_version
 from rdd.apiserver.state.watchers import Render, Selection, View, Watcher
-from rdd.store.contract import Compacted, Event, EventType, FutureRevision, Overrun
+from rdd.store.contract import Compacted, EventType, StoreEvent
 
 MIN_TIMEOUT_S = 1800
 BOOKMARK_EVERY_S = 60.0
@@ -112,8 +112,8 @@ class _Session:
                 await writer.write(self._bookmark(revision, initial_end=True))
             await self._go_live(writer, watcher)
             await self._until_end(writer, watcher)
-        except (Compacted, Overrun) as lost:
-            await writer.write(watchers.error_line(self._expired(lost)))
+        except Compacted:
+            await writer.write(watchers.error_line(self._expired()))
         finally:
             core.watch_count -= 1
             hub.leave(self.key, watcher)
@@ -142,24 +142,14 @@ class _Session:
             await _write_pieces(writer, [view.lines([c]) for c in recent])
             return
         cache = self.resource.cache
-        # The cache's own revision may be older than `until`, which counts all resources.
+        # The revision of the cache counts this resource only and may be older than `until`.
         last = cache.revision
-        if last <= after:
-            return
-        log = self.core.store.watch(cache.prefix, after=after)
-        try:
-            async for batch in log:
-                changes = []
-                for event in batch:
-                    if event.revision > until:
-                        break
-                    changes.append(_from_log(self.resource, event))
-                changes = await self._localised(changes)
-                await _write_pieces(writer, [view.lines([c]) for c in changes])
-                if batch[-1].revision >= last:
-                    return
-        finally:
-            log.close()
+        while after < last and not self.ended.is_set():
+            chunk = await self.core.store.history(cache.prefix, after)
+            after = chunk.revision
+            changes = [_from_log(self.resource, e) for e in chunk.events if e.revision <= until]
+            changes = await self._localised(changes)
+            await _write_pieces(writer, [view.lines([c]) for c in changes])
 
     async def _localised(self, changes: list[Change]) -> list[Change]:
         converter = self.resource.converter
@@ -228,11 +218,9 @@ class _Session:
             )
         return watchers.line("BOOKMARK", orjson.dumps(obj))
 
-    def _expired(self, lost: Exception) -> errors.Expired:
+    def _expired(self) -> errors.Expired:
         oldest = self.core.store.compacted
-        if isinstance(lost, Compacted | FutureRevision):
-            return errors.Expired(f"too old resource version: {self.after} ({oldest})")
-        return self._behind()
+        return errors.Expired(f"too old resource version: {self.after} ({oldest})")
 
     def _behind(self) -> errors.Expired:
         return errors.Expired(
@@ -240,7 +228,7 @@ class _Session:
         )
 
 
-def _from_log(resource: Resource, event: Event) -> Change:
+def _from_log(resource: Resource, event: StoreEvent) -> Change:
     cache = resource.cache
     namespace, name = cache.split(event.key)
     old = None

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Copies of a store that is in use.
 
-SQLite's backup interface copies one read snapshot, so the copy is one moment
-of the store while writes go on. It is written beside the target, made durable
-and renamed: the target is the old file or the complete new one.
+SQLite's backup interface copies one read snapshot, so the copy is consistent
+while writes continue. It is written next to the target, made durable and
+renamed: the target is always the old file or the complete new one.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from rdd.store.sqlite import schema
 
 
 def copy(source: Path, target: Path) -> None:
-    """Copy the store at source to target. Raises Unavailable, or ValueError for itself."""
+    """Copy the store at source to target. Raises Unavailable; ValueError if they are the same."""
     if target.exists() and target.samefile(source):
         raise ValueError("a store cannot be its own backup")
     with contextlib.closing(schema.connect_reader(source)) as connection:
@@ -44,7 +44,7 @@ def _write(target: Path, fill: Callable[[sqlite3.Connection], None]) -> None:
     try:
         os.close(os.open(partial, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600))
         with contextlib.closing(sqlite3.connect(partial, isolation_level=None)) as connection:
-            # Nothing needs undoing in a file that nobody knows; it is synced as a whole below.
+            # A partial file needs no journal; `publish` syncs it as a whole.
             connection.execute("PRAGMA journal_mode = OFF").fetchall()
             connection.execute("PRAGMA synchronous = OFF")
             fill(connection)

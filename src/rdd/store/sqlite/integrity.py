@@ -1,77 +1,74 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a file is ours, healthy and free.
+"""Checks before a file is used as a store: format, integrity and exclusive use.
 
-The cheap questions come first and are asked of the bytes, before SQLite opens
-the file, because SQLite may write to a file merely by opening and closing it:
-is there a header, is it a store of this project and of a version we know, is
-the file as long as it claims. Then `verify` asks SQLite over a read-only
-connection: after a clean shutdown for the state only, after anything else for
-a walk through all pages (`PRAGMA quick_check`, 1 ms per 2 MB).
+The cheap checks come first and read the bytes before SQLite opens the file,
+because SQLite may write to a file merely by opening and closing it: the header,
+the application and format version, the length. Then `verify` uses SQLite over
+a read-only connection: after a clean shutdown it reads the state only, after
+anything else it checks all pages (`PRAGMA quick_check`, 1 ms per 2 MB).
 
-Use is exclusive by a lock on a file beside the store, not on the store: POSIX
-locks on the same file would interfere with SQLite's own.
+A lock on a file next to the store makes use exclusive. It is not a lock on the
+store itself: POSIX locks on that file would interfere with SQLite's own.
 """
 
-import fcntl
 import os
 import sqlite3
 import struct
 from pathlib import Path
 
-from rdd.store.contract import Damaged, InUse, Unavailable
+from rdd.host.errors import HostError
+from rdd.host.locks import FileLock
+from rdd.store.contract import Damaged, StoreInUse, Unavailable
 from rdd.store.sqlite import schema
 
 _MAGIC = b"SQLite format 3\0"
 _ADVICE = (
-    "The file was left as it is. Restore a backup in its place, "
+    "The file was left unchanged. Restore a backup in its place, "
     "or move it away to start with an empty store."
 )
 
 
 def damaged(path: Path, what: str) -> Damaged:
-    """The error for a file that cannot be used: what, which file, what to do."""
+    """Return the error for a file that cannot be used: the file, the finding, the fix."""
     return Damaged(f"{path} {what}. {_ADVICE}")
 
 
 def unreadable(path: Path, error: sqlite3.Error) -> Damaged | Unavailable:
-    """The error for a read that SQLite refused: the fault of the file, or of the disk."""
-    primary = error.sqlite_errorcode & 0xFF  # the upper bits say which kind of the kind
-    # SQLITE_ERROR is a statement that does not fit: a table is missing.
+    """Return the error for a failed read: Damaged for the file, Unavailable for the disk."""
+    primary = error.sqlite_errorcode & 0xFF  # the upper bits are the extended code
+    # SQLITE_ERROR: a statement does not match the tables.
     if primary in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_ERROR):
         return damaged(path, f"is damaged ({error})")
     return Unavailable(f"{path} could not be read: {error}")
 
 
-class FileLock:
-    """Exclusive use of a store by one process, for as long as it runs."""
-
-    def __init__(self, path: Path) -> None:
-        lock_path = path.with_name(path.name + ".lock")
+def acquire_lock(path: Path) -> FileLock:
+    """Lock a store for this process, for as long as it runs; raise StoreInUse if it is locked."""
+    lock_path = path.with_name(path.name + ".lock")
+    try:
         # Not inherited by children: a VM that outlives the daemon must not hold its store.
-        self._file = os.open(lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            owner = os.read(self._file, 32).decode(errors="replace").strip() or "unknown"
-            os.close(self._file)
-            raise InUse(
-                f"{path} is in use by another process (pid {owner}). "
-                "Stop that process first; two processes cannot share a store."
-            ) from error
-        except OSError as error:
-            os.close(self._file)
-            raise Unavailable(f"{lock_path} cannot be locked: {error}") from error
-        os.ftruncate(self._file, 0)
-        os.write(self._file, f"{os.getpid()}\n".encode())
+        lock = FileLock.take(lock_path)
+    except HostError as error:
+        raise Unavailable(f"{lock_path} cannot be locked: {error}") from error
+    if lock is None:
+        owner = lock_path.read_text(errors="replace")[:32].strip() or "unknown"
+        raise StoreInUse(
+            f"{path} is in use by another process (pid {owner}). "
+            "Stop that process first; two processes cannot share a store."
+        )
+    os.ftruncate(lock.descriptor, 0)
+    os.write(lock.descriptor, f"{os.getpid()}\n".encode())
+    return lock
 
-    def release(self) -> None:
-        """Let others use the store. The lock file stays; removing it would race."""
-        os.ftruncate(self._file, 0)
-        os.close(self._file)
+
+def release_lock(lock: FileLock) -> None:
+    """Release a store. The lock file stays; removing it would race with another opener."""
+    os.ftruncate(lock.descriptor, 0)
+    lock.release()
 
 
 def inspect(path: Path) -> bool:
-    """Whether there is a store at path; raises Damaged if there is something else."""
+    """Return whether path is a store; raise Damaged if it is another file."""
     wal = path.with_name(path.name + "-wal")
     has_wal = wal.exists() and wal.stat().st_size > 0
     try:
@@ -82,7 +79,7 @@ def inspect(path: Path) -> bool:
         if has_wal:
             # SQLite would apply these pages to whatever file appears under the name.
             raise Damaged(
-                f"{path} is missing, but {wal.name}, its log, is there. Restore the file, "
+                f"{path} is missing, but its log {wal.name} exists. Restore the file, "
                 "or move the log away to start with an empty store."
             ) from None
         return False
@@ -91,7 +88,7 @@ def inspect(path: Path) -> bool:
     if not header:
         raise damaged(path, "is empty")
     if len(header) < 100 or not header.startswith(_MAGIC):
-        raise damaged(path, "is not a store: it does not start with the header of one")
+        raise damaged(path, "is not a store: it has no SQLite header")
     _inspect_header(path, header, size, has_wal)
     return True
 
@@ -106,20 +103,20 @@ def _inspect_header(path: Path, header: bytes, size: int, has_wal: bool) -> None
     if version > schema.VERSION:
         raise Damaged(
             f"{path} was written by a newer version (format {version}, this version reads up to "
-            f"{schema.VERSION}). Update this program; the file was left as it is."
+            f"{schema.VERSION}). Update this program; the file was left unchanged."
         )
     if page_bytes != schema.PAGE_BYTES:
         raise damaged(path, f"has pages of {page_bytes} bytes instead of {schema.PAGE_BYTES}")
-    # A checkpoint that was cut off may have written the header before the last pages;
+    # An interrupted checkpoint may have written the header before the last pages;
     # then the log still has them.
     if not has_wal and change == pages_valid_for and pages * page_bytes > size:
-        raise damaged(path, f"was cut off: {size} bytes instead of {pages * page_bytes}")
+        raise damaged(path, f"is truncated: {size} bytes instead of {pages * page_bytes}")
 
 
 def verify(path: Path, connection: sqlite3.Connection) -> tuple[int, int, int]:
-    """Check the content as thoroughly as its last use demands.
+    """Check the content, thoroughly unless the last shutdown was clean.
 
-    Returns `compacted`, `swept` and `reserved`.
+    Return `compacted`, `swept` and `reserved`.
     """
     rows = connection.execute(schema.STATE).fetchall()
     if len(rows) != 1:

@@ -1,35 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
 """Reads of the log, off the event loop.
 
-One thread with one read-only connection. Every read is one SQLite read
-transaction, so it sees one state, never waits for the writer and never makes
-the writer wait. The compacted revision is read inside that transaction: what
-was promised as retained when a read was asked for may be gone when it runs.
+One thread has one read-only connection. Every read is one SQLite read
+transaction, so it sees one state, never waits for the writer and never blocks
+the writer. The compacted revision is read inside that transaction: a revision
+that was retained when a read was requested may be compacted when it runs.
 """
 
 import asyncio
 import functools
 import sqlite3
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from rdd.store.contract import Compacted, Event, EventType, Page, Record, Unavailable
+from rdd.store.contract import (
+    Compacted,
+    EventType,
+    HistoryChunk,
+    KeyValue,
+    ScanPage,
+    StoreEvent,
+    Unavailable,
+)
 from rdd.store.keys import ID_SHIFT, first_id_after, prefix_end, scan_range
 from rdd.store.sqlite import schema
 from rdd.store.sqlite.integrity import unreadable
 
 CHUNK_EVENTS = 512
 CHUNK_BYTES = 1 << 20
-"""A chunk of a replay ends after this much, at the end of a revision."""
+"""Limits of a chunk of history; a chunk always ends at the end of a revision."""
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
 
 async def in_thread(name: str, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-    """Run something long in a thread of its own, which ends with it."""
+    """Run long work in a dedicated thread, which ends with it."""
     executor = ThreadPoolExecutor(1, thread_name_prefix=name)
     try:
         return await asyncio.get_running_loop().run_in_executor(
@@ -47,20 +55,17 @@ class Reader:
         self._connection: sqlite3.Connection | None = connection
         self._executor = ThreadPoolExecutor(1, thread_name_prefix="store-read")
 
-    async def get(self, key: str, revision: int) -> Record | None:
-        """The record of a key as of a revision."""
+    async def get(self, key: str, revision: int) -> KeyValue | None:
         return await self._run(_get, key, revision)
 
-    async def scan(self, prefix: str, revision: int, *, after: str, limit: int) -> Page:
-        """A range as of a revision."""
+    async def scan(self, prefix: str, revision: int, *, after: str, limit: int) -> ScanPage:
         return await self._run(_scan, prefix, revision, after, limit)
 
-    async def replay(self, prefix: str, after: int, *, until: int) -> tuple[Sequence[Event], int]:
-        """Events after a revision, and the revision up to which they are complete."""
-        return await self._run(_replay, prefix, after, until)
+    async def history(self, prefix: str, after: int, *, until: int) -> HistoryChunk:
+        return await self._run(_history, prefix, after, until)
 
     async def close(self) -> None:
-        """Finish what was asked for and let go of the file."""
+        """Finish the queued reads and close the file."""
         connection, self._connection = self._connection, None
         if connection is not None:
             await asyncio.get_running_loop().run_in_executor(self._executor, connection.close)
@@ -95,47 +100,46 @@ class Reader:
             raise unreadable(self._path, error) from error
 
 
-def _get(connection: sqlite3.Connection, key: str, revision: int) -> Record | None:
+def _get(connection: sqlite3.Connection, key: str, revision: int) -> KeyValue | None:
     row = connection.execute(schema.GET, (key, first_id_after(revision))).fetchone()
     if row is None or row[0] & 1:
         return None
     identity, key, created, value = row
-    return Record(key, value, identity >> ID_SHIFT, created)
+    return KeyValue(key, value, identity >> ID_SHIFT, created)
 
 
 def _scan(
     connection: sqlite3.Connection, prefix: str, revision: int, after: str, limit: int
-) -> Page:
+) -> ScanPage:
     bounds = (*scan_range(prefix, after), first_id_after(revision))
     if limit:
         rows = connection.execute(schema.SCAN_PAGE, (*bounds, limit + 1))
     else:
         rows = connection.execute(schema.SCAN_ALL, bounds)
     records = [
-        Record(key, value, identity >> ID_SHIFT, created) for identity, key, created, value in rows
+        KeyValue(key, value, identity >> ID_SHIFT, created)
+        for identity, key, created, value in rows
     ]
     records.sort(key=lambda record: record.key)
     more = bool(limit) and len(records) > limit
     if more:
         records.pop()
-    return Page(records, revision, more)
+    return ScanPage(records, revision, more)
 
 
-def _replay(
-    connection: sqlite3.Connection, prefix: str, after: int, until: int
-) -> tuple[Sequence[Event], int]:
+def _history(connection: sqlite3.Connection, prefix: str, after: int, until: int) -> HistoryChunk:
     bounds = (first_id_after(after), first_id_after(until), prefix, prefix_end(prefix))
-    events: list[Event] = []
+    events: list[StoreEvent] = []
     size = 0
     last = after
     for identity, key, created, value, before, previous in connection.execute(
-        schema.REPLAY, bounds
+        schema.HISTORY, bounds
     ):
         revision = identity >> ID_SHIFT
         if revision != last and (len(events) >= CHUNK_EVENTS or size >= CHUNK_BYTES):
-            return events, last
+            return HistoryChunk(events, last)
         last = revision
         size += len(value) + len(before or b"")
         kind = EventType.DELETE if identity & 1 else EventType.PUT
-        events.append(Event(kind, key, value, revision, created, before, previous >> ID_SHIFT))
-    return events, until
+        events.append(StoreEvent(kind, key, value, revision, created, before, previous >> ID_SHIFT))
+    return HistoryChunk(events, until)

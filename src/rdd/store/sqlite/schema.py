@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The SQLite file: its tables, its settings, its statements.
 
-One table, `log`, has a row per change (see keys.py for the id). The index is
-covering for everything but values: who is live, since when, until when. After
-compaction at C the newest row up to C of each live key stays, so the previous
-value of every retained change can be found through `previous`.
+One table, `log`, has a row per change (see keys.py for the id). The index
+covers everything but values: which keys are live, since when, until when.
+After compaction at C the newest row up to C of each live key stays, so
+`previous` leads to the previous value of every retained change.
 
-`state` is one row: `compacted` as promised to readers, `swept` (row id) how far
-the rows have really been deleted, `reserved` the greatest revision that may
-have been handed out, `is_clean` whether the last user said goodbye. `mark` has
-the times of compaction.py.
+`state` is one row: `compacted` is the compacted revision that readers see,
+`swept` (row id) how far the rows have been deleted, `reserved` the greatest
+revision that may have been assigned, `is_clean` whether the last shutdown was
+clean. `mark` holds the time marks of retention.py.
 """
 
 import contextlib
@@ -69,7 +69,7 @@ SELECT log.id, log.key, log.created, log.value FROM (
 SCAN_ALL = _SCAN.format("newest")
 SCAN_PAGE = _SCAN.format("key LIMIT ?")
 
-REPLAY = """
+HISTORY = """
 SELECT now.id, now.key, now.created, now.value, before.value, now.previous
 FROM log AS now LEFT JOIN log AS before ON before.id = now.previous
 WHERE now.id >= ? AND now.id < ? AND now.key >= ? AND now.key < ? ORDER BY now.id
@@ -85,23 +85,23 @@ COMPACT = "UPDATE state SET compacted = max(compacted, ?)"
 SWEEP_END = """
 SELECT max(id) FROM (SELECT id FROM log WHERE id > ? AND id < ? ORDER BY id LIMIT ?)
 """
-# What a row up to the end replaced is not the newest row up to there any more, and a
-# delete up to there says nothing: everything else stays.
+# A row that was replaced before the end is not the newest row of its key there, and a
+# delete before the end carries no state: everything else stays.
 SWEEP = (
     "DELETE FROM log WHERE id IN (SELECT previous FROM log WHERE id > ? AND id <= ?)",
     "DELETE FROM log WHERE id > ? AND id <= ? AND id & 1",
 )
 SWEPT = "UPDATE state SET swept = ?"
-FORGET_MARKS = "DELETE FROM mark WHERE revision < (SELECT compacted FROM state)"
+DELETE_OLD_MARKS = "DELETE FROM mark WHERE revision < (SELECT compacted FROM state)"
 
 
 def insert(rows: int) -> str:
-    """The statement that appends that many rows."""
+    """Return the statement that appends that many rows."""
     return "INSERT INTO log VALUES " + ",".join(["(?,?,?,?,?,?)"] * rows)
 
 
 def connect_reader(path: Path) -> sqlite3.Connection:
-    """A connection that cannot change the file, not even by closing."""
+    """Open a connection that cannot change the file, not even when it is closed."""
     connection = sqlite3.connect(
         f"{path.absolute().as_uri()}?mode=ro",
         uri=True,
@@ -117,7 +117,6 @@ def connect_reader(path: Path) -> sqlite3.Connection:
 
 
 def connect_writer(path: Path) -> sqlite3.Connection:
-    """The connection that writes."""
     connection = sqlite3.connect(
         path, isolation_level=None, check_same_thread=False, cached_statements=256
     )
@@ -129,7 +128,7 @@ def connect_writer(path: Path) -> sqlite3.Connection:
         # Some builds overwrite everything that is deleted, which doubles what compaction
         # writes; FAST does so where the page is written anyway.
         "secure_delete = FAST",
-        # The writer checkpoints between batches by its own estimate; this is the safety net.
+        # The writer checkpoints between batches by its own estimate; this is the fallback.
         "wal_autocheckpoint = 16000",
         f"journal_size_limit = {64 << 20}",
     ):
@@ -138,7 +137,7 @@ def connect_writer(path: Path) -> sqlite3.Connection:
 
 
 def create(path: Path) -> None:
-    """Make a new, empty store; it appears under its name complete and durable, or not at all."""
+    """Create an empty store atomically: at its name it is complete and durable, or absent."""
     partial = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
         os.close(os.open(partial, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600))
@@ -150,7 +149,7 @@ def create(path: Path) -> None:
 
 
 def initialize(connection: sqlite3.Connection) -> None:
-    """Give an empty database the tables of a store."""
+    """Create the tables of a store in an empty database."""
     connection.execute(f"PRAGMA page_size = {PAGE_BYTES}")
     connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
     connection.executescript(CREATE)
@@ -158,7 +157,7 @@ def initialize(connection: sqlite3.Connection) -> None:
 
 
 def publish(partial: Path, path: Path) -> None:
-    """Rename a finished file to its final name, both durable afterwards."""
+    """Rename a finished file to its final name and make both durable."""
     with partial.open("rb+") as file:
         _sync(file.fileno())
     partial.replace(path)

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The thread that writes: group commit, and housekeeping in the gaps.
+"""The writer thread: group commit, and maintenance between batches.
 
-The event loop hands over batches of transactions. The writer takes all that
-wait, appends their rows in one SQLite transaction and reports once. A batch of
-usual size is a single INSERT of many rows in autocommit: one call, so the
-interpreter lock is given up and regained once around the whole write with its
-fsync, however busy the event loop is meanwhile.
+The event loop queues batches of transactions. The writer takes all queued
+batches, appends their rows in one SQLite transaction and reports once. A batch
+of usual size is a single INSERT of many rows in autocommit: one call, which
+releases and acquires the interpreter lock once around the whole write and its
+fsync, however busy the event loop is.
 
-Failure is a matter of order: a transaction may build on any before it. After a
-failed write everything of the same epoch fails untried; the event loop, when
-it learns of the failure, drops what is in flight and starts the next epoch.
+A transaction may build on any earlier one. After a failed write the writer
+fails everything of the same epoch without trying it; the event loop, when it
+receives the failure, drops the writes in flight and starts the next epoch.
 
 Between batches the writer sweeps compacted rows, returns free pages to the
-file system and checkpoints, a few milliseconds at a time. With nothing left to
-do it sleeps in the queue without timeout.
+file system and checkpoints, a few milliseconds at a time. When nothing is left
+to do it blocks on the queue without timeout.
 """
 
 import asyncio
@@ -39,22 +39,22 @@ INSERT_ROWS = 64  # more rows in one statement gain nothing, and each number is 
 SWEEP_ROWS = 128  # about 2 ms
 VACUUM_PAGES = 128
 CHECKPOINT_PAGES = 1_000  # 8 MB: 5 to 8 ms to checkpoint, and to read again after a crash
-LOOK_EVERY_S = 1.0
+FILE_CHECK_INTERVAL_S = 1.0
 
 
 @dataclass(slots=True)
 class Batch:
-    """Transactions handed over together."""
+    """Transactions queued together."""
 
     transactions: list[Transaction]
     epoch: int
-    reserve: int = 0  # revisions up to this one may be handed out from now on; 0: no change
+    reserve: int = 0  # revisions up to this one may be assigned from now on; 0: no change
     mark: tuple[int, float] | None = None
 
 
 @dataclass(slots=True)
 class Job:
-    """Something else to do with the connection, in order with the batches."""
+    """Other work on the connection, in order with the batches."""
 
     work: Callable[[sqlite3.Connection], None]
     future: Future[None]
@@ -64,7 +64,7 @@ Report = Callable[[Sequence[Batch], Unavailable | None], None]
 
 
 class Writer:
-    """Owner of the writing connection. `report` is called on the event loop."""
+    """The owner of the writing connection. `report` is called on the event loop."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class Writer:
         self._queue: SimpleQueue[Batch | Job | None] = SimpleQueue()
         self._connection = connection
         self._inode = path.stat().st_ino
-        self._looked_at = 0.0
+        self._file_checked_at = 0.0
         self._is_full_sync = True
         self._failed_epoch = -1
         self._wal_pages = 0  # estimate
@@ -94,21 +94,20 @@ class Writer:
         self._thread.start()
 
     def put(self, batch: Batch) -> None:
-        """Hand over a batch."""
         self._queue.put(batch)
 
     async def run(self, work: Callable[[sqlite3.Connection], None]) -> None:
-        """Run work on the writing connection after everything handed over so far."""
+        """Run work on the writing connection after everything queued so far."""
         future: Future[None] = Future()
         self._queue.put(Job(work, future))
         try:
-            # Shielded: the writer finishes what it has begun, whoever waits.
+            # Shielded: cancelling the caller does not stop the writer.
             await asyncio.shield(asyncio.wrap_future(future))
         except (sqlite3.Error, OSError) as error:
             raise Unavailable(f"{self._path}: {error}") from error
 
     async def compact(self, revision: int) -> None:
-        """Record the promise; the rows go in the background."""
+        """Record the compacted revision; the rows are deleted in the background."""
 
         def begin(connection: sqlite3.Connection) -> None:
             connection.execute(schema.COMPACT, (revision,))
@@ -117,7 +116,7 @@ class Writer:
         await self.run(begin)
 
     async def close(self, reserved: int) -> None:
-        """Finish, leave a clean file and end the thread."""
+        """Finish, mark the file clean and end the thread."""
 
         def finish(connection: sqlite3.Connection) -> None:
             try:
@@ -135,10 +134,10 @@ class Writer:
 
     def _run(self) -> None:
         queue = self._queue
-        has_chores = True
+        has_maintenance = True
         while True:
-            if has_chores and queue.empty():
-                has_chores = self._keep_house()
+            if has_maintenance and queue.empty():
+                has_maintenance = self._do_maintenance()
                 continue
             items = [queue.get()]
             items += [queue.get() for _ in range(queue.qsize())]
@@ -150,19 +149,19 @@ class Writer:
                     if not isinstance(item, Job):
                         return
                     _run_job(item, self._connection)
-            has_chores = items[-1] is not None and self._keep_house()
+            has_maintenance = items[-1] is not None and self._do_maintenance()
 
     def _commit(self, batches: list[Batch]) -> None:
         error: Unavailable | None = None
         lost = [batch for batch in batches if batch.epoch <= self._failed_epoch]
         if lost:
-            self._tell(lost, Unavailable("an earlier write failed"))
+            self._report_later(lost, Unavailable("an earlier write failed"))
             batches = [batch for batch in batches if batch.epoch > self._failed_epoch]
             if not batches:
                 return
         try:
             self._write(batches)
-        except Exception as cause:  # whatever it is, nothing of this batch may be acknowledged
+        except Exception as cause:  # whatever the cause, nothing of this batch may be acknowledged
             self._failed_epoch = batches[-1].epoch
             error = Unavailable(f"{self._path} could not be written: {cause}")
             error.__cause__ = cause
@@ -171,10 +170,10 @@ class Writer:
                     self._connection.execute("ROLLBACK")
             except sqlite3.Error as failure:
                 log.warning("%s: rollback failed: %s", self._path, failure)
-        self._tell(batches, error)
+        self._report_later(batches, error)
 
     def _write(self, batches: list[Batch]) -> None:
-        self._look()
+        self._check_file()
         connection = self._connection
         transactions = [entry for batch in batches for entry in batch.transactions]
         reserve = max(batch.reserve for batch in batches)
@@ -200,7 +199,7 @@ class Writer:
         self._wal_pages += 2 + len(rows) + sum(len(row[5]) for row in rows) // schema.PAGE_BYTES
 
     def _read_previous(self, transaction: Transaction) -> None:
-        # The newest row of a key is never swept, and a row in flight brought its own value.
+        # The newest row of a key is never swept, and rows in flight carry their own value.
         for position in transaction.unread or ():
             found = self._connection.execute(
                 schema.VALUE, (transaction.rows[position][3],)
@@ -212,22 +211,22 @@ class Writer:
             self._connection.execute(f"PRAGMA synchronous = {'FULL' if is_full else 'NORMAL'}")
             self._is_full_sync = is_full
 
-    def _look(self) -> None:
-        """A file that was removed can be written for ever, into nothing."""
+    def _check_file(self) -> None:
+        """Fail if the file was removed or replaced: writes to it would succeed and be lost."""
         now = time.monotonic()
-        if now - self._looked_at >= LOOK_EVERY_S:
+        if now - self._file_checked_at >= FILE_CHECK_INTERVAL_S:
             if self._path.stat().st_ino != self._inode:
                 raise OSError("the file was replaced while in use")
-            self._looked_at = now
+            self._file_checked_at = now
 
-    def _tell(self, batches: list[Batch], error: Unavailable | None) -> None:
+    def _report_later(self, batches: list[Batch], error: Unavailable | None) -> None:
         try:
             self._loop.call_soon_threadsafe(self._report, batches, error)
         except RuntimeError:
             log.warning("%s: the event loop ended before the store was closed", self._path)
 
-    def _keep_house(self) -> bool:
-        """One slice of housekeeping; whether there is more."""
+    def _do_maintenance(self) -> bool:
+        """Do one slice of maintenance; return whether more is left."""
         if self._is_closed:
             return False
         try:
@@ -240,7 +239,7 @@ class Writer:
             else:
                 return False
         except sqlite3.Error as error:
-            log.warning("%s: housekeeping failed, trying again later: %s", self._path, error)
+            log.warning("%s: maintenance failed, will retry: %s", self._path, error)
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")
             return False
@@ -261,7 +260,7 @@ class Writer:
         ).fetchone()
         if end is None:
             end = self._sweep_to - 1
-            connection.execute(schema.FORGET_MARKS)
+            connection.execute(schema.DELETE_OLD_MARKS)
         else:
             for statement in schema.SWEEP:
                 connection.execute(statement, (self._swept, end))
@@ -271,12 +270,12 @@ class Writer:
         self._wal_pages += SWEEP_ROWS
         if end + 1 == self._sweep_to:
             pages, free = self._pages()
-            # Free pages are used again; only what a burst left behind goes back.
+            # Free pages are reused; only the surplus of a burst is returned.
             self._vacuum_pages = free - pages // 4 if free > max(1_000, pages // 2) else 0
 
     def _vacuum(self) -> None:
         self._set_sync(False)
-        # Not execute: the pragma gives a row without columns per page, and execute stops there.
+        # Not execute: the pragma returns a row without columns per page, and execute stops there.
         self._connection.executescript(f"PRAGMA incremental_vacuum({VACUUM_PAGES})")
         self._vacuum_pages -= VACUUM_PAGES
         self._wal_pages += VACUUM_PAGES
@@ -290,7 +289,7 @@ class Writer:
 def _run_job(job: Job, connection: sqlite3.Connection) -> None:
     try:
         job.work(connection)
-    except Exception as error:  # belongs to who asked
+    except Exception as error:  # the caller of `run` handles it
         job.future.set_exception(error)
     else:
         job.future.set_result(None)

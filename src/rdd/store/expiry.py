@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Removal of keys whose time is over.
+"""Removal of expired keys.
 
-A heap has the expiry time of every key written with a time to live; an entry
-is current only while its row is still the newest of the key, so a renewal
-needs no search in the heap, it just adds. One timer stands at the earliest
-entry. It fires at most once a second, so that keys that expire together go
-together; without entries there is no timer, and an idle daemon sleeps.
+A heap holds the expiry time of every key written with a time to live; an entry
+is current only while its row is the newest of the key, so a renewal pushes a
+new entry and leaves the old one stale. One timer is set to the earliest entry.
+It fires at most once a second, so that keys that expire together are removed
+together; without entries no timer runs, and an idle daemon sleeps.
 
-The timer runs on the loop's clock and the expiry times on the wall clock,
-which run apart when a laptop sleeps: the timer is never set further ahead than
-LONGEST_WAIT_S.
+The timer uses the loop's clock and the expiry times use the wall clock; the
+two drift apart when a laptop sleeps, so the timer is never set further ahead
+than LONGEST_WAIT_S.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ Expired = tuple[str, int]  # key and the id of the row that expires
 
 
 class Expiry:
-    """Expiry times, and the timer that acts on them."""
+    """The expiry times of a store, and the timer that removes expired keys."""
 
     def __init__(
         self,
@@ -46,19 +46,19 @@ class Expiry:
         self._heap: list[tuple[int, str, int]] = []  # expires in ms, key, row id
         self._prune_at = 1_024
         self._timer: asyncio.TimerHandle | None = None
-        self._timer_for = 0  # expiry time the timer stands at
+        self._timer_for = 0  # the expiry time the timer is set to
         self._task: asyncio.Task[None] | None = None
         self._closed = False
 
     def add(self, expires: int, key: str, identity: int) -> None:
-        """Remove the key at a time in ms, if the row is still its newest then."""
+        """Remove the key at a time in ms, unless the key has a newer row then."""
         heapq.heappush(self._heap, (expires, key, identity))
         if len(self._heap) >= self._prune_at:
             self._prune()
         self._arm(SHORTEST_WAIT_S)
 
     async def run(self) -> int:
-        """Remove everything that has expired by now; returns how many keys went."""
+        """Remove the keys that have expired by now; return how many."""
         removed = 0
         handled: list[tuple[int, str, int]] = []
         try:
@@ -66,14 +66,13 @@ class Expiry:
                 handled += due
                 removed += await self._remove([(key, identity) for _, key, identity in due])
         finally:
-            # Still there: the removal failed, or a renewal in flight was in its way.
+            # A current entry is left when the removal failed or lost a race with a renewal.
             for entry in handled:
                 if self._is_current(entry[1], entry[2]):
                     heapq.heappush(self._heap, entry)
         return removed
 
     async def close(self) -> None:
-        """Stop removing."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -111,14 +110,14 @@ class Expiry:
         try:
             await self.run()
         except Unavailable as error:
-            log.warning("expired keys could not be removed, trying again: %s", error)
+            log.warning("expired keys could not be removed, will retry: %s", error)
             wait_s = RETRY_S
         finally:
             self._task = None
         self._arm(wait_s)
 
     def _prune(self) -> None:
-        """Drop what was renewed or deleted; amortised over as many additions."""
+        """Drop stale entries; the cost is amortised over as many additions."""
         self._heap = [entry for entry in self._heap if self._is_current(entry[1], entry[2])]
         heapq.heapify(self._heap)
         self._prune_at = max(1_024, 2 * len(self._heap))

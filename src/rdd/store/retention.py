@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How much history to keep.
+"""Retention: how much history a store keeps.
 
-The window is given in revisions and in seconds, but rows carry no time. So the
-store leaves a mark now and then, "everything up to this revision was written
-before this time", with a batch that is written anyway. The age of history is
-known to the accuracy of the marks, always rounded towards keeping more.
+The window is given in revisions and in seconds, but rows carry no time. The
+store therefore writes a mark from time to time, "everything up to this
+revision was written before this time", with a batch that is written anyway.
+The age of history is accurate to the distance of the marks and always rounded
+towards keeping more.
 
-Nothing here runs on a timer: the question is asked when the revision has grown
-enough for an answer other than no, so an idle store does not wake up.
+Nothing here runs on a timer: the store computes a target only when enough
+revisions have been added for one to be possible, so an idle store never wakes.
 """
 
 from collections import deque
@@ -16,11 +17,11 @@ from collections.abc import Iterable
 from rdd.store.options import StoreOptions
 
 MARKS = 60
-"""How many marks cover the window of time: with the default of 5 minutes one in 5 seconds."""
+"""Number of marks in the time window; with the default of 5 minutes one every 5 seconds."""
 
 
 class Retention:
-    """Marks of time in the history, and the revision up to which it may be forgotten."""
+    """The time marks of a history, and the revision up to which it may be compacted."""
 
     def __init__(
         self, compacted: int, marks: Iterable[tuple[int, float]], *, options: StoreOptions
@@ -28,25 +29,25 @@ class Retention:
         self.compacted = compacted
         self._options = options
         self._marks: deque[tuple[int, float]] = deque(marks)
-        self._ask_at = 0
-        self._ask_after(0)
+        self._due_at = 0
+        self._set_due(0)
 
     def mark(self, revision: int, now: float) -> bool:
-        """Note that everything up to revision is older than now; False if it is too early."""
+        """Record that everything up to revision is older than now; False if it is too early."""
         if self._marks and 0 <= now - self._marks[-1][1] < self._options.keep_s / MARKS:
             return False
         if self._marks and now < self._marks[-1][1]:
-            # The clock was set back. Without this, history would be kept until it catches up.
+            # The clock was set back; unadjusted marks would keep history until it catches up.
             self._marks = deque((at, min(time, now)) for at, time in self._marks)
         self._marks.append((revision, now))
         return True
 
     def is_due(self, revision: int) -> bool:
-        """Whether it is worth asking for a target."""
-        return revision >= self._ask_at
+        """Return whether a target is possible at this revision."""
+        return revision >= self._due_at
 
     def target(self, revision: int, now: float, *, is_crowded: bool = False) -> int:
-        """The revision to compact to, or 0 if not enough can go."""
+        """Return the revision to compact to, or 0 if too little can be dropped."""
         options = self._options
         target = revision - options.keep_revisions
         if not is_crowded:
@@ -57,20 +58,20 @@ class Retention:
                 old = marked
             target = min(target, old)
         if target - self.compacted < options.compact_every:
-            self._ask_after(revision)
+            self._set_due(revision)
             return 0
         return target
 
     def advance(self, compacted: int) -> None:
-        """Note that history up to a revision is gone."""
+        """Record that history up to a revision is compacted."""
         self.compacted = max(self.compacted, compacted)
         while len(self._marks) > 1 and self._marks[0][0] <= compacted:
             self._marks.popleft()
-        self._ask_after(0)
+        self._set_due(0)
 
-    def _ask_after(self, revision: int) -> None:
+    def _set_due(self, revision: int) -> None:
         options = self._options
-        self._ask_at = max(
+        self._due_at = max(
             self.compacted + options.keep_revisions + options.compact_every,
             revision + max(1, options.compact_every // 4),
         )

@@ -5,10 +5,10 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
-from tests.unit.store.harness import AnyStore, Harness, brief, held_writer, take, turn
+from tests.unit.store.harness import AnyStore, Harness, Recorder, brief, held_writer, turn
 
-from rdd.store import ttl
-from rdd.store.contract import Event, Put, Unavailable
+from rdd.store import expiry
+from rdd.store.contract import Put, StoreEvent, Unavailable
 from rdd.store.sqlite.store import SqliteStore
 
 
@@ -18,12 +18,12 @@ async def live(store: AnyStore) -> list[str]:
 
 async def test_an_expired_key_is_deleted_with_an_event(harness: Harness, store: AnyStore) -> None:
     await store.commit([Put("/a", b"1", ttl_s=60)])
-    watch = store.watch("/")
+    recorder = Recorder(store)
     harness.clock.now += 59
     assert await store.expire() == 0
     harness.clock.now += 1
     assert await store.expire() == 1
-    assert brief(await take(watch, 1)) == [("delete", "/a", b"", 2)]
+    assert brief(recorder.events) == [("delete", "/a", b"", 2)]
     assert await live(store) == []
 
 
@@ -31,7 +31,7 @@ async def test_every_expired_key_has_a_revision_of_its_own(
     harness: Harness, store: AnyStore
 ) -> None:
     await store.commit([Put(f"/{n:03}", b"v", ttl_s=1) for n in range(300)])
-    events: list[Event] = []
+    events: list[StoreEvent] = []
     store.observe(events.extend)
     harness.clock.now += 2
     assert await store.expire() == 300
@@ -77,11 +77,11 @@ async def test_expiry_survives_a_restart(disk: Harness) -> None:
 async def test_the_timer_removes_without_being_asked(
     harness: Harness, store: AnyStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ttl, "SHORTEST_WAIT_S", 0)
-    watch = store.watch("/")
+    monkeypatch.setattr(expiry, "SHORTEST_WAIT_S", 0)
+    recorder = Recorder(store)
     await store.commit([Put("/a", b"1", ttl_s=60), Put("/b", b"1", ttl_s=0.001)])
     harness.clock.now += 1
-    assert len(await take(watch, 3)) == 3
+    assert len(await recorder.wait_for(3)) == 3
     assert await live(store) == ["/a"]
 
 
@@ -102,7 +102,7 @@ async def test_an_earlier_expiry_moves_the_timer_forward(
     await store.commit([Put("/day", b"1", ttl_s=86_400)])
     await store.commit([Put("/minute", b"1", ttl_s=60)])
     await store.commit([Put("/hour", b"1", ttl_s=3_600)])
-    assert delays == [pytest.approx(ttl.LONGEST_WAIT_S), pytest.approx(60)]
+    assert delays == [pytest.approx(expiry.LONGEST_WAIT_S), pytest.approx(60)]
 
 
 async def test_a_key_renewed_while_its_removal_starts_lives_on(sqlite_store: SqliteStore) -> None:
@@ -125,7 +125,7 @@ async def test_a_removal_that_failed_is_tried_again(
     await store.commit([Put("/a", b"1", ttl_s=60)])
     harness.clock.now += 60
 
-    async def fail(expired: Sequence[ttl.Expired]) -> int:
+    async def fail(expired: Sequence[expiry.Expired]) -> int:
         raise Unavailable("disk full")
 
     with monkeypatch.context() as patch:
@@ -141,13 +141,13 @@ async def test_a_failing_timer_says_so_and_waits_longer(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr(ttl, "SHORTEST_WAIT_S", 0)
-    monkeypatch.setattr(ttl, "RETRY_S", 0)
-    watch = store.watch("/")
+    monkeypatch.setattr(expiry, "SHORTEST_WAIT_S", 0)
+    monkeypatch.setattr(expiry, "RETRY_S", 0)
+    recorder = Recorder(store)
     remove = store._expiry._remove
     attempts = 0
 
-    async def fail_once(expired: Sequence[ttl.Expired]) -> int:
+    async def fail_once(expired: Sequence[expiry.Expired]) -> int:
         nonlocal attempts
         attempts += 1
         if attempts == 1:
@@ -157,6 +157,6 @@ async def test_a_failing_timer_says_so_and_waits_longer(
     monkeypatch.setattr(store._expiry, "_remove", fail_once)
     await store.commit([Put("/a", b"1", ttl_s=0.001)])
     harness.clock.now += 1
-    assert [event.type.value for event in await take(watch, 2)] == ["put", "delete"]
+    assert [event.type.value for event in await recorder.wait_for(2)] == ["put", "delete"]
     assert attempts == 2
-    assert "expired keys could not be removed, trying again: disk full" in caplog.text
+    assert "expired keys could not be removed, will retry: disk full" in caplog.text

@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rdd.api import errors
+from rdd.api.conditions import Condition, conditions_of, find_condition, is_true, set_condition
 from rdd.api.types import Object
 from rdd.apiserver.admission.client import WebhookClient
 from rdd.apiserver.core import Core
@@ -41,6 +42,16 @@ _NAME_MEMBERS = (
 )
 
 
+_NAMES_ACCEPTED = Condition("NamesAccepted", "True", "NoConflicts", "no conflicts found")
+_ESTABLISHED = Condition(
+    "Established", "True", "InitialNamesAccepted", "the initial names have been accepted"
+)
+_NOT_ESTABLISHED = Condition("Established", "False", "NotAccepted", "not all names are accepted")
+_DELETING = Condition(
+    "Terminating", "True", "InstanceDeletionInProgress", "CustomResource deletion is in progress"
+)
+
+
 class CustomResources:
     """Keeps the registry in step with the CRDs of the cache."""
 
@@ -59,7 +70,7 @@ class CustomResources:
         """Serve everything that was established before."""
         for entry in self._definitions.cache.entries():
             crd = self._definitions.object(entry)
-            if condition(crd, "Established") == "True":
+            if is_true(conditions_of(crd), "Established"):
                 self._serve(crd, changed_at=entry.revision)
             if not _is_settled(crd):
                 self._dirty[entry.name] = None
@@ -108,7 +119,7 @@ class CustomResources:
             self._withdraw(name)
             # Names it held may be what another CRD is waiting for.
             for other in self._definitions.cache.entries():
-                if condition(self._definitions.object(other), "NamesAccepted") != "True":
+                if not is_true(conditions_of(self._definitions.object(other)), "NamesAccepted"):
                     self._dirty[other.name] = None
             return
         crd = self._definitions.object(entry)
@@ -118,8 +129,7 @@ class CustomResources:
             await self._clean_up(crd)
             return
         status = self._naming(crd)
-        established = condition({"status": status}, "Established") == "True"
-        if established:
+        if is_true(status["conditions"], "Established"):
             self._serve({**crd, "status": status}, changed_at=entry.revision)
         if status != crd.get("status"):
             await self._write_status(entry, status)
@@ -193,30 +203,16 @@ class CustomResources:
             for k in ("plural", "singular", "shortNames", "kind", "listKind", "categories")
             if k in ("kind", "plural") or accepted.get(k)
         }
-        conditions = [dict(c) for c in status.get("conditions") or []]
-        now = self._core.now_text()
-        if problem is None:
-            _set(conditions, "NamesAccepted", "True", "NoConflicts", "no conflicts found", now)
-            if condition({"status": {"conditions": conditions}}, "Established") != "True":
-                _set(
-                    conditions,
-                    "Established",
-                    "True",
-                    "InitialNamesAccepted",
-                    "the initial names have been accepted",
-                    now,
-                )
+        conditions = conditions_of(crd)
+        if problem is not None:
+            wanted_conditions = [Condition("NamesAccepted", "False", *problem)]
+            if find_condition(conditions, "Established") is None:
+                wanted_conditions.append(_NOT_ESTABLISHED)
         else:
-            _set(conditions, "NamesAccepted", "False", *problem, now)
-            if not any(c["type"] == "Established" for c in conditions):
-                _set(
-                    conditions,
-                    "Established",
-                    "False",
-                    "NotAccepted",
-                    "not all names are accepted",
-                    now,
-                )
+            wanted_conditions = [_NAMES_ACCEPTED]
+            if not is_true(conditions, "Established"):
+                wanted_conditions.append(_ESTABLISHED)
+        conditions = set_condition(conditions, *wanted_conditions, now=self._core.now_text())
         status["conditions"] = conditions
         return status
 
@@ -280,12 +276,7 @@ class CustomResources:
             resource = resources[0]
             remaining = await self._delete_objects(resource)
         if remaining:
-            await self._report_deletion(
-                crd,
-                "True",
-                "InstanceDeletionInProgress",
-                "CustomResource deletion is in progress",
-            )
+            await self._report_deletion(crd)
             asyncio.get_running_loop().call_later(_RETRY_S, self._again, name)
             return
         await self._finish_deletion(crd)
@@ -302,17 +293,14 @@ class CustomResources:
                 continue
         return resource.cache.count
 
-    async def _report_deletion(self, crd: Object, status: str, reason: str, message: str) -> None:
+    async def _report_deletion(self, crd: Object) -> None:
         entry = self._definitions.cache.get("", crd["metadata"]["name"])
         if entry is None:
             return
-        now = self._core.now_text()
-        value = dict(crd.get("status") or {})
-        conditions = [dict(c) for c in value.get("conditions") or []]
-        _set(conditions, "Terminating", status, reason, message, now)
-        if conditions != value.get("conditions"):
-            value["conditions"] = conditions
-            await self._write_status(entry, value)
+        present = conditions_of(crd)
+        conditions = set_condition(present, _DELETING, now=self._core.now_text())
+        if conditions is not present:
+            await self._write_status(entry, {**(crd.get("status") or {}), "conditions": conditions})
 
     async def _finish_deletion(self, crd: Object) -> None:
         name = crd["metadata"]["name"]
@@ -338,40 +326,9 @@ def _converts_by_webhook(spec: Mapping[str, Any]) -> bool:
     return conversion.get("strategy") == "Webhook" and len(spec["versions"]) > 1
 
 
-def condition(crd: Mapping[str, Any], type_: str) -> str:
-    """The status of a condition, empty if there is none."""
-    for c in (crd.get("status") or {}).get("conditions") or ():
-        if c.get("type") == type_:
-            return str(c.get("status", ""))
-    return ""
-
-
 def _is_settled(crd: Mapping[str, Any]) -> bool:
-    return condition(crd, "Established") == "True" and not crd["metadata"].get("deletionTimestamp")
-
-
-def _set(
-    conditions: list[dict[str, Any]],
-    type_: str,
-    status: str,
-    reason: str,
-    message: str,
-    now: str,
-) -> None:
-    new: dict[str, Any] = {
-        "type": type_,
-        "status": status,
-        "lastTransitionTime": now,
-        "reason": reason,
-        "message": message,
-    }
-    for i, old in enumerate(conditions):
-        if old["type"] == type_:
-            if old["status"] == status:
-                new["lastTransitionTime"] = old.get("lastTransitionTime")
-            conditions[i] = new
-            return
-    conditions.append(new)
+    is_established = is_true(conditions_of(crd), "Established")
+    return is_established and not crd["metadata"].get("deletionTimestamp")
 
 
 def _conflict(member: str, wanted: Mapping[str, Any], taken: tuple[set[str], set[str]]) -> str:

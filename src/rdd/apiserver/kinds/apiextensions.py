@@ -4,6 +4,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from rdd.api.conditions import Condition, remove_condition, set_condition
 from rdd.api.fielderrors import FieldError
 from rdd.api.types import Object
 from rdd.apiserver.kinds.builtin import CreatedAtStrategy, reset_metadata_for_status
@@ -14,14 +15,12 @@ CheckRules = Callable[[Mapping[str, Any], str], list[FieldError]]
 CLEANUP_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
 """Keeps a definition until its objects have been deleted."""
 
-_PENDING = {
-    "type": "Terminating",
-    "status": "True",
-    "lastTransitionTime": "",
-    "reason": "InstanceDeletionPending",
-    "message": "CustomResourceDefinition marked for deletion; "
-    "CustomResource deletion will begin soon",
-}
+_DELETION_PENDING = Condition(
+    "Terminating",
+    "True",
+    "InstanceDeletionPending",
+    "CustomResourceDefinition marked for deletion; CustomResource deletion will begin soon",
+)
 
 
 class CustomResourceDefinitionStrategy(CreatedAtStrategy):
@@ -84,8 +83,8 @@ class CustomResourceDefinitionStrategy(CreatedAtStrategy):
             if CLEANUP_FINALIZER not in finalizers:
                 meta["finalizers"] = [*finalizers, CLEANUP_FINALIZER]
             status = obj["status"] = dict(obj.get("status") or {})
-            others = [c for c in status.get("conditions") or () if c["type"] != "Terminating"]
-            status["conditions"] = [*others, {**_PENDING, "lastTransitionTime": now}]
+            others = remove_condition(status.get("conditions"), "Terminating")
+            status["conditions"] = set_condition(others, _DELETION_PENDING, now=now)
         return bool(meta.get("finalizers"))
 
     def warnings(self, obj: Object) -> list[str]:

@@ -8,6 +8,7 @@ other servers is not done, such objects are only stored.
 from typing import Any
 
 from rdd.api import fielderrors, names, timestamps
+from rdd.api.conditions import Condition
 from rdd.api.fielderrors import FieldError
 from rdd.api.types import Object
 from rdd.apiserver.kinds.admissionrules import choice_errors
@@ -18,14 +19,9 @@ from rdd.base import gotext
 
 
 def local_condition() -> Object:
-    """The condition of a group version that this server serves."""
-    return {
-        "type": "Available",
-        "status": "True",
-        "lastTransitionTime": timestamps.now_text(),
-        "reason": "Local",
-        "message": "Local APIServices are always available",
-    }
+    """Return the condition of a group version that this server serves."""
+    condition = Condition("Available", "True", "Local", "Local APIServices are always available")
+    return condition.to_object(now=timestamps.now_text())
 
 
 class APIServiceStrategy(StatusStrategy):

@@ -64,7 +64,7 @@ def test_every_package_has_its_place_in_the_contract() -> None:
 
 
 @pytest.mark.parametrize("package", sorted(MUST_NOT_IMPORT))
-def test_package_does_not_know_what_it_must_not(package: str) -> None:
+def test_package_does_not_import_forbidden_packages(package: str) -> None:
     own = f"rdd.{package}"
     wrong = [
         f"{path.relative_to(ROOT)} imports {name}"

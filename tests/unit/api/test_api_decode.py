@@ -88,7 +88,7 @@ def test_nesting_up_to_the_limit_and_any_number_of_siblings_are_fine() -> None:
         (b'"\\ud83d\\ude00"', "\U0001f600"),
     ],
 )
-def test_numbers_and_broken_texts_become_what_they_are_in_go(data: bytes, value: Any) -> None:
+def test_numbers_and_invalid_texts_decode_as_in_go(data: bytes, value: Any) -> None:
     decoded = decode.decode_json(data)
     assert decoded == value
     assert type(decoded) is type(value)

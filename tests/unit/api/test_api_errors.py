@@ -50,7 +50,7 @@ def test_an_error_becomes_a_status_and_back(
     assert parsed.to_status() == status
 
 
-def test_invalid_lists_every_cause_but_says_each_only_once() -> None:
+def test_invalid_lists_every_cause_once() -> None:
     problem = fielderrors.invalid("metadata.uid", "x", "field is immutable")
     other = fielderrors.required("metadata.name", "name or generateName is required")
     status = errors.Invalid.of("ConfigMap", "", "a", [problem, problem, other]).to_status()
@@ -70,7 +70,7 @@ def test_invalid_lists_every_cause_but_says_each_only_once() -> None:
     ("code", "expected"),
     [(409, errors.Conflict), (410, errors.Gone), (404, errors.NotFound), (418, errors.ApiError)],
 )
-def test_a_status_without_a_reason_is_known_by_its_code(
+def test_status_without_a_reason_is_classified_by_its_code(
     code: int, expected: type[errors.ApiError]
 ) -> None:
     error = errors.from_status({"code": code, "message": "m"})

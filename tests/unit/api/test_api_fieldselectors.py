@@ -52,7 +52,7 @@ def test_matching_compares_texts_and_takes_absent_fields_as_empty() -> None:
     assert parse_field_selector("x=").matches({})
 
 
-def test_fields_that_cannot_be_selected_are_refused_in_two_wordings() -> None:
+def test_unsupported_fields_are_rejected_in_two_wordings() -> None:
     selector = parse_field_selector("metadata.name=a,spec.x=1")
     with pytest.raises(BadRequest) as caught:
         selector.check({"metadata.name"})

@@ -200,7 +200,7 @@ def update_errors(changes: dict[str, Any], old: dict[str, Any] | None = None) ->
         ),
     ],
 )
-def test_what_an_update_may_not_change(changes: dict[str, Any], error: str) -> None:
+def test_update_rejects_immutable_fields(changes: dict[str, Any], error: str) -> None:
     assert update_errors(changes) == [error]
 
 
@@ -223,7 +223,7 @@ def test_no_finalizers_are_added_to_an_object_that_is_being_deleted() -> None:
     )
 
 
-def test_an_update_inherits_what_only_the_server_sets() -> None:
+def test_update_inherits_server_set_fields() -> None:
     old = STORED | {"deletionTimestamp": "2026-01-02T03:04:06Z", "deletionGracePeriodSeconds": 0}
     meta: dict[str, Any] = {"name": "a", "creationTimestamp": "2001-01-01T00:00:00Z"}
     metadata.inherit_system_fields(meta, old)

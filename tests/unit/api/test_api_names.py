@@ -37,7 +37,7 @@ def test_subdomains_are_names(name: str) -> None:
 @pytest.mark.parametrize(
     "name", ["", "A", "a_b", "-a", "a-", "a..b", "a/b", ".", "a b", "ü", "a\n"]
 )
-def test_other_texts_are_no_subdomains(name: str) -> None:
+def test_rejects_other_texts_as_subdomains(name: str) -> None:
     assert names.dns1123_subdomain_errors(name) == [SUBDOMAIN]
 
 
@@ -56,7 +56,7 @@ def test_a_prefix_may_end_with_a_dash() -> None:
     assert names.dns1123_subdomain_errors("Web-", is_prefix=True) == [SUBDOMAIN]
 
 
-def test_labels_say_that_dots_are_the_problem() -> None:
+def test_label_errors_mention_dots() -> None:
     assert names.dns1123_label_errors("a.b") == ["must not contain dots"]
     assert names.dns1123_label_errors("A") == [LABEL]
     assert names.dns1123_label_errors("a" * 64) == ["must be no more than 63 characters"]

@@ -40,7 +40,7 @@ TYPED: dict[str, Any] = {
         pytest.param({"creationTimestamp": "0001-01-01T00:00:00Z"}, id="zero time"),
     ],
 )
-def test_what_is_empty_is_left_out(meta: Any) -> None:
+def test_empty_fields_are_omitted(meta: Any) -> None:
     assert decode_object_meta(meta) == ({}, [])
     assert decode_object_meta(meta, builtin_kind="ConfigMap") == ({}, [])
 
@@ -106,7 +106,7 @@ def test_unknown_members_are_dropped_and_named_in_the_order_of_decoding() -> Non
          "v1.ManagedFieldsOperationType"),
     ],
 )  # fmt: skip
-def test_wrong_types_are_refused_in_the_words_of_go(
+def test_wrong_types_are_rejected_with_go_messages(
     meta: Any, given: str, struct: str, field: str, wanted: str
 ) -> None:
     for kind, where in (("ConfigMap", f"{struct}.metadata.{field}"), ("", f"{struct}.{field}")):
@@ -117,7 +117,7 @@ def test_wrong_types_are_refused_in_the_words_of_go(
         )
 
 
-def test_metadata_that_is_no_object_is_refused() -> None:
+def test_rejects_metadata_that_is_not_an_object() -> None:
     with pytest.raises(MetadataError) as caught:
         decode_object_meta([], builtin_kind="ConfigMap")
     assert str(caught.value) == (
@@ -146,7 +146,7 @@ def test_an_integral_float_is_an_integer_for_custom_resources_only() -> None:
         decode_object_meta({"generation": 2.0}, builtin_kind="ConfigMap")
 
 
-def test_ordering_drops_what_is_not_metadata() -> None:
+def test_ordering_drops_unknown_members() -> None:
     assert list(objectmeta.order_metadata({"uid": "u", "x": 1, "name": "n"})) == ["name", "uid"]
     reference = {"uid": "u", "name": "o", "controller": True, "kind": "A", "apiVersion": "v1"}
     assert list(objectmeta.order_owner_reference(reference)) == [

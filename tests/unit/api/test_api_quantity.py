@@ -50,7 +50,7 @@ def test_errors_are_worded_as_in_kubernetes(text: str, message: str) -> None:
     ("text", "value"),
     [("5", 5), ("5k", 5000), ("1Mi", 2**20), ("0", 0), ("-3", -3), ("1E", 10**18)],
 )
-def test_small_integers_are_known_to_be_integers(text: str, value: int) -> None:
+def test_small_integers_report_is_integer(text: str, value: int) -> None:
     quantity = Quantity.parse(text)
     assert quantity.as_int64() == value
     assert quantity.is_integer

@@ -173,9 +173,7 @@ def test_a_selector_object_is_the_conjunction_of_its_parts() -> None:
         ({"matchLabels": {"/": "x"}}, "prefix part must be non-empty; name part must be non-empty"),
     ],
 )
-def test_selector_objects_that_were_not_validated_are_refused(
-    selector: dict[str, Any], message: str
-) -> None:
+def test_rejects_invalid_selector_objects(selector: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=re.escape(message)):
         selectors.from_label_selector_object(selector)
 

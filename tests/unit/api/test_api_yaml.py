@@ -154,14 +154,14 @@ def test_errors_are_worded_as_by_go_yaml(text: str, message: str) -> None:
     assert caught.value.message == message
 
 
-def test_bytes_that_are_no_text_are_refused() -> None:
+def test_rejects_bytes_that_are_not_text() -> None:
     with pytest.raises(BadRequest, match="yaml: invalid leading UTF-8 octet"):
         decode_yaml(b"\xff")
     with pytest.raises(BadRequest, match="yaml: control characters are not allowed"):
         decode_yaml(b"a: \x01")
 
 
-def test_documents_that_multiply_themselves_are_refused() -> None:
+def test_rejects_yaml_alias_bombs() -> None:
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]" for i in range(1, 12)]
     with pytest.raises(BadRequest, match="yaml: document contains excessive aliasing"):

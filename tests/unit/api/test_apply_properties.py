@@ -200,7 +200,7 @@ def _is_hollow(value: Any) -> bool:
 
 @settings(max_examples=EXAMPLES, deadline=None)
 @given(histories(), configs, managers)
-def test_updater_owns_all_changes_and_nobody_owns_what_is_gone(
+def test_updater_owns_all_changes_and_removed_fields_have_no_owner(
     live: Object, config: Object, manager: str
 ) -> None:
     new = copy.deepcopy(config)

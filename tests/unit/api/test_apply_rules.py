@@ -102,7 +102,7 @@ def conflict(live: Object | None, manager: str, patch: Object, **kwargs: Any) ->
     return e.value
 
 
-def test_apply_creates_and_owns_what_it_mentions() -> None:
+def test_apply_creates_and_owns_applied_fields() -> None:
     patch = config(metadata={"labels": {"l": "1"}}, data={"k": "v"})
     stored = applied(None, "mgr", patch)
     assert stored["data"] == {"k": "v"}
@@ -217,7 +217,7 @@ def test_force_takes_the_fields() -> None:
     assert owned(stored) == {"m1": {"f:data": {"f:k": {}}}, "upd": {"f:data": {}}}
 
 
-def test_applying_the_value_that_is_there_shares_the_field_without_a_time() -> None:
+def test_applying_the_existing_value_shares_ownership_without_a_time() -> None:
     stored = updated(None, "upd", config(data={"k": "v"}))
     stored = applied(stored, "m1", config(data={"k": "v"}), T1)
     first, second = stored["metadata"]["managedFields"]
@@ -241,7 +241,7 @@ def test_same_name_as_applier_and_updater_are_two_managers() -> None:
     assert error.message.endswith('conflict with "same" using v1: .data.k')
 
 
-def test_object_nobody_tracks_conflicts_with_before_first_apply() -> None:
+def test_untracked_object_conflicts_with_before_first_apply() -> None:
     live = config(metadata={"uid": "u"}, data={"k": "v"})
     error = conflict(live, "mgr", config(data={"k": "z"}))
     assert error.message.endswith('conflict with "before-first-apply" using v1: .data.k')
@@ -327,7 +327,7 @@ def test_empty_objects_are_owned_and_conflict() -> None:
     assert conflict(stored, "m2", config(data={})).message.endswith('conflict with "m1": .data')
 
 
-def test_empty_object_keeps_what_is_there() -> None:
+def test_empty_object_keeps_existing_members() -> None:
     stored = updated(None, "upd", config(data={"k": "v"}))
     assert applied(stored, "m1", config(data={}))["data"] == {"k": "v"}
 
@@ -527,7 +527,7 @@ def test_null_managed_fields_are_allowed() -> None:
     assert owned(applied(None, "m", config(metadata={"managedFields": None}, data={"k": "v"})))
 
 
-def test_deep_configuration_is_refused() -> None:
+def test_deep_configuration_is_rejected() -> None:
     deep: Object = {}
     for _ in range(5000):
         deep = {"a": deep}
@@ -541,7 +541,7 @@ def last_applied(**members: Any) -> Object:
     return config(metadata={"annotations": {LAST_APPLIED: text}}, **members)
 
 
-def test_kubectl_takes_over_what_client_side_apply_set() -> None:
+def test_kubectl_takes_over_fields_of_client_side_apply() -> None:
     live = updated(None, "kubectl-client-side-apply", last_applied(data={"k": "v"}))
     conflict(live, "other", config(data={"k": "w"}))
     stored = applied(live, "kubectl", config(data={"k": "<w>"}), T1)
@@ -551,7 +551,7 @@ def test_kubectl_takes_over_what_client_side_apply_set() -> None:
     )
 
 
-def test_kubectl_does_not_take_over_what_changed_since_client_side_apply() -> None:
+def test_kubectl_does_not_take_over_fields_changed_since_client_side_apply() -> None:
     live = updated(None, "kubectl-client-side-apply", last_applied(data={"k": "v", "l": "w"}))
     live = updated(live, "other", last_applied(data={"k": "2", "l": "w"}), T1)
     error = conflict(live, "kubectl", config(data={"k": "3"}))

@@ -120,7 +120,7 @@ def test_nonsense_is_not_taken_for_fields(bad: Any) -> None:
         fieldset.decode(bad)
 
 
-def test_deeply_nested_fields_are_refused() -> None:
+def test_deeply_nested_fields_are_rejected() -> None:
     deep: dict[str, Any] = {}
     for _ in range(5000):
         deep = {"f:a": deep}
@@ -400,7 +400,7 @@ def test_named_members_are_added_where_a_set_reaches_into_them() -> None:
     }
 
 
-def test_owning_a_part_of_what_became_atomic_is_owning_it_all() -> None:
+def test_owner_of_a_part_owns_all_of_a_value_that_became_atomic() -> None:
     fields: dict[str, Any] = {
         "f:spec": {
             "f:atomic": {".": {}, "f:v": {}},

@@ -137,7 +137,7 @@ def test_members_that_new_objects_have_anyway_are_not_owned() -> None:
     assert owned(stored) == {"m": {"f:spec": {"f:x": {}}, "f:pointer": {".": {}, "f:y": {}}}}
 
 
-def test_update_takes_what_it_changes_and_leaves_the_rest() -> None:
+def test_update_takes_ownership_of_changed_fields_only() -> None:
     stored = write(None, obj(data={"k": "v", "l": "w"}), "one")
     stored = write(stored, obj(data={"k": "2", "l": "w", "n": "x"}), "two", T1)
     assert owned(stored) == {
@@ -169,7 +169,7 @@ def test_removing_own_fields_keeps_the_time() -> None:
     assert stored["metadata"]["managedFields"][0]["time"] == T0
 
 
-def test_write_that_changes_nothing_leaves_the_list_as_it_is() -> None:
+def test_write_without_changes_keeps_the_list() -> None:
     stored = write(None, obj(data={"k": "v"}))
     new = obj(data={"k": "v"})
     managedfields.update(live=stored, new=new, node=NODE, manager="x", api_version="v1", now=T1)
@@ -199,7 +199,7 @@ def test_versions_and_subresources_are_different_entries() -> None:
     ]
 
 
-def test_what_the_endpoint_resets_is_left_out_of_account() -> None:
+def test_fields_reset_by_the_endpoint_are_ignored() -> None:
     stored = write(None, obj(spec={"x": "1"}, status={"phase": "a"}), reset=frozenset({"status"}))
     assert owned(stored) == {"m": {"f:spec": {".": {}, "f:x": {}}}}
     main = write(stored, obj(spec={"x": "1"}), "x", reset=frozenset({"status"}))
@@ -351,7 +351,7 @@ def test_object_that_breaks_its_shape_keeps_the_stored_list() -> None:
     assert after["metadata"]["managedFields"] == stored["metadata"]["managedFields"]
 
 
-def test_deep_object_is_refused() -> None:
+def test_deep_object_is_rejected() -> None:
     node = compile_node({"type": "object", "x-kubernetes-preserve-unknown-fields": True})
     deep: dict[str, Any] = {}
     for _ in range(5000):

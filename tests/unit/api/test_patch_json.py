@@ -182,7 +182,7 @@ def test_untouched_parts_are_shared() -> None:
     assert result["deep"] is DOC["deep"]
 
 
-def test_null_matches_what_is_missing() -> None:
+def test_null_matches_a_missing_member() -> None:
     patched({"op": "test", "path": "/zz", "value": None}, {"op": "test", "path": "/n"})
 
 
@@ -200,7 +200,7 @@ def test_copies_are_limited_in_size() -> None:
     assert "exceeding the limit 3145728" in str(e.value.__cause__)
 
 
-def test_too_many_operations_are_refused() -> None:
+def test_too_many_operations_are_rejected() -> None:
     patch = [{"op": "test", "path": "/a"}] * 10_001
     assert jsonpatch.apply_json_patch({}, patch[1:]) == {}
     message = "The allowed maximum operations in a JSON patch is 10000, got 10001"

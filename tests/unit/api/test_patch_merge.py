@@ -64,7 +64,7 @@ def test_list_becomes_the_result_when_validation_is_ignored() -> None:
     assert mergepatch.apply_merge_patch({}, [{"a": None}], strict=False) == [{}]
 
 
-def test_deep_patch_is_refused() -> None:
+def test_deep_patch_is_rejected() -> None:
     patch: dict[str, Any] = {}
     for _ in range(5000):
         patch = {"a": patch}

@@ -346,7 +346,7 @@ def test_lists_of_lists_are_422() -> None:
     assert e.value.details == {}
 
 
-def test_deep_patch_is_refused() -> None:
+def test_deep_patch_is_rejected() -> None:
     deep: dict[str, Any] = {}
     for _ in range(5000):
         deep = {"a": deep}

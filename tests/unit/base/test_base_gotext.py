@@ -62,7 +62,7 @@ def test_printed_numbers_read_back_to_the_same_value(value: float) -> None:
     assert float(govalue.plain(value)) == value
 
 
-def test_what_json_does_not_have_is_named() -> None:
+def test_values_without_a_json_form_are_rejected_by_name() -> None:
     assert [govalue.plain(v) for v in (math.nan, math.inf, -math.inf)] == ["NaN", "+Inf", "-Inf"]
 
 

@@ -26,7 +26,7 @@ from rdd.base.gotext import parse_bool, parse_duration, quote
         ("'$`", '"\'$`"'),
     ],
 )
-def test_quote_writes_what_strconv_quote_writes(text: str, expected: str) -> None:
+def test_quote_matches_strconv_quote(text: str, expected: str) -> None:
     assert quote(text) == expected
 
 
@@ -49,7 +49,7 @@ def test_boolean_spellings(text: str, expected: bool) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "yes", "on", "tRUE", "2", " 1"])
-def test_other_spellings_are_no_boolean(text: str) -> None:
+def test_rejects_other_spellings_of_booleans(text: str) -> None:
     with pytest.raises(ValueError, match="expected boolean"):
         parse_bool(text)
 
@@ -76,6 +76,6 @@ def test_duration(text: str, seconds: float) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "5", "s", "5x", "5m3", "1h 2m", "m5", "-", "1d"])
-def test_other_texts_are_no_duration(text: str) -> None:
+def test_rejects_other_texts_as_durations(text: str) -> None:
     with pytest.raises(ValueError, match="expected a duration"):
         parse_duration(text)

@@ -52,7 +52,7 @@ def test_the_variables_of_a_request(expression: str, value: Any) -> None:
         ("request.name == 'x'", "no such key: name"),
     ],
 )
-def test_what_is_absent_is_an_error(expression: str, message: str) -> None:
+def test_absent_field_is_an_error(expression: str, message: str) -> None:
     with pytest.raises(cel.EvaluationError) as caught:
         evaluate(expression)
     assert str(caught.value) == message
@@ -100,7 +100,7 @@ def test_params_and_the_authorizer_are_there_when_they_should_be() -> None:
     assert "undeclared reference" in (admission.problem(env, "authorizer.path('/')") or "")
 
 
-def test_the_authorizer_asks_the_server() -> None:
+def test_authorizer_calls_the_server() -> None:
     asked: list[admission.AuthorizationQuery] = []
 
     def authorize(query: admission.AuthorizationQuery) -> admission.Decision:

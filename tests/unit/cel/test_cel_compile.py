@@ -209,7 +209,7 @@ def test_lines_that_are_too_long_are_not_shown() -> None:
         pytest.param("self.any" + "[0]" * 2000, id="indices"),
     ],
 )
-def test_deep_expressions_are_refused(expression: str) -> None:
+def test_deep_expressions_are_rejected(expression: str) -> None:
     with pytest.raises(cel.CompileError, match="expression recursion limit exceeded"):
         _ENV.compile(expression)
 
@@ -227,7 +227,7 @@ def test_chained_macros_that_repeat_their_target_compile_in_linear_time() -> Non
     assert program.evaluate({}, budget=cel.Budget()) == 25
 
 
-def test_an_expression_that_is_too_long_is_refused() -> None:
+def test_an_expression_that_is_too_long_is_rejected() -> None:
     with pytest.raises(cel.CompileError, match="code point size exceeds limit: size: 100001"):
         _ENV.compile("1" * 100_001)
 
@@ -278,7 +278,7 @@ def test_a_wanted_type_is_enforced() -> None:
         _ENV.compile("1", expect=t.BOOL)
 
 
-def test_a_program_knows_the_variables_it_reads() -> None:
+def test_program_lists_the_variables_it_reads() -> None:
     env = cel.Environment({"self": t.INT, "oldSelf": t.INT})
     assert env.compile("self > 1").referenced == {"self"}
     assert env.compile("[1].all(oldSelf, oldSelf > self)").referenced == {"self"}

@@ -80,7 +80,7 @@ def test_the_estimate_of_an_expression(expression: str, low: int, high: int) -> 
         "[string(self.x)].join(string(self.x)).contains('a')",
     ],
 )
-def test_what_has_no_known_size_costs_without_bound(expression: str) -> None:
+def test_unbounded_size_has_unbounded_cost(expression: str) -> None:
     assert _ENV.compile(expression).cost.max > 10**15
 
 
@@ -109,7 +109,7 @@ def _spent(expression: str, data: Any) -> int:
         ("self.s.matches('^[^0-9]*$')", 8),
     ],
 )
-def test_an_evaluation_spends_what_it_does(expression: str, spent: int) -> None:
+def test_evaluation_cost_matches_the_work(expression: str, spent: int) -> None:
     data = {"x": 1, "s": "Rook takes 👑", "numbers": [1, 1, 2, 2, 3, 3, 4, 5]}
     assert _spent(expression, data) == spent
 

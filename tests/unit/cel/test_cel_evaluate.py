@@ -153,7 +153,7 @@ def test_a_local_variable_hides_one_of_the_environment() -> None:
         ("self.?when.value().getFullYear()", 2020),
     ],
 )
-def test_what_json_lacks_is_converted_when_it_is_read(expression: str, value: Any) -> None:
+def test_types_without_a_json_form_are_converted_on_read(expression: str, value: Any) -> None:
     declared = t.object_type(
         "O",
         {

@@ -202,7 +202,7 @@ dyn(['a']).join('') == 'a'
 
 
 @pytest.mark.parametrize("expression", TRUE.strip().splitlines())
-def test_a_function_gives_what_it_should(expression: str) -> None:
+def test_function_returns_the_expected_value(expression: str) -> None:
     assert _run(expression) is True
 
 
@@ -317,7 +317,7 @@ def test_a_function_gives_what_it_should(expression: str) -> None:
         ("string(b'\\xff')", "invalid UTF-8 in bytes, cannot convert to string"),
     ],
 )
-def test_a_function_refuses_what_it_cannot_take(expression: str, message: str) -> None:
+def test_function_rejects_invalid_arguments(expression: str, message: str) -> None:
     with pytest.raises(cel.EvaluationError) as caught:
         _run(expression)
     assert str(caught.value) == message

@@ -105,7 +105,7 @@ def compiled(**properties: Any) -> Node:
         ),
     ],
 )  # fmt: skip
-def test_defaults_fill_in_what_is_missing(
+def test_defaults_fill_in_missing_fields(
     properties: dict[str, Any], obj: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     apply_defaults(compiled(**properties), obj)

@@ -228,7 +228,7 @@ def test_field_paths_name_a_schema(path: str, field: str, kind: str) -> None:
         (".spec['\\x']", "invalid string literal: invalid escape char \\x"),
     ],
 )
-def test_field_paths_say_what_is_wrong(path: str, message: str) -> None:
+def test_field_paths_point_to_the_error(path: str, message: str) -> None:
     with pytest.raises(FieldPathError) as caught:
         resolve(path, SCHEMA)
     assert str(caught.value) == message

@@ -95,7 +95,7 @@ def resource(**spec_properties: Any) -> dict[str, Any]:
         ),
     ],
 )  # fmt: skip
-def test_prune_drops_what_the_schema_does_not_know(
+def test_prune_drops_unknown_fields(
     schema: dict[str, Any], obj: dict[str, Any], kept: dict[str, Any], unknown: list[str]
 ) -> None:
     found: list[str] = ["before"]

@@ -35,7 +35,7 @@ def test_every_shape_parses_compiles_and_refers_to_what_exists(name: str) -> Non
 
 
 @pytest.mark.parametrize("name", [n for n in notation.names() if not n.endswith("List")])
-def test_every_member_says_what_it_is_or_is_part_of_a_json_schema(name: str) -> None:
+def test_every_member_has_a_description_or_is_part_of_a_json_schema(name: str) -> None:
     struct = notation.struct(name)
     if struct.go_name in ("JSONSchemaProps", "ExternalDocumentation"):
         return

@@ -120,7 +120,7 @@ def test_members_come_in_the_order_of_the_struct_and_maps_sorted() -> None:
         ),
     ],
 )
-def test_decoding_prints_what_go_prints(
+def test_decoding_errors_match_go(
     name: str, given_: dict[str, Any], expected: dict[str, Any]
 ) -> None:
     obj, unknown = decode(f"io.k8s.api.{name}", given_)
@@ -220,7 +220,7 @@ def test_decoding_prints_what_go_prints(
         ),
     ],
 )
-def test_a_body_of_the_wrong_types_is_refused_in_go_words(
+def test_body_of_the_wrong_types_is_rejected_with_go_messages(
     name: str, given_: dict[str, Any], cause: str
 ) -> None:
     assert failure(CORE + name, given_) == cause
@@ -283,7 +283,7 @@ def test_unknown_members_in_maps_of_structs_are_found() -> None:
     assert unknown == ["spec.versions[0].schema.openAPIV3Schema.properties.a.bad"]
 
 
-def test_schemas_keep_what_may_be_of_several_types() -> None:
+def test_schemas_keep_union_types() -> None:
     schema = {
         "type": "object",
         "default": {"x": [None]},
@@ -304,7 +304,7 @@ def test_schemas_keep_what_may_be_of_several_types() -> None:
     assert unknown == []
 
 
-def test_a_body_that_is_nested_too_deeply_is_refused() -> None:
+def test_a_body_that_is_nested_too_deeply_is_rejected() -> None:
     schema: dict[str, Any] = {}
     for _ in range(3000):
         schema = {"not": schema}

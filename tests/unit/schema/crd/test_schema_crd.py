@@ -431,7 +431,7 @@ def test_conversion_is_checked(conversion: dict[str, Any], messages: list[str]) 
         ),
     ],
 )
-def test_updates_cannot_change_what_storage_depends_on(
+def test_updates_cannot_change_storage_relevant_fields(
     change: dict[str, Any], messages: list[str]
 ) -> None:
     old = established(definition())
@@ -455,7 +455,7 @@ def test_a_new_storage_version_joins_the_stored_versions() -> None:
     assert crds.crd_update_errors(new, old) == []
 
 
-def test_a_broken_ca_bundle_is_refused_once_the_kind_is_served() -> None:
+def test_a_broken_ca_bundle_is_rejected_once_the_kind_is_served() -> None:
     config = {"url": "https://x.example.com/", "caBundle": "bm8="}
     new = definition(conversion=webhook(clientConfig=config))
     assert crds.crd_errors(new) == []

@@ -67,7 +67,7 @@ def test_the_root_is_a_resource(schema: dict[str, Any], messages: list[str]) -> 
     assert root_errors(schema) == messages
 
 
-def test_with_a_status_subresource_the_root_says_little() -> None:
+def test_with_a_status_subresource_the_root_schema_is_minimal() -> None:
     assert root_errors({"type": "object", "description": "d"}, has_status=True) == []
     found = root_errors({"type": "object", "maxProperties": 3}, has_status=True)
     assert len(found) == 1
@@ -260,7 +260,7 @@ def test_defaults_must_be_valid(schema: dict[str, Any], messages: list[str]) -> 
     assert errors(schema) == messages
 
 
-def test_a_schema_that_is_too_deep_is_refused() -> None:
+def test_a_schema_that_is_too_deep_is_rejected() -> None:
     schema: dict[str, Any] = {"type": "object"}
     for _ in range(100_000):
         schema = {"type": "object", "properties": {"a": schema}}
@@ -268,7 +268,7 @@ def test_a_schema_that_is_too_deep_is_refused() -> None:
     assert root_errors(schema) == [message]
 
 
-def test_a_schema_that_grows_exponentially_is_refused() -> None:
+def test_a_schema_that_grows_exponentially_is_rejected() -> None:
     schema: dict[str, Any] = {"type": "object"}
     for _ in range(60):
         # shared in memory, doubled on paper

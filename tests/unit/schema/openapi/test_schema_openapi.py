@@ -126,13 +126,13 @@ def test_embedded_resources_get_type_and_metadata() -> None:
     assert shown["required"] == ["kind", "apiVersion"]
 
 
-def test_v2_says_nothing_about_members_of_an_open_root() -> None:
+def test_v2_omits_members_of_an_open_root() -> None:
     whole = spec({"type": "object", "x-kubernetes-preserve-unknown-fields": True})
     found = crd_definitions(whole, whole["versions"][0], v2=True)
     assert set(found[WIDGET]) == {"type", "x-kubernetes-group-version-kind"}
 
 
-def test_a_v3_document_has_paths_and_what_they_reach() -> None:
+def test_v3_document_has_paths_and_referenced_schemas() -> None:
     whole = spec({"type": "object"}, subresources={"status": {}, "scale": {}})
     version = whole["versions"][0]
     meta = f"{META}.ObjectMeta"

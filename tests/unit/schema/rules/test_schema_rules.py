@@ -291,7 +291,7 @@ def test_a_schema_has_a_type(schema: dict[str, Any], shown_type: str, max_elemen
         {"type": "object", "additionalProperties": {"x-kubernetes-preserve-unknown-fields": True}},
     ],
 )
-def test_what_has_no_declared_type_is_not_visible(schema: dict[str, Any]) -> None:
+def test_untyped_fields_are_not_visible(schema: dict[str, Any]) -> None:
     assert declared_type(schema, is_root=False) is None
 
 
@@ -455,7 +455,7 @@ def test_entries_of_maps_are_compared_by_their_names() -> None:
     assert errors == ["spec.m[a]: Invalid value: 1: grows"]
 
 
-def test_an_optional_old_value_lets_the_rule_run_on_create() -> None:
+def test_rule_with_optional_old_value_runs_on_create() -> None:
     rule = {
         "rule": "oldSelf.hasValue() ? self >= oldSelf.value() : self == 1",
         "optionalOldSelf": True,
@@ -486,7 +486,7 @@ _POSITIVE = {"rule": "self > 0", "message": "positive"}
         pytest.param({"x": 0}, None, 1, 0, id="created"),
     ],
 )  # fmt: skip
-def test_what_was_invalid_before_and_did_not_change_is_a_warning(
+def test_unchanged_invalid_field_is_a_warning(
     value: Any, old: Any, errors: int, warnings: int
 ) -> None:
     checked = {**_INT, "x-kubernetes-validations": [_POSITIVE]}

@@ -97,7 +97,7 @@ def test_role_binding_of_kubectl() -> None:
     }
 
 
-def test_encoder_of_these_tests_writes_what_kubectl_writes() -> None:
+def test_encoder_matches_kubectl() -> None:
     # Except that kubectl puts the message before its empty encoding and type, as here.
     obj = {"metadata": {"name": "cap"}, "data": {"a": "b"}}
     assert encoder.body(CONFIG_MAP, obj) == CONFIG_MAP_OF_KUBECTL
@@ -335,7 +335,7 @@ def test_delete_options_belong_to_every_group(version: str) -> None:
         ),
     ],
 )
-def test_what_is_no_envelope_is_refused(body: bytes, message: str) -> None:
+def test_rejects_a_missing_envelope(body: bytes, message: str) -> None:
     with pytest.raises(BadRequest) as refused:
         protobuf.decode(body, kind="ConfigMap", api_version="v1")
     assert refused.value.message == message
@@ -367,7 +367,7 @@ def test_what_is_no_envelope_is_refused(body: bytes, message: str) -> None:
         ),
     ],
 )
-def test_malformed_messages_are_refused_with_their_kind(content: bytes, cause: str) -> None:
+def test_malformed_messages_are_rejected_with_their_kind(content: bytes, cause: str) -> None:
     with pytest.raises(typed.DecodeError) as refused:
         protobuf.decode(envelope(content, "ConfigMap"), kind="Secret", api_version="v1")
     assert refused.value.cause == cause

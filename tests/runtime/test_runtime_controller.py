@@ -3,7 +3,6 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
 from itertools import pairwise
 
 import pytest
@@ -12,7 +11,6 @@ from tests.runtime.runtime_world import (
     World,
     config_map,
     loop_clock,
-    open_world,
     recorded,
     until,
 )
@@ -42,12 +40,6 @@ from rdd.runtime.controller import Workers
 pytestmark = pytest.mark.looptime
 
 OPTIONS = ManagerOptions(clock=loop_clock)
-
-
-@pytest.fixture
-async def world() -> AsyncIterator[World]:
-    async with open_world() as opened:
-        yield opened
 
 
 async def test_what_exists_is_reconciled_at_the_start_and_changes_after_it(world: World) -> None:

@@ -3,7 +3,6 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -12,7 +11,6 @@ from tests.runtime.runtime_world import (
     Recorder,
     World,
     loop_clock,
-    open_world,
     recorded,
     until,
 )
@@ -39,12 +37,6 @@ from rdd.runtime import (
 from rdd.runtime.webhooks import remove_configurations
 
 pytestmark = pytest.mark.looptime
-
-
-@pytest.fixture
-async def world() -> AsyncIterator[World]:
-    async with open_world() as opened:
-        yield opened
 
 
 def owner(world: World, name: str, **members: Any) -> tuple[Process, Ownership]:

@@ -2,11 +2,10 @@
 """Informers on a real server: what they know, what they tell, what a lost watch does to it."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from tests.runtime.runtime_world import World, open_world, until
+from tests.runtime.runtime_world import World, until
 
 from rdd.api import errors
 from rdd.apiserver.http.request import Answer, Request, Stream
@@ -21,12 +20,6 @@ DEFAULT: dict[str, Any] = {
     "namespace": "default",
     "field_selector": "metadata.name!=kube-root-ca.crt",
 }
-
-
-@pytest.fixture
-async def world() -> AsyncIterator[World]:
-    async with open_world() as opened:
-        yield opened
 
 
 class Told:

@@ -4,7 +4,6 @@
 import asyncio
 import socket
 import ssl
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -14,7 +13,6 @@ from tests.runtime.runtime_world import (
     World,
     config_map,
     loop_clock,
-    open_world,
     recorded,
     until,
 )
@@ -59,12 +57,6 @@ VALIDATING = ApiResource(
 )
 
 fake_time = pytest.mark.looptime
-
-
-@pytest.fixture
-async def world() -> AsyncIterator[World]:
-    async with open_world() as opened:
-        yield opened
 
 
 def manager_of(world: World, *controllers: Controller, **options: Any) -> Manager:

@@ -2,11 +2,10 @@
 """What controllers do to objects, on a real server: finalizers, owners, status, events."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from tests.runtime.runtime_world import World, config_map, loop_clock, open_world
+from tests.runtime.runtime_world import World, config_map, loop_clock
 
 from rdd.api import errors
 from rdd.api.types import Object
@@ -28,12 +27,6 @@ from rdd.runtime import events as events_module
 from rdd.runtime.events import EVENTS
 
 pytestmark = pytest.mark.looptime
-
-
-@pytest.fixture
-async def world() -> AsyncIterator[World]:
-    async with open_world() as opened:
-        yield opened
 
 
 # -- finalizers

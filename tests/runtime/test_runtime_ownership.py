@@ -2,7 +2,6 @@
 """One process per controller: leases, take-over, and writes that come too late."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
 
@@ -13,7 +12,6 @@ from tests.runtime.runtime_world import (
     World,
     config_map,
     loop_clock,
-    open_world,
     recorded,
     until,
 )
@@ -39,12 +37,6 @@ from rdd.runtime.ownership import Claim
 from rdd.runtime.webhooks import apply_configuration
 
 pytestmark = pytest.mark.looptime
-
-
-@pytest.fixture
-async def world() -> AsyncIterator[World]:
-    async with open_world() as opened:
-        yield opened
 
 
 class Program:

@@ -2,11 +2,11 @@
 """Endpoints of controllers over their life: offered while they work, and only then."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 
 import pytest
 from aiohttp import web
-from tests.runtime.runtime_world import Recorder, World, open_world, recorded, until
+from tests.runtime.runtime_world import Recorder, World, recorded, until
 
 from rdd.client import Client
 from rdd.client.resources import CONFIG_MAPS, LEASES
@@ -51,12 +51,6 @@ class Board:
 
 async def hello(request: web.BaseRequest, rest: str) -> web.StreamResponse:
     return web.Response(text="hello")
-
-
-@pytest.fixture
-async def world() -> AsyncIterator[World]:
-    async with open_world() as opened:
-        yield opened
 
 
 def with_endpoint(recorder: Recorder) -> Controller:

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """StatusWriter on a real server: merge with retries, server-side apply, events."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from tests.runtime.runtime_world import World, loop_clock, open_world
+from tests.runtime.runtime_world import World, loop_clock
 
 from rdd.api.types import Object
 from rdd.kinds.crd import definition_of
@@ -28,12 +27,6 @@ pytestmark = pytest.mark.looptime
 READY = Condition("Ready", "True", "Up", "It is up")
 T1 = "2026-01-01T00:00:00Z"
 DEMOS = resource_of(Demo)
-
-
-@pytest.fixture
-async def world() -> AsyncIterator[World]:
-    async with open_world() as opened:
-        yield opened
 
 
 @pytest.fixture

@@ -216,10 +216,10 @@ def _install_paths(server: Server, options: ServerOptions) -> None:
 
     api.paths["/metrics"] = metrics
     api.paths[""] = root
-    gauge = api.metrics.gauge
-    gauge("apiserver_current_inflight_requests_reading", "Reading requests in flight.",
-          lambda: api.limits.reading)  # fmt: skip
+    gauge = api.metrics.add_gauge
     gauge("apiserver_current_inflight_requests_mutating", "Writing requests in flight.",
           lambda: api.limits.writing)  # fmt: skip
+    gauge("apiserver_current_inflight_requests_reading", "Reading requests in flight.",
+          lambda: api.limits.reading)  # fmt: skip
     gauge("apiserver_registered_watchers", "Open watches.", lambda: server.core.watch_count)
     gauge("rdd_store_revision", "The newest revision.", lambda: server.core.cache.revision)

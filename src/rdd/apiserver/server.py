@@ -20,7 +20,7 @@ from rdd.apiserver.auth import authentication as authn
 from rdd.apiserver.auth import impersonation, rbac
 from rdd.apiserver.auth.authorizer import Attributes, Authorizer
 from rdd.apiserver.core import Core
-from rdd.apiserver.endpoints.metrics import Metrics
+from rdd.apiserver.endpoints.metrics import ServerMetrics
 from rdd.apiserver.http import bodies
 from rdd.apiserver.http import responses as respond
 from rdd.apiserver.http.limits import InFlight
@@ -61,14 +61,14 @@ class ApiServer:
         authenticator: authn.Authenticator,
         authorizer: Authorizer,
         limits: InFlight | None = None,
-        metrics: Metrics | None = None,
+        metrics: ServerMetrics | None = None,
     ) -> None:
         self.core = core
         self.authenticator = authenticator
         self.authorizer = authorizer
         self.impersonator = impersonation.Impersonator(authorizer)
         self.limits = limits or InFlight()
-        self.metrics = metrics or Metrics()
+        self.metrics = metrics or ServerMetrics()
         self.paths: dict[str, PathHandler] = {}
         """Exact non-resource paths."""
         self.prefixes: list[tuple[str, PathHandler]] = []

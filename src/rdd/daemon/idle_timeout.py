@@ -11,7 +11,7 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rdd.apiserver.endpoints.metrics import Metrics
+from rdd.apiserver.endpoints.metrics import ServerMetrics
 from rdd.apiserver.http.listener import Api
 from rdd.apiserver.http.request import Answer, Handover, Request, Stream, Writer
 from rdd.daemon.service.vms import is_any_vm_running
@@ -34,7 +34,7 @@ class IdleTracker:
         self._last = self._loop.time()
 
     @property
-    def metrics(self) -> Metrics:
+    def metrics(self) -> ServerMetrics:
         """Where requests are counted."""
         return self._api.metrics
 

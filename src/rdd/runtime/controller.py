@@ -188,13 +188,8 @@ class Workers:
                 outcome = self._fail(key, error)
             finally:
                 self.queue.done(key)
-            name = self._name
-            self._metrics.count(
-                "controller_runtime_reconcile_total", controller=name, result=outcome
-            )
-            self._metrics.observe(
-                "controller_runtime_reconcile_time_seconds", loop.time() - begun, controller=name
-            )
+            self._metrics.reconciles.add(self._name, outcome)
+            self._metrics.reconcile_time.observe(loop.time() - begun, self._name)
 
     def _settle(self, key: QueueKey, result: Result) -> str:
         self._reported.pop(key, None)
@@ -206,12 +201,10 @@ class Workers:
 
     def _fail(self, key: QueueKey, error: Exception) -> str:
         name = self._name
-        self._metrics.count("controller_runtime_reconcile_errors_total", controller=name)
+        self._metrics.reconcile_errors.add(name)
         message = told(error)
         if isinstance(error, TerminalError):
-            self._metrics.count(
-                "controller_runtime_terminal_reconcile_errors_total", controller=name
-            )
+            self._metrics.terminal_errors.add(name)
             log.error("%s: %s: %s (not tried again)", name, key, message)
             self.queue.forget(key)
             return "error"
@@ -220,7 +213,7 @@ class Workers:
         elif is_of_server(error):
             log.warning("%s: %s: %s", name, key, message)
         else:
-            self._metrics.count("controller_runtime_reconcile_panics_total", controller=name)
+            self._metrics.reconcile_panics.add(name)
             log.error("%s: reconciling %s failed", name, key, exc_info=error)
         self._reported[key] = message
         if not (isinstance(error, errors.ApiError) and is_stale_owner(error)):

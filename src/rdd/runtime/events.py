@@ -125,7 +125,7 @@ class EventRecorder:
             try:
                 await self._write(series)
             except (errors.ApiError, Unreachable) as error:
-                self._metrics.count("rdd_events_dropped_total", controller=self._controller)
+                self._metrics.events_dropped.add(self._controller)
                 log.debug("event %s not recorded: %s", series.event["reason"], error)
 
     def _enqueue_counted(self) -> None:
@@ -137,7 +137,7 @@ class EventRecorder:
 
     def _enqueue(self, series: _Series) -> None:
         if len(self._waiting) >= MAX_WAITING:
-            self._metrics.count("rdd_events_dropped_total", controller=self._controller)
+            self._metrics.events_dropped.add(self._controller)
             return
         self._waiting.append(series)
         self._wake.set()

@@ -217,7 +217,7 @@ class Informer:
     def _take(self, event: Event) -> None:
         if event.type == "RELIST":
             self._seen = set()
-            self._metrics.count("rdd_informer_relists_total", resource=self.resource.qualified)
+            self._metrics.relists.add(self.resource.qualified)
             return
         if event.type == "SYNCED":
             seen, self._seen = self._seen or set(), None

@@ -19,6 +19,7 @@ from collections import deque
 from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
+from rdd.base.backoff import delay_s
 from rdd.runtime.metrics import Metrics
 
 Q = TypeVar("Q", bound=Hashable)
@@ -60,12 +61,8 @@ class WorkQueue(Generic[Q]):
         self._idle: asyncio.Future[None] | None = None
         self._is_draining = False
         self._has_overflowed = False
-        self._metrics.gauge(
-            "workqueue_depth", "Keys that wait for a worker.", self.__len__, name=name
-        )
-        self._metrics.gauge(
-            "workqueue_unfinished", "Keys workers have.", lambda: len(self._active), name=name
-        )
+        self._metrics.queue_depth.read(self.__len__, name)
+        self._metrics.queue_unfinished.read(lambda: len(self._active), name)
 
     def __len__(self) -> int:
         """How many keys could be worked on now."""
@@ -82,7 +79,7 @@ class WorkQueue(Generic[Q]):
         """Have the key worked on soon; a pause it was in is over."""
         if self._is_draining:
             return
-        self._metrics.count("workqueue_adds_total", name=self._name)
+        self._metrics.queue_adds.add(self._name)
         self._end_pause(key)
         if key in self._active:
             self._again.add(key)
@@ -111,10 +108,11 @@ class WorkQueue(Generic[Q]):
         """Have a key that failed worked on again, after a pause that doubles each time."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
-        self._metrics.count("workqueue_retries_total", name=self._name)
-        # 2.0 ** 60 is far beyond any pause, and no float overflows on the way there.
-        pause_s = min(self._first_retry_s * 2.0 ** min(failures, 60), self._longest_retry_s)
-        self.add_after(key, pause_s)
+        self._metrics.queue_retries.add(self._name)
+        self.add_after(
+            key,
+            delay_s(failures, first_s=self._first_retry_s, longest_s=self._longest_retry_s),
+        )
 
     def forget(self, key: Q) -> None:
         """The key is fine: its next failure is a first one."""
@@ -146,7 +144,7 @@ class WorkQueue(Generic[Q]):
         key = next(iter(self._ready))
         since = self._ready.pop(key)
         waited_s = asyncio.get_running_loop().time() - since
-        self._metrics.observe("workqueue_queue_duration_seconds", waited_s, name=self._name)
+        self._metrics.queue_time.observe(waited_s, self._name)
         self._active.add(key)
         return key
 
@@ -186,7 +184,7 @@ class WorkQueue(Generic[Q]):
             return
         if self._is_full():
             self._has_overflowed = True
-            self._metrics.count("workqueue_overflows_total", name=self._name)
+            self._metrics.queue_overflows.add(self._name)
             return
         self._ready[key] = asyncio.get_running_loop().time()
         self._wake()

@@ -23,7 +23,7 @@ from rdd.api.types import Object
 from rdd.apiserver import assemble
 from rdd.apiserver.auth import certificates
 from rdd.apiserver.bootstrap import NAMESPACES
-from rdd.apiserver.endpoints.metrics import Metrics
+from rdd.apiserver.endpoints.metrics import ServerMetrics
 from rdd.apiserver.http.limits import InFlight
 from rdd.apiserver.http.request import SYSTEM, Answer, Request, Stream, User, Writer
 from rdd.apiserver.state import watchers
@@ -167,7 +167,7 @@ class Server:
         return self._store
 
     @property
-    def metrics(self) -> Metrics:
+    def metrics(self) -> ServerMetrics:
         """Counters and gauges, as /metrics shows them."""
         return self.running.api.metrics
 

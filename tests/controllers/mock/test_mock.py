@@ -3,7 +3,6 @@
 
 import asyncio
 import hashlib
-from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
 
@@ -16,7 +15,7 @@ from tests.controllers.controller_world import (
     eventually,
     managed,
 )
-from tests.runtime.runtime_world import World, open_world, until
+from tests.runtime.runtime_world import World, until
 
 from rdd.api import errors
 from rdd.api.types import Object
@@ -37,12 +36,6 @@ from rdd.runtime import find_condition, resource_of
 fake_time = pytest.mark.looptime
 
 CONTAINERS, IMAGES = resource_of(Container), resource_of(Image)
-
-
-@pytest.fixture
-async def world() -> AsyncIterator[World]:
-    async with open_world() as opened:
-        yield opened
 
 
 async def complete(world: World) -> None:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """configmapreplicaset: which ConfigMaps exist counts, not how many."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -12,7 +11,7 @@ from tests.controllers.controller_world import (
     managed,
     reasons,
 )
-from tests.runtime.runtime_world import World, open_world
+from tests.runtime.runtime_world import World
 
 from rdd.api.types import Object
 from rdd.client.resources import CONFIG_MAPS
@@ -24,12 +23,6 @@ from rdd.runtime import CLEANUP, find_condition, resource_of
 pytestmark = pytest.mark.looptime
 
 SETS = resource_of(ConfigMapReplicaSet)
-
-
-@pytest.fixture
-async def world() -> AsyncIterator[World]:
-    async with open_world() as opened:
-        yield opened
 
 
 def made(name: str = "s", **spec: Any) -> Object:

@@ -2,12 +2,11 @@
 """hostinfo: one object that says what the machine has."""
 
 import os
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
 from tests.controllers.controller_world import controller_environment, eventually, managed
-from tests.runtime.runtime_world import World, open_world
+from tests.runtime.runtime_world import World
 
 from rdd.api import errors
 from rdd.api.quantity import Quantity
@@ -21,12 +20,6 @@ from rdd.runtime import resource_of
 pytestmark = pytest.mark.looptime
 
 INFOS = resource_of(HostInfo)
-
-
-@pytest.fixture
-async def world() -> AsyncIterator[World]:
-    async with open_world() as opened:
-        yield opened
 
 
 def total_memory() -> int:

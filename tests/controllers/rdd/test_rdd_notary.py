@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """notary: values become records, records are never lost or doubled."""
 
-from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -13,7 +12,7 @@ from tests.controllers.controller_world import (
     managed,
     reasons,
 )
-from tests.runtime.runtime_world import World, open_world, until
+from tests.runtime.runtime_world import World, until
 
 from rdd.api import errors
 from rdd.api.types import Object
@@ -26,12 +25,6 @@ from rdd.runtime import CLEANUP, resource_of
 pytestmark = pytest.mark.looptime
 
 NOTARIES = resource_of(Notary)
-
-
-@pytest.fixture
-async def world() -> AsyncIterator[World]:
-    async with open_world() as opened:
-        yield opened
 
 
 def made(name: str = "n", value: str = "one", config_map: str = "record") -> Object:

@@ -3,13 +3,12 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator
 from functools import partial
 from typing import Any
 
 import pytest
 from tests.controllers.controller_world import controller_environment, eventually, gone, managed
-from tests.runtime.runtime_world import World, loop_clock, open_world, until
+from tests.runtime.runtime_world import World, loop_clock, until
 
 from rdd.api import errors, timestamps
 from rdd.api.types import Object
@@ -40,12 +39,6 @@ from rdd.runtime import (
 pytestmark = pytest.mark.looptime
 
 SETS, NOTARIES, DEMOS = resource_of(ConfigMapReplicaSet), resource_of(Notary), resource_of(Demo)
-
-
-@pytest.fixture
-async def world() -> AsyncIterator[World]:
-    async with open_world() as opened:
-        yield opened
 
 
 def replicas(count: int, namespace: str = "default") -> Object:

@@ -15,7 +15,7 @@ from aiohttp import web
 
 from rdd.apiserver.assemble import Server
 from rdd.apiserver.auth import certificates
-from rdd.apiserver.endpoints.metrics import Metrics
+from rdd.apiserver.endpoints.metrics import ServerMetrics
 from rdd.apiserver.http.listener import HttpServer
 from rdd.apiserver.http.request import Answer, Handover, Request, Response, Stream, Writer
 from rdd.client import Client, LocalTransport
@@ -270,7 +270,7 @@ class FakeApi:
     """Answers at once, or with a stream that is open until told otherwise."""
 
     def __init__(self) -> None:
-        self.metrics = Metrics()
+        self.metrics = ServerMetrics()
         self.open = asyncio.Event()
 
     async def handle(self, request: Request) -> Answer:

@@ -26,7 +26,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from aiohttp.web_protocol import RequestHandler
 
 from rdd.api import errors
-from rdd.apiserver.endpoints.metrics import Metrics
+from rdd.apiserver.endpoints.metrics import ServerMetrics
 from rdd.apiserver.http import compression as gzip
 from rdd.apiserver.http import responses as respond
 from rdd.apiserver.http.limits import MAX_BODY_BYTES
@@ -122,7 +122,7 @@ class Api(Protocol):
     """What is served: an ApiServer, or something in front of one."""
 
     @property
-    def metrics(self) -> Metrics:
+    def metrics(self) -> ServerMetrics:
         """Where requests are counted."""
         ...
 

@@ -11,9 +11,9 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rdd.api import fielderrors, names
+from rdd.api import fielderrors, name_validation
 from rdd.api.fielderrors import FieldError
-from rdd.api.names import NameErrors
+from rdd.api.name_validation import NameErrors
 from rdd.api.objectmeta import ORDER as ORDER
 from rdd.api.objectmeta import MetadataError as MetadataError
 from rdd.api.objectmeta import decode_object_meta as decode_object_meta
@@ -64,7 +64,7 @@ def validate_object_meta(
     elif not namespace:
         errors.append(fielderrors.required(f"{path}.namespace"))
     else:
-        for why in names.dns1123_label_errors(namespace):
+        for why in name_validation.dns1123_label_errors(namespace):
             errors.append(fielderrors.invalid(f"{path}.namespace", namespace, why))
     generation = meta.get("generation", 0)
     if generation < 0:
@@ -156,7 +156,7 @@ def validate_annotations(annotations: Mapping[str, str], path: str) -> list[Fiel
     size = 0
     for key, value in annotations.items():
         # keys are qualified names regardless of case
-        for why in names.qualified_name_errors(key.lower()):
+        for why in name_validation.qualified_name_errors(key.lower()):
             errors.append(fielderrors.invalid(path, key, why))
         size += len(key) + len(value)
     # A character has at most four bytes: only large annotations need an exact count.
@@ -208,7 +208,7 @@ def validate_finalizers(finalizers: Sequence[str], path: str) -> list[FieldError
     errors = [
         fielderrors.invalid(path, finalizer, why)
         for finalizer in finalizers
-        for why in names.qualified_name_errors(finalizer)
+        for why in name_validation.qualified_name_errors(finalizer)
     ]
     if ORPHAN in finalizers and FOREGROUND in finalizers:
         detail = f"finalizer {ORPHAN} and {FOREGROUND} cannot be both set"

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from rdd.api import fielderrors, names
+from rdd.api import fielderrors, name_validation
 from rdd.api.errors import BadRequest
 from rdd.api.fielderrors import FieldError
 from rdd.api.fieldselectors import FieldSelector as FieldSelector
@@ -212,23 +212,25 @@ def validate_label_selector(
         errors += validate_label_name(expression.get("key", ""), f"{at}.key")
         if not allow_invalid_values:
             for j, value in enumerate(values):
-                for why in names.label_value_errors(value):
+                for why in name_validation.label_value_errors(value):
                     errors.append(fielderrors.invalid(f"{at}.values[{j}]", value, why))
     return errors
 
 
 def validate_label_name(name: str, path: str) -> list[FieldError]:
     """Return errors of a label key."""
-    return [fielderrors.invalid(path, name, why) for why in names.qualified_name_errors(name)]
+    return [
+        fielderrors.invalid(path, name, why) for why in name_validation.qualified_name_errors(name)
+    ]
 
 
 def validate_labels(labels: Mapping[str, str], path: str) -> list[FieldError]:
     """Return errors of the keys and values of labels; all are reported at the path of the map."""
     errors: list[FieldError] = []
     for key, value in labels.items():
-        for why in names.qualified_name_errors(key):
+        for why in name_validation.qualified_name_errors(key):
             errors.append(fielderrors.invalid(path, key, why))
-        for why in names.label_value_errors(value):
+        for why in name_validation.label_value_errors(value):
             errors.append(fielderrors.invalid(path, value, why))
     return errors
 
@@ -240,7 +242,7 @@ class _ParseError(ValueError):
 def _requirement(key: str, operator: str, values: tuple[str, ...]) -> Requirement:
     """Return a checked requirement. Raises ValueError with Kubernetes' message."""
     errors: list[FieldError] = []
-    if whys := names.qualified_name_errors(key):
+    if whys := name_validation.qualified_name_errors(key):
         errors.append(fielderrors.invalid("key", key, "; ".join(whys)))
     if operator in (IN, NOT_IN) and not values:
         detail = "for 'in', 'notin' operators, values set can't be empty"
@@ -252,7 +254,7 @@ def _requirement(key: str, operator: str, values: tuple[str, ...]) -> Requiremen
         detail = "for 'Gt', 'Lt' operators, the value must be an integer"
         errors.append(fielderrors.invalid("values[0]", values[0], detail))
     for i, value in enumerate(values):
-        if whys := names.label_value_errors(value):
+        if whys := name_validation.label_value_errors(value):
             errors.append(fielderrors.invalid(f"values[{i}][{key}]", value, "; ".join(whys)))
     if errors:
         raise _ParseError(fielderrors.aggregate([str(e) for e in errors]))
@@ -328,7 +330,7 @@ class _Parser:
         if kind != _WORD:
             raise _ParseError(f"found '{literal}', expected: identifier")
         key = literal
-        if whys := names.qualified_name_errors(key):
+        if whys := name_validation.qualified_name_errors(key):
             # there is no path here, which Go prints as <nil>
             raise _ParseError(str(fielderrors.invalid("<nil>", key, "; ".join(whys))))
         if negated:

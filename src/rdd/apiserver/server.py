@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from rdd.api import errors, fieldselectors
-from rdd.api.names import path_segment_name_errors
+from rdd.api.name_validation import path_segment_name_errors
 from rdd.apiserver.admission import warnings
 from rdd.apiserver.auth import authentication as authn
 from rdd.apiserver.auth import impersonation, rbac

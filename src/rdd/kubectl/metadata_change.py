@@ -3,7 +3,7 @@
 
 from typing import NamedTuple
 
-from rdd.api import names
+from rdd.api import name_validation
 from rdd.api.mergepatch import create_merge_patch
 from rdd.api.types import Object
 from rdd.base.pflag import Flag
@@ -97,7 +97,7 @@ def _parse(pairs: list[str], kind: Kind) -> _Changes:
         if not equals:
             changes.removed.append(pair[:-1])
             continue
-        if kind is LABELS and (problems := names.label_value_errors(value)):
+        if kind is LABELS and (problems := name_validation.label_value_errors(value)):
             raise CtlError(f'invalid label value: "{pair}": {"; ".join(problems)}')
         changes.set[key] = value
     if both := sorted(set(changes.removed) & set(changes.set)):

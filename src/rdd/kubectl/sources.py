@@ -4,7 +4,7 @@
 import base64
 from pathlib import Path
 
-from rdd.api import names
+from rdd.api import name_validation
 from rdd.kubectl.failures import CtlError
 from rdd.kubectl.session import Session
 
@@ -17,7 +17,7 @@ class Data:
 
     def add(self, key: str, value: bytes) -> None:
         """Add a value; a key may come only once."""
-        if problems := names.config_map_key_errors(key):
+        if problems := name_validation.config_map_key_errors(key):
             raise CtlError(f'"{key}" is not valid key name: {"; ".join(problems)}')
         if key in self._values:
             raise CtlError(f'cannot add key "{key}", another key by that name already exists')

@@ -8,7 +8,7 @@ and an ObjectMeta, and those are held to the rules of all objects.
 
 from typing import Any
 
-from rdd.api import names
+from rdd.api import name_validation
 from rdd.api.fielderrors import FieldError, child, index, invalid, key, required
 from rdd.api.metadata import validate_object_meta
 from rdd.api.objectmeta import MetadataError, decode_object_meta
@@ -80,7 +80,7 @@ def resource_errors(obj: dict[str, Any], *, field: str) -> list[FieldError]:
 
 def kind_errors(kind: str, *, field: str) -> list[FieldError]:
     """Return errors of the name of a kind: a DNS label, but in any case."""
-    found = names.dns1035_label_errors(kind.lower())
+    found = name_validation.dns1035_label_errors(kind.lower())
     if not found:
         return []
     detail = f"may have mixed case, but should otherwise match: {','.join(found)}"
@@ -97,6 +97,6 @@ def _metadata_errors(value: Any, field: str) -> list[FieldError]:
     return validate_object_meta(
         meta,
         namespaced=bool(meta.get("namespace")),
-        name_errors=names.path_segment_name_errors,
+        name_errors=name_validation.path_segment_name_errors,
         path=field,
     )

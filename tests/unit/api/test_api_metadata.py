@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from rdd.api import metadata, names
+from rdd.api import metadata, name_validation
 from rdd.api.fielderrors import FieldError
 
 OWNER = {"apiVersion": "v1", "kind": "A", "name": "o", "uid": "u1"}
@@ -16,7 +16,7 @@ def texts(errors: list[FieldError]) -> list[str]:
 def errors_of(meta: dict[str, Any], *, namespaced: bool = True) -> list[str]:
     if namespaced:
         meta = {"namespace": "ns", **meta}
-    check = names.dns1123_subdomain_errors
+    check = name_validation.dns1123_subdomain_errors
     return texts(metadata.validate_object_meta(meta, namespaced=namespaced, name_errors=check))
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import cast
 from urllib.parse import unquote
 
-from rdd.api import names
+from rdd.api import name_validation
 from rdd.api.errors import BadRequest, Forbidden
 from rdd.api.fielderrors import FieldError, aggregate, invalid
 from rdd.apiserver.auth.authentication import AUTHENTICATED
@@ -223,14 +223,18 @@ def split_account(username: str) -> tuple[str, str] | None:
     if not username.startswith(_ACCOUNT_PREFIX):
         return None
     namespace, colon, name = username.removeprefix(_ACCOUNT_PREFIX).partition(":")
-    if not colon or names.dns1123_label_errors(namespace) or names.dns1123_subdomain_errors(name):
+    if (
+        not colon
+        or name_validation.dns1123_label_errors(namespace)
+        or name_validation.dns1123_subdomain_errors(name)
+    ):
         return None
     return namespace, name
 
 
 def _node_name(username: str) -> str:
     name = username.removeprefix(_NODE_PREFIX)
-    return "" if name == username or names.dns1123_subdomain_errors(name) else name
+    return "" if name == username or name_validation.dns1123_subdomain_errors(name) else name
 
 
 def _impersonated(wanted: _Wanted, *, is_constrained: bool) -> User:
@@ -272,7 +276,7 @@ def _domain_prefixed_path_errors(text: str) -> list[FieldError]:
     host, _, path = text.partition("/")
     if not host or not path:
         return [invalid(field, text, 'must be a domain-prefixed path (such as "acme.io/foo")')]
-    errors = [invalid(field, host, e) for e in names.dns1123_subdomain_errors(host)]
+    errors = [invalid(field, host, e) for e in name_validation.dns1123_subdomain_errors(host)]
     if not _HTTP_PATH_MATCH.fullmatch(path):
-        errors.append(invalid(field, path, names.regex_error("Invalid path", _HTTP_PATH)))
+        errors.append(invalid(field, path, name_validation.regex_error("Invalid path", _HTTP_PATH)))
     return errors

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from rdd.api import names, timestamps
+from rdd.api import name_validation, timestamps
 from rdd.api.errors import BadRequest, Invalid
 from rdd.api.fielderrors import FieldError, aggregate, child, forbidden, index, invalid, required
 from rdd.api.selectors import parse_field_selector, parse_label_selector
@@ -264,10 +264,12 @@ def _field_errors(requirement: Object, path: str) -> list[FieldError]:
 def _label_errors(requirement: Object, path: str) -> list[FieldError]:
     errors = _operator_errors(requirement, path)
     key = requirement.get("key") or ""
-    errors += [invalid(child(path, "key"), key, e) for e in names.qualified_name_errors(key)]
+    errors += [
+        invalid(child(path, "key"), key, e) for e in name_validation.qualified_name_errors(key)
+    ]
     for i, value in enumerate(requirement.get("values") or ()):
         field = index(child(path, "values"), i)
-        errors += [invalid(field, value, e) for e in names.label_value_errors(value)]
+        errors += [invalid(field, value, e) for e in name_validation.label_value_errors(value)]
     return errors
 
 

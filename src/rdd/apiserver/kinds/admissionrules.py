@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
-from rdd.api import fielderrors, names, selectors
+from rdd.api import fielderrors, name_validation, selectors
 from rdd.api.fielderrors import FieldError
 from rdd.api.types import Object
 from rdd.apiserver.kinds.expressions import CheckExpression, Scope
@@ -125,7 +125,7 @@ def named_rule_errors(rule: Object, path: str) -> list[FieldError]:
     seen: set[str] = set()
     for i, name in enumerate(rule.get("resourceNames") or ()):
         at = f"{path}.resourceNames[{i}]"
-        for why in names.path_segment_name_errors(name):
+        for why in name_validation.path_segment_name_errors(name):
             errors.append(fielderrors.invalid(at, name, why))
         if name in seen:
             errors.append(fielderrors.duplicate(at, name))
@@ -163,7 +163,7 @@ def match_condition_errors(
             errors += check(expression, f"{at}.expression", Scope(has_params=has_params))
         if not name:
             errors.append(fielderrors.required(f"{at}.name"))
-        for why in names.qualified_name_errors(name) if name else ():
+        for why in name_validation.qualified_name_errors(name) if name else ():
             errors.append(fielderrors.invalid(f"{at}.name", name, why))
         if name and name in seen:
             errors.append(fielderrors.duplicate(f"{at}.name", name))

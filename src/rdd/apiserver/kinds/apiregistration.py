@@ -7,7 +7,7 @@ other servers is not done, such objects are only stored.
 
 from typing import Any
 
-from rdd.api import fielderrors, names, timestamps
+from rdd.api import fielderrors, name_validation, timestamps
 from rdd.api.conditions import Condition
 from rdd.api.fielderrors import FieldError
 from rdd.api.types import Object
@@ -41,7 +41,7 @@ class APIServiceStrategy(StatusStrategy):
 
     def name_errors(self, name: str, *, is_prefix: bool) -> list[str]:
         """That the name is `version.group` is checked with the object."""
-        return names.path_segment_name_errors(name)
+        return name_validation.path_segment_name_errors(name)
 
     def normalise(self, obj: Object) -> None:
         """A service is reached at port 443 unless given."""
@@ -62,9 +62,9 @@ class APIServiceStrategy(StatusStrategy):
         if not group and version != "v1":
             detail = "only v1 may have an empty group and it better be legacy kube"
             errors.append(fielderrors.required("spec.group", detail))
-        for why in names.dns1123_subdomain_errors(group) if group else ():
+        for why in name_validation.dns1123_subdomain_errors(group) if group else ():
             errors.append(fielderrors.invalid("spec.group", group, why))
-        for why in names.dns1035_label_errors(version):
+        for why in name_validation.dns1035_label_errors(version):
             errors.append(fielderrors.invalid("spec.version", version, why))
         for member, most in (("groupPriorityMinimum", 20000), ("versionPriority", 1000)):
             value = spec.get(member, 0)
@@ -74,7 +74,7 @@ class APIServiceStrategy(StatusStrategy):
         return errors + _backend_errors(spec)
 
     def _name_errors(self, name: str, required: str) -> list[FieldError]:
-        if not name or name == required or names.path_segment_name_errors(name):
+        if not name or name == required or name_validation.path_segment_name_errors(name):
             return []
         detail = f'must be `spec.version+"."+spec.group`: {gotext.quote(required)}'
         return [fielderrors.invalid("metadata.name", name, detail)]

@@ -9,7 +9,7 @@ import binascii
 from collections.abc import Mapping
 from typing import Any
 
-from rdd.api import fielderrors, metadata, names
+from rdd.api import fielderrors, metadata, name_validation
 from rdd.api.fielderrors import FieldError
 from rdd.api.types import Object
 from rdd.apiserver.kinds import tlspair
@@ -43,7 +43,7 @@ class NamespaceStrategy(StatusStrategy):
 
     def name_errors(self, name: str, *, is_prefix: bool) -> list[str]:
         """A namespace is part of host names, so its name is a DNS label."""
-        return names.dns1123_label_errors(name, is_prefix=is_prefix)
+        return name_validation.dns1123_label_errors(name, is_prefix=is_prefix)
 
     def normalise(self, obj: Object) -> None:
         """Every namespace can be selected by its name through a label."""
@@ -129,7 +129,8 @@ class NamespaceStrategy(StatusStrategy):
 
 def _spec_finalizer_errors(finalizer: str, path: str) -> list[FieldError]:
     errors = [
-        fielderrors.invalid(path, finalizer, why) for why in names.qualified_name_errors(finalizer)
+        fielderrors.invalid(path, finalizer, why)
+        for why in name_validation.qualified_name_errors(finalizer)
     ]
     for error in metadata.validate_kube_finalizers({"finalizers": [finalizer]}):
         errors.append(fielderrors.invalid(path, finalizer, error.detail))
@@ -297,7 +298,7 @@ def decoded_length(text: str) -> int:
 def _key_errors(key: str, member: str) -> list[FieldError]:
     return [
         fielderrors.invalid(f"{member}[{key}]", key, why)
-        for why in names.config_map_key_errors(key)
+        for why in name_validation.config_map_key_errors(key)
     ]
 
 

@@ -9,7 +9,7 @@ event goes after an hour, and losing the last ones in a crash is acceptable.
 from collections.abc import Mapping
 from typing import Any
 
-from rdd.api import fielderrors, metadata, names
+from rdd.api import fielderrors, metadata, name_validation
 from rdd.api.fielderrors import FieldError
 from rdd.api.types import Object
 from rdd.apiserver.http import tables
@@ -206,7 +206,7 @@ def _legacy_errors(event: Object) -> list[FieldError]:
         errors.append(fielderrors.invalid("involvedObject.namespace", involved, detail))
     if event.get("eventTime"):
         errors += _completeness_errors(event)
-    for why in names.dns1123_subdomain_errors(namespace):
+    for why in name_validation.dns1123_subdomain_errors(namespace):
         errors.append(fielderrors.invalid("namespace", namespace, why))
     return errors
 
@@ -216,7 +216,7 @@ def _completeness_errors(event: Object) -> list[FieldError]:
     controller = event.get("reportingComponent", "")
     if not controller:
         errors.append(fielderrors.required("reportingController"))
-    for why in names.qualified_name_errors(controller):
+    for why in name_validation.qualified_name_errors(controller):
         errors.append(fielderrors.invalid("reportingController", controller, why))
     for member, limit in (("reportingInstance", 128), ("action", 128), ("reason", 128)):
         text = event.get(member, "")

@@ -5,7 +5,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from rdd.api import fielderrors, names, selectors
+from rdd.api import fielderrors, name_validation, selectors
 from rdd.api.fielderrors import FieldError
 from rdd.api.types import Object
 from rdd.apiserver.kinds import admissionrules
@@ -133,16 +133,16 @@ def _param_kind_errors(kind: Object, path: str) -> list[FieldError]:
         errors.append(fielderrors.invalid(at, api_version, detail))
     else:
         group, _, version = api_version.rpartition("/")
-        why = names.dns1123_subdomain_errors(group) if group else []
+        why = name_validation.dns1123_subdomain_errors(group) if group else []
         if why:
             errors.append(fielderrors.invalid(at, group, ",".join(why)))
         if not version:
             errors.append(fielderrors.invalid(at, api_version, "version must be specified"))
-        elif why := names.dns1035_label_errors(version):
+        elif why := name_validation.dns1035_label_errors(version):
             errors.append(fielderrors.invalid(at, version, ",".join(why)))
     if not name:
         errors.append(fielderrors.required(f"{path}.kind"))
-    elif why := names.dns1035_label_errors(name.lower()):
+    elif why := name_validation.dns1035_label_errors(name.lower()):
         detail = f"may have mixed case, but should otherwise match: {','.join(why)}"
         errors.append(fielderrors.invalid(f"{path}.kind", name, detail))
     return errors
@@ -239,7 +239,7 @@ def _annotation_errors(
     for i, annotation in enumerate(annotations):
         at, key = f"{path}[{i}]", annotation.get("key", "")
         full = f"{policy}/{key}"
-        for why in names.qualified_name_errors(full):
+        for why in name_validation.qualified_name_errors(full):
             errors.append(fielderrors.invalid(f"{at}.key", full, why))
         expression = annotation.get("valueExpression", "").strip()
         if not expression:
@@ -298,7 +298,7 @@ def condition_errors(condition: Object, path: str) -> list[FieldError]:
             "character or '_'"
         )
         samples = ("my_name", "MY_NAME", "MyName", "ReasonA,ReasonB", "ReasonA:ReasonB")
-        detail = names.regex_error(explanation, _CONDITION_REASON, *samples)
+        detail = name_validation.regex_error(explanation, _CONDITION_REASON, *samples)
         errors.append(fielderrors.invalid(f"{path}.reason", reason, detail))
     if len(reason.encode()) > 1024:
         errors.append(fielderrors.too_long(f"{path}.reason", 1024))
@@ -344,7 +344,7 @@ class PolicyBindingStrategy(BuiltinStrategy):
         policy = spec.get("policyName", "")
         if not policy:
             errors.append(fielderrors.required("spec.policyName"))
-        for why in names.dns1123_subdomain_errors(policy) if policy else ():
+        for why in name_validation.dns1123_subdomain_errors(policy) if policy else ():
             errors.append(fielderrors.invalid("spec.policyName", policy, why))
         if spec.get("paramRef") is not None:
             errors += _param_ref_errors(spec["paramRef"], "spec.paramRef")
@@ -390,7 +390,7 @@ def _param_ref_errors(ref: Object, path: str) -> list[FieldError]:
     name, selector = ref.get("name", ""), ref.get("selector")
     exclusive = "name and selector are mutually exclusive"
     if name:
-        for why in names.path_segment_name_errors(name):
+        for why in name_validation.path_segment_name_errors(name):
             errors.append(fielderrors.invalid(f"{path}.name", name, why))
         if selector is not None:
             errors.append(fielderrors.forbidden(f"{path}.name", exclusive))

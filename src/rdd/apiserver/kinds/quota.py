@@ -4,7 +4,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from rdd.api import fielderrors, names
+from rdd.api import fielderrors, name_validation
 from rdd.api.fielderrors import FieldError
 from rdd.api.quantity import Quantity, QuantityError
 from rdd.api.types import Object
@@ -129,7 +129,9 @@ def _is_count(name: str) -> bool:
 
 
 def _name_errors(name: str, path: str) -> list[FieldError]:
-    errors = [fielderrors.invalid(path, name, why) for why in names.qualified_name_errors(name)]
+    errors = [
+        fielderrors.invalid(path, name, why) for why in name_validation.qualified_name_errors(name)
+    ]
     if "/" in name or errors:
         return errors
     is_huge_page = name.startswith(("hugepages-", "requests.hugepages-"))

@@ -7,7 +7,7 @@ That nobody grants more than they have is checked by the authoriser
 
 from typing import Any
 
-from rdd.api import fielderrors, names, selectors
+from rdd.api import fielderrors, name_validation, selectors
 from rdd.api.fielderrors import FieldError
 from rdd.api.types import Object
 from rdd.apiserver.kinds.builtin import AGE, NAME, BuiltinStrategy, CreatedAtStrategy
@@ -26,7 +26,7 @@ class RoleStrategy(CreatedAtStrategy):
 
     def name_errors(self, name: str, *, is_prefix: bool) -> list[str]:
         """Names such as `system:admin` are wanted here."""
-        return names.path_segment_name_errors(name, is_prefix=False)
+        return name_validation.path_segment_name_errors(name, is_prefix=False)
 
     def errors(self, obj: Object) -> list[FieldError]:
         """Each rule is about resources or about paths."""
@@ -102,7 +102,7 @@ class RoleBindingStrategy(BuiltinStrategy):
 
     def name_errors(self, name: str, *, is_prefix: bool) -> list[str]:
         """Names such as `system:admin` are wanted here."""
-        return names.path_segment_name_errors(name, is_prefix=False)
+        return name_validation.path_segment_name_errors(name, is_prefix=False)
 
     def normalise(self, obj: Object) -> None:
         """Fill in the groups of the role and of users and groups."""
@@ -127,7 +127,7 @@ class RoleBindingStrategy(BuiltinStrategy):
             errors.append(fielderrors.not_supported("roleRef.kind", kind, self.role_kinds))
         if not name:
             errors.append(fielderrors.required("roleRef.name"))
-        for why in names.path_segment_name_errors(name):
+        for why in name_validation.path_segment_name_errors(name):
             errors.append(fielderrors.invalid("roleRef.name", name, why))
         for i, subject in enumerate(obj.get("subjects") or ()):
             errors += self._subject_errors(subject, f"subjects[{i}]")
@@ -141,7 +141,7 @@ class RoleBindingStrategy(BuiltinStrategy):
             errors.append(fielderrors.required(f"{path}.name"))
         if kind == "ServiceAccount":
             if name:
-                for why in names.dns1123_subdomain_errors(name):
+                for why in name_validation.dns1123_subdomain_errors(name):
                     errors.append(fielderrors.invalid(f"{path}.name", name, why))
             if group:
                 errors.append(fielderrors.not_supported(f"{path}.apiGroup", group, [""]))

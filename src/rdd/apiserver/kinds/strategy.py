@@ -81,9 +81,9 @@ class Strategy:
 
     def name_errors(self, name: str, *, is_prefix: bool) -> list[str]:
         """Why a name (or a generateName prefix) is not allowed; DNS subdomain by default."""
-        from rdd.api import names
+        from rdd.api import name_validation
 
-        return names.dns1123_subdomain_errors(name, is_prefix=is_prefix)
+        return name_validation.dns1123_subdomain_errors(name, is_prefix=is_prefix)
 
     def normalise(self, obj: Object) -> None:
         """Bring an object into the form in which it is stored: defaults and derived members.

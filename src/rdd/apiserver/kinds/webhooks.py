@@ -8,7 +8,7 @@ already, so that objects from older days can still be edited.
 from typing import Any
 from urllib.parse import urlsplit
 
-from rdd.api import fielderrors, names, selectors
+from rdd.api import fielderrors, name_validation, selectors
 from rdd.api.fielderrors import FieldError
 from rdd.api.types import Object
 from rdd.apiserver.kinds import admissionrules
@@ -118,7 +118,9 @@ class ValidatingWebhookStrategy(BuiltinStrategy):
     def _hook_errors(
         self, hook: Object, path: str, side_effects: tuple[str, ...], lenient_labels: bool
     ) -> list[FieldError]:
-        errors = names.fully_qualified_name_errors(hook.get("name", ""), path=f"{path}.name")
+        errors = name_validation.fully_qualified_name_errors(
+            hook.get("name", ""), path=f"{path}.name"
+        )
         for i, rule in enumerate(hook.get("rules") or ()):
             errors += admissionrules.rule_errors(rule, f"{path}.rules[{i}]")
         for member, supported in self.choices().items():
@@ -182,7 +184,7 @@ def _version_errors(versions: list[str], path: str, *, must_be_known: bool) -> l
             errors.append(fielderrors.invalid(f"{path}[{i}]", version, "duplicate version"))
             continue
         seen.add(version)
-        for why in names.dns1035_label_errors(version):
+        for why in name_validation.dns1035_label_errors(version):
             errors.append(fielderrors.invalid(f"{path}[{i}]", version, why))
     if must_be_known and not seen & set(REVIEW_VERSIONS):
         errors.append(fielderrors.invalid(path, versions, f"must include at least one of {known}"))
@@ -252,6 +254,6 @@ def _path_errors(url_path: str | None, path: str) -> list[FieldError]:
         if not step:
             errors.append(fielderrors.invalid(path, url_path, f"segment[{i}] may not be empty"))
             continue
-        for why in names.dns1123_subdomain_errors(step):
+        for why in name_validation.dns1123_subdomain_errors(step):
             errors.append(fielderrors.invalid(path, url_path, f"segment[{i}]: {why}"))
     return errors

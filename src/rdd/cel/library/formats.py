@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rdd.api import names
+from rdd.api import name_validation
 from rdd.cel import types as t
 from rdd.cel.errors import EvaluationError
 from rdd.cel.functions import REGEX, TRAVERSAL, Library
@@ -72,21 +72,21 @@ def _url_errors(text: str) -> list[str]:
     return [problem] if problem else []
 
 
-def _prefix(check: names.NameErrors) -> Callable[[str], list[str]]:
+def _prefix(check: name_validation.NameErrors) -> Callable[[str], list[str]]:
     return functools.partial(check, is_prefix=True)
 
 
 FORMATS = {
     name: Format(name, explain, size)
     for name, explain, size in (
-        ("dns1123Label", names.dns1123_label_errors, 30),
-        ("dns1123Subdomain", names.dns1123_subdomain_errors, 60),
-        ("dns1035Label", names.dns1035_label_errors, 30),
-        ("qualifiedName", names.qualified_name_errors, 60),
-        ("dns1123LabelPrefix", _prefix(names.dns1123_label_errors), 30),
-        ("dns1123SubdomainPrefix", _prefix(names.dns1123_subdomain_errors), 60),
-        ("dns1035LabelPrefix", _prefix(names.dns1035_label_errors), 30),
-        ("labelValue", names.label_value_errors, 40),
+        ("dns1123Label", name_validation.dns1123_label_errors, 30),
+        ("dns1123Subdomain", name_validation.dns1123_subdomain_errors, 60),
+        ("dns1035Label", name_validation.dns1035_label_errors, 30),
+        ("qualifiedName", name_validation.qualified_name_errors, 60),
+        ("dns1123LabelPrefix", _prefix(name_validation.dns1123_label_errors), 30),
+        ("dns1123SubdomainPrefix", _prefix(name_validation.dns1123_subdomain_errors), 60),
+        ("dns1035LabelPrefix", _prefix(name_validation.dns1035_label_errors), 30),
+        ("labelValue", name_validation.label_value_errors, 40),
         ("uri", _url_errors, 1000),
         ("uuid", _explained(_UUID.match, "does not match the UUID format"), 70),
         ("byte", _explained(_is_base64, "invalid base64"), 80),

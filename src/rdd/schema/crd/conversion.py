@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from rdd.api import names
+from rdd.api import name_validation
 from rdd.api.fielderrors import FieldError, forbidden, invalid, required
 from rdd.base import gotext
 from rdd.schema.crd.names import choice_errors
@@ -142,7 +142,7 @@ def webhook_service_errors(service: Mapping[str, Any], *, field: str) -> list[Fi
             detail = f"segment[{position}] may not be empty"
             errors.append(invalid(f"{field}.path", path, detail))
             continue
-        for why in names.dns1123_subdomain_errors(step):
+        for why in name_validation.dns1123_subdomain_errors(step):
             errors.append(invalid(f"{field}.path", path, f"segment[{position}]: {why}"))
     return errors
 
@@ -158,7 +158,7 @@ def _review_errors(versions: Sequence[str], *, require_known: bool) -> list[Fiel
             errors.append(invalid(f"{field}[{position}]", version, "duplicate version"))
             continue
         seen.add(version)
-        for why in names.dns1035_label_errors(version):
+        for why in name_validation.dns1035_label_errors(version):
             errors.append(invalid(f"{field}[{position}]", version, why))
     if require_known and not seen.intersection(REVIEW_VERSIONS):
         detail = f"must include at least one of {', '.join(REVIEW_VERSIONS)}"

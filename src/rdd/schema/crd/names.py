@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
-from rdd.api import names
+from rdd.api import name_validation
 from rdd.api.fielderrors import FieldError, invalid, not_supported, required
 from rdd.schema.embedded import kind_errors
 
@@ -18,7 +18,7 @@ def group_errors(group: str) -> list[FieldError]:
     """Errors of spec.group: a domain with at least one dot."""
     if not group:
         return [required("spec.group")]
-    found = names.dns1123_subdomain_errors(group)
+    found = name_validation.dns1123_subdomain_errors(group)
     if found:
         return [invalid("spec.group", group, ",".join(found))]
     if "." not in group:
@@ -35,7 +35,7 @@ def choice_errors(field: str, value: str, choices: Sequence[str]) -> list[FieldE
 
 def version_name_errors(name: str, *, field: str) -> list[FieldError]:
     """Errors of the name of a version: a DNS label that starts with a letter."""
-    found = names.dns1035_label_errors(name)
+    found = name_validation.dns1035_label_errors(name)
     return [invalid(field, name, ",".join(found))] if found else []
 
 

@@ -18,7 +18,7 @@ _LOAD = (
 
 FORBIDDEN = {"aiohttp", "yaml", "ssl", "_ssl", "hashlib", "logging.config", "orjson", "uvloop"}
 FORBIDDEN |= {"argparse", "http", "email", "multiprocessing", "sqlite3", "importlib.metadata"}
-OURS = ("rdd.host", "rdd.instance", "rdd.vm")
+OURS = ("rdd.base", "rdd.host", "rdd.instance", "rdd.vm")
 LARGEST_KIB = 30 << 10
 
 

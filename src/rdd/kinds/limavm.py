@@ -90,6 +90,11 @@ class LimaVMStatus(Struct):
     restart_needed: bool = field(
         "Whether a restart was asked for and has not happened yet.", default=UNSET
     )
+    unavailable_ports: Sequence[int] = field(
+        "Ports of this machine that the virtual machine should forward "
+        "and that another program uses.",
+        default=UNSET,
+    )
     restart_count: int = field(
         "How often the virtual machine has come up.", default=UNSET, schema=constraints.INT32
     )

@@ -409,6 +409,20 @@ async def test_a_port_that_was_stolen_before_the_start_is_replaced(world: World)
             assert f'KUBERNETES_PORT: "{app["status"]["kubernetesPort"]}"' in text
 
 
+async def test_port_that_the_machine_reports_as_unavailable_is_replaced(world: World) -> None:
+    async with apps(world):
+        await world.client.create(APPS, app_object(running=True, kubernetes={"enabled": True}))
+        port = (await settled(world))["status"]["kubernetesPort"]
+        with socket.create_server(("127.0.0.1", port)):
+            patch = {"status": {"unavailablePorts": [port]}}
+            await world.client.patch(
+                LIMAVMS, "rd", patch, namespace="default", subresource="status"
+            )
+            await eventually(
+                world, App, "app", lambda obj: obj["status"].get("kubernetesPort") not in (0, port)
+            )
+
+
 def is_taken(port: int) -> bool:
     with socket.socket() as tried:
         tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -26,6 +26,7 @@ from rdd.runtime import CLEANUP
 from rdd.vm.errors import StartFailed
 from rdd.vm.instances import Status
 from rdd.vm.lifecycle.observation import Phase
+from rdd.vm.problem import ADDRESS_IN_USE, Problem
 from rdd.vm.template import TemplateError
 
 pytestmark = pytest.mark.looptime
@@ -257,6 +258,23 @@ async def test_degraded_is_said_while_it_lasts(managed: VMWorld) -> None:
     assert said(vm)[1] == "Started"
     managed.machines.becomes("vm", Phase.RUNNING, degraded=False, errors=())
     await managed.until(lambda vm: not condition(vm, "Degraded"))
+
+
+async def test_ports_in_use_are_listed_while_degraded(managed: VMWorld) -> None:
+    await managed.source()
+    await managed.create(running=True)
+    await managed.until_reason("Started")
+    problems = (
+        Problem("6443 is in use", ADDRESS_IN_USE, "127.0.0.1:6443", 6443),
+        Problem("/a is in use", ADDRESS_IN_USE, "/a"),
+    )
+    errors = tuple(problem.message for problem in problems)
+    managed.machines.becomes("vm", Phase.RUNNING, degraded=True, errors=errors, problems=problems)
+    vm = await managed.until_reason("Degraded", "Degraded")
+    assert vm["status"]["unavailablePorts"] == [6443]
+    managed.machines.becomes("vm", Phase.RUNNING, degraded=False, errors=(), problems=())
+    vm = await managed.until(lambda vm: not condition(vm, "Degraded"))
+    assert "unavailablePorts" not in vm["status"]
 
 
 # -- failures

@@ -147,6 +147,7 @@ TABLES: dict[type[Kind], Table] = {
         "status.observedTemplateResourceVersion": "string",
         "status.restartNeeded": "boolean",
         "status.restartCount": "integer/int32",
+        "status.unavailablePorts": "[]integer",
         **conditions(),
     },
     Container: {

@@ -19,7 +19,8 @@ from rdd.vm.agent.events import Events, Log, port_status
 from rdd.vm.agent.waiting import wait_for
 from rdd.vm.drivers.protocol import Driver, RequirementPhase, Suspendable
 from rdd.vm.forwarding.forwarder import Forwarder, PortEvent
-from rdd.vm.forwarding.rules import Rules
+from rdd.vm.forwarding.rules import ForwardingRules
+from rdd.vm.problem import Problem
 from rdd.vm.template.model import Template
 
 STOP_GRACE_S = 25.0
@@ -43,9 +44,9 @@ class HostAgent:
         self._driver = driver
         self._events = events
         self._log = log
-        rules = Rules(template.port_forwards, ssh_local_port=driver.ssh_local_port)
+        rules = ForwardingRules(template.port_forwards, ssh_local_port=driver.ssh_local_port)
         self._forwarder = Forwarder(rules, driver, report=self._tell_forward)
-        self._missing: dict[str, str] = {}  # why, by host address: forwards that should be there
+        self._failed: dict[str, Problem] = {}  # static forwards by host address
         self._wish: asyncio.Future[Wish] = asyncio.get_running_loop().create_future()
         self._let_go: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -98,10 +99,10 @@ class HostAgent:
         requirements = self._driver.requirements()
         essential = [r for r in requirements if r.phase is RequirementPhase.ESSENTIAL]
         await wait_for(essential, self._events, self._log)
-        for failed in await self._forwarder.open_static():
-            self._log.write("warning", failed.error)
-            self._missing[failed.host] = failed.error
-            self._events.degraded(failed.error)
+        for problem in await self._forwarder.open_static():
+            self._log.write("warning", problem.message)
+            self._failed[problem.host_address] = problem
+            self._events.degraded(problem)
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follow_listeners(), name="listeners")
             for phase in (RequirementPhase.OPTIONAL, RequirementPhase.FINAL):
@@ -113,8 +114,8 @@ class HostAgent:
 
     def _tell_forward(self, event: PortEvent) -> None:
         self._events.port(event)
-        if event.type == "forwarding" and (error := self._missing.pop(event.host, "")):
-            self._events.recovered(error)
+        if event.type == "forwarding" and (problem := self._failed.pop(event.host, None)):
+            self._events.recovered(problem)
 
     async def _follow_listeners(self) -> None:
         async for listeners in self._driver.listeners():

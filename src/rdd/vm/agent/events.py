@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from rdd.vm.forwarding.forwarder import PortEvent
+from rdd.vm.problem import Problem
 
 _AGAIN_S = 1.0
 _MOST_KEPT = 1 << 20
@@ -65,21 +66,22 @@ class Events:
         self._ssh_local_port = 0
         self._is_running = False
         self._is_exiting = False
-        self._errors: list[str] = []
+        self._problems: list[Problem] = []
         self._kept = b""
         self._again: asyncio.TimerHandle | None = None
 
     @property
     def status(self) -> dict[str, Any]:
         """The status as it would be told now."""
+        errors = [problem.message for problem in self._problems]
         if self._is_exiting:
-            return _without_empty({"exiting": True, "errors": self._errors})
-        is_degraded = self._is_running and bool(self._errors)
+            return _without_empty({"exiting": True, "errors": errors})
         return _without_empty(
             {
                 "running": self._is_running,
-                "degraded": is_degraded,
-                "errors": list(self._errors),
+                "degraded": self._is_running and bool(errors),
+                "errors": errors,
+                "problems": [problem.to_data() for problem in self._problems if problem.reason],
                 "sshLocalPort": self._ssh_local_port,
             }
         )
@@ -94,17 +96,17 @@ class Events:
         self._is_running = True
         self._emit()
 
-    def degraded(self, error: str) -> None:
-        """A part of the machine does not work. Told at once if it runs, else when it does."""
-        if error not in self._errors:
-            self._errors.append(error)
+    def degraded(self, problem: Problem) -> None:
+        """Report a part of the machine that does not work, once the machine runs."""
+        if problem not in self._problems:
+            self._problems.append(problem)
             if self._is_running:
                 self._emit()
 
-    def recovered(self, error: str) -> None:
-        """What was told with `degraded` works by now."""
-        if error in self._errors:
-            self._errors.remove(error)
+    def recovered(self, problem: Problem) -> None:
+        """Withdraw a problem."""
+        if problem in self._problems:
+            self._problems.remove(problem)
             if self._is_running:
                 self._emit()
 
@@ -126,7 +128,7 @@ class Events:
 
     def exiting(self, errors: list[str]) -> None:
         """The agent ends; the last event."""
-        self._is_exiting, self._errors = True, errors
+        self._is_exiting, self._problems = True, [Problem(error) for error in errors]
         self._emit()
 
     def _emit(self, **more: Any) -> None:
@@ -153,6 +155,7 @@ def port_status(event: PortEvent) -> dict[str, Any]:
             "guestAddr": event.guest,
             "hostAddr": event.host,
             "error": event.error,
+            "reason": event.reason,
         }
     )
 

@@ -21,6 +21,7 @@ from rdd.vm.agent.pidfile import PidFile
 from rdd.vm.drivers import catalog
 from rdd.vm.drivers.protocol import AgentDriven, Driver, DriverContext
 from rdd.vm.instances import InstanceDirectory, InvalidName, LimaHome
+from rdd.vm.problem import Problem
 from rdd.vm.template.problems import TemplateError
 
 
@@ -62,7 +63,7 @@ async def _run(
             template=template,
             environment=environment,
             warn=lambda text: log.write("warning", text),
-            degrade=events.degraded,
+            degrade=lambda message: events.degraded(Problem(message)),
             debug=options.debug,
         )
         name = directory.driver or template.vm_type

@@ -13,6 +13,7 @@ from itertools import groupby
 from rdd.host.errors import HostError
 from rdd.vm.agent.events import Events, Log
 from rdd.vm.drivers.protocol import Requirement, RequirementPhase, Unmet
+from rdd.vm.problem import Problem
 
 
 async def wait_for(requirements: Iterable[Requirement], events: Events, log: Log) -> None:
@@ -32,7 +33,7 @@ async def wait_for(requirements: Iterable[Requirement], events: Events, log: Log
             if phase is RequirementPhase.ESSENTIAL:
                 raise HostError(problem)
             log.write("warning", problem)
-            events.degraded(problem)
+            events.degraded(Problem(problem))
 
 
 async def _wait_for_one(requirement: Requirement, log: Log) -> str:

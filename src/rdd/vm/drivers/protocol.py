@@ -18,11 +18,14 @@ Errors that a user can act on are `HostError`s with one line. `Driver.start` rai
 the agent exits with that line as its reason.
 """
 
+import errno
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Protocol, TypedDict, runtime_checkable
+
+from rdd.vm.problem import ADDRESS_IN_USE
 
 if TYPE_CHECKING:
     from rdd.vm.instances import InstanceDirectory
@@ -93,11 +96,22 @@ class Forward:
 
 
 class ForwardError(Exception):
-    """A forward could not be opened; `permanent` means that a retry is useless."""
+    """A forward could not be opened.
 
-    def __init__(self, message: str, *, permanent: bool = False) -> None:
+    `reason` is a reason of `rdd.vm.problem`, or empty; `permanent` means that a retry is
+    useless.
+    """
+
+    def __init__(self, message: str, *, reason: str = "", permanent: bool = False) -> None:
         super().__init__(message)
+        self.reason = reason
         self.permanent = permanent
+
+    @classmethod
+    def from_os(cls, message: str, error: OSError) -> "ForwardError":
+        """Return the error for a failed bind or listen."""
+        reason = ADDRESS_IN_USE if error.errno == errno.EADDRINUSE else ""
+        return cls(f"{message}: {error.strerror or error}", reason=reason)
 
 
 class NotForwarded(ForwardError):
@@ -173,9 +187,6 @@ class MachineLifecycle(Protocol):
 class PortForwarding(Protocol):
     """Forwards between host and guest."""
 
-    def listeners(self) -> AsyncIterator[frozenset[Listener]]:
-        """Yield all listening ports of the guest, now and whenever the set changes."""
-
     async def open_forward(self, forward: Forward) -> None:
         """Open a forward. Raises ForwardError."""
 
@@ -193,6 +204,9 @@ class Driver(MachineLifecycle, PortForwarding, Protocol):
     @property
     def ssh_local_port(self) -> int:
         """The host port that leads to the guest's sshd; valid before `start`."""
+
+    def listeners(self) -> AsyncIterator[frozenset[Listener]]:
+        """Yield all listening ports of the guest, now and whenever the set changes."""
 
     def requirements(self) -> Sequence[Requirement]:
         """Return what must hold before the machine counts as running, ordered by phase."""

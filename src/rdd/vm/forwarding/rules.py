@@ -24,7 +24,7 @@ _LOOPBACK6 = ipaddress.ip_address("::1")
 IpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
-class Rules:
+class ForwardingRules:
     """The rules of one machine, in order."""
 
     def __init__(self, given: Iterable[PortForward], *, ssh_local_port: int) -> None:

@@ -25,6 +25,10 @@ BACKLOG = 128
 _ANSWER_S = 1.0
 
 
+class SocketInUse(HostError):
+    """Another process listens on a unix socket."""
+
+
 def listen_unix(path: Path) -> socket.socket:
     """A listening unix socket, mode 0600. Raises HostError when somebody else has it."""
     check_length(path)
@@ -66,7 +70,7 @@ def clear_stale(path: Path) -> None:
         raise HostError(f'"{path}" exists and is not a socket; move it away')
     holder = listening_process(path)
     if holder is not None:
-        raise HostError(f'the socket "{path}" is in use by {holder}; end it first')
+        raise SocketInUse(f'the socket "{path}" is in use by {holder}; end it first')
     with contextlib.suppress(FileNotFoundError):
         path.unlink()
 

@@ -90,6 +90,7 @@ class Machine:
             seen,
             phase=Phase.STOPPED,
             degraded=False,
+            problems=(),
             forwards=(),
             progress="",
             agent_pid=0,

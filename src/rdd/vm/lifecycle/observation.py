@@ -14,6 +14,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from rdd.vm.problem import Problem
+
 FORWARDS_LIMIT = 500  # rules that are remembered; the rest is in the event log
 ERRORS_LIMIT = 20
 
@@ -38,6 +40,8 @@ class PortForwardState:
     guest_address: str
     host_address: str
     error: str = ""
+    reason: str = ""
+    """Of `rdd.vm.problem`, or empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,8 @@ class Observation:
     degraded: bool = False
     errors: tuple[str, ...] = ()
     """What the agent says is wrong while the machine runs."""
+    problems: tuple[Problem, ...] = ()
+    """The errors that have a typed reason."""
     progress: str = ""
     """What a machine that starts is waiting for."""
     ssh_local_port: int = 0
@@ -91,6 +97,7 @@ class Observation:
                 phase=Phase.RUNNING,
                 degraded=degraded,
                 errors=result.errors if degraded else seen.errors(),
+                problems=seen.problems(),
                 progress="",
             )
         return result
@@ -113,6 +120,11 @@ class _Status:
         value = self.data.get("errors")
         return tuple(map(str, value[-ERRORS_LIMIT:])) if isinstance(value, list) else ()
 
+    def problems(self) -> tuple[Problem, ...]:
+        value = self.data.get("problems")
+        found = map(Problem.from_data, value[-ERRORS_LIMIT:]) if isinstance(value, list) else ()
+        return tuple(problem for problem in found if problem is not None)
+
     def progress(self) -> str:
         value = self.data.get("cloudInitProgress")
         if isinstance(value, dict) and (line := value.get("logLine")):
@@ -128,7 +140,7 @@ class _Status:
             return None
         texts = [
             str(value.get(key) or "")
-            for key in ("type", "protocol", "guestAddr", "hostAddr", "error")
+            for key in ("type", "protocol", "guestAddr", "hostAddr", "error", "reason")
         ]
         return PortForwardState(*texts)
 

@@ -30,6 +30,7 @@ from rdd.vm.drivers.protocol import (
     Unmet,
 )
 from rdd.vm.instances import read_identity, write_pid
+from rdd.vm.problem import ADDRESS_IN_USE
 from rdd.vm.template.model import PortForward, Template
 
 
@@ -78,7 +79,7 @@ class Machine:
 
     async def open_forward(self, forward: Forward) -> None:
         if str(forward.host) in self.taken:
-            raise ForwardError(f"{forward.host} is taken")
+            raise ForwardError(f"{forward.host} is taken", reason=ADDRESS_IN_USE)
         self.calls.append(f"open {forward.host}")
 
     async def close_forward(self, forward: Forward) -> None:
@@ -323,7 +324,7 @@ async def test_listeners_become_forwards_that_end_with_the_agent(world: World) -
     ]
 
 
-async def test_socket_that_is_taken_leaves_the_machine_degraded_until_it_is_free(
+async def test_address_in_use_degrades_the_machine_until_it_is_free(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr("rdd.vm.forwarding.forwarder.FIRST_RETRY_S", 0.001)
@@ -333,6 +334,9 @@ async def test_socket_that_is_taken_leaves_the_machine_degraded_until_it_is_free
     world.begin()
     status = await world.until("running")
     assert (status["degraded"], status["errors"]) == (True, ["/tmp/a is taken"])
+    assert status["problems"] == [
+        {"message": "/tmp/a is taken", "reason": "AddressInUse", "hostAddr": "/tmp/a"}
+    ]
     world.machine.taken.clear()
     status = await world.until("portForward")
     assert status["portForward"]["type"] == "forwarding"

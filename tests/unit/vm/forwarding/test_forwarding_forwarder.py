@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forwards follow what listens in the guest."""
+"""Forwards follow the listeners in the guest."""
 
 import asyncio
+import errno
 from collections.abc import Iterable
 
 import pytest
@@ -9,7 +10,8 @@ import pytest
 from rdd.vm.drivers.protocol import Endpoint, Forward, ForwardError, Listener, NotForwarded
 from rdd.vm.forwarding import forwarder as module
 from rdd.vm.forwarding.forwarder import Forwarder, PortEvent
-from rdd.vm.forwarding.rules import Rules
+from rdd.vm.forwarding.rules import ForwardingRules
+from rdd.vm.problem import ADDRESS_IN_USE, Problem
 from rdd.vm.template.model import PortForward
 
 WEB = Listener("tcp", "0.0.0.0", 80)
@@ -18,8 +20,8 @@ LOCAL = Listener("tcp", "127.0.0.1", 81)
 SSH = Listener("tcp", "0.0.0.0", 22)
 
 
-class Carrier:
-    """Carries nothing, but knows what it was asked for."""
+class FakeDriver:
+    """Records the forwards that are open; refuses the addresses in `refused`."""
 
     def __init__(self) -> None:
         self.open: list[str] = []
@@ -40,121 +42,135 @@ class Carrier:
 
 class World:
     def __init__(self, given: Iterable[PortForward] = ()) -> None:
-        self.carrier = Carrier()
+        self.driver = FakeDriver()
         self.events: list[PortEvent] = []
-        rules = Rules(given, ssh_local_port=0)
-        self.forwarder = Forwarder(rules, self.carrier, report=self.events.append)
+        rules = ForwardingRules(given, ssh_local_port=0)
+        self.forwarder = Forwarder(rules, self.driver, report=self.events.append)
 
-    def told(self) -> list[str]:
-        told = [f"{event.type} {event.guest} {event.host}".strip() for event in self.events]
+    def reported(self) -> list[str]:
+        reported = [f"{event.type} {event.guest} {event.host}".strip() for event in self.events]
         self.events.clear()
-        return told
+        return reported
 
 
 async def test_forwards_follow_listeners() -> None:
     world = World()
     await world.forwarder.update({WEB, LOCAL})
-    assert world.told() == [
+    assert world.reported() == [
         "forwarding 0.0.0.0:80 127.0.0.1:80",
         "forwarding 127.0.0.1:81 127.0.0.1:81",
     ]
     await world.forwarder.update({LOCAL})
-    assert world.told() == ["stopping 0.0.0.0:80 127.0.0.1:80"]
-    assert world.carrier.open == ["127.0.0.1:81"]
+    assert world.reported() == ["stopping 0.0.0.0:80 127.0.0.1:80"]
+    assert world.driver.open == ["127.0.0.1:81"]
     await world.forwarder.close()
-    assert world.carrier.open == []
+    assert world.driver.open == []
 
 
-async def test_two_listeners_with_one_address_here_share_it_until_the_last_is_gone() -> None:
+async def test_host_address_closes_with_its_last_listener() -> None:
     world = World()
     await world.forwarder.update({WEB, WEB6})
-    assert world.told() == ["forwarding 0.0.0.0:80 127.0.0.1:80"]
+    assert world.reported() == ["forwarding 0.0.0.0:80 127.0.0.1:80"]
     await world.forwarder.update({WEB6})
-    assert world.told() == []
-    assert world.carrier.open == ["127.0.0.1:80"]
+    assert world.reported() == []
+    assert world.driver.open == ["127.0.0.1:80"]
     await world.forwarder.update(set())
-    assert world.carrier.open == []
+    assert world.driver.open == []
 
 
-async def test_what_stays_in_the_guest_is_told_once() -> None:
+async def test_unforwarded_listener_is_reported_once() -> None:
     world = World()
     await world.forwarder.update({SSH})
     await world.forwarder.update({SSH, LOCAL})
-    assert world.told() == [
+    assert world.reported() == [
         "not-forwarding 0.0.0.0:22",
         "forwarding 127.0.0.1:81 127.0.0.1:81",
     ]
 
 
-async def test_taken_address_is_told_once_and_tried_again(
+async def test_failed_forward_is_reported_once_and_retried(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "FIRST_RETRY_S", 0.001)
     world = World()
-    world.carrier.refused["127.0.0.1:80"] = ForwardError("address already in use")
+    world.driver.refused["127.0.0.1:80"] = ForwardError(
+        "address already in use", reason=ADDRESS_IN_USE
+    )
     await world.forwarder.update({WEB})
-    assert [(event.type, event.error) for event in world.events] == [
-        ("failed", "address already in use")
+    assert [(event.type, event.error, event.reason) for event in world.events] == [
+        ("failed", "address already in use", "AddressInUse")
     ]
     assert world.forwarder.states()[0].error == "address already in use"
-    world.told()
+    world.reported()
     for _ in range(2):
-        world.carrier.tried.clear()
-        await world.carrier.tried.wait()
-    assert world.told() == []
-    world.carrier.refused.clear()
-    while not world.carrier.open:
-        world.carrier.tried.clear()
-        await world.carrier.tried.wait()
+        world.driver.tried.clear()
+        await world.driver.tried.wait()
+    assert world.reported() == []
+    world.driver.refused.clear()
+    while not world.driver.open:
+        world.driver.tried.clear()
+        await world.driver.tried.wait()
         await asyncio.sleep(0)
-    assert world.told() == ["forwarding 0.0.0.0:80 127.0.0.1:80"]
+    assert world.reported() == ["forwarding 0.0.0.0:80 127.0.0.1:80"]
     assert world.forwarder.states()[0].error == ""
     await world.forwarder.close()
 
 
-async def test_failed_forward_is_not_tried_again_when_its_listener_is_gone(
+async def test_failed_forward_is_not_retried_without_its_listener(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(module, "FIRST_RETRY_S", 0.001)
     world = World()
-    world.carrier.refused["127.0.0.1:80"] = ForwardError("address already in use")
+    world.driver.refused["127.0.0.1:80"] = ForwardError("address already in use")
     await world.forwarder.update({WEB})
     await world.forwarder.update(set())
-    world.carrier.refused.clear()
+    world.driver.refused.clear()
     await asyncio.sleep(0.01)
-    assert world.carrier.open == []
+    assert world.driver.open == []
     assert world.forwarder.states() == []
 
 
-async def test_sockets_stay_when_no_port_is_listened_on_and_close_at_the_end() -> None:
+async def test_static_forward_does_not_depend_on_listeners() -> None:
     rule = PortForward(guest_ip="127.0.0.1", guest_socket="/run/a", host_socket="/tmp/a")
     world = World([rule])
     assert await world.forwarder.open_static() == []
     await world.forwarder.update({LOCAL})
     await world.forwarder.update(set())
-    assert world.carrier.open == ["/tmp/a"]
+    assert world.driver.open == ["/tmp/a"]
     await world.forwarder.close()
-    assert world.carrier.open == []
+    assert world.driver.open == []
 
 
-async def test_socket_that_cannot_be_had_is_a_reason() -> None:
+async def test_failed_static_forwards_are_returned_as_problems() -> None:
+    rules = (
+        PortForward(guest_ip="127.0.0.1", guest_socket="/run/a", host_socket="/tmp/a"),
+        PortForward(guest_ip="127.0.0.1", guest_port_range=(6443, 6443), static=True, proto="tcp"),
+    )
+    world = World(rules)
+    world.driver.refused["/tmp/a"] = ForwardError("no such engine", permanent=True)
+    world.driver.refused["127.0.0.1:6443"] = ForwardError.from_os(
+        "cannot listen", OSError(errno.EADDRINUSE, "Address already in use")
+    )
+    assert await world.forwarder.open_static() == [
+        Problem("no such engine", host_address="/tmp/a"),
+        Problem("cannot listen: Address already in use", "AddressInUse", "127.0.0.1:6443", 6443),
+    ]
+    assert world.reported() == [
+        "failed /run/a /tmp/a",
+        "failed 127.0.0.1:6443 127.0.0.1:6443",
+    ]
+    await world.forwarder.close()
+
+
+async def test_socket_that_the_guest_never_has_is_no_problem() -> None:
     rule = PortForward(guest_ip="127.0.0.1", guest_socket="/run/a", host_socket="/tmp/a")
     world = World([rule])
-    world.carrier.refused["/tmp/a"] = ForwardError("somebody has it", permanent=True)
-    (failed,) = await world.forwarder.open_static()
-    assert (failed.type, failed.error) == ("failed", "somebody has it")
-    assert world.told() == ["failed /run/a /tmp/a"]
-
-
-async def test_socket_the_guest_never_has_is_no_fault() -> None:
-    rule = PortForward(guest_ip="127.0.0.1", guest_socket="/run/a", host_socket="/tmp/a")
-    world = World([rule])
-    world.carrier.refused["/tmp/a"] = NotForwarded("no such engine")
+    world.driver.refused["/tmp/a"] = NotForwarded("no such engine")
     assert await world.forwarder.open_static() == []
-    assert world.told() == ["not-forwarding /run/a /tmp/a"]
+    assert world.reported() == ["not-forwarding /run/a /tmp/a"]
 
 
-async def test_states_tell_what_is_open() -> None:
+async def test_states_list_open_forwards() -> None:
     world = World()
     await world.forwarder.update({LOCAL})
     address = str(Endpoint("127.0.0.1", 81))

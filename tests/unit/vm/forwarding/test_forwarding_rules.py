@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from rdd.vm.drivers.protocol import Endpoint, Forward, Listener
-from rdd.vm.forwarding.rules import Rules
+from rdd.vm.forwarding.rules import ForwardingRules
 from rdd.vm.template import HostFacts, parse, resolved
 
 FACTS = HostFacts(
@@ -15,13 +15,13 @@ FACTS = HostFacts(
 SSH_PORT = 60022
 
 
-def rules(*lines: str) -> Rules:
+def rules(*lines: str) -> ForwardingRules:
     text = "portForwards:\n" + "".join(f"- {line}\n" for line in lines) if lines else "{}"
     template = resolved(parse(text), FACTS, name="m", directory=Path("/lima/m"))
-    return Rules(template.port_forwards, ssh_local_port=SSH_PORT)
+    return ForwardingRules(template.port_forwards, ssh_local_port=SSH_PORT)
 
 
-def landing(chosen: Rules, protocol: str, ip: str, port: int) -> str:
+def landing(chosen: ForwardingRules, protocol: str, ip: str, port: int) -> str:
     """Where a listener appears; empty when it stays in the guest."""
     forward = chosen.forward(Listener("udp" if protocol == "udp" else "tcp", ip, port))
     return "" if forward is None else str(forward.host)

@@ -14,6 +14,7 @@ from rdd.vm.lifecycle.observation import (
     log_messages,
     parse_event,
 )
+from rdd.vm.problem import Problem
 
 STARTING = Observation(phase=Phase.STARTING, agent_pid=7)
 
@@ -44,6 +45,15 @@ def test_phase_follows_from_the_events(statuses: list[dict[str, Any]], phase: Ph
 def test_machine_that_recovers_is_no_longer_degraded() -> None:
     seen = after({"running": True, "degraded": True, "errors": ["x"]}, {"running": True})
     assert not seen.degraded and seen.errors == ()
+
+
+def test_problems_follow_the_last_status() -> None:
+    data = {"message": "x", "reason": "AddressInUse", "hostAddr": "127.0.0.1:1", "hostPort": 1}
+    degraded = {"running": True, "degraded": True, "errors": ["x"], "problems": [data, 7]}
+    seen = after(degraded)
+    assert seen.problems == (Problem("x", "AddressInUse", "127.0.0.1:1", 1),)
+    assert seen.problems[0].to_data() == data
+    assert after({"running": True}, start=seen).problems == ()
 
 
 def test_progress_is_told_while_a_machine_starts() -> None:
@@ -91,6 +101,7 @@ _members = (
     "degraded",
     "exiting",
     "errors",
+    "problems",
     "sshLocalPort",
     "cloudInitProgress",
     "portForward",

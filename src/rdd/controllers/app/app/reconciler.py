@@ -222,7 +222,7 @@ class AppReconciler:
             self._port.release()
             return await self._set_port(look, 0) if port else None
         is_about_to_start = app.spec.running and not (vm is not None and vm.spec.running)
-        is_lost = vm is not None and _cannot_listen(vm, port)
+        is_lost = vm is not None and port in (vm.status.unavailable_ports or ())
         if port and not is_lost and (self._port.port == port or not is_about_to_start):
             return None
         if port and not is_lost and self._port.is_free(port):
@@ -416,13 +416,6 @@ class AppReconciler:
 def _reason(vm: LimaVM, type_: str) -> str:
     conditions = (vm.raw.get("status") or {}).get("conditions")
     return str((find_condition(conditions, type_) or {}).get("reason", ""))
-
-
-def _cannot_listen(vm: LimaVM, port: int) -> bool:
-    """Whether another program got a port in the moment between our letting go and the machine."""
-    conditions = (vm.raw.get("status") or {}).get("conditions")
-    degraded = find_condition(conditions, "Degraded") or {}
-    return f"cannot listen on 127.0.0.1:{port}:" in degraded.get("message", "")
 
 
 def _restart_pending(is_pending: bool) -> Said | None:

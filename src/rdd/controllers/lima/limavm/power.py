@@ -32,6 +32,7 @@ from rdd.runtime import Context, Result
 from rdd.vm.errors import StartFailed
 from rdd.vm.instances import Status
 from rdd.vm.lifecycle.observation import Observation, Phase
+from rdd.vm.problem import ADDRESS_IN_USE
 from rdd.vm.template import TemplateError, parse
 
 _UP = (Phase.STARTING, Phase.RUNNING)
@@ -147,6 +148,7 @@ class Power:
                     without="" if says else report.DEGRADED,
                     observes=True,
                     counts_start=True,
+                    members={"unavailablePorts": _unavailable_ports(seen)},
                 )
             case Phase.STOPPED if seen.crashed:
                 return await self._ended(look, seen)
@@ -284,6 +286,12 @@ class Power:
         message = seen.stop_error or "the instance still runs after it was stopped by force"
         await look.say(report.stop_failed(message), observes=True)
         return Result.requeue(wait_s)
+
+
+def _unavailable_ports(seen: Observation) -> list[int] | None:
+    """Return the host ports that another program uses; None if there are none."""
+    ports = {found.host_port for found in seen.problems if found.reason == ADDRESS_IN_USE}
+    return sorted(ports - {0}) or None
 
 
 def _is_same(present: str | None, wanted: str, params: Mapping[str, str]) -> bool:

@@ -146,6 +146,8 @@ class Reporter:
                 )
             if without and find_condition(conditions, without) is not None:
                 conditions = remove_condition(conditions, without)
+            if without == DEGRADED:  # the ports are part of what is degraded
+                status.pop("unavailablePorts", None)
             if conditions:
                 status["conditions"] = conditions
             for name, value in (members or {}).items():

@@ -31,9 +31,16 @@ from rdd.vm.drivers.protocol import (
     RequirementPhase,
 )
 from rdd.vm.forwarding.datagrams import DatagramRelay
-from rdd.vm.forwarding.sockets import check_length, clear_stale, listen_inet, listen_unix
+from rdd.vm.forwarding.sockets import (
+    SocketInUse,
+    check_length,
+    clear_stale,
+    listen_inet,
+    listen_unix,
+)
 from rdd.vm.forwarding.streams import StreamRelay
 from rdd.vm.instances import write_pid
+from rdd.vm.problem import ADDRESS_IN_USE
 
 _ANSWER_S = 60.0
 _ASK_AGAIN_S = 0.02
@@ -199,11 +206,12 @@ class HostDriver:
         try:
             relay = self._relay(forward)
             await relay.start()
+        except SocketInUse as error:
+            raise ForwardError(str(error), reason=ADDRESS_IN_USE) from error
         except HostError as error:
             raise ForwardError(str(error)) from error
         except OSError as error:
-            reason = error.strerror or str(error)
-            raise ForwardError(f"cannot listen on {forward.host}: {reason}") from error
+            raise ForwardError.from_os(f"cannot listen on {forward.host}", error) from error
         self._relays[forward] = relay
 
     def _relay(self, forward: Forward) -> StreamRelay | DatagramRelay:

@@ -16,7 +16,8 @@ from pathlib import Path
 from rdd.host.commands import Answer
 from rdd.host.errors import HostError
 from rdd.vm.drivers.protocol import Endpoint, Forward, ForwardError, Unmet
-from rdd.vm.forwarding.sockets import check_length, clear_stale, listen_inet
+from rdd.vm.forwarding.sockets import SocketInUse, check_length, clear_stale, listen_inet
+from rdd.vm.problem import ADDRESS_IN_USE
 from rdd.vm.ssh import Master, SshError, Target, has_banner, run
 
 _RECONNECT_S = 1.0
@@ -169,10 +170,12 @@ def _check_free(endpoint: Endpoint) -> None:
             path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         else:
             listen_inet(endpoint).close()
+    except SocketInUse as error:
+        raise ForwardError(str(error), reason=ADDRESS_IN_USE) from error
     except HostError as error:
         raise ForwardError(str(error)) from error
     except OSError as error:
-        raise ForwardError(f"{endpoint}: {error.strerror}") from error
+        raise ForwardError.from_os(str(endpoint), error) from error
 
 
 def _remove(path: str) -> None:

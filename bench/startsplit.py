@@ -68,7 +68,7 @@ class Stopwatch:
 
 
 def main() -> int:
-    from rdd.apiserver import assemble, bootstrap
+    from rdd.apiserver import bootstrap, server
     from rdd.apiserver.auth import certificates
     from rdd.apiserver.crd import lifecycle as crds
     from rdd.apiserver.http import listener as http
@@ -84,7 +84,7 @@ def main() -> int:
     watch.sync(certificates, "ensure_serving", "certificates and keys")
     watch.sync(certificates, "ensure_signing_key", "certificates and keys")
     watch.asynchronous(cache.Cache, "load", "read the objects")
-    watch.sync(assemble, "_stored_resources", "kinds and schemas")
+    watch.sync(server, "_make_registry", "kinds and schemas")
     watch.sync(crds.CustomResources, "load", "custom resources")
     watch.asynchronous(bootstrap, "bootstrap", "roles and namespaces")
     watch.asynchronous(control_plane, "open_server", "rest of the server")

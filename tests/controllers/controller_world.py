@@ -129,7 +129,7 @@ class Trusting:
 
     def __init__(self, world: World) -> None:
         self._world = world
-        self.metrics = world.server.api.metrics
+        self.metrics = world.server.metrics
 
     async def handle(self, request: Request) -> Answer:
         request.user, request.is_trusted = ADMIN, True

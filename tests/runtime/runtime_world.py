@@ -12,8 +12,8 @@ from functools import partial
 from typing import Any
 
 from rdd.api.types import Object
-from rdd.apiserver.assemble import Server, ServerOptions, open_server
 from rdd.apiserver.http.request import Answer, Request, User
+from rdd.apiserver.server import ApiServer, ServerOptions, open_server
 from rdd.client import Call, Client, LocalTransport, Reply
 from rdd.client.resources import CONFIG_MAPS
 from rdd.client.transport import Unreachable
@@ -54,7 +54,7 @@ class Process(LocalTransport):
 class World:
     """A server, what it was asked, and clients of it."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: ApiServer) -> None:
         self.server = server
         self.client = Client(LocalTransport(self.handle, partial(Request, user=ADMIN)))
         self.writes: list[tuple[str, str, int]] = []

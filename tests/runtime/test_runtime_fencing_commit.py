@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from rdd.api import errors
-from rdd.apiserver.assemble import ServerOptions, open_server
 from rdd.apiserver.http.request import Request, User
+from rdd.apiserver.server import ServerOptions, open_server
 from rdd.client import Client, LocalTransport
 from rdd.client.resources import CONFIG_MAPS, LEASES, NAMESPACES
 from rdd.runtime import Ownership

@@ -1,218 +1,284 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One API server: authentication, authorisation, limits and dispatch.
+"""The API server: authentication, authorisation, limits and life cycle.
 
-`handle` takes a Request and gives an Answer; who calls it, a socket or a
-controller in the same process, makes no difference. The way of a request:
+`ApiServer.handle` turns a Request into a response and treats callers alike,
+whether they are a socket or a controller in the same process. The steps of a
+request:
 
-    authenticate → authorise → count in flight → dispatch by path and verb
+    authenticate → authorise → count in flight → dispatch (`dispatch.py`)
     → errors become a Status → warnings become headers
+
+`open_server` is the composition root, used by the daemon, the testing plugin
+and the benchmarks; `ServerOptions` selects the optional parts. The server has
+no socket of its own: `http/listener.py` serves it over HTTP.
 """
 
+import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from dataclasses import replace
-from typing import Protocol
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 from rdd.api import errors, fieldselectors
+from rdd.api.fielderrors import FieldError
 from rdd.api.name_validation import path_segment_name_errors
+from rdd.apiserver import bootstrap
 from rdd.apiserver.admission import warnings
-from rdd.apiserver.auth import authentication as authn
+from rdd.apiserver.admission.client import WebhookClient
+from rdd.apiserver.admission.dependencies import AdmissionDependencies
+from rdd.apiserver.admission.endpoints import InProcessEndpoints
+from rdd.apiserver.admission.expression_checks import check_expression
+from rdd.apiserver.admission.fencing import Fencing
+from rdd.apiserver.admission.lifecycle import NamespaceLifecycle
+from rdd.apiserver.admission.matching import Matcher
+from rdd.apiserver.admission.mutating import MutatingWebhooks
+from rdd.apiserver.admission.policies import ValidatingPolicies
+from rdd.apiserver.admission.types import Chain, Plugin
+from rdd.apiserver.admission.validating import ValidatingWebhooks
 from rdd.apiserver.auth import impersonation, rbac
-from rdd.apiserver.auth.authorizer import Attributes, Authorizer
+from rdd.apiserver.auth.authentication import Authenticator
+from rdd.apiserver.auth.authorizer import Attributes
+from rdd.apiserver.auth.rbac import RbacAuthorizer
+from rdd.apiserver.auth.reviews import Reviewer
+from rdd.apiserver.auth.tokens import TokenIssuer
 from rdd.apiserver.core import Core
+from rdd.apiserver.crd.lifecycle import CustomResources
+from rdd.apiserver.dispatch import Dispatcher
+from rdd.apiserver.endpoints.health import HealthEndpoint
 from rdd.apiserver.endpoints.metrics import ServerMetrics
-from rdd.apiserver.http import bodies
-from rdd.apiserver.http import responses as respond
+from rdd.apiserver.http import responses
 from rdd.apiserver.http.limits import InFlight
-from rdd.apiserver.http.request import Answer, Request, page_not_found
-from rdd.apiserver.resources import Resource
-from rdd.apiserver.verbs.create import create
-from rdd.apiserver.verbs.delete import delete, delete_collection
-from rdd.apiserver.verbs.get import get
-from rdd.apiserver.verbs.list import list_
-from rdd.apiserver.verbs.patch import patch
-from rdd.apiserver.verbs.update import update
-from rdd.apiserver.verbs.watch import watch
+from rdd.apiserver.http.request import Answer, Request, User
+from rdd.apiserver.kinds.catalog import builtin_kinds, review_kinds
+from rdd.apiserver.kinds.resources import make_resource
+from rdd.apiserver.passthrough.routing import PassthroughRoutes
+from rdd.apiserver.resources import Registry
+from rdd.apiserver.routes import make_routes
+from rdd.apiserver.state.cache import Cache
+from rdd.apiserver.state.lister import CachedLister
+from rdd.store.contract import Store
 
 log = logging.getLogger("rdd.apiserver")
 
 MAX_DEPTH = 8
-"""How deep admission may nest requests before a loop is assumed."""
-
-PathHandler = Callable[[Request], Awaitable[Answer]]
-ResourceHandler = Callable[[Core, Request, Resource], Awaitable[Answer]]
+"""The maximum nesting of requests made by admission; deeper nesting is a loop."""
 
 
-class SubresourceHandler(Protocol):
-    """Serves one subresource of one resource."""
+@dataclass(slots=True)
+class ServerOptions:
+    """The options of a server."""
 
-    async def __call__(self, core: Core, request: Request, resource: Resource, /) -> Answer:
-        """Answer the request; the verb is in request.info."""
-        ...
+    tokens: Mapping[str, User] = field(default_factory=dict)
+    """Static bearer tokens and their users."""
+    signing_key: bytes = b""
+    """PEM of the EC key for service account tokens; empty disables such tokens."""
+    address: str = "127.0.0.1:6443"
+    """host:port that discovery returns to clients."""
+    clock: Callable[[], float] = time.time
+    limits: InFlight = field(default_factory=InFlight)
+    version_suffix: str = ""
+    """Suffix of the Kubernetes version in /version."""
+    plugins: Sequence[Plugin] = ()
+    """Further admission plugins, after the built-in ones."""
+    endpoints: InProcessEndpoints = field(default_factory=InProcessEndpoints)
+    """Webhooks of this process, called without a socket."""
 
 
 class ApiServer:
-    """The request side of a server."""
+    """An API server without a socket; `handle` is its only entry point."""
 
     def __init__(
         self,
         core: Core,
-        *,
-        authenticator: authn.Authenticator,
-        authorizer: Authorizer,
-        limits: InFlight | None = None,
-        metrics: ServerMetrics | None = None,
+        lister: CachedLister,
+        authorizer: RbacAuthorizer,
+        webhooks: WebhookClient,
+        options: ServerOptions,
     ) -> None:
         self.core = core
-        self.authenticator = authenticator
-        self.authorizer = authorizer
-        self.impersonator = impersonation.Impersonator(authorizer)
-        self.limits = limits or InFlight()
-        self.metrics = metrics or ServerMetrics()
-        self.paths: dict[str, PathHandler] = {}
-        """Exact non-resource paths."""
-        self.prefixes: list[tuple[str, PathHandler]] = []
-        """Non-resource paths by prefix (ending in '/'), after the exact ones."""
-        self.subresources: dict[tuple[str, str, str], SubresourceHandler] = {}
-        """Group, plural and subresource → handler, for what is not status."""
-        self.virtual: dict[tuple[str, str], ResourceHandler] = {}
-        """Group and plural of resources that are not stored (reviews)."""
+        self.lister = lister
+        self.limits = options.limits
+        self.metrics = ServerMetrics()
+        self.endpoints = webhooks.endpoints
+        self.passthroughs = PassthroughRoutes()
+        """Paths that controllers serve themselves."""
+        self.healthz = HealthEndpoint("healthz")
+        self.livez = HealthEndpoint("livez")
+        self.readyz = HealthEndpoint("readyz")
+        clock, key = options.clock, options.signing_key
+        issuer = TokenIssuer(key, now=clock) if key else None
+        self._authenticator = Authenticator(options.tokens, issuer=issuer, lister=lister, now=clock)
+        self._authorizer = authorizer
+        self._impersonator = impersonation.Impersonator(authorizer)
+        self._webhooks = webhooks
+        routes = make_routes(
+            core,
+            address=options.address,
+            version_suffix=options.version_suffix,
+            health=(self.healthz, self.livez, self.readyz),
+            metrics=self.metrics,
+            passthroughs=self.passthroughs,
+            reviewer=Reviewer(self._authenticator, authorizer, authorizer, clock),
+            issuer=issuer,
+            lister=lister,
+        )
+        self._dispatcher = Dispatcher(core, routes)
+        definitions = core.registry.get("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+        assert definitions is not None
+        self.custom = CustomResources(core, definitions, webhooks)
+        self._api_services = bootstrap.ApiServices(self.handle, lister, core.registry)
+        self._tasks: list[asyncio.Task[None]] = []
+        self._add_gauges()
+
+    # -- requests
 
     async def handle(self, request: Request) -> Answer:
-        """Answer a request; never raises (but for cancellation)."""
+        """Respond to a request; never raises, except when cancelled."""
         try:
-            answer = await self._admit(request)
+            answer = await self._handle(request)
         except errors.ApiError as failure:
-            answer = respond.error(request, failure)
+            answer = responses.error(request, failure)
         except Exception:
             log.exception("request failed: %s %s", request.method, request.path)
-            answer = respond.error(
+            answer = responses.error(
                 request, errors.InternalError.because("the request caused an error in the server")
             )
         if request.warnings:
             answer.headers = (answer.headers or []) + warning_headers(request.warnings)
         return answer
 
-    async def _admit(self, request: Request) -> Answer:
+    async def _handle(self, request: Request) -> Answer:
         if not request.is_trusted:
-            request.user = self.authenticator.authenticate(request)
+            request.user = self._authenticator.authenticate(request)
             if impersonation.is_requested(request.headers):
-                request.user = self.impersonator.user(request.headers, Attributes.of(request))
+                request.user = self._impersonator.user(request.headers, Attributes.of(request))
         user = request.user
         if not user.is_master:
-            attributes = self._attributes(request)
-            decision = self.authorizer.authorize(attributes)
+            attributes = _attributes(request)
+            decision = self._authorizer.authorize(attributes)
             if not decision.allowed:
                 raise rbac.forbidden_error(attributes, decision)
         if request.depth:
-            # Nested calls never wait for the limit their own caller holds.
+            # Not counted: a nested request would wait for the limit that its caller occupies.
             if request.depth > MAX_DEPTH:
                 raise errors.InternalError.because(
                     f"admission has nested more than {MAX_DEPTH} requests"
                 )
-            return await self._dispatch(request)
+            return await self._dispatcher.dispatch(request)
         if request.info.verb == "watch":
-            return await self._dispatch(request)
-        place = self.limits.enter(request.method)
+            return await self._dispatcher.dispatch(request)
+        slot = self.limits.enter(request.method)
         try:
-            return await self._dispatch(request)
+            return await self._dispatcher.dispatch(request)
         finally:
-            self.limits.leave(place)
+            self.limits.leave(slot)
 
-    @staticmethod
-    def _attributes(request: Request) -> Attributes:
-        """What is asked for; a list or watch of one name is a question about that name."""
-        attributes = Attributes.of(request)
-        selector = request.first("fieldSelector")
-        if attributes.verb in ("list", "watch") and selector and not attributes.name:
-            try:
-                name = fieldselectors.parse_field_selector(selector).exact_value("metadata.name")
-            except errors.BadRequest:
-                name = None  # refused when the list is made
-            if name and not path_segment_name_errors(name):
-                return replace(attributes, name=name)
-        return attributes
+    # -- life cycle
 
-    async def _dispatch(self, request: Request) -> Answer:
-        info = request.info
-        if not info.is_resource:
-            return await self._path(request)
-        registry = self.core.registry
-        resource = registry.get(info.group, info.version, info.resource)
-        if resource is None or not self._fits_scope(request, resource):
-            if not info.group or registry.has_builtin_group(info.group):
-                raise errors.NotFound.resource()
-            return page_not_found()
-        if info.subresource:
-            return await self._subresource(request, resource)
-        if resource.deprecation:
-            request.warnings.append(resource.deprecation)
-        verb = info.verb
-        if verb not in resource.verbs or request.method == "HEAD":
-            raise errors.MethodNotAllowed()
-        handler = self.virtual.get((resource.group, resource.plural)) or _VERBS[verb]
-        if len(request.body) >= bodies.OFF_LOOP_BYTES:
-            await bodies.prepare(request)
-        if verb == "create" and info.name:
-            raise errors.MethodNotAllowed()
-        if verb in ("update", "patch") and not info.name:
-            raise errors.MethodNotAllowed()
-        return await handler(self.core, request, resource)
+    async def start(self) -> None:
+        """Serve the stored CRDs, write the default objects, start the background tasks."""
+        self.custom.load()
+        await bootstrap.bootstrap(self.handle, self.lister, self.core.registry)
+        loop = asyncio.get_running_loop()
+        self._tasks = [
+            loop.create_task(self.custom.run(), name="rdd-crds"),
+            loop.create_task(self._api_services.run(), name="rdd-apiservices"),
+        ]
 
-    @staticmethod
-    def _fits_scope(request: Request, resource: Resource) -> bool:
-        """Whether the path has a namespace where the resource needs one, and only there."""
-        info = request.info
-        in_namespace = info.parts[0] == "namespaces" and info.resource != "namespaces"
-        if not resource.namespaced:
-            return not in_namespace
-        return in_namespace or not info.name or info.verb == "watch"
+    async def close(self) -> None:
+        """End all watches and background tasks; the store stays open."""
+        for hub in list(self.core.watchers.values()):
+            hub.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._webhooks.close()
+        self.core.cache.close()
 
-    async def _subresource(self, request: Request, resource: Resource) -> Answer:
-        info = request.info
-        name = info.subresource
-        if name not in resource.subresources:
-            return resource.unknown_subresource()
-        special = self.subresources.get((resource.group, resource.plural, name))
-        if special is None and name == "scale":
-            special = self.subresources.get(("", "", "scale"))
-        if special is not None:
-            return await special(self.core, request, resource)
-        if info.verb == "get" and request.method == "GET" and name == "status":
-            return await get(self.core, request, resource)
-        if info.verb == "update":
-            return await update(self.core, request, resource, subresource=name)
-        if info.verb == "patch" and name == "status":
-            return await patch(self.core, request, resource, subresource=name)
-        raise errors.MethodNotAllowed()
-
-    async def _path(self, request: Request) -> Answer:
-        path = request.path
-        handler = self.paths.get(path) or self.paths.get(path.rstrip("/"))
-        if handler is None:
-            for prefix, candidate in self.prefixes:
-                if path.startswith(prefix):
-                    handler = candidate
-                    break
-        if handler is None:
-            return page_not_found()
-        return await handler(request)
+    def _add_gauges(self) -> None:
+        core, gauge = self.core, self.metrics.add_gauge
+        gauge("apiserver_current_inflight_requests_mutating", "Writing requests in flight.",
+              lambda: self.limits.writing)  # fmt: skip
+        gauge("apiserver_current_inflight_requests_reading", "Reading requests in flight.",
+              lambda: self.limits.reading)  # fmt: skip
+        gauge("apiserver_registered_watchers", "Open watches.", lambda: core.watch_count)
+        gauge("rdd_store_revision", "The newest revision.", lambda: core.cache.revision)
 
 
-_VERBS: dict[str, ResourceHandler] = {
-    "get": get,
-    "list": list_,
-    "watch": watch,
-    "create": create,
-    "update": update,
-    "patch": patch,
-    "delete": delete,
-    "deletecollection": delete_collection,
-}
+async def open_server(store: Store, options: ServerOptions | None = None) -> ApiServer:
+    """Return a started server on a store."""
+    options = options or ServerOptions()
+    cache = Cache(store)
+    await cache.load()
+    registry = _make_registry(cache)
+    lister = CachedLister(registry)
+    authorizer = RbacAuthorizer(lister)
+    webhooks = WebhookClient(options.endpoints)
+    chain = _make_admission_chain(registry, lister, authorizer, webhooks, options)
+    core = Core(store, cache, registry, admission=chain, clock=options.clock)
+    core.rbac = authorizer
+    server = ApiServer(core, lister, authorizer, webhooks, options)
+    await server.start()
+    return server
+
+
+def _make_registry(cache: Cache) -> Registry:
+    registry = Registry()
+    kinds = builtin_kinds(check_rules=_check_rules, check_expression=check_expression)
+    for kind in (*kinds, *review_kinds()):
+        registry.add_builtin(make_resource(kind, cache))
+    return registry
+
+
+def _make_admission_chain(
+    registry: Registry,
+    lister: CachedLister,
+    authorizer: RbacAuthorizer,
+    webhooks: WebhookClient,
+    options: ServerOptions,
+) -> Chain:
+    """Return the plugins in the order of Kubernetes."""
+    namespaces = registry.get("", "v1", "namespaces")
+    assert namespaces is not None
+    dependencies = AdmissionDependencies(
+        lister, registry, Matcher(namespaces.cache), authorizer, webhooks
+    )
+    return Chain(
+        [
+            NamespaceLifecycle(namespaces.cache),
+            MutatingWebhooks(dependencies),
+            ValidatingPolicies(dependencies),
+            ValidatingWebhooks(dependencies),
+            *options.plugins,
+            Fencing(lister, options.clock),
+        ]
+    )
+
+
+def _check_rules(schema: Mapping[str, Any], path: str) -> list[FieldError]:
+    # CEL is large, and most servers start without a new CRD.
+    from rdd.schema.rules.checks import check_rules
+
+    return check_rules(schema, path)
+
+
+def _attributes(request: Request) -> Attributes:
+    """Return what to authorise; a list or watch of one name is authorised for that name."""
+    attributes = Attributes.of(request)
+    selector = request.first("fieldSelector")
+    if attributes.verb in ("list", "watch") and selector and not attributes.name:
+        try:
+            name = fieldselectors.parse_field_selector(selector).exact_value("metadata.name")
+        except errors.BadRequest:
+            name = None  # the handler refuses the selector
+        if name and not path_segment_name_errors(name):
+            return replace(attributes, name=name)
+    return attributes
 
 
 def warning_headers(texts: list[str]) -> list[tuple[str, str]]:
-    """Warning headers: each text once, quoted, within the limits all warnings share."""
+    """Return Warning headers: each text once, quoted, within the limits all warnings share."""
     shown: list[str] = []
     warnings.add(shown, texts)
     found: list[tuple[str, str]] = []

@@ -20,10 +20,10 @@ from typing import TYPE_CHECKING, Any
 
 from rdd.api.errors import ApiError
 from rdd.apiserver.admission import endpoints
-from rdd.apiserver.assemble import Server, ServerOptions, open_server
 from rdd.apiserver.auth import certificates
 from rdd.apiserver.http.listener import HttpServer
 from rdd.apiserver.http.request import Request, User
+from rdd.apiserver.server import ApiServer, ServerOptions, open_server
 from rdd.client import Client, LocalTransport, kubeconfig
 from rdd.controllers import catalog
 from rdd.controllers.builtin.manager import BuiltinControllers, UnknownControllers, select
@@ -95,7 +95,7 @@ class ControlPlane:
     client: Client
     embedded: "Embedded"
     address: str
-    server: Server
+    server: ApiServer
     tokens: dict[str, str]
     """Context name → bearer token."""
     _serving: certificates.Issued
@@ -215,10 +215,8 @@ class ControlPlane:
         options = self._options
         self.tls = _tls(self._serving, options.client_ca_file)
         if options.idle_timeout_s:
-            self.idle = IdleTracker(
-                self.server.api, options.idle_timeout_s, self.instance.lima_home
-            )
-        self._http = HttpServer(self.idle or self.server.api)
+            self.idle = IdleTracker(self.server, options.idle_timeout_s, self.instance.lima_home)
+        self._http = HttpServer(self.idle or self.server)
         await self._http.listen(self._socket, self.tls)
 
     async def drain_requests(self) -> None:

@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any, Self
 
 from rdd.api import errors
 from rdd.api.types import Object
-from rdd.apiserver import assemble
 from rdd.apiserver.auth import certificates
 from rdd.apiserver.bootstrap import NAMESPACES
 from rdd.apiserver.endpoints.metrics import ServerMetrics
 from rdd.apiserver.http.limits import InFlight
 from rdd.apiserver.http.request import SYSTEM, Answer, Request, Stream, User, Writer
+from rdd.apiserver.server import ApiServer, ServerOptions, open_server
 from rdd.apiserver.state import watchers
 from rdd.store.contract import Delete, Op, Put
 from rdd.store.memory import MemoryStore
@@ -92,7 +92,7 @@ class Server:
         self._controllers: BuiltinControllers | None = None
         # The tasks of open watches, and whether they have been told to end.
         self._watches: dict[asyncio.Task[Any], bool] = {}
-        self._running: assemble.Server | None = None
+        self._running: ApiServer | None = None
         self._store: MemoryStore | None = None
         self._bootstrap: dict[str, tuple[bytes, int]] = {}
         self.faults = Faults(self._answer)
@@ -107,9 +107,9 @@ class Server:
         users = {self.tokens[n]: User(n, tuple(g)) for n, g in self.options.users.items()}
         users[self.tokens["admin"]] = wire.ADMIN
         self._store = MemoryStore(options=StoreOptions(clock=self.clock))
-        self._running = await assemble.open_server(
+        self._running = await open_server(
             self._store,
-            assemble.ServerOptions(
+            ServerOptions(
                 tokens=users,
                 signing_key=_signing_key(),
                 address=self._address,
@@ -153,7 +153,7 @@ class Server:
         await self.close()
 
     @property
-    def running(self) -> assemble.Server:
+    def running(self) -> ApiServer:
         """The server itself, for what this class does not offer."""
         if self._running is None:
             raise RuntimeError("the server is not running: call start() or use it with `with`")
@@ -169,7 +169,7 @@ class Server:
     @property
     def metrics(self) -> ServerMetrics:
         """Counters and gauges, as /metrics shows them."""
-        return self.running.api.metrics
+        return self.running.metrics
 
     # -- requests
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from rdd.api import errors
 from rdd.api.types import Object
-from rdd.apiserver.assemble import Server, open_server
 from rdd.apiserver.http import responses as respond
 from rdd.apiserver.http.request import Answer, Request, User
+from rdd.apiserver.server import ApiServer, open_server
 from rdd.client import ApiResource, Client, LocalTransport
 from rdd.client.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 from rdd.controllers.builtin.manager import NAMES, BuiltinControllers
@@ -28,7 +28,7 @@ WIDGETS = ApiResource("example.com", "v1", "widgets", "Widget")
 class World:
     """A server, a client of the tests, and the controllers with a client of their own."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: ApiServer) -> None:
         self.server = server
         self.client = Client(LocalTransport(server.handle, partial(Request, user=ADMIN)))
         self.requests: list[tuple[str, str]] = []

@@ -15,8 +15,8 @@ from tests.controllers.containers.engine_parts import Dockerd
 
 from rdd.api import errors
 from rdd.api.types import Object
-from rdd.apiserver.assemble import Server, ServerOptions, open_server
 from rdd.apiserver.http.request import Answer, Request, User
+from rdd.apiserver.server import ApiServer, ServerOptions, open_server
 from rdd.client import Client, LocalTransport
 from rdd.client.resources import NAMESPACES
 from rdd.controllers.containers.container import container
@@ -55,7 +55,7 @@ TIMEOUT_S = 60.0
 class World:
     """One control plane."""
 
-    def __init__(self, server: Server, env: ControllerEnvironment) -> None:
+    def __init__(self, server: ApiServer, env: ControllerEnvironment) -> None:
         self.passthrough_url = ""
         self.server = server
         self.env = env

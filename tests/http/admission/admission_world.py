@@ -8,8 +8,8 @@ from typing import Any
 import orjson
 
 from rdd.api.types import Object
-from rdd.apiserver.assemble import Server, ServerOptions, open_server
 from rdd.apiserver.http.request import Request, Response, User, parse_query
+from rdd.apiserver.server import ApiServer, ServerOptions, open_server
 from rdd.store.memory import MemoryStore
 
 Behaviour = Callable[[Object, Request], Awaitable[Object]]
@@ -59,7 +59,7 @@ def add(path: str, value: Any) -> Object:
 class World:
     """One server and the webhooks in its process."""
 
-    def __init__(self, server: Server) -> None:
+    def __init__(self, server: ApiServer) -> None:
         self.server = server
         self.calls: list[tuple[str, Object]] = []
         """Webhooks in the order in which they were asked, with the request they saw."""

@@ -9,11 +9,11 @@ from typing import Any
 
 import aiohttp
 
-from rdd.apiserver.assemble import Server, ServerOptions, open_server
 from rdd.apiserver.auth import certificates
 from rdd.apiserver.http.listener import HttpServer
 from rdd.apiserver.http.request import User
 from rdd.apiserver.passthrough.proxy import Backend
+from rdd.apiserver.server import ApiServer, ServerOptions, open_server
 from rdd.host.sockets import listen_on_loopback
 from rdd.runtime.passthrough import REFUSAL, SECRET_HEADER, Handler, HttpPassthrough
 from rdd.store.memory import MemoryStore
@@ -26,7 +26,7 @@ class World:
     """The server, a client of it, and a place for endpoints."""
 
     def __init__(
-        self, server: Server, http: HttpServer, url: str, session: aiohttp.ClientSession
+        self, server: ApiServer, http: HttpServer, url: str, session: aiohttp.ClientSession
     ) -> None:
         self.server = server
         self.http = http
@@ -71,7 +71,7 @@ async def open_world(directory: Path, *, is_external: bool) -> AsyncIterator[Wor
         issued = certificates.ensure_serving(directory)
         tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         tls.load_cert_chain(issued.certificate_path, issued.key_path)
-        http = HttpServer(server.api)
+        http = HttpServer(server)
         sock = listen_on_loopback(0)
         await http.listen(sock, tls)
         stack.push_async_callback(http.close, timeout_s=1.0)

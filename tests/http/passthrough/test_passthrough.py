@@ -130,7 +130,7 @@ async def test_a_response_flows_while_it_is_made(world: World) -> None:
         assert await response.content.read(5) == b"first"
         assert asked.is_set()
         # Nothing is counted as in flight although the request is.
-        limits = world.server.api.limits
+        limits = world.server.limits
         assert (limits.reading, limits.writing) == (0, 0)
         go_on.set()
         assert await response.content.read() == b"second"
@@ -693,7 +693,7 @@ async def test_many_websockets_do_not_disturb_each_other(world: World) -> None:
                 assert await ws.receive_str() == f"{i} {j}"
 
     await asyncio.gather(*(talk(i) for i in range(50)))
-    limits = world.server.api.limits
+    limits = world.server.limits
     assert (limits.reading, limits.writing) == (0, 0)
 
 

@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from rdd.api import errors
-from rdd.apiserver.assemble import ServerOptions, open_server
 from rdd.apiserver.auth import certificates
 from rdd.apiserver.http.listener import HttpServer
 from rdd.apiserver.http.request import User
+from rdd.apiserver.server import ServerOptions, open_server
 from rdd.client import Client, Unreachable, kubeconfig
 from rdd.client.https import HttpsTransport
 from rdd.client.resources import CONFIG_MAPS, NAMESPACES
@@ -48,7 +48,7 @@ class Daemon:
         context.verify_mode = ssl.CERT_OPTIONAL
         context.load_verify_locations(cadata=self._clients.certificate.decode())
         sock = socket.create_server(("127.0.0.1", 0))
-        http = HttpServer(server.api)
+        http = HttpServer(server)
         await http.listen(sock, context)
         url = f"https://127.0.0.1:{sock.getsockname()[1]}"
         authority = self._serving.certificate_path.read_text()

@@ -11,8 +11,8 @@ import pytest
 from tests.unit.client.client_world import Pauses, Scripted, config_map, failed, json, line
 
 from rdd.api import errors
-from rdd.apiserver.assemble import Server, open_server
 from rdd.apiserver.http.request import Request, User
+from rdd.apiserver.server import ApiServer, open_server
 from rdd.client import ApiResource, Client, LocalTransport, Reply, Unreachable, local
 from rdd.client.resources import CLUSTER_ROLES, CONFIG_MAPS, NAMESPACES, SERVICE_ACCOUNTS
 from rdd.store.memory import MemoryStore
@@ -21,14 +21,14 @@ ADMIN = User("admin", ("system:masters",))
 
 
 @pytest.fixture
-async def server() -> AsyncIterator[Server]:
+async def server() -> AsyncIterator[ApiServer]:
     made = await open_server(MemoryStore())
     yield made
     await made.close()
 
 
 @pytest.fixture
-def client(server: Server) -> Client:
+def client(server: ApiServer) -> Client:
     transport = LocalTransport(server.handle, partial(Request, user=ADMIN))
     return Client(transport, user_agent="tester/1.0")
 
@@ -173,7 +173,7 @@ async def test_names_with_special_characters_are_escaped(client: Client) -> None
     await client.delete(CLUSTER_ROLES, "system:a b")
 
 
-async def test_requests_are_made_as_the_given_user(server: Server) -> None:
+async def test_requests_are_made_as_the_given_user(server: ApiServer) -> None:
     reader = Client(LocalTransport(server.handle, partial(Request, user=User("reader"))))
     with pytest.raises(errors.Forbidden, match='User "reader" cannot list'):
         await reader.list(CONFIG_MAPS)
@@ -195,7 +195,7 @@ async def test_watch_without_a_version_begins_with_what_is_there(client: Client)
     assert second.object["metadata"]["name"] == "b"
 
 
-async def test_leaving_a_watch_ends_it_at_the_server(server: Server, client: Client) -> None:
+async def test_leaving_a_watch_ends_it_at_the_server(server: ApiServer, client: Client) -> None:
     await client.create(CONFIG_MAPS, config("a"))
     changes = client.watch(CONFIG_MAPS, namespace="default")
     await anext(changes)
@@ -301,7 +301,7 @@ async def test_warnings_are_told() -> None:
     assert warnings == ['say "please"', "odd"]
 
 
-async def test_broken_stream_is_unreachable(server: Server) -> None:
+async def test_broken_stream_is_unreachable(server: ApiServer) -> None:
     class Breaking:
         status = 200
         headers = None

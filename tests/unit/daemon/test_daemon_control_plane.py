@@ -13,11 +13,11 @@ from typing import Any, cast
 import pytest
 from aiohttp import web
 
-from rdd.apiserver.assemble import Server
 from rdd.apiserver.auth import certificates
 from rdd.apiserver.endpoints.metrics import ServerMetrics
 from rdd.apiserver.http.listener import HttpServer
 from rdd.apiserver.http.request import Answer, Handover, Request, Response, Stream, Writer
+from rdd.apiserver.server import ApiServer
 from rdd.client import Client, LocalTransport
 from rdd.client.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 from rdd.daemon import readiness, renewal
@@ -143,7 +143,7 @@ async def test_readiness_survives_a_deleted_config_map(running: ControlPlane) ->
 
 
 async def test_readyz_fails_while_stopping(instance: Instance) -> None:
-    servers: list[Server] = []
+    servers: list[ApiServer] = []
     answers: list[int] = []
 
     async def report(state: State, step: str) -> None:

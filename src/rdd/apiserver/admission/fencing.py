@@ -20,8 +20,8 @@ from collections.abc import Callable
 from rdd.api import errors, timestamps
 from rdd.api.types import Object
 from rdd.apiserver.admission.types import Attributes
-from rdd.apiserver.core import CachedLister
 from rdd.apiserver.http.request import Request
+from rdd.apiserver.state.lister import CachedLister
 
 HEADER = "X-Rdd-Owner"
 REASON = "StaleOwner"

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The endpoints of reviews and tokens: questions that are created, answered and not stored."""
 
-import functools
-
 from rdd.api import errors
 from rdd.api.types import Object
 from rdd.apiserver.admission.types import CREATE, Attributes
@@ -16,35 +14,11 @@ from rdd.apiserver.http.request import Answer, Request
 from rdd.apiserver.kinds.catalog import decoder
 from rdd.apiserver.kinds.decoding import TypedDecoder
 from rdd.apiserver.resources import Resource
-from rdd.apiserver.server import ApiServer
 
 _TOKEN_REQUEST = "io.k8s.api.authentication.v1.TokenRequest"
 
 
-def install(api: ApiServer, reviewer: Reviewer, issuer: TokenIssuer | None, lister: Lister) -> None:
-    """Let a server answer reviews and, if it has an issuer, give out tokens."""
-    for key in REVIEWS:
-        api.virtual[key] = functools.partial(_review, reviewer=reviewer)
-    if issuer is None:
-        return
-    api.subresources[("", "serviceaccounts", "token")] = functools.partial(
-        _token, issuer=issuer, lister=lister
-    )
-
-    async def configuration(request: Request) -> Answer:
-        host = request.headers.get("Host", "") or "localhost"
-        return issuer.discovery(f"https://{host}/openid/v1/jwks")
-
-    async def keys(request: Request) -> Answer:
-        return issuer.key_set()
-
-    api.paths["/.well-known/openid-configuration"] = configuration
-    api.paths["/openid/v1/jwks"] = keys
-
-
-async def _review(
-    core: Core, request: Request, resource: Resource, *, reviewer: Reviewer
-) -> Answer:
+async def review(core: Core, request: Request, resource: Resource, *, reviewer: Reviewer) -> Answer:
     if resource.namespaced and not request.info.namespace:
         raise errors.MethodNotAllowed()
     opts = options.write_options(request, "CreateOptions")
@@ -78,7 +52,7 @@ def _attributes(
     )
 
 
-async def _token(
+async def token(
     core: Core, request: Request, resource: Resource, *, issuer: TokenIssuer, lister: Lister
 ) -> Answer:
     if request.info.verb != "create":

@@ -11,7 +11,7 @@ Check = Callable[[], str]
 _TEXT = "text/plain; charset=utf-8"
 
 
-class Health:
+class HealthEndpoint:
     """The checks of one endpoint (`readyz` has more of them than `livez`)."""
 
     def __init__(self, name: str) -> None:

@@ -35,7 +35,7 @@ _CREDENTIALS = ("authorization", "impersonate-")
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
-class Passthroughs:
+class PassthroughRoutes:
     """The endpoints there are, by controller and name."""
 
     def __init__(self) -> None:

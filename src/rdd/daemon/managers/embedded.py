@@ -13,8 +13,8 @@ from collections.abc import Callable, Sequence
 
 from rdd.api.errors import ApiError
 from rdd.api.types import Object
-from rdd.apiserver.assemble import Server
 from rdd.apiserver.passthrough.routing import PREFIX
+from rdd.apiserver.server import ApiServer
 from rdd.client import Client, Unreachable
 from rdd.controllers import catalog
 from rdd.controllers.catalog import Entry
@@ -44,7 +44,7 @@ class Embedded:
 
     def __init__(
         self,
-        server: Server,
+        server: ApiServer,
         client: Client,
         names: Sequence[str],
         env: ControllerEnvironment,

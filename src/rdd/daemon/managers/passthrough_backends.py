@@ -17,7 +17,7 @@ from typing import Any
 
 from rdd.api import errors
 from rdd.apiserver.passthrough.proxy import Backend
-from rdd.apiserver.passthrough.routing import Passthroughs
+from rdd.apiserver.passthrough.routing import PassthroughRoutes
 from rdd.client import Client
 from rdd.client.resources import CONFIG_MAPS, SECRETS
 from rdd.daemon.managers.discovery import CONFIG_MAP, EMBEDDED, NAMESPACE
@@ -64,7 +64,7 @@ class _Program:
 class Backends:
     """Follows the discovery ConfigMap and registers what external programs offer."""
 
-    def __init__(self, client: Client, passthroughs: Passthroughs) -> None:
+    def __init__(self, client: Client, passthroughs: PassthroughRoutes) -> None:
         self._client = client
         self._passthroughs = passthroughs
         self._programs: dict[str, _Program] = {}

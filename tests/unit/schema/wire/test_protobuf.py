@@ -442,7 +442,7 @@ def test_damaged_messages(data: st.DataObject) -> None:
 
 def test_a_server_that_sees_no_protobuf_does_not_load_the_decoder() -> None:
     code = (
-        "import sys, rdd.apiserver.assemble\n"
+        "import sys, rdd.apiserver.server\n"
         "print([m for m in sys.modules if 'proto' in m and m.startswith('rdd.')"
         " or 'field_numbers' in m])"
     )

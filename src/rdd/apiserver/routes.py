@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which paths exist: the route tables of the API server.
+
+Most paths are those of resources: `Registry` lists them and `dispatch.py`
+selects the handler by verb. `Routes` lists everything else:
+
+- `paths` and `prefixes`: paths that are no resources (discovery, health, metrics, …)
+- `virtual`: resources that are answered but not stored (reviews)
+- `subresources`: subresources with a handler of their own (`status` has none)
+
+`make_routes` is the complete list; a new path is one line there.
+"""
+
+from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
+
+from rdd.apiserver.auth import review_endpoints
+from rdd.apiserver.auth.authorizer import Lister
+from rdd.apiserver.auth.reviews import REVIEWS, Reviewer
+from rdd.apiserver.auth.tokens import TokenIssuer
+from rdd.apiserver.core import Core
+from rdd.apiserver.endpoints import version
+from rdd.apiserver.endpoints.discovery import Discovery
+from rdd.apiserver.endpoints.health import HealthEndpoint
+from rdd.apiserver.endpoints.metrics import ServerMetrics
+from rdd.apiserver.endpoints.openapi import Documents
+from rdd.apiserver.http import responses
+from rdd.apiserver.http.request import Answer, Request, Response
+from rdd.apiserver.passthrough.routing import PREFIX, PassthroughRoutes
+from rdd.apiserver.resources import Registry, Resource
+from rdd.apiserver.verbs import scale
+
+PathHandler = Callable[[Request], Awaitable[Answer]]
+ResourceHandler = Callable[[Core, Request, Resource], Awaitable[Answer]]
+
+_ANY_SCALE = ("", "", "scale")
+
+
+class Routes:
+    """The handlers of everything that is not a stored resource."""
+
+    def __init__(self) -> None:
+        self.paths: dict[str, PathHandler] = {}
+        """Handlers by exact path."""
+        self.prefixes: list[tuple[str, PathHandler]] = []
+        """Handlers by prefix (ending in '/'); exact paths take precedence."""
+        self.virtual: dict[tuple[str, str], ResourceHandler] = {}
+        """Handlers by group and plural."""
+        self.subresources: dict[tuple[str, str, str], ResourceHandler] = {}
+        """Handlers by group, plural and subresource."""
+
+    def find_path(self, path: str) -> PathHandler | None:
+        """Return the handler of a path that is no resource."""
+        handler = self.paths.get(path) or self.paths.get(path.rstrip("/"))
+        if handler is not None:
+            return handler
+        return next((found for prefix, found in self.prefixes if path.startswith(prefix)), None)
+
+    def find_subresource(self, resource: Resource, name: str) -> ResourceHandler | None:
+        """Return the handler of a subresource, None if the standard verbs serve it."""
+        handler = self.subresources.get((resource.group, resource.plural, name))
+        if handler is None and name == "scale":
+            return self.subresources.get(_ANY_SCALE)
+        return handler
+
+
+def make_routes(
+    core: Core,
+    *,
+    address: str,
+    version_suffix: str,
+    health: Iterable[HealthEndpoint],
+    metrics: ServerMetrics,
+    passthroughs: PassthroughRoutes,
+    reviewer: Reviewer,
+    issuer: TokenIssuer | None,
+    lister: Lister,
+) -> Routes:
+    """Return the routes of a server; without an issuer there are no token endpoints."""
+    discovery = Discovery(core, address=address)
+    documents = Documents(core)
+    routes = Routes()
+    routes.paths |= {
+        "": partial(_index, routes=routes, registry=core.registry),
+        "/api": discovery.handle,
+        "/apis": discovery.handle,
+        "/openapi/v2": documents.handle,
+        "/openapi/v3": documents.handle,
+        "/version": version.handler(version_suffix),
+        "/metrics": partial(_metrics, metrics=metrics),
+    }
+    routes.prefixes += [
+        ("/api/", discovery.handle),
+        ("/apis/", discovery.handle),
+        ("/openapi/v3/", documents.handle),
+        (PREFIX, passthroughs.handle),
+    ]
+    for endpoint in health:
+        routes.paths[f"/{endpoint.name}"] = endpoint.handle
+        routes.prefixes.append((f"/{endpoint.name}/", endpoint.handle))
+    for key in REVIEWS:
+        routes.virtual[key] = partial(review_endpoints.review, reviewer=reviewer)
+    routes.subresources[_ANY_SCALE] = scale.handle
+    if issuer is not None:
+        routes.subresources["", "serviceaccounts", "token"] = partial(
+            review_endpoints.token, issuer=issuer, lister=lister
+        )
+        routes.paths |= {
+            "/.well-known/openid-configuration": partial(_openid_configuration, issuer=issuer),
+            "/openid/v1/jwks": partial(_openid_keys, issuer=issuer),
+        }
+    return routes
+
+
+async def _index(request: Request, *, routes: Routes, registry: Registry) -> Answer:
+    group_versions = [(group, v) for group, v in registry.group_versions() if group]
+    paths = {"/api/v1", *routes.paths}
+    paths |= {f"/apis/{group}/{v}" for group, v in group_versions}
+    paths |= {f"/apis/{group}" for group, _ in group_versions}
+    return responses.value(request, {"paths": sorted(paths - {""})})
+
+
+async def _metrics(request: Request, *, metrics: ServerMetrics) -> Answer:
+    return Response(
+        200, metrics.render().encode(), content_type="text/plain; version=0.0.4; charset=utf-8"
+    )
+
+
+async def _openid_configuration(request: Request, *, issuer: TokenIssuer) -> Answer:
+    host = request.headers.get("Host", "") or "localhost"
+    return issuer.discovery(f"https://{host}/openid/v1/jwks")
+
+
+async def _openid_keys(request: Request, *, issuer: TokenIssuer) -> Answer:
+    return issuer.key_set()

@@ -13,6 +13,7 @@ under `make test-full` (RDD_FULL=1) only: whole matrices of which `make test` ru
 import asyncio
 import os
 import shutil
+import signal
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -41,6 +42,13 @@ def pytest_configure(config: pytest.Config) -> None:
         if name.startswith(_FOREIGN):
             del os.environ[name]
     os.environ["NO_COLOR"] = "1"
+    # Started in the background or with nohup, this process has signals ignored that tests send
+    # to programs, which would inherit that.
+    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
+        if signal.getsignal(number) is signal.SIG_IGN:
+            signal.signal(number, signal.SIG_DFL)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     # Otherwise pytest-asyncio makes a loop to restore after the first asynchronous test and
     # never closes it, which counts as a failure at the end.
     asyncio.set_event_loop(None)

@@ -23,6 +23,7 @@ from rdd.cli.framework.help import flag_table
 from rdd.cli.framework.logline import Level, Log, parse_format
 from rdd.cli.framework.types import Flag, Flags
 from rdd.host.errors import HostError
+from rdd.host.signals import replace_process
 
 PROGRAMS = ("rdd", "app", "lima", "containers", "mock")
 """The groups; `<group>-controller` is the program."""
@@ -55,7 +56,7 @@ def lima_controller() -> int:
     if sys.argv[1:2] == ["hostagent"]:
         # As a process of its own: an agent must not carry what controllers load.
         command = (sys.executable, "-m", "rdd.vm.agent", *sys.argv[2:])
-        os.execv(sys.executable, command)
+        replace_process(sys.executable, command, os.environ)
     return _main("lima")
 
 

@@ -10,7 +10,7 @@ import os
 import signal
 from typing import Any
 
-from rdd.host.spawn import STOP_SIGNALS, heed_signals
+from rdd.host.signals import STOP_SIGNALS, accept_signals
 
 log = logging.getLogger("rdd.daemon")
 
@@ -29,7 +29,7 @@ class Stop:
         for number in STOP_SIGNALS:
             loop.add_signal_handler(number, self._signalled, number)
         self._starting = asyncio.current_task()
-        heed_signals()
+        accept_signals()
 
     def started(self) -> None:
         """From now on there is something to finish: nothing is cancelled any more."""

@@ -21,6 +21,8 @@ from typing import Any
 
 import orjson
 
+from rdd.host.commands import communicate, start_process
+
 HELPER_S = 30.0
 _is_helper = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*").fullmatch
 _TOKEN = "<token>"
@@ -80,7 +82,7 @@ async def _ask(helper: str, server: str, environment: Mapping[str, str]) -> Cred
     if path is None:
         return Credentials(problem=f"the credential helper {program} is not on the PATH")
     try:
-        process = await asyncio.create_subprocess_exec(
+        process = await start_process(
             path,
             "get",
             stdin=asyncio.subprocess.PIPE,
@@ -92,7 +94,7 @@ async def _ask(helper: str, server: str, environment: Mapping[str, str]) -> Cred
         return Credentials(problem=f"cannot run {program}: {error.strerror or error}")
     try:
         async with asyncio.timeout(HELPER_S):
-            out, err = await process.communicate(server.encode())
+            out, err = await communicate(process, server.encode())
     except TimeoutError:
         return Credentials(problem=f"{program} did not answer within {HELPER_S:g} s")
     finally:

@@ -15,8 +15,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from rdd.host.errors import HostError
+from rdd.host.signals import restoring_signals
+from rdd.host.spawn import run_captured
 
 _LAST_LINES = 2  # of what a program said that belong to an error
 
@@ -61,9 +64,36 @@ def find(name: str, environment: Mapping[str, str], *, also: Sequence[str] = ())
     return Path(found) if found else None
 
 
+async def start_process(
+    program: str | Path, *arguments: str | Path, **options: Any
+) -> asyncio.subprocess.Process:
+    """Start a program; `options` are those of asyncio.create_subprocess_exec. Raises OSError."""
+    options |= restoring_signals()
+    return await asyncio.create_subprocess_exec(program, *arguments, **options)
+
+
+async def communicate(process: asyncio.subprocess.Process, data: bytes) -> tuple[bytes, bytes]:
+    """Send `data` to a program and return its output and errors at its end.
+
+    Unlike the method of this name it copes with a program that ends without reading its
+    input: uvloop has closed the pipe then and raises RuntimeError.
+    """
+    _, captured = await asyncio.gather(_feed(process.stdin, data), process.communicate())
+    return captured
+
+
+async def _feed(stdin: asyncio.StreamWriter | None, data: bytes) -> None:
+    if stdin is None:
+        return
+    with suppress(ConnectionError, RuntimeError):
+        stdin.write(data)
+        await stdin.drain()
+    stdin.close()
+
+
 def run_now(
     *command: str | Path,
-    timeout_s: float,
+    timeout_s: float | None,
     text: str = "",
     environment: Mapping[str, str] | None = None,
     remedy: str = "",
@@ -74,20 +104,16 @@ def run_now(
     """
     words = tuple(str(word) for word in command)
     try:
-        done = subprocess.run(
+        done = run_captured(
             words,
             input=text,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
             timeout=timeout_s,
             env=None if environment is None else dict(environment),
         )
     except OSError as error:
         raise _not_started(words[0], error, remedy) from error
     except subprocess.TimeoutExpired:
-        raise _timed_out(words[0], timeout_s) from None
+        raise _timed_out(words[0], timeout_s or 0) from None
     return Answer(words, done.returncode, done.stdout, done.stderr)
 
 
@@ -101,9 +127,9 @@ async def run(
     """The same without blocking the loop. Cancelling it ends the program."""
     words = tuple(str(word) for word in command)
     try:
-        process = await asyncio.create_subprocess_exec(
+        process = await start_process(
             *words,
-            stdin=subprocess.PIPE,
+            stdin=subprocess.PIPE if text else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=None if environment is None else dict(environment),
@@ -113,7 +139,7 @@ async def run(
         raise _not_started(words[0], error, remedy) from error
     try:
         async with asyncio.timeout(timeout_s):
-            output, errors = await process.communicate(text.encode())
+            output, errors = await communicate(process, text.encode())
     except TimeoutError:
         raise _timed_out(words[0], timeout_s) from None
     finally:

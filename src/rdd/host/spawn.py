@@ -1,26 +1,53 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starting a process that lives on without us.
+"""Start programs: with default signal dispositions, and detached if they outlive this process.
 
-It gets a session of its own (no terminal, no signals meant for our group), empty
-input, log files as output, and no other open file of ours: whoever waits for the
-end of our output, such as `$(rdd service start)` in a script, does not wait for it.
+`spawn_detached` gives a program a session of its own (no terminal, no signals sent to our
+process group), empty input, log files as output, and no other open file of ours, so that
+`$(rdd service start)` in a script does not wait for its end.
 
-It starts with the signals that stop it blocked. One that comes before it can deal
-with it (a Python program takes a while to load) waits for `heed_signals`, instead
-of ending it somewhere in the middle or getting lost in an import.
+It starts with the stop signals blocked. A signal that arrives before its handlers exist (a
+Python program takes a while to load) stays pending until `accept_signals`, instead of ending
+the process in the middle of an import.
 """
 
 import contextlib
 import os
 import signal
 import subprocess
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from rdd.host.errors import HostError
+from rdd.host.signals import STOP_SIGNALS, restoring_signals
 
-STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+def popen(command: Sequence[str | Path], **options: Any) -> "subprocess.Popen[bytes]":
+    """Start a program; `options` are those of subprocess.Popen. Raises OSError."""
+    return subprocess.Popen(list(command), **options, **restoring_signals())
+
+
+def run_captured(
+    command: Sequence[str | Path], **options: Any
+) -> "subprocess.CompletedProcess[str]":
+    """Run a program to its end and capture its output. Raises OSError, TimeoutExpired."""
+    return subprocess.run(
+        list(command),
+        capture_output=True,
+        text=True,
+        errors="replace",
+        check=False,
+        **options,
+        **restoring_signals(),
+    )
+
+
+def run_foreground(command: Sequence[str | Path], **options: Any) -> int:
+    """Run a program that shares our terminal and return its exit status. Raises OSError.
+
+    It inherits ignored signals, as the child of a shell does.
+    """
+    return subprocess.run(list(command), check=False, **options).returncode
 
 
 def spawn_detached(
@@ -35,8 +62,8 @@ def spawn_detached(
 ) -> "subprocess.Popen[bytes]":
     """Start a program. `inherit` are the descriptors it gets. Raises HostError.
 
-    `blocks_signals=False` is for a program that is not ours: it would never call
-    `heed_signals`, and hand the blocked signals on to whatever it starts.
+    `blocks_signals=False` is for a foreign program: it would never call `accept_signals`, and
+    its children would inherit the blocked signals.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC
     opened: list[int] = []
@@ -44,8 +71,8 @@ def spawn_detached(
         for path in (stdout, stderr):
             opened.append(os.open(path, flags, 0o600))
         with _signals_blocked() if blocks_signals else contextlib.nullcontext():
-            return subprocess.Popen(
-                list(command),
+            return popen(
+                command,
                 stdin=subprocess.DEVNULL,
                 stdout=opened[0],
                 stderr=opened[1],
@@ -64,7 +91,7 @@ def spawn_detached(
 
 
 def spawn_into_log(command: Sequence[str], log: Path) -> "subprocess.Popen[bytes]":
-    """Start a program that is not ours, in the directory of its log. Raises HostError."""
+    """Start a foreign program, in the directory of its log. Raises HostError."""
     return spawn_detached(
         command,
         environment=os.environ,
@@ -75,20 +102,8 @@ def spawn_into_log(command: Sequence[str], log: Path) -> "subprocess.Popen[bytes
     )
 
 
-def heed_signals() -> None:
-    """Let in what stops us, also what came since we were started. The handlers must be there."""
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, STOP_SIGNALS)
-
-
 @contextlib.contextmanager
 def _signals_blocked() -> Iterator[None]:
-    """Start programs with the stop signals blocked, but not ignored.
-
-    Shells start background jobs with SIGINT ignored, and who inherits that is deaf.
-    """
-    is_main = threading.current_thread() is threading.main_thread()
-    if is_main and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
     before = signal.pthread_sigmask(signal.SIG_BLOCK, STOP_SIGNALS)
     try:
         yield

@@ -3,10 +3,12 @@
 
 import asyncio
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from rdd.daemon import loop
 from rdd.host import commands
 from rdd.host.errors import HostError
 from rdd.host.processes import identity
@@ -19,6 +21,17 @@ async def test_program_gets_its_input_and_gives_back_what_it_prints() -> None:
     later = await commands.run("sh", "-c", TALK, "0", text="in\n", timeout_s=20)
     assert now == later
     assert now.checked() == "in\nout\n"
+
+
+@pytest.mark.parametrize("runner", [asyncio.Runner, loop.runner], ids=["asyncio", "daemon"])
+def test_program_need_not_read_its_input(runner: Callable[[], asyncio.Runner]) -> None:
+    async def run() -> set[int]:
+        text = "x" * 1_000_000
+        answers = [await commands.run("true", text=text, timeout_s=20) for _ in range(10)]
+        return {answer.status for answer in answers}
+
+    with runner() as running:
+        assert running.run(run()) == {0}
 
 
 async def test_failure_tells_the_command_and_its_last_words() -> None:

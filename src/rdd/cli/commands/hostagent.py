@@ -5,11 +5,11 @@ Replaces this process by `python -m rdd.vm.agent`: an agent runs as long as its 
 must not keep the modules of the command line in memory.
 """
 
-import os
 import sys
 
 from rdd.cli.framework.errors import CommandError
 from rdd.cli.framework.types import Call
+from rdd.host.signals import replace_process
 
 
 def run(call: Call) -> int:
@@ -28,4 +28,4 @@ def run(call: Call) -> int:
     variables = dict(call.environment.variables)
     variables.setdefault("LIMA_HOME", str(call.instance.lima_home))
     call.out.flush()
-    os.execve(command[0], [*command, *call.args], variables)
+    replace_process(command[0], [*command, *call.args], variables)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING
 from rdd.base.gotext import quote
 from rdd.cli.framework.errors import CommandError
 from rdd.cli.framework.types import Call, Flags, Value
+from rdd.host.spawn import popen
 
 if TYPE_CHECKING:
     from rdd.instance import Instance
@@ -115,7 +116,7 @@ def _run_child(words: list[str], variables: dict[str, str], call: Call) -> int:
     before = {number: signal.signal(number, forward) for number in _FORWARDED}
     try:
         try:
-            child = subprocess.Popen([program, *words[1:]], env=variables)
+            child = popen([program, *words[1:]], env=variables)
         except OSError as error:
             raise CommandError(f"failed to run {quote(program)}: {error.strerror}") from error
         for number in pending:

@@ -14,6 +14,7 @@ from typing import NoReturn
 from rdd.base.gotext import quote
 from rdd.cli.framework.errors import CommandError
 from rdd.cli.framework.types import Call
+from rdd.host import signals
 
 _ENTRY_POINT = b"rdd.__main__"
 _SCRIPT_LIMIT_BYTES = 64 * 1024  # a console script has a few hundred bytes
@@ -51,6 +52,6 @@ def become(call: Call, path: Path, name: str, variables: Mapping[str, str]) -> N
     """Replace this process by the program at `path`. Raises CommandError."""
     call.out.flush()
     try:
-        os.execve(path, [name, *call.args], dict(variables))
+        signals.replace_process(path, [name, *call.args], variables)
     except OSError as error:
         raise CommandError(f"failed to run {quote(str(path))}: {error.strerror}") from error

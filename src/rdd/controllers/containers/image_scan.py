@@ -14,6 +14,7 @@ import orjson
 from rdd.api.types import Object
 from rdd.controllers.containers.requests import Report, RequestFailed
 from rdd.controllers.containers.transfers import referred
+from rdd.host.commands import start_process
 from rdd.kinds.image import ImageScanRequest
 from rdd.runtime import Context
 
@@ -61,7 +62,7 @@ class ScanImage:
 
     async def _output(self, command: list[str]) -> bytes:
         try:
-            process = await asyncio.create_subprocess_exec(
+            process = await start_process(
                 *command,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=asyncio.subprocess.PIPE,

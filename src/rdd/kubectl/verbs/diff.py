@@ -6,12 +6,12 @@ program in KUBECTL_EXTERNAL_DIFF) compares it with what there is. Exit code 0: n
 difference, 1: some, above: failure.
 """
 
-import subprocess
 import tempfile
 from pathlib import Path
 
 from rdd.api.types import Object
 from rdd.base.pflag import Flag
+from rdd.host.spawn import run_captured
 from rdd.kubectl import manifests
 from rdd.kubectl.connection import APPLY_PATCH
 from rdd.kubectl.failures import CtlError, ExitCode, Refused, ServerError
@@ -128,7 +128,7 @@ def _masked(before: Object | None, after: Object) -> tuple[Object | None, Object
 def _compare(session: Session, live: str, merged: str) -> None:
     command = session.variables.get("KUBECTL_EXTERNAL_DIFF", "").split() or ["diff", "-u", "-N"]
     try:
-        done = subprocess.run([*command, live, merged], capture_output=True, text=True)
+        done = run_captured([*command, live, merged])
     except OSError as error:
         raise _Failed(f'failed to run "{command[0]}": {(error.strerror or "").lower()}') from None
     session.out.write(done.stdout)

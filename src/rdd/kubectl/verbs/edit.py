@@ -8,12 +8,12 @@ reason on top, until the file is saved unchanged; then the text is kept on disk.
 
 import os
 import shlex
-import subprocess
 import tempfile
 from pathlib import Path
 
 from rdd.api.types import Object
 from rdd.base.pflag import Flag
+from rdd.host.spawn import run_foreground
 from rdd.kubectl import manifests
 from rdd.kubectl.failures import CtlError, Refused, ServerError
 from rdd.kubectl.flags import Verb
@@ -95,10 +95,10 @@ def _edit(session: Session, text: str) -> str:
         with os.fdopen(descriptor, "w") as file:
             file.write(text)
         try:
-            done = subprocess.run([*shlex.split(editor), name])
+            status = run_foreground([*shlex.split(editor), name])
         except OSError as error:
             raise CtlError(f'unable to launch the editor "{editor}": {error.strerror}') from None
-        if done.returncode:
+        if status:
             raise CtlError(f'there was a problem with the editor "{editor}"')
         return Path(name).read_text()
     finally:

@@ -12,7 +12,7 @@ import signal
 from collections.abc import Mapping
 
 from rdd.host.errors import HostError
-from rdd.host.spawn import heed_signals
+from rdd.host.signals import accept_signals
 from rdd.vm.agent.agent import HostAgent, Wish
 from rdd.vm.agent.control import ControlSocket
 from rdd.vm.agent.events import Events, Log
@@ -95,5 +95,6 @@ def _heed(agent: HostAgent) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, agent.ask, Wish.STOP)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    heed_signals()
+    # A handler and not SIG_IGN, which the driver and its children would inherit.
+    signal.signal(signal.SIGHUP, lambda *_: None)
+    accept_signals()

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import IO, cast
 
 from rdd.host.errors import HostError
+from rdd.host.spawn import popen
 from rdd.vm.images.cache import CHUNK_BYTES, written
 
 _MAGIC = {
@@ -101,7 +102,7 @@ def _zstd(source: Path) -> Iterator[IO[bytes]]:
     program = shutil.which("zstd")
     if program is None:
         raise HostError(f'"{source.name}" is packed with zstd: install the program zstd')
-    process = subprocess.Popen(
+    process = popen(
         [program, "--decompress", "--stdout", "--quiet", str(source)],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

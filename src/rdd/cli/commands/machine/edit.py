@@ -66,8 +66,9 @@ def _save(connection: "Connection", path: str, config_map: Object, text: str) ->
 
 def _edited(call: Call, text: str) -> str:
     import shlex
-    import subprocess
     import tempfile
+
+    from rdd.host.spawn import run_foreground
 
     variables = call.environment.variables
     editor = next((variables[name] for name in _EDITORS if variables.get(name)), "vi")
@@ -76,12 +77,12 @@ def _edited(call: Call, text: str) -> str:
         with os.fdopen(descriptor, "w") as file:
             file.write(text + "\n")
         try:
-            done = subprocess.run([*shlex.split(editor), name], check=False)
+            status = run_foreground([*shlex.split(editor), name])
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise CommandError(f"cannot run the editor {quote(editor)}: {reason}") from error
-        if done.returncode:
-            raise CommandError(f"the editor {quote(editor)} failed, exit code {done.returncode}")
+        if status:
+            raise CommandError(f"the editor {quote(editor)} failed, exit code {status}")
         return Path(name).read_text().strip()
     finally:
         Path(name).unlink(missing_ok=True)

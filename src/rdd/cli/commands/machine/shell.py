@@ -15,6 +15,7 @@ from rdd.cli.commands.machine.table import LIMAVM
 from rdd.cli.framework.errors import CommandError
 from rdd.cli.framework.flags import Parser
 from rdd.cli.framework.types import Call, Command, Flags, command_path
+from rdd.host.signals import replace_process
 
 if TYPE_CHECKING:
     from rdd.vm.drivers.protocol import ShellCommand
@@ -104,7 +105,7 @@ def become(command: "ShellCommand") -> int:
     try:
         sys.stdout.flush()
         sys.stderr.flush()
-        os.execvpe(command.argv[0], list(command.argv), dict(command.env))
+        replace_process(command.argv[0], command.argv, command.env)
     except OSError as error:
         raise CommandError(
             f"cannot run {quote(command.argv[0])}: {error.strerror or error}"

@@ -64,7 +64,7 @@ def spawn(service: dict[str, Any]) -> int:
         (os.POSIX_SPAWN_OPEN, 1, service["log"], appending, 0o600),
         (os.POSIX_SPAWN_DUP2, 1, 2),
     ]
-    usual = (signal.SIGPIPE, signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+    stop = (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
     return os.posix_spawn(
         service["argv"][0],
         service["argv"],
@@ -72,7 +72,7 @@ def spawn(service: dict[str, Any]) -> int:
         file_actions=actions,
         setsid=True,
         setsigmask=(),
-        setsigdef=usual,
+        setsigdef=(*stop, signal.SIGPIPE, signal.SIGXFSZ),
     )
 
 

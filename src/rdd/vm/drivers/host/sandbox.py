@@ -20,6 +20,7 @@ from typing import Any
 
 from rdd.host.errors import HostError
 from rdd.host.processes import Identity, identity
+from rdd.host.spawn import popen
 from rdd.vm.drivers.host.commands import search_path
 from rdd.vm.drivers.host.layout import Place
 from rdd.vm.drivers.host.services import in_run
@@ -83,7 +84,7 @@ class Entrance:
 
     def __init__(self, place: Place, name: str) -> None:
         try:
-            self._program = subprocess.Popen(
+            self._program = popen(
                 [sys.executable, "-I", "-S", "-B", str(_ENTER), name, str(place.staging)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

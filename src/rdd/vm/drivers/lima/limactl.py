@@ -20,7 +20,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from rdd.host.commands import run_now
+from rdd.host.commands import run_now, start_process
 from rdd.host.errors import HostError
 from rdd.host.exits import ended_within
 from rdd.host.files import remove
@@ -125,7 +125,7 @@ async def run(
     """
     words = [*command(environment), *arguments]
     try:
-        process = await asyncio.create_subprocess_exec(
+        process = await start_process(
             *words,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,

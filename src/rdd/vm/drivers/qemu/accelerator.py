@@ -11,7 +11,6 @@ emulator, the kernel and the device are the same; `RDD_QEMU_ACCEL` overrides it.
 import asyncio
 import json
 import os
-import subprocess
 import sys
 import tempfile
 import time
@@ -19,6 +18,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
+from rdd.host.commands import run_now
 from rdd.host.errors import HostError
 from rdd.host.files import read_text, write_atomically
 from rdd.vm.drivers.qemu.programs import version
@@ -114,23 +114,18 @@ def _trial(program: Path, accelerator: str) -> float | None:
         disk.write_bytes(boot_disk())
         started = time.monotonic()
         try:
-            done = subprocess.run(
-                [
-                    str(program),
-                    *("-machine", "q35", "-accel", accelerator, "-cpu", cpu_model(accelerator)),
-                    *("-m", "64", "-nodefaults", "-display", "none", "-no-reboot"),
-                    *("-serial", f"file:{folder}/serial"),
-                    *("-device", "isa-debug-exit,iobase=0xf4,iosize=4"),
-                    *("-drive", f"file={disk},format=raw,if=none,id=disk"),
-                    *("-device", "virtio-blk-pci,drive=disk,bootindex=0"),
-                ],
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                check=False,
-                timeout=_TIMEOUT_S,
+            done = run_now(
+                program,
+                *("-machine", "q35", "-accel", accelerator, "-cpu", cpu_model(accelerator)),
+                *("-m", "64", "-nodefaults", "-display", "none", "-no-reboot"),
+                *("-serial", f"file:{folder}/serial"),
+                *("-device", "isa-debug-exit,iobase=0xf4,iosize=4"),
+                *("-drive", f"file={disk},format=raw,if=none,id=disk"),
+                *("-device", "virtio-blk-pci,drive=disk,bootindex=0"),
+                timeout_s=_TIMEOUT_S,
             )
-        except (OSError, subprocess.TimeoutExpired):
+        except HostError:
             return None
-        if done.returncode != _EXIT_STATUS or (Path(folder) / "serial").read_bytes() != b"R":
+        if done.status != _EXIT_STATUS or (Path(folder) / "serial").read_bytes() != b"R":
             return None
         return round(time.monotonic() - started, 3)

@@ -13,6 +13,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
 
+from rdd.host.commands import start_process
 from rdd.vm.drivers.protocol import Listener
 
 _AGAIN_S = 1.0
@@ -81,7 +82,7 @@ async def watch(
 async def _once(
     command: Sequence[str], on_drift: Callable[[float], Awaitable[None]]
 ) -> AsyncGenerator[frozenset[Listener], None]:
-    process = await asyncio.create_subprocess_exec(
+    process = await start_process(
         *command,
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,

@@ -12,14 +12,13 @@ import asyncio
 import os
 import shlex
 import socket
-import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from rdd.host.errors import HostError
 from rdd.host.processes import Identity, identity
-from rdd.host.spawn import spawn_into_log
+from rdd.host.spawn import popen, spawn_into_log
 from rdd.vm.cidata import Share
 from rdd.vm.drivers.protocol import Requirement, RequirementPhase, Unmet
 from rdd.vm.drivers.qemu.arguments import SharedDirectory
@@ -241,7 +240,7 @@ class Sshfs:
         here, there = socket.socketpair()
         with here, there, self._log.open("ab") as log:
             for words, end in ((server, here), (client, there)):
-                process = subprocess.Popen(
+                process = popen(
                     words,
                     stdin=end.fileno(),
                     stdout=end.fileno(),

@@ -8,10 +8,10 @@ also forgets the memory of a suspended machine: it belongs to the disk as it was
 import asyncio
 import re
 import shutil
-import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
+from rdd.host.commands import run_now
 from rdd.host.errors import HostError
 from rdd.host.files import remove
 from rdd.vm.drivers.protocol import StorageInfo
@@ -101,9 +101,7 @@ def _copy(source: Path, target: Path) -> None:
         shutil.copyfile(source, target)
         return
     for options in (["--reflink=auto", "--sparse=always"], ["-c"], []):
-        done = subprocess.run(
-            ["cp", *options, str(source), str(target)], capture_output=True, text=True, check=False
-        )
-        if done.returncode == 0:
+        done = run_now("cp", *options, source, target, timeout_s=None)
+        if done.status == 0:
             return
-    raise HostError(f'failed to copy "{source}": {done.stderr.strip()}')
+    raise HostError(f'failed to copy "{source}": {done.errors.strip()}')

@@ -20,6 +20,7 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from tests.programs import reset_signals
 
 ROOT = Path(__file__).parent.parent
 REQUIRE_PARTS = os.environ.get("RDD_REQUIRE_PARTS") == "1"
@@ -38,6 +39,7 @@ _FOREIGN = ("RDD_", "KUBE", "DOCKER_", "LIMA_")
 
 def pytest_configure(config: pytest.Config) -> None:
     """Give the whole session an environment without traces of the user's."""
+    reset_signals()
     for name in list(os.environ):
         if name.startswith(_FOREIGN):
             del os.environ[name]

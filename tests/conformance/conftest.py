@@ -9,7 +9,6 @@ import asyncio
 import itertools
 import json
 import os
-import subprocess
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any
 
 import pytest
 import yaml
+from tests.programs import PIPE, Program, run_program, start_program
 
 from rdd.testing import LiveServer, Options
 
@@ -104,12 +104,10 @@ class Kubectl:
 
     def attempt(self, *args: str, stdin: str | None = None, timeout_s: float = 60) -> Outcome:
         """Run it; any exit code is fine."""
-        done = subprocess.run(
+        done = run_program(
             self.command(*args),
             env=self.env,
             input=stdin if stdin is not None else "",
-            capture_output=True,
-            text=True,
             timeout=timeout_s,
             cwd=self.home,
         )
@@ -121,16 +119,9 @@ class Kubectl:
         assert outcome.code == 0, f"kubectl {' '.join(args)}: {outcome.err}{outcome.out}"
         return outcome
 
-    def start(self, *args: str) -> subprocess.Popen[str]:
+    def start(self, *args: str) -> Program[str]:
         """Start it in the background, with its output as a pipe."""
-        return subprocess.Popen(
-            self.command(*args),
-            env=self.env,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        return start_program(self.command(*args), env=self.env, stderr=PIPE)
 
     def as_user(self, kubeconfig: Path) -> "Kubectl":
         """The same with another kubeconfig."""

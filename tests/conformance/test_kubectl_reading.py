@@ -3,10 +3,7 @@
 
 import json
 import re
-import subprocess
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -183,19 +180,9 @@ def test_get_of_a_subresource(zoo: Kubectl) -> None:
 # -- watching
 
 
-@contextmanager
-def running(process: subprocess.Popen[str]) -> Iterator[subprocess.Popen[str]]:
-    """A process that is ended with the block."""
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
-
-
 def test_get_watches(zoo: Kubectl) -> None:
     command = ("get", "cm", "-w", "-l", "kind=insect", "--output-watch-events", "--no-headers")
-    with running(zoo.start(*command)) as process:
+    with zoo.start(*command) as process:
         assert process.stdout is not None
         lines = process.stdout
         seen = [lines.readline().split()[:2] for _ in range(2)]
@@ -209,7 +196,7 @@ def test_get_watches(zoo: Kubectl) -> None:
 
 
 def test_get_watch_only_shows_nothing_of_the_past(zoo: Kubectl) -> None:
-    with running(zoo.start("get", "ct", "--watch-only", "-o", "name", "-v=6")) as process:
+    with zoo.start("get", "ct", "--watch-only", "-o", "name", "-v=6") as process:
         assert process.stdout is not None and process.stderr is not None
         while "watch=true" not in process.stderr.readline():
             pass
@@ -331,7 +318,7 @@ def test_get_raw_reads_any_path(k: Kubectl) -> None:
 
 
 def test_proxy_lets_other_programs_in(zoo: Kubectl) -> None:
-    with running(zoo.start("proxy", "--port=0")) as process:
+    with zoo.start("proxy", "--port=0") as process:
         assert process.stdout is not None
         match = re.search(r"127\.0\.0\.1:(\d+)", process.stdout.readline())
         assert match

@@ -323,9 +323,10 @@ def test_delete_waits_for_finalizers(k: Kubectl) -> None:
     late = k.attempt("delete", "cm", "held", "--timeout=1s")
     assert (late.code, "timed out waiting" in late.err) == (1, True)
     assert get(k, "cm/held")["metadata"]["deletionTimestamp"]
-    deleting = k.start("delete", "cm", "held", "--timeout=20s")
-    k("patch", "cm", "held", "--type=json", "-p", '[{"op":"remove","path":"/metadata/finalizers"}]')
-    _, err = deleting.communicate(timeout=30)
+    release = '[{"op":"remove","path":"/metadata/finalizers"}]'
+    with k.start("delete", "cm", "held", "--timeout=60s") as deleting:
+        k("patch", "cm", "held", "--type=json", "-p", release)
+        _, err = deleting.communicate()
     assert deleting.returncode == 0 or "not found" in err
     assert k("delete", "cm", "held", "--ignore-not-found", "--wait=false").out == ""
 
@@ -341,21 +342,18 @@ def test_delete_of_a_namespace_takes_everything_with_it(k: Kubectl) -> None:
 
 
 def test_wait_for_conditions_values_creation_and_deletion(k: Kubectl) -> None:
-    waiting = k.start("wait", "--for=create", "ct/job", "--timeout=20s")
-    k("create", "-f", "-", stdin=manifest(crontab("job")))
-    assert waiting.wait(timeout=30) == 0
-    waiting.communicate()
-    ready = k.start("wait", "ct/job", "--for=condition=Ready", "--timeout=20s")
+    with k.start("wait", "--for=create", "ct/job", "--timeout=60s") as waiting:
+        k("create", "-f", "-", stdin=manifest(crontab("job")))
+        assert waiting.wait() == 0
     status = {"status": {"conditions": [{"type": "Ready", "status": "True"}], "replicas": 2}}
-    k("patch", "ct", "job", "--subresource=status", "--type=merge", "-p", json.dumps(status))
-    assert ready.wait(timeout=30) == 0
-    ready.communicate()
-    k("wait", "ct/job", "--for=jsonpath={.status.replicas}=2", "--timeout=20s")
-    k("wait", "crd/crontabs.stable.example.com", "--for=condition=Established", "--timeout=20s")
-    gone = k.start("wait", "--for=delete", "ct/job", "--timeout=20s")
-    k("delete", "ct", "job")
-    assert gone.wait(timeout=30) == 0
-    gone.communicate()
+    with k.start("wait", "ct/job", "--for=condition=Ready", "--timeout=60s") as waiting:
+        k("patch", "ct", "job", "--subresource=status", "--type=merge", "-p", json.dumps(status))
+        assert waiting.wait() == 0
+    k("wait", "ct/job", "--for=jsonpath={.status.replicas}=2", "--timeout=60s")
+    k("wait", "crd/crontabs.stable.example.com", "--for=condition=Established", "--timeout=60s")
+    with k.start("wait", "--for=delete", "ct/job", "--timeout=60s") as waiting:
+        k("delete", "ct", "job")
+        assert waiting.wait() == 0
     late = k.attempt("wait", "cm/kube-root-ca.crt", "--for=jsonpath={.data.none}=1", "--timeout=1s")
     assert late.code == 1
 

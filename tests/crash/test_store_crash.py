@@ -10,7 +10,6 @@ import os
 import random
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -18,6 +17,7 @@ from pathlib import Path
 
 import pytest
 from tests.crash.store_writer import OPTIONS, number_of, value_of
+from tests.programs import start_program
 
 from rdd.store.contract import EventType, StoreEvent
 from rdd.store.sqlite.store import SqliteStore
@@ -31,19 +31,17 @@ Acknowledged = tuple[str, str, int, int]  # kind, key, revision, number
 def live_and_die(path: Path, seed: int, acknowledgements: int) -> Iterator[Acknowledged]:
     """Run the writer and kill it some moments after so many acknowledgements."""
     program = Path(__file__).with_name("store_writer.py")
-    child = subprocess.Popen(
+    with start_program(
         [sys.executable, str(program), str(path), str(seed)],
-        stdout=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
-    )
-    assert child.stdout is not None
-    with child:
+    ) as child:
+        assert child.stdout is not None
         for number, line in enumerate(child.stdout):
             if number == acknowledgements:
                 # Any point of the next write, not just the moment of an acknowledgement.
                 time.sleep(random.Random(seed).random() * 0.003)
                 child.send_signal(signal.SIGKILL)
-            kind, key, revision, count = line.decode().split()
+            kind, key, revision, count = line.split()
             yield kind, key, int(revision), int(count)
     assert child.returncode == -signal.SIGKILL
 

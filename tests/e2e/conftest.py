@@ -2,13 +2,13 @@
 """Fixtures of the tests that run real programs."""
 
 import os
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from tests.e2e.service.service_world import World
 from tests.e2e.service.service_world import world as make_world
+from tests.programs import run_program
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def mounted(world: World) -> Iterator[Callable[..., Path]]:
     def mount(point: Path, *, options: str = "size=1m") -> Path:
         point.mkdir(parents=True, exist_ok=True)
         command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(point)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=30)
+        done = run_program(command)
         if done.returncode != 0:
             pytest.skip(f"this machine does not let root mount: {done.stderr.strip()}")
         points.append(point)
@@ -37,4 +37,4 @@ def mounted(world: World) -> Iterator[Callable[..., Path]]:
     world.close()  # finds its daemons only while their homes are there
     for point in reversed(points):
         if os.path.ismount(point):
-            subprocess.run(["umount", "--lazy", str(point)], check=True, timeout=30)
+            run_program(["umount", "--lazy", str(point)], check=True)

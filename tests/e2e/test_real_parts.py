@@ -4,17 +4,15 @@
 import json
 import os
 import shlex
-import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+from tests.programs import run_program
 
 
 def output(*command: object, env: Mapping[str, str] | None = None) -> str:
-    done = subprocess.run(
-        [str(word) for word in command], env=env, capture_output=True, text=True, timeout=60
-    )
+    done = run_program([str(word) for word in command], env=env)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

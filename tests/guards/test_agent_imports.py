@@ -5,10 +5,10 @@ A module that is missing below is either not needed (import it in the function t
 or worth its cost: measure, then add it here.
 """
 
-import subprocess
 import sys
 
 import pytest
+from tests.programs import run_program
 
 _LIST = "import sys; sys.stderr.write('\\n'.join(m for m in sys.modules if sys.modules[m]))"
 _LOAD = (
@@ -23,9 +23,7 @@ LARGEST_KIB = 30 << 10
 
 
 def loaded(code: str) -> set[str]:
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60
-    )
+    done = run_program([sys.executable, "-c", code], check=True)
     return set(done.stderr.splitlines())
 
 

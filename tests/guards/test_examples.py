@@ -2,12 +2,12 @@
 """Examples are run, not only read."""
 
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+from tests.programs import run_program
 
 EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("[0-9]*"))
 NEEDS = {"04-containers": ("dockerd", "containerd", "iptables")}
@@ -32,9 +32,7 @@ def test_example_runs_and_prints_what_its_readme_shows(
     assert scripts
     for script in scripts:
         command = [sys.executable] if script.suffix == ".py" else ["sh"]
-        done = subprocess.run(
-            [*command, str(script)], env=env, capture_output=True, text=True, timeout=60
-        )
+        done = run_program([*command, str(script)], env=env)
         assert (done.returncode, done.stderr) == (0, "")
         shown = done.stdout.replace(env["HOME"], "/home/me")
         assert shown in (example / "README.md").read_text()

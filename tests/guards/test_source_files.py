@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Habits that hold for every source file."""
 
-import subprocess
 from collections import Counter
 from pathlib import Path
 
 import pytest
+from tests.programs import run_program
 
 ROOT = Path(__file__).parents[2]
 BANNED = {"utils.py", "helpers.py", "common.py", "misc.py", "base.py"}
 
 
 def tracked() -> list[Path]:
-    done = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
+    done = run_program(["git", "ls-files", "-z"], cwd=ROOT)
     if done.returncode != 0:
         pytest.skip("not a git checkout")
     return [path for name in done.stdout.split("\0") if name and (path := ROOT / name).is_file()]

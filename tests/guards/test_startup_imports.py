@@ -6,10 +6,10 @@ A module that is missing from the list below is either not needed at start-up
 `make bench`, then add it here).
 """
 
-import subprocess
 import sys
 
 import pytest
+from tests.programs import run_program
 
 # What the interpreter loads by itself differs between builds; it is subtracted.
 _LIST = "import sys; sys.stderr.write('\\n'.join(sys.modules))"
@@ -67,7 +67,7 @@ ALLOWED = {
 
 def loaded(code: str) -> set[str]:
     """The modules a program ends with: ours in full, others by top-level name."""
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = run_program([sys.executable, "-c", code], check=True)
     return {
         name if name.startswith("rdd.") else name.split(".")[0] for name in done.stderr.split("\n")
     }

@@ -8,12 +8,12 @@ What versions of kubectl print differently is matched by a pattern.
 
 import os
 import re
-import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from tests.programs import run_program, start_program
 
 CRD = """
 apiVersion: apiextensions.k8s.io/v1
@@ -94,13 +94,8 @@ class Ctl:
 
     def __call__(self, *words: str, input: str = "") -> Outcome:
         context = ["-n", self.namespace] if self.namespace else []
-        done = subprocess.run(
-            [str(self.script), "ctl", *words, *context],
-            env=dict(self.env),
-            input=input,
-            capture_output=True,
-            text=True,
-            timeout=60,
+        done = run_program(
+            [str(self.script), "ctl", *words, *context], env=dict(self.env), input=input
         )
         return Outcome(done.returncode, done.stdout, done.stderr)
 
@@ -146,7 +141,7 @@ def home(tmp_path_factory: pytest.TempPathFactory, rdd_script: Path) -> Iterator
         out="customresourcedefinition.apiextensions.k8s.io/widgets.example.com condition met\n",
     )
     yield env
-    subprocess.run([str(rdd_script), "svc", "delete"], env=env, check=True, capture_output=True)
+    run_program([str(rdd_script), "svc", "delete"], env=env, check=True)
 
 
 @pytest.fixture(params=["kubectl", "builtin"])
@@ -779,12 +774,9 @@ def test_diff_tells_by_its_exit_code(ctl: Ctl) -> None:
 
 
 def test_global_flags_of_rdd_stand_before_ctl(anywhere: Ctl) -> None:
-    done = subprocess.run(
+    done = run_program(
         [str(anywhere.script), "--log-level=debug", "ctl", "get", "ns", "default", "-o", "name"],
         env=dict(anywhere.env),
-        capture_output=True,
-        text=True,
-        timeout=60,
     )
     assert (done.returncode, done.stdout) == (0, "namespace/default\n")
 
@@ -792,21 +784,12 @@ def test_global_flags_of_rdd_stand_before_ctl(anywhere: Ctl) -> None:
 def test_watch_shows_changes_as_they_happen(ctl: Ctl) -> None:
     ctl.text("create", "cm", "a")
     watched = ["get", "cm", "a", "-w", "-o", "jsonpath={.data.x};"]
-    watching = subprocess.Popen(
-        [str(ctl.script), "ctl", "-n", ctl.namespace, *watched],
-        env=dict(ctl.env),
-        stdout=subprocess.PIPE,
-        text=True,
-        bufsize=0,
-    )  # fmt: skip
-    try:
+    command = [str(ctl.script), "ctl", "-n", ctl.namespace, *watched]
+    with start_program(command, env=dict(ctl.env)) as watching:
         assert watching.stdout is not None
         assert watching.stdout.read(1) == ";"
         ctl.text("patch", "cm", "a", "-p", '{"data":{"x":"1"}}')
         assert watching.stdout.read(2) == "1;"
-    finally:
-        watching.terminate()
-        watching.communicate()
 
 
 def test_wait_condition(anywhere: Ctl) -> None:

@@ -4,10 +4,11 @@
 import asyncio
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+
+from tests.programs import start_program
 
 from rdd.apiserver.http.request import Answer, Request
 from rdd.client import Client
@@ -35,12 +36,10 @@ async def test_not_one_write_of_a_process_that_was_frozen_is_accepted(
     apiserver.faults.add(record, None, verb=("patch", "update"), resource="configmaps")
     metadata = {"name": "target", "namespace": "default", "labels": {"target": ""}}
     apiserver.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata})
-    program = await asyncio.create_subprocess_exec(
-        sys.executable, str(PROGRAM), str(apiserver.kubeconfig), stdout=subprocess.PIPE
-    )
-    try:
-        assert program.stdout is not None
-        identity = (await program.stdout.readline()).decode().strip()
+    command = [sys.executable, str(PROGRAM), str(apiserver.kubeconfig)]
+    with start_program(command) as program:
+        (line,) = await asyncio.to_thread(program.read_until)
+        identity = line.strip()
         await _until(lambda: len(writes) > 5)
         os.kill(program.pid, signal.SIGSTOP)
         owner, status = writes[-1]
@@ -61,9 +60,6 @@ async def test_not_one_write_of_a_process_that_was_frozen_is_accepted(
             assert found["data"] == {"n": "heir"}
             assert {w for w in writes[before:] if w[0] == owner} == {(owner, 409)}
             await ownership.stop()
-    finally:
-        program.kill()
-        await program.wait()
 
 
 async def _until(condition: Callable[[], bool]) -> None:

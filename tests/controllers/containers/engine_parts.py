@@ -13,7 +13,6 @@ import json
 import os
 import shutil
 import socket
-import subprocess
 import sys
 import tarfile
 import time
@@ -22,6 +21,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+
+from tests.programs import CompletedProcess, Program, run_program, start_program
 
 ROOT = Path(__file__).parents[3]
 START_S = 60.0
@@ -46,7 +47,7 @@ class Dockerd:
         self.program = program
         self.directory = directory
         self.socket = directory / "d.sock"
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Program[str] | None = None
         self._log = directory / "log"
 
     def start(self) -> None:
@@ -54,7 +55,7 @@ class Dockerd:
         environment = {**os.environ, "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin"}
         # A socket path must be short; the rest can be anywhere.
         with self._log.open("ab") as log:
-            self._process = subprocess.Popen(
+            self._process = start_program(
                 [
                     *APART, sys.executable, str(ROOT / "scripts" / "offline.py"),
                     str(self.program),
@@ -65,7 +66,6 @@ class Dockerd:
                     "--cgroup-parent", f"/rdd-test-{os.getpid()}",
                     "--shutdown-timeout", "2",
                 ],
-                stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 env=environment,
@@ -85,8 +85,7 @@ class Dockerd:
     def kill(self) -> None:
         """As a crash: the engine and everything it runs are gone at once."""
         if self._process is not None:
-            self._process.kill()
-            self._process.wait()
+            self._process.end()
             self._process = None
         # What a boot would clear: ids of processes in it mean others in the next namespace.
         (self.directory / "pid").unlink(missing_ok=True)
@@ -228,7 +227,7 @@ class Containerd:
         self.directory = directory
         self.socket = directory / "c.sock"
         self._client = client
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: Program[str] | None = None
 
     def start(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
@@ -240,13 +239,12 @@ class Containerd:
         )
         environment = {**os.environ, "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin"}
         with (self.directory / "log").open("ab") as log:
-            self._process = subprocess.Popen(
+            self._process = start_program(
                 [*APART, str(self.program), "--config", str(config)],
-                stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
                 env=environment,
-            )  # fmt: skip
+            )
         end = time.monotonic() + START_S
         while self.ctr("version", is_checked=False).returncode:
             assert self._process.poll() is None, (self.directory / "log").read_text()
@@ -255,8 +253,7 @@ class Containerd:
 
     def kill(self) -> None:
         if self._process is not None:
-            self._process.kill()
-            self._process.wait()
+            self._process.end()
             self._process = None
         shutil.rmtree(self.directory / "state", ignore_errors=True)
         self.socket.unlink(missing_ok=True)
@@ -267,7 +264,7 @@ class Containerd:
 
     def ctr(
         self, *words: str, namespace: str = "default", is_checked: bool = True
-    ) -> "subprocess.CompletedProcess[str]":
+    ) -> CompletedProcess[str]:
         # The client mounts file systems itself, so it has to be where the engine is.
         assert self._process is not None
         enter: list[str] = []
@@ -275,11 +272,8 @@ class Containerd:
             children = f"/proc/{self._process.pid}/task/{self._process.pid}/children"
             pid = Path(children).read_text().split()[0]
             enter = ["nsenter", "--target", pid, "--mount", "--pid"]
-        done = subprocess.run(
-            [*enter, str(self._client), "--address", str(self.socket), "--namespace", namespace,
-             *words],
-            capture_output=True, text=True, timeout=60, check=False,
-        )  # fmt: skip
+        address = ("--address", str(self.socket), "--namespace", namespace)
+        done = run_program([*enter, str(self._client), *address, *words])
         assert not is_checked or done.returncode == 0, done.stderr
         return done
 
@@ -380,15 +374,9 @@ def silent_port(engine: Dockerd, port: int) -> Iterator[None]:
 @contextmanager
 def beside(engine: Dockerd, log: Path, *command: str) -> Iterator[None]:
     """A program in the network of an engine."""
-    with log.open("wb") as file:
-        process = subprocess.Popen(
-            ["nsenter", f"--net=/proc/{engine.pid}/ns/net", *command], stdout=file, stderr=file
-        )
-    try:
+    enter = ["nsenter", f"--net=/proc/{engine.pid}/ns/net"]
+    with log.open("wb") as file, start_program([*enter, *command], stdout=file, stderr=file):
         yield
-    finally:
-        process.kill()
-        process.wait()
 
 
 def wait_for_port(engine: Dockerd, port: int) -> None:

@@ -7,7 +7,6 @@ tested with a real container engine.
 
 import json
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +14,7 @@ from pathlib import Path
 import pytest
 from tests.e2e.service.service_world import World
 from tests.e2e.service.service_world import world as make_world
+from tests.programs import run_program
 
 from rdd.kinds.app import App
 from rdd.kinds.crd import definition_of
@@ -264,12 +264,9 @@ def test_the_shell_profile_puts_the_tools_on_path_once(
     lines = served.rdd("shell-profile", "--shell", shell, "--contexts").out
     file = tmp_path / "profile"
     file.write_text(lines)
-    done = subprocess.run(
+    done = run_program(
         [shell, "-c", f". {file}; . {file}; printenv PATH DOCKER_CONTEXT"],
         env={"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=30,
     )
     assert done.stdout.splitlines() == [
         f"{served.instance.bin_dir}:/usr/bin:/bin",

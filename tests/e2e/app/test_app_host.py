@@ -5,7 +5,6 @@ controller. Only k3s is one (tests/k3s.py): there is no k3s on build machines.""
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ import yaml
 from tests.e2e.machine.host_world import image
 from tests.e2e.service.service_world import World
 from tests.e2e.service.service_world import world as make_world
+from tests.programs import run_program
 
 from rdd.vm.drivers.host.k3s import cached
 
@@ -61,11 +61,9 @@ def says(world: World) -> dict[str, tuple[str, str]]:
 
 
 def run_docker(world: World, docker: Path, *words: str, text: bytes | None = None) -> str:
-    done = subprocess.run(
-        [str(docker), *words], env=world.environment(), input=text, capture_output=True, timeout=60
-    )
-    assert done.returncode == 0, done.stderr.decode()
-    return done.stdout.decode().strip()
+    done = run_program([str(docker), *words], env=world.environment(), input=text)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
 
 
 def chosen(world: World, docker: Path) -> None:
@@ -156,12 +154,9 @@ def test_kubernetes_says_what_is_missing_then_runs(world: World, docker: Path) -
     config = yaml.safe_load(mine.read_text())
     assert config["clusters"][0]["cluster"]["server"] == f"https://127.0.0.1:{port}"
     assert config["current-context"] == name
-    nodes = subprocess.run(
+    nodes = run_program(
         [str(world.kubectl_path), "get", "--raw", "/api/v1/nodes"],
         env=world.environment(),
-        capture_output=True,
-        text=True,
-        timeout=60,
     )
     assert json.loads(nodes.stdout)["items"][0]["metadata"]["name"] == "n", nodes.stderr
     chosen(world, docker)

@@ -5,7 +5,6 @@ import json
 import os
 import shutil
 import socket
-import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,8 +15,9 @@ from tests.e2e.app.test_app_host import app, install_k3s
 from tests.e2e.app.test_app_journey import Desk, answers
 from tests.e2e.machine.host_world import eventually, free_port, image
 from tests.e2e.machine.limavm_parts import processes
-from tests.e2e.service.service_world import TIMEOUT_S, World
+from tests.e2e.service.service_world import World
 from tests.e2e.service.service_world import world as make_world
+from tests.programs import run_program
 
 KUBERNETES = ("kubernetes.enabled=true", "kubernetes.version=1.33.7")
 
@@ -52,15 +52,13 @@ class User:
         self._docker = docker
 
     def docker(self, *words: str, data: bytes | None = None) -> str:
-        done = subprocess.run(
+        done = run_program(
             [str(self._docker), "--context", self.world.instance.name, *words],
             env=self.world.environment(),
             input=data,
-            capture_output=True,
-            timeout=TIMEOUT_S,
         )
-        assert done.returncode == 0, done.stderr.decode()
-        return done.stdout.decode().strip()
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
 
     def serve(self, port: int, text: str) -> str:
         """A web server in a container that answers with a text; its address in the container."""
@@ -86,13 +84,7 @@ class User:
     def cluster(self) -> Any:
         """What the cluster of this instance has for nodes."""
         words = ("get", "--raw", "/api/v1/nodes", "--context", self.world.instance.name)
-        done = subprocess.run(
-            [str(self.world.kubectl_path), *words],
-            env=self.world.environment(),
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT_S,
-        )
+        done = run_program([str(self.world.kubectl_path), *words], env=self.world.environment())
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)["items"]
 

@@ -4,12 +4,12 @@
 Everything is real: the daemon, the host agent, dockerd, the docker client, a terminal.
 """
 
+import contextlib
 import json
 import os
 import pty
 import shutil
 import socket
-import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,8 +18,9 @@ from typing import Any
 import pytest
 from tests.e2e.machine.host_world import eventually, image, run
 from tests.e2e.machine.limavm_parts import processes
-from tests.e2e.service.service_world import TIMEOUT_S, World
+from tests.e2e.service.service_world import World
 from tests.e2e.service.service_world import world as make_world
+from tests.programs import DEVNULL, run_program, start_program
 
 from rdd.vm.drivers.host.layout import Place
 from rdd.vm.instances import LimaHome
@@ -39,15 +40,9 @@ class Desk:
 
     def docker(self, *words: str, data: bytes | None = None) -> str:
         """The docker client as the user calls it: the current context decides."""
-        done = subprocess.run(
-            [str(self._docker), *words],
-            env=self.world.environment(),
-            input=data,
-            capture_output=True,
-            timeout=TIMEOUT_S,
-        )
-        assert done.returncode == 0, done.stderr.decode()
-        return done.stdout.decode().strip()
+        done = run_program([str(self._docker), *words], env=self.world.environment(), input=data)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
 
     def contexts(self) -> list[str]:
         return self.docker("context", "ls", "--format", "{{.Name}}").splitlines()
@@ -90,22 +85,18 @@ class Desk:
         """Run a command with a terminal for stderr; its exit code and what the terminal got."""
         ours, theirs = pty.openpty()
         variables = self.world.environment(RDD_LOG_LEVEL="warn", TERM="xterm")
-        process = subprocess.Popen(
-            [str(self.world.script), *words],
-            env=variables,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=theirs,
-        )
-        os.close(theirs)
-        seen = b""
-        try:
-            while data := os.read(ours, 4096):
-                seen += data
-        except OSError:  # the other end is closed
-            pass
-        os.close(ours)
-        return process.wait(TIMEOUT_S), seen.decode()
+        with (
+            start_program(
+                [str(self.world.script), *words], env=variables, stdout=DEVNULL, stderr=theirs
+            ) as process,
+            open(ours, "rb", buffering=0) as terminal,
+        ):
+            os.close(theirs)
+            seen = b""
+            with contextlib.suppress(OSError):  # EIO: the other end is closed
+                while data := terminal.read(4096):
+                    seen += data
+            return process.wait(), seen.decode()
 
 
 @pytest.fixture(scope="module")

@@ -9,7 +9,6 @@ import os
 import shutil
 import signal
 import socket
-import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,6 +20,7 @@ from tests.e2e.machine.host_world import image
 from tests.e2e.machine.limavm_parts import processes
 from tests.e2e.service.service_world import World
 from tests.e2e.service.service_world import world as make_world
+from tests.programs import run_program
 
 from rdd.host.docker_contexts import metadata_path
 from rdd.vm.instances import LimaHome
@@ -193,12 +193,9 @@ def test_a_start_returns_when_docker_works_however_the_last_run_ended(
 
 def nodes(world: World) -> Any:
     """What the cluster of the user's current context answers."""
-    done = subprocess.run(
+    done = run_program(
         [str(world.kubectl_path), "get", "--raw", "/api/v1/nodes"],
         env=world.environment(),
-        capture_output=True,
-        text=True,
-        timeout=60,
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)

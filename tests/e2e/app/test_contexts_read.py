@@ -3,11 +3,11 @@
 
 import json
 import os
-import subprocess
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+from tests.programs import run_program
 
 from rdd.host import docker_contexts, kube_contexts
 
@@ -18,9 +18,7 @@ USER = {"token": "abc"}
 
 
 def run(program: Path, *arguments: str, env: Mapping[str, str]) -> str:
-    done = subprocess.run(
-        [str(program), *arguments], env=dict(env), capture_output=True, text=True, timeout=60
-    )
+    done = run_program([str(program), *arguments], env=dict(env))
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -101,12 +99,8 @@ def test_kubectl_and_we_respect_each_others_lock(kubectl: Path, tmp_path: Path) 
     from rdd.host.user_files import locked_like_kubectl
 
     with locked_like_kubectl(path):
-        done = subprocess.run(
-            [str(kubectl), "config", "set-cluster", "x", "--server=https://x"],
-            env=env,
-            capture_output=True,
-            text=True,
-            timeout=60,
+        done = run_program(
+            [str(kubectl), "config", "set-cluster", "x", "--server=https://x"], env=env
         )
         assert done.returncode != 0
         assert "config.lock" in done.stderr

@@ -4,14 +4,14 @@
 import json
 import os
 import signal
-import subprocess
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from tests.e2e.service.service_world import Done, World
+from tests.programs import Program
 
 from rdd.client.kubeconfig import load
 from rdd.daemon.service.probe import NotYet, Probe
@@ -25,24 +25,14 @@ class Programs:
 
     def __init__(self, world: World) -> None:
         self.world = world
-        self.begun: list[subprocess.Popen[str]] = []
 
-    def begin(self, name: str, *words: str, **extra: str) -> "subprocess.Popen[str]":
-        program = subprocess.Popen(
-            [str(self.world.script.with_name(name)), *words],
-            env=self.world.environment(**extra),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        self.begun.append(program)
-        return program
+    def begin(self, name: str, *words: str, **extra: str) -> Program[str]:
+        return self.world.begin_program(self.world.script.with_name(name), *words, **extra)
 
     def run(self, name: str, *words: str, **extra: str) -> Done:
         return self.world.end(self.begin(name, *words, **extra))
 
-    def begin_rdd(self, *words: str) -> "subprocess.Popen[str]":
+    def begin_rdd(self, *words: str) -> Program[str]:
         """`rdd-controller`, at work."""
         known = self.entries().get("rdd")
         program = self.begin("rdd-controller", LEASE, *words)
@@ -82,13 +72,8 @@ class Programs:
 
 
 @pytest.fixture
-def programs(world: World) -> Iterator[Programs]:
-    found = Programs(world)
-    yield found
-    for program in found.begun:
-        if program.poll() is None:
-            program.kill()
-        program.communicate(timeout=30)
+def programs(world: World) -> Programs:
+    return Programs(world)
 
 
 @pytest.fixture

@@ -5,7 +5,6 @@ import json
 import signal
 import socket
 import ssl
-import subprocess
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -13,20 +12,14 @@ from pathlib import Path
 import pytest
 import websocket
 from tests.e2e.service.service_world import World
+from tests.programs import Program
 
 from rdd.client.kubeconfig import load
 
 
-def begin_mock(world: World) -> "subprocess.Popen[str]":
+def begin_mock(world: World) -> Program[str]:
     """`mock-controller`, entered in the directory."""
-    program = subprocess.Popen(
-        [str(world.script.with_name("mock-controller"))],
-        env=world.environment(),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    program = world.begin_program(world.script.with_name("mock-controller"))
     world.until(lambda: program.poll() is not None or "mock" in entries(world))
     assert program.poll() is None, world.end(program)
     return program

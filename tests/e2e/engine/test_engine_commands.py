@@ -2,7 +2,6 @@
 """`rdd ps`, `images`, `volumes`, `logs` and `exec` against the real daemon and a real engine."""
 
 import json
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import pytest
 from tests.controllers.containers.engine_parts import Dockerd, dockerd
 from tests.e2e.service.service_world import World
 from tests.e2e.service.service_world import world as make_world
+from tests.programs import run_program
 
 IN_ORDER = True  # the last test stops the machine
 
@@ -140,13 +140,9 @@ def test_reader_of_logs_may_leave_early(desktop: World, engine: Dockerd) -> None
     id_ = engine.run("many", Cmd=["seq", "200000"])
     engine.post(id_, "wait")
     desktop.until(lambda: "many" in desktop.rdd("ps", "-a").out)
-    done = subprocess.run(
+    done = run_program(
         ["bash", "-c", '"$0" logs many | head -1; exit ${PIPESTATUS[0]}', str(desktop.script)],
         env=desktop.environment(),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
     )
     assert (done.returncode, done.stdout, done.stderr) == (141, "1\n", "")
     engine.remove(id_)
@@ -163,22 +159,26 @@ def test_exec_has_the_streams_and_the_exit_code_of_the_command(
 ) -> None:
     done = desktop.try_rdd("exec", "web", "sh", "-c", "echo out; echo err >&2; exit 3")
     assert (done.code, done.out, done.err) == (3, "out\n", "err\n")
-    fed = subprocess.run(
-        [desktop.script, "exec", "-i", "-w", "/bin", "-e", "A=b", "web", "sh", "-c",
-         "cat; pwd; echo $A"],
-        env=desktop.environment(), input="typed\n", capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
+    fed = run_program([desktop.script, "exec", "-i", "-w", "/bin", "-e", "A=b", "web", "sh", "-c",
+         "cat; pwd; echo $A"], env=desktop.environment(), input="typed\n")  # fmt: skip
     assert (fed.returncode, fed.stdout) == (0, "typed\n/bin\nb\n")
 
 
 def test_exec_in_a_terminal(desktop: World, container: str) -> None:
     words = f"{desktop.script} exec -it web sh -c 'read line; echo got $line; stty size; exit 4'"
     # script(1) gives it a terminal of its own, and leaves with its exit code.
-    done = subprocess.run(
-        ["script", "--quiet", "--return", "--command", f"stty rows 40 cols 100; {words}",
-         "/dev/null"],
-        env=desktop.environment(), input="hello\r", capture_output=True, text=True, timeout=60,
-    )  # fmt: skip
+    done = run_program(
+        [
+            "script",
+            "--quiet",
+            "--return",
+            "--command",
+            f"stty rows 40 cols 100; {words}",
+            "/dev/null",
+        ],
+        env=desktop.environment(),
+        input="hello\r",
+    )
     assert done.returncode == 4
     assert "got hello" in done.stdout
     assert "40 100" in done.stdout

@@ -13,7 +13,6 @@ import os
 import shutil
 import signal
 import socket
-import subprocess
 import sys
 import tarfile
 import tempfile
@@ -21,6 +20,8 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
+
+from tests.programs import Program, run_program, start_program
 
 from rdd.vm.drivers.host.layout import Place
 from rdd.vm.drivers.host.teardown import cleanup
@@ -62,9 +63,7 @@ def eventually(check: Callable[[], Any], what: str) -> Any:
 def run(*command: object, **more: Any) -> str:
     """Run a program that must succeed; what it prints."""
     words = [str(word) for word in command]
-    done: subprocess.CompletedProcess[str] = subprocess.run(
-        words, capture_output=True, text=True, timeout=TIMEOUT_S, check=False, **more
-    )
+    done = run_program(words, **more)
     assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
     return done.stdout.strip()
 
@@ -100,15 +99,11 @@ class Docker:
         self._prefix = prefix
 
     def __call__(self, *words: object, data: bytes | None = None) -> str:
-        done = subprocess.run(
-            [*self._prefix, "docker", "-H", f"unix://{self._path}", *map(str, words)],
-            input=data,
-            capture_output=True,
-            timeout=TIMEOUT_S,
-            check=False,
+        done = run_program(
+            [*self._prefix, "docker", "-H", f"unix://{self._path}", *map(str, words)], input=data
         )
-        assert done.returncode == 0, f"docker {words}: {done.stderr.decode()}"
-        return done.stdout.decode().strip()
+        assert done.returncode == 0, f"docker {words}: {done.stderr}"
+        return done.stdout.strip()
 
     def load_image(self) -> None:
         self("import", "-", IMAGE, data=image())
@@ -131,23 +126,28 @@ class Machine:
         self.prefix = prefix
         self.docker = Docker(docker_socket)
         self.place = Place(directory)
-        self.agent: subprocess.Popen[bytes] | None = None
+        self.agent: Program[str] | None = None
 
     def start(self, *, until: str = "running") -> None:
         """Start an agent and wait for an event with this member."""
         self.spawn()
         self.wait(until)
 
+    @property
+    def command(self) -> list[str]:
+        """The command line of an agent."""
+        directory = self.directory
+        return [
+            *self.prefix,
+            *(sys.executable, "-m", "rdd.vm.agent", "--pidfile", str(directory.ha_pid)),
+            *("--socket", str(directory.ha_sock), directory.name),
+        ]
+
     def spawn(self) -> None:
         directory = self.directory
         with directory.ha_stdout.open("wb") as out, directory.ha_stderr.open("wb") as err:
-            self.agent = subprocess.Popen(
-                [
-                    *self.prefix,
-                    *(sys.executable, "-m", "rdd.vm.agent", "--pidfile", str(directory.ha_pid)),
-                    *("--socket", str(directory.ha_sock), directory.name),
-                ],
-                stdin=subprocess.DEVNULL,
+            self.agent = start_program(
+                self.command,
                 stdout=out,
                 stderr=err,
                 env={
@@ -155,7 +155,6 @@ class Machine:
                     "HOME": os.environ["HOME"],
                     "LIMA_HOME": str(directory.path.parent),
                 },
-                start_new_session=True,
             )
 
     def statuses(self) -> list[dict[str, Any]]:
@@ -192,7 +191,7 @@ class Machine:
     def ended(self) -> int:
         """Wait for the end of the agent; its exit code."""
         assert self.agent is not None
-        code = self.agent.wait(TIMEOUT_S)
+        code = self.agent.wait()
         self.agent = None
         return code
 
@@ -209,7 +208,7 @@ class Machine:
     def kill_agent(self) -> None:
         os.kill(self.agent_pid, signal.SIGKILL)
         assert self.agent is not None
-        self.agent.wait(TIMEOUT_S)
+        self.agent.wait()
         self.agent = None
 
     @property
@@ -253,10 +252,7 @@ class Machine:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(process.pid, signal.SIGKILL)
         if self.agent is not None:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                self.agent.wait(5)
-            self.agent.kill()
-            self.agent.wait()
+            self.agent.end()
         asyncio.run(cleanup(self.directory))
 
 

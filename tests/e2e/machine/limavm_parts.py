@@ -5,7 +5,6 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
@@ -14,6 +13,7 @@ from pathlib import Path
 from tests.controllers.containers.engine_parts import Dockerd
 from tests.e2e.service.service_world import World
 from tests.e2e.service.service_world import world as make_world
+from tests.programs import run_program
 
 from rdd.api.types import Object
 from rdd.vm.instances import InstanceDirectory, LimaHome
@@ -172,11 +172,9 @@ def place(script: Path, kubectl: Path, dockerd: Path) -> Iterator[Place]:
 def _end(made: Place) -> None:
     """Delete what a test left; what the daemon cannot end is a failure of its own."""
     names = made.lima.names()
-    subprocess.run(
+    run_program(
         [str(made.world.script), "svc", "delete", "--timeout=60s"],
         env=made.world.environment(),
-        capture_output=True,
-        timeout=90,
     )
     for pid, words in processes():
         if any(str(made.lima.path).encode() in word for word in words):

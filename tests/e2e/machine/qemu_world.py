@@ -16,6 +16,8 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from tests.programs import run_program
+
 from rdd.host.exits import ended_within
 from rdd.host.processes import Identity, send_signal
 from rdd.vm.drivers import catalog
@@ -101,16 +103,9 @@ class World:
         shell = catalog.provider("qemu").shell(
             directory, template, command=command, environment=self.environment
         )
-        process = await asyncio.create_subprocess_exec(
-            *shell.argv,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env=dict(shell.env),
-        )
-        output, errors = await asyncio.wait_for(process.communicate(stdin), 60)
-        assert process.returncode == 0, f"{command}: {errors.decode()}{output.decode()}"
-        return output.decode().strip()
+        done = await asyncio.to_thread(run_program, shell.argv, input=stdin, env=shell.env)
+        assert done.returncode == 0, f"{command}: {done.stderr}{done.stdout}"
+        return done.stdout.strip()
 
     async def kill(self, process: Identity | None) -> None:
         """End a process without a word, and wait until it is gone."""

@@ -5,7 +5,6 @@ import json
 import os
 import socket
 import stat
-import subprocess
 import sys
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -13,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from tests.e2e.machine.host_world import IMAGE, Machine, eventually, free_port, host_world
+from tests.programs import TIMEOUT_S, run_program, start_program
 
 LARGEST_AGENT_KIB = 30 << 10
 
@@ -133,19 +133,16 @@ def test_containers_of_a_network_find_each_other_by_name(machine: Machine) -> No
 def test_container_reaches_this_machine_by_name(machine: Machine) -> None:
     with socket.create_server(("0.0.0.0", 0)) as server:
         port = server.getsockname()[1]
-        asking = subprocess.Popen(
-            [
-                *("docker", "-H", f"unix://{machine.docker_socket}", "run", "--rm", "-i", IMAGE),
-                *("nc", "host.docker.internal", str(port)),
-            ],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-        )
-        server.settimeout(30)
-        connection, _ = server.accept()
-        connection.sendall(b"from outside")
-        connection.close()
-        assert asking.communicate(timeout=30)[0] == b"from outside"
+        command = [
+            *("docker", "-H", f"unix://{machine.docker_socket}", "run", "--rm", "-i", IMAGE),
+            *("nc", "host.docker.internal", str(port)),
+        ]
+        with start_program(command) as asking:
+            server.settimeout(TIMEOUT_S)
+            connection, _ = server.accept()
+            with connection:
+                connection.sendall(b"from outside")
+            assert asking.communicate()[0] == "from outside"
 
 
 def test_home_directory_can_be_mounted(machine: Machine, tmp_path: Path) -> None:
@@ -217,12 +214,9 @@ def test_agent_leads_a_process_group(machine: Machine) -> None:
 
 
 def test_second_agent_of_the_same_machine_is_refused(machine: Machine) -> None:
-    done = subprocess.run(
-        machine.agent.args if machine.agent else [],
+    done = run_program(
+        machine.command,
         env={"PATH": os.environ["PATH"], "LIMA_HOME": str(machine.directory.path.parent)},
-        capture_output=True,
-        text=True,
-        timeout=60,
     )
     assert done.returncode == 1
     assert "another host agent holds" in done.stderr

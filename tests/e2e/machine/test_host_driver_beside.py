@@ -5,15 +5,16 @@ The system is a network namespace of the test's own, with a dockerd in it as a d
 starts one, and ours is started in the same.
 """
 
+import contextlib
 import os
 import re
 import signal
-import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from tests.e2e.machine.host_world import Docker, HostWorld, Machine, eventually, host_world, run
+from tests.programs import TimeoutExpired, run_program, start_program
 
 _HOLD = "ip link set lo up && echo ready && exec sleep 3600"
 
@@ -23,16 +24,13 @@ class System:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._holder = subprocess.Popen(
-            ["unshare", "--net", "sh", "-c", _HOLD], stdout=subprocess.PIPE
-        )
-        assert self._holder.stdout is not None
-        assert self._holder.stdout.readline() == b"ready\n"
+        self._holder = start_program(["unshare", "--net", "sh", "-c", _HOLD])
+        assert self._holder.read_until() == ["ready\n"]
         self.prefix = ("nsenter", f"--net=/proc/{self._holder.pid}/ns/net", "--")
         socket = path / "s.sock"
         (path / "c").write_text("{}")  # not that of this machine's own Docker
         with (path / "dockerd.log").open("wb") as log:
-            self._engine = subprocess.Popen(
+            self._engine = start_program(
                 [
                     *(*self.prefix, "dockerd", "--config-file", path / "c"),
                     *("--data-root", path / "d", "--exec-root", path / "e"),
@@ -77,16 +75,12 @@ class System:
             containers = self.docker("ps", "-q").split()
             if containers:
                 self.docker("kill", *containers)  # they would not hear that they are to stop
-        self._engine.send_signal(signal.SIGTERM)
-        try:
-            self._engine.wait(30)
-        except subprocess.TimeoutExpired:
-            self._engine.kill()
-            self._engine.wait()
-        self._holder.kill()
-        self._holder.communicate()
+        with self._holder, self._engine:
+            self._engine.terminate()
+            with contextlib.suppress(TimeoutExpired):
+                self._engine.wait(30)
         for mount in _mounts(self._path):
-            subprocess.run(["umount", "--lazy", mount], check=False)
+            run_program(["umount", "--lazy", mount])
 
 
 def _mounts(path: Path) -> list[str]:

@@ -5,7 +5,6 @@ import asyncio
 import os
 import signal
 import socket
-import subprocess
 import sys
 import time
 import urllib.request
@@ -22,6 +21,7 @@ from tests.e2e.machine.host_world import (
     host_world,
     run,
 )
+from tests.programs import start_program
 
 from rdd.vm.agent import client as agentclient
 from rdd.vm.drivers.host.record import Record
@@ -99,9 +99,8 @@ def test_containers_survive_the_death_of_the_agent(hosts: HostWorld) -> None:
     container = machine.docker.serve("web", "-p", f"{port}:80")
     machine.wait_forward("forwarding", f"0.0.0.0:{port}")
     engine = machine.engine_pid()
-    with subprocess.Popen(
-        ["docker", "-H", f"unix://{machine.docker_socket}", "wait", container],
-        stdout=subprocess.PIPE,
+    with start_program(
+        ["docker", "-H", f"unix://{machine.docker_socket}", "wait", container]
     ) as client:
         machine.kill_agent()
         assert machine.directory.status() is Status.BROKEN
@@ -113,7 +112,7 @@ def test_containers_survive_the_death_of_the_agent(hosts: HostWorld) -> None:
         assert fetch(port) == "hello"
         assert client.poll() is None  # its connection to the engine was not cut
         machine.docker("kill", container)
-        assert client.communicate(timeout=30)[0].strip() == b"137"
+        assert client.communicate()[0].strip() == "137"
     assert machine.stop() == 0
     assert machine.traces() == []
 
@@ -254,10 +253,8 @@ def test_names_are_resolved_with_the_resolver_of_this_machine(
 ) -> None:
     """Also one on the loopback, which no container could reach."""
     address = f"127.{os.getpid() % 250 + 1}.7.53"
-    resolver = subprocess.Popen([sys.executable, "-c", _RESOLVER, address], stdout=subprocess.PIPE)
-    assert resolver.stdout is not None
-    try:
-        assert resolver.stdout.readline() == b"ready\n"
+    with start_program([sys.executable, "-c", _RESOLVER, address]) as resolver:
+        assert resolver.read_until() == ["ready\n"]
         resolv_conf = tmp_path / "resolv.conf"
         resolv_conf.write_text(f"nameserver {address}\n")
         hide = f'mount --bind {resolv_conf} /etc/resolv.conf && exec "$@"'
@@ -271,9 +268,6 @@ def test_names_are_resolved_with_the_resolver_of_this_machine(
             shown = machine.docker("run", "--rm", *flags, IMAGE, "nslookup", "some.example")
             assert "192.0.2.77" in shown
         assert machine.stop() == 0
-    finally:
-        resolver.kill()
-        resolver.communicate()
 
 
 _RESOLVER = """

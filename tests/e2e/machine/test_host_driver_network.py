@@ -7,7 +7,6 @@ the outside world, which knows nothing of the networks of containers.
 
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -15,6 +14,7 @@ from pathlib import Path
 
 import pytest
 from tests.e2e.machine.host_world import IMAGE, HostWorld, Machine, eventually, host_world, run
+from tests.programs import DEVNULL, start_program
 
 _HOLD = "ip link set lo up && echo ready && exec sleep 3600"
 OUTSIDE = "198.51.100.2"
@@ -28,11 +28,8 @@ class Net:
     """A network namespace, held by a process."""
 
     def __init__(self) -> None:
-        self.holder = subprocess.Popen(
-            ["unshare", "--net", "sh", "-c", _HOLD], stdout=subprocess.PIPE
-        )
-        assert self.holder.stdout is not None
-        assert self.holder.stdout.readline() == b"ready\n"
+        self.holder = start_program(["unshare", "--net", "sh", "-c", _HOLD])
+        assert self.holder.read_until() == ["ready\n"]
         self.prefix = ("nsenter", f"--net=/proc/{self.holder.pid}/ns/net", "--")
 
     def ip(self, line: str) -> None:
@@ -47,8 +44,7 @@ class Net:
         return re.sub(r"\[\d+:\d+\]", "", re.sub(r"^#.*\n?", "", shown, flags=re.M))
 
     def close(self) -> None:
-        self.holder.kill()
-        self.holder.communicate()
+        self.holder.end()
 
 
 @pytest.fixture
@@ -83,15 +79,10 @@ def test_containers_reach_the_world_and_forwarding_is_put_back(
     before = here.rules()
     assert not here.is_forwarding("up0")
     (tmp_path / "index.html").write_text("the world")
-    server = subprocess.Popen(
-        [*outside.prefix, sys.executable, "-c", _SERVER],
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-    )
-    try:
-        assert server.stdout is not None
-        assert server.stdout.readline() == b"ready\n"
+    with start_program(
+        [*outside.prefix, sys.executable, "-c", _SERVER], cwd=tmp_path, stderr=DEVNULL
+    ) as server:
+        assert server.read_until() == ["ready\n"]
         machine = world.machine("m", prefix=here.prefix)
         machine.start()
         machine.docker.load_image()
@@ -103,9 +94,6 @@ def test_containers_reach_the_world_and_forwarding_is_put_back(
         guard = f"-A FORWARD -i up0 -m comment --comment {machine.place.comment} -j DROP"
         assert guard in here.rules()
         assert machine.stop() == 0
-    finally:
-        server.kill()
-        server.communicate()
     assert not here.is_forwarding("up0")
     assert "-A" not in before + here.rules()
     assert machine.traces() == []

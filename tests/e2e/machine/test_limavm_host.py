@@ -3,7 +3,6 @@
 
 import os
 import socket
-import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,6 +10,7 @@ from pathlib import Path
 import pytest
 from tests.e2e.machine.limavm_parts import MOBY, PLAIN, Place
 from tests.e2e.machine.limavm_parts import place as make_place
+from tests.programs import run_program
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="an engine of its own needs root here"),
@@ -313,12 +313,10 @@ def test_a_full_disk_is_told_and_waited_out(place: Place) -> None:
     world = place.world
     world.rdd("svc", "stop")
     lima = place.lima.path
-    done = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(lima)], capture_output=True
-    )
+    done = run_program(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(lima)])
     if done.returncode:
         world.rdd("svc", "start", "--controllers=limavm")
-        pytest.skip(f"this machine does not let root mount: {done.stderr.decode()}")
+        pytest.skip(f"this machine does not let root mount: {done.stderr}")
     try:
         filler = lima / "_filler"
         _fill(filler)
@@ -333,7 +331,7 @@ def test_a_full_disk_is_told_and_waited_out(place: Place) -> None:
         assert list(lima.iterdir()) == []
         world.rdd("svc", "stop")
     finally:
-        subprocess.run(["umount", "--lazy", str(lima)], check=True)
+        run_program(["umount", "--lazy", str(lima)], check=True)
         world.rdd("svc", "start", "--controllers=limavm")
 
 

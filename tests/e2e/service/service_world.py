@@ -5,12 +5,14 @@ import json
 import os
 import re
 import signal
-import subprocess
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+from tests.programs import PIPE, Program, run_program, start_program
 
 from rdd.daemon.service import record
 from rdd.daemon.service.waiting import Deadline, wait_ended
@@ -54,6 +56,7 @@ class World:
     kubectl_path: Path
     suffix: str = "2"
     variables: dict[str, str] = field(default_factory=dict)
+    programs: ExitStack = field(default_factory=ExitStack)
 
     @property
     def instance(self) -> Instance:
@@ -77,19 +80,18 @@ class World:
         """Run a command to its end, however it ends."""
         return self.end(self.begin(*words, **extra))
 
-    def begin(self, *words: str, **extra: str) -> "subprocess.Popen[str]":
+    def begin(self, *words: str, **extra: str) -> Program[str]:
         """Start a command and go on."""
-        return subprocess.Popen(
-            [str(self.script), *words],
-            env=self.environment(**extra),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        return self.begin_program(self.script, *words, **extra)
 
-    def end(self, process: "subprocess.Popen[str]") -> Done:
-        out, err = process.communicate(timeout=TIMEOUT_S)
+    def begin_program(self, path: Path, *words: str, **extra: str) -> Program[str]:
+        """Start any program in this home; it ends at the latest with the test."""
+        environment = self.environment(**extra)
+        program = start_program([path, *words], env=environment, stderr=PIPE)
+        return self.programs.enter_context(program)
+
+    def end(self, process: Program[str]) -> Done:
+        out, err = process.communicate()
         return Done(process.returncode, out, err)
 
     def log(self) -> str:
@@ -130,12 +132,9 @@ class World:
         self.kubectl("create", "configmap", name, "--from-literal=a=b")
 
     def kubectl(self, *words: str) -> str:
-        done = subprocess.run(
+        done = run_program(
             [self.kubectl_path, "--kubeconfig", str(self.instance.config), *words],
             env=self.environment(),
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT_S,
         )
         assert done.returncode == 0, done.stderr
         return done.stdout
@@ -145,7 +144,8 @@ class World:
         return replace(self, suffix=suffix)
 
     def close(self) -> None:
-        """Leave no process behind."""
+        """End all programs and daemons of this home."""
+        self.programs.close()
         for base in self.home.glob(".local/share/rancher-desktop-*"):
             instance = Instance(base.name.removeprefix("rancher-desktop-"), self.home)
             found = record.read(instance)
@@ -158,5 +158,7 @@ def world(script: Path, home: Path, kubectl: Path) -> Iterator[World]:
     """The body of the fixture `world`."""
     home.mkdir(exist_ok=True)
     found = World(script, home, kubectl)
-    yield found
-    found.close()
+    try:
+        yield found
+    finally:
+        found.close()

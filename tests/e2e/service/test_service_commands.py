@@ -6,13 +6,13 @@ import json
 import os
 import signal
 import stat
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.e2e.service.service_world import Done, World
+from tests.programs import run_program
 
 from rdd.host.processes import identity
 
@@ -89,21 +89,16 @@ def test_start_leaves_the_files_that_are_documented(world: World) -> None:
     assert Path(f"/proc/{pid}/cwd").resolve() == instance.dir.resolve()
     for name in ("rdd", "kubectl"):
         assert (instance.bin_dir / name).resolve() == world.script.resolve()
-    version = subprocess.run(
-        [instance.bin_dir / "rdd", "version"], capture_output=True, text=True, timeout=30
-    )
+    version = run_program([instance.bin_dir / "rdd", "version"])
     assert version.stdout == world.rdd("version").out
 
 
 def test_start_releases_the_streams_and_files_of_the_caller(world: World) -> None:
     read, write = os.pipe()
     os.set_inheritable(write, True)
-    done = subprocess.run(
-        [str(world.script), "svc", "start"],
-        env=world.environment(),
-        capture_output=True,  # returns at the end of the streams, which a daemon could keep open
-        timeout=60,
-        close_fds=False,
+    # Returns at the end of the streams, which a daemon could keep open.
+    done = run_program(
+        [str(world.script), "svc", "start"], env=world.environment(), close_fds=False
     )
     assert done.returncode == 0
     os.close(write)
@@ -236,11 +231,11 @@ def test_serve_with_saved_arguments_uses_them_and_the_log_files(world: World) ->
 
 
 def test_a_control_plane_nobody_calls_ends_and_the_next_command_starts_it(world: World) -> None:
-    world.rdd("svc", "create", "--", "--idle-timeout=500ms")
+    world.rdd("svc", "create", "--", "--idle-timeout=5s")
     world.rdd("svc", "start")
     pid = world.pid()
     world.until(lambda: identity(pid) is None)
-    assert "nobody has called for 0.5 s" in world.log()
+    assert "nobody has called for 5 s" in world.log()
     assert not world.instance.config.exists()
     assert not world.instance.pid_file.exists()
     assert "clusters:" in world.rdd("svc", "config").out
@@ -292,29 +287,20 @@ def test_stop_gives_up_at_its_deadline_and_ends_the_daemon(world: World) -> None
 
 
 def test_open_watches_do_not_hold_up_a_stop(world: World) -> None:
-    world.rdd("svc", "start")
-    watch = subprocess.Popen(
-        [
-            world.kubectl_path,
-            "--kubeconfig",
-            str(world.instance.config),
-            "get",
-            "ns",
-            "-w",
-            "-o",
-            "name",
-        ],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env=world.environment(KUBECONFIG=str(world.instance.config)),
-    )
-    assert watch.stdout is not None
-    assert watch.stdout.readline().startswith("namespace/")
-    started = time.monotonic()
-    world.rdd("svc", "stop")
-    assert time.monotonic() - started < 2  # the bound of draining alone, which is not used up
-    watch.communicate(timeout=30)
+    def stop_s() -> float:
+        world.rdd("svc", "start")
+        config = str(world.instance.config)
+        words = ("get", "ns", "-w", "-o", "name")
+        watch = world.begin_program(world.kubectl_path, *words, KUBECONFIG=config)
+        assert watch.read_until()[0].startswith("namespace/")
+        started = time.monotonic()
+        world.rdd("svc", "stop")
+        took = time.monotonic() - started
+        watch.communicate()
+        return took
+
+    # Below the drain timeout of the server. A busy machine may exceed it, but not every time.
+    assert any(stop_s() < 2 for _ in range(5))
 
 
 # -- delete, reset
@@ -399,7 +385,7 @@ def test_delete_reports_what_it_could_not_remove_and_can_be_repeated(
     done = world.try_rdd("svc", "delete")
     assert done.code == 1
     assert f'"{stuck}" is left: Device or resource busy' in done.last[1]
-    subprocess.run(["umount", str(stuck)], check=True, timeout=30)
+    run_program(["umount", str(stuck)], check=True)
     assert world.rdd("svc", "delete").messages == [f"{world.title} has been deleted"]
 
 
@@ -464,15 +450,12 @@ def test_config_starts_the_control_plane_unless_told_not_to(world: World) -> Non
 def test_log_prints_and_follows_across_restarts(world: World) -> None:
     assert world.rdd("svc", "log").out == ""
     follower = world.begin("svc", "logs", "-f")
-    assert follower.stdout is not None
     world.rdd("svc", "start", RDD_LOG_TITLE="one")
-    assert follower.stdout.readline() == "=== one ===\n"
+    assert follower.read_until() == ["=== one ===\n"]
     assert "is ready on" in world.rdd("svc", "log").out
     assert world.rdd("svc", "log", "-o").out == "=== one ===\n"
     world.rdd("svc", "stop")
     world.rdd("svc", "start", RDD_LOG_TITLE="two")
-    for line in follower.stdout:
-        if line == "=== two ===\n":
-            break
+    follower.read_until(lambda line: line == "=== two ===\n")
     follower.send_signal(signal.SIGINT)
     assert world.end(follower).code == 130

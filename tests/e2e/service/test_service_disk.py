@@ -2,12 +2,12 @@
 """Disks that are full, read-only or not where they should be: one clear line, nothing lost."""
 
 import os
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from tests.e2e.service.service_world import Done, World
+from tests.programs import run_program
 
 from rdd.instance import Instance
 
@@ -76,7 +76,7 @@ def test_a_disk_that_fills_up_keeps_the_data_and_works_again(
 def test_a_read_only_home_is_named(world: World, mounted: Mounted) -> None:
     mounted(world.home, options="size=8m")
     world.rdd("svc", "create")
-    subprocess.run(["mount", "-o", "remount,ro", str(world.home)], check=True, timeout=30)
+    run_program(["mount", "-o", "remount,ro", str(world.home)], check=True)
     for words in (["svc", "start"], ["svc", "config"], ["svc", "delete"], ["svc", "reset"]):
         text = one_line(world.try_rdd(*words))
         assert "Read-only file system" in text
@@ -88,7 +88,7 @@ def test_a_read_only_home_is_named(world: World, mounted: Mounted) -> None:
 
 def test_a_log_directory_that_cannot_be_written_is_named(world: World, mounted: Mounted) -> None:
     logs = mounted(world.home / "logs")
-    subprocess.run(["mount", "-o", "remount,ro", str(logs)], check=True, timeout=30)
+    run_program(["mount", "-o", "remount,ro", str(logs)], check=True)
     world.variables["RDD_LOG_DIR"] = str(logs)
     text = one_line(world.try_rdd("svc", "start"))
     assert str(logs) in text

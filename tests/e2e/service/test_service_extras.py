@@ -5,12 +5,12 @@ import json
 import os
 import plistlib
 import socket
-import subprocess
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
 
 from tests.e2e.service.service_world import World
+from tests.programs import run_program
 
 from rdd.daemon.service.login import LoginService
 from rdd.instance import Instance
@@ -39,12 +39,9 @@ def test_install_writes_a_unit_that_systemd_accepts(
     done = world.rdd("svc", "install")
     unit = world.home / ".config/systemd/user/rancher-desktop-2.service"
     assert f'"{unit}"' in done.messages[-1]
-    verified = subprocess.run(
+    verified = run_program(
         [analyze, "--user", "verify", str(unit)],
         env=world.environment(XDG_RUNTIME_DIR=str(world.home)),
-        capture_output=True,
-        text=True,
-        timeout=60,
     )
     assert (verified.returncode, verified.stderr) == (0, "")
     link = unit.parent / "default.target.wants" / unit.name
@@ -146,5 +143,5 @@ def test_hard_links_are_published_when_symbolic_ones_are_not_wanted(world: World
     world.until(lambda: (world.instance.bin_dir / ".published.json").exists())
     tool = world.instance.bin_dir / "rdd"
     assert not tool.is_symlink()
-    done = subprocess.run([tool, "version"], capture_output=True, text=True, timeout=30)
+    done = run_program([tool, "version"])
     assert done.stdout == world.rdd("version").out

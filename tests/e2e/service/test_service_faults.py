@@ -6,11 +6,11 @@ import os
 import random
 import signal
 import socket
-import subprocess
 import time
 
 import pytest
 from tests.e2e.service.service_world import World
+from tests.programs import run_program, start_program
 
 from rdd.daemon.service import record
 from rdd.host.processes import identity
@@ -84,7 +84,7 @@ def test_stop_during_start_ends_the_daemon_in_order(world: World) -> None:
 
 def test_daemon_started_by_a_background_job_can_be_interrupted(world: World) -> None:
     script = f"'{world.script}' svc start & wait $!"
-    subprocess.run(["sh", "-c", script], env=world.environment(), timeout=60, check=True)
+    run_program(["sh", "-c", script], env=world.environment(), check=True)
     assert world.rdd("svc", "stop", "--timeout=20s").messages == [f"{world.title} has stopped"]
 
 
@@ -179,8 +179,7 @@ def test_what_a_crash_leaves_is_cleaned_up_by_the_next_look(world: World) -> Non
 def test_a_recycled_process_id_is_neither_believed_nor_signalled(world: World) -> None:
     world.rdd("svc", "start")
     world.crash()
-    bystander = subprocess.Popen(["sleep", "60"])
-    try:
+    with start_program(["sleep", "60"]) as bystander:
         stale = json.loads(world.instance.record_file.read_text())
         stale["pid"] = bystander.pid
         world.instance.record_file.write_text(json.dumps(stale))
@@ -190,9 +189,6 @@ def test_a_recycled_process_id_is_neither_believed_nor_signalled(world: World) -
         world.instance.pid_file.write_text(str(bystander.pid))
         world.rdd("svc", "start")
         assert world.pid() != bystander.pid
-    finally:
-        bystander.kill()
-        bystander.wait()
 
 
 def test_garbage_in_the_files_of_a_run_is_no_obstacle(world: World) -> None:

@@ -3,12 +3,12 @@
 
 import os
 import shutil
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from tests.programs import PIPE, CompletedProcess, run_program
 
 from rdd.cli.framework.program import program
 from rdd.cli.framework.tool import find, is_rdd
@@ -16,10 +16,8 @@ from rdd.cli.framework.tool import find, is_rdd
 Environ = Mapping[str, str]
 
 
-def call(*words: object, env: Environ) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [str(word) for word in words], env=env, capture_output=True, text=True, timeout=60
-    )
+def call(*words: object, env: Environ) -> CompletedProcess[str]:
+    return run_program([str(word) for word in words], env=env)
 
 
 def write_tool(path: Path, text: str = 'echo "$0 $*"') -> Path:
@@ -152,22 +150,20 @@ def test_only_executable_files_are_tools(tmp_path: Path) -> None:
 
 def test_full_disk_is_reported_in_one_line(rdd_script: Path, clean_environment: Environ) -> None:
     with open("/dev/full", "w") as full:
-        done = subprocess.run(
-            [rdd_script, "version"], env=clean_environment, stdout=full, stderr=subprocess.PIPE
-        )
+        done = run_program([rdd_script, "version"], env=clean_environment, stdout=full, stderr=PIPE)
     assert done.returncode == 1
-    assert done.stderr.count(b"\n") == 1
-    assert b'msg="cannot use stdout: No space left on device"' in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert 'msg="cannot use stdout: No space left on device"' in done.stderr
 
 
 def test_closed_pipe_ends_without_a_message(rdd_script: Path, clean_environment: Environ) -> None:
     read, write = os.pipe()
     os.close(read)
-    done = subprocess.run(
-        [rdd_script, "svc", "paths"], env=clean_environment, stdout=write, stderr=subprocess.PIPE
+    done = run_program(
+        [rdd_script, "svc", "paths"], env=clean_environment, stdout=write, stderr=PIPE
     )
     os.close(write)
-    assert (done.returncode, done.stderr) == (141, b"")
+    assert (done.returncode, done.stderr) == (141, "")
 
 
 @pytest.mark.parametrize(("redirect", "code"), [(">&-", 0), ("2>&-", 0), (">&- 2>&-", 0)])

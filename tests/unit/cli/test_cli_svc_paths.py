@@ -2,12 +2,12 @@
 """`rdd service paths`."""
 
 import json
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.programs import run_program
 
 from rdd.cli.commands.service.paths import shell_quote
 
@@ -92,4 +92,4 @@ def test_unknown_format_lists_the_valid_ones(rdd: Rdd) -> None:
 @pytest.mark.parametrize("text", ["/a b", '/a"b', "/a$HOME", "/a`id`", "/a\\b", "/ä", "/a'b"])
 def test_shell_unquotes_to_the_same_value(text: str) -> None:
     script = f'x={shell_quote(text)}; printf %s "$x"'
-    assert subprocess.run(["sh", "-c", script], capture_output=True, text=True).stdout == text
+    assert run_program(["sh", "-c", script]).stdout == text

@@ -8,11 +8,11 @@ difference before you commit it.
 import dataclasses
 import itertools
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.programs import run_program
 
 from rdd.controllers.app.app import scripts, template
 from rdd.controllers.app.app.network import Network
@@ -175,7 +175,7 @@ def test_a_hand_that_edits_is_noticed() -> None:
 @pytest.mark.parametrize("script", [scripts.SET_UP, scripts.KEEP_LOGS, scripts.WAIT_FOR_KUBERNETES])
 def test_scripts_are_read_by_a_shell(script: str) -> None:
     shell = shutil.which("dash") or "/bin/sh"
-    done = subprocess.run([shell, "-n"], input=script, capture_output=True, text=True)
+    done = run_program([shell, "-n"], input=script)
     assert (done.returncode, done.stderr) == (0, "")
 
 

@@ -4,12 +4,12 @@
 import asyncio
 import os
 import signal
-import subprocess
 import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
+from tests.programs import start_program
 
 from rdd.host import exits
 from rdd.host.changes import Changes
@@ -20,11 +20,10 @@ from rdd.host.processes import Identity, identity, own_identity, started_at
 
 @pytest.fixture
 def child() -> Iterator[Identity]:
-    with subprocess.Popen(["sleep", "600"]) as process:
+    with start_program(["sleep", "600"]) as process:
         found = identity(process.pid)
         assert found is not None
         yield found
-        process.kill()
 
 
 async def test_end_of_a_process_is_told(child: Identity) -> None:

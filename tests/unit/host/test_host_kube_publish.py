@@ -2,7 +2,6 @@
 """Our three entries come into the user's kubeconfig; every other byte stays."""
 
 import os
-import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.programs import start_program
 
 from rdd.host import kube_contexts, yaml_entries
 from rdd.host.errors import HostError
@@ -284,8 +284,8 @@ def test_a_locked_file_is_left_and_the_lock_named(tmp_path: Path) -> None:
 
 
 def test_a_lock_of_a_dead_process_of_ours_is_removed(tmp_path: Path) -> None:
-    child = subprocess.Popen([sys.executable, "-c", ""])
-    child.wait()
+    with start_program([sys.executable, "-c", ""]) as child:
+        child.wait()
     lock = tmp_path / "config.lock"
     lock.write_text(f"rdd {child.pid}\n")
     assert publish(tmp_path / "config")

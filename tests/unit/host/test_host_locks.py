@@ -2,11 +2,11 @@
 """Locks are exclusive, inherited, and not fooled by a file that was removed."""
 
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.programs import PIPE, start_program
 
 from rdd.host.errors import HostError
 from rdd.host.locks import FileLock
@@ -29,12 +29,11 @@ def test_a_child_keeps_the_lock_after_its_parent_has_let_go(tmp_path: Path) -> N
     path = tmp_path / "lock"
     lock = FileLock.take(path)
     assert lock is not None
-    child = subprocess.Popen(
-        [sys.executable, "-c", "input()"], stdin=subprocess.PIPE, pass_fds=[lock.descriptor]
-    )
-    lock.release()
-    assert FileLock.take(path) is None
-    child.communicate(b"\n")
+    command = [sys.executable, "-c", "input()"]
+    with start_program(command, stdin=PIPE, pass_fds=[lock.descriptor]) as child:
+        lock.release()
+        assert FileLock.take(path) is None
+        child.communicate("\n")
     again = FileLock.take(path)
     assert again is not None
     again.release()

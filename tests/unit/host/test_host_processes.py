@@ -3,12 +3,12 @@
 
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
+from tests.programs import PIPE, Program, start_program
 
 from rdd.host.processes import (
     Identity,
@@ -21,11 +21,9 @@ from rdd.host.processes import (
 
 
 @pytest.fixture
-def sleeper() -> Iterator["subprocess.Popen[bytes]"]:
-    process = subprocess.Popen(["sleep", "60"])
-    yield process
-    process.kill()
-    process.wait()
+def sleeper() -> Iterator[Program[str]]:
+    with start_program(["sleep", "60"]) as process:
+        yield process
 
 
 def test_own_process_is_alive_and_stays_the_same() -> None:
@@ -39,7 +37,7 @@ def test_impossible_ids_belong_to_nobody(pid: int) -> None:
     assert identity(pid) is None
 
 
-def test_a_recycled_id_is_another_process(sleeper: "subprocess.Popen[bytes]") -> None:
+def test_a_recycled_id_is_another_process(sleeper: Program[str]) -> None:
     process = identity(sleeper.pid)
     assert process is not None
     stale = replace(process, started=process.started + "0")
@@ -48,7 +46,7 @@ def test_a_recycled_id_is_another_process(sleeper: "subprocess.Popen[bytes]") ->
     assert sleeper.poll() is None
 
 
-def test_a_zombie_is_dead(sleeper: "subprocess.Popen[bytes]") -> None:
+def test_a_zombie_is_dead(sleeper: Program[str]) -> None:
     process = identity(sleeper.pid)
     assert process is not None
     assert send_signal(process, signal.SIGKILL)
@@ -60,18 +58,15 @@ def test_a_zombie_is_dead(sleeper: "subprocess.Popen[bytes]") -> None:
 
 def test_program_names_with_parentheses_are_read(tmp_path: object) -> None:
     code = "import sys; open('/proc/self/comm', 'w').write('a) b ('); print(1, flush=True); input()"
-    process = subprocess.Popen(
-        [sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    )
-    assert process.stdout is not None
-    process.stdout.readline()
-    found = identity(process.pid)
-    process.communicate(b"\n")
+    with start_program([sys.executable, "-c", code], stdin=PIPE) as process:
+        process.read_until()
+        found = identity(process.pid)
+        process.communicate("\n")
     assert found is not None
     assert found.started.rpartition(":")[2].isdigit()
 
 
-def test_ps_tells_when_a_process_started(sleeper: "subprocess.Popen[bytes]") -> None:
+def test_ps_tells_when_a_process_started(sleeper: Program[str]) -> None:
     assert started_ps(sleeper.pid) == started_ps(sleeper.pid) != ""
     assert started_ps(2**22 + 1) == ""
 

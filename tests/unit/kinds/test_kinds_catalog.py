@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The list of kinds, the dump for packaging, and the reference in the documentation."""
 
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import yaml
+from tests.programs import run_program
 
 from rdd.kinds import catalog, reference
 from rdd.kinds.__main__ import crds_yaml, main
@@ -53,7 +53,7 @@ def test_kinds_of_several_controllers_are_listed_once() -> None:
 
 def test_importing_all_kinds_loads_nothing_heavy() -> None:
     code = "import sys, rdd.kinds.catalog; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = run_program([sys.executable, "-c", code], check=True)
     loaded = set(done.stdout.split())
     ours = {name for name in loaded if name.startswith("rdd.")}
     assert {name for name in ours if not name.startswith("rdd.kinds")} == set()
@@ -66,9 +66,7 @@ def test_dump_is_the_definitions() -> None:
 
 
 def test_dump_is_a_command() -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "rdd.kinds", "crds", "app"], capture_output=True, text=True
-    )
+    done = run_program([sys.executable, "-m", "rdd.kinds", "crds", "app"])
     assert (done.returncode, done.stderr, done.stdout) == (0, "", crds_yaml("app"))
 
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """`python -m rdd.kubectl`: the built-in kubectl as a program of its own."""
 
-import subprocess
 import sys
 
 import pytest
+from tests.programs import CompletedProcess, run_program
 
 from rdd.testing import LiveServer
 
@@ -14,11 +14,9 @@ LIST_MODULES = (
 )
 
 
-def run(apiserver: LiveServer, *command: str) -> subprocess.CompletedProcess[str]:
+def run(apiserver: LiveServer, *command: str) -> CompletedProcess[str]:
     env = {"KUBECONFIG": str(apiserver.kubeconfig), "HOME": "/none"}
-    return subprocess.run(
-        [sys.executable, *command], env=env, capture_output=True, text=True, timeout=60
-    )
+    return run_program([sys.executable, *command], env=env)
 
 
 def test_module_runs_as_kubectl(apiserver: LiveServer) -> None:

@@ -3,11 +3,11 @@
 
 import io
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.programs import run_program
 
 from rdd.api.types import Object
 from rdd.base.pflag import Value
@@ -166,11 +166,9 @@ def test_a_simple_get_imports_nothing_heavy(apiserver: LiveServer) -> None:
         "import sys; sys.argv = ['rdd', 'kubectl', 'get', 'ns']; from rdd.__main__ import main\n"
         "main(); sys.stderr.write(' '.join(sys.modules))"
     )
-    done = subprocess.run(
+    done = run_program(
         [sys.executable, "-c", code],
         env={"KUBECONFIG": str(apiserver.kubeconfig), "RDD_KUBECTL": "builtin", "HOME": "/none"},
-        capture_output=True,
-        text=True,
     )
     assert done.returncode == 0 and done.stdout.startswith("NAME ")
     loaded = set(done.stderr.split())

@@ -6,11 +6,11 @@ import errno
 import fcntl
 import os
 import stat
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.programs import run_program
 from tests.unit.store.harness import Harness, Recorder, brief, crash_copy, read_history
 
 from rdd.store.contract import Compacted, Delete, KeyValue, Put, StoreEvent, StoreInUse, Unavailable
@@ -124,9 +124,7 @@ async def test_a_second_open_in_another_process_is_refused(disk: Harness) -> Non
         "from rdd.store.sqlite.store import SqliteStore\n"
         "asyncio.run(SqliteStore.open(pathlib.Path(sys.argv[1])))\n"
     )
-    done = subprocess.run(  # noqa: ASYNC221 - nothing else runs here
-        [sys.executable, "-c", program, str(disk.path)], capture_output=True, text=True, check=False
-    )
+    done = run_program([sys.executable, "-c", program, str(disk.path)])
     assert done.returncode != 0
     assert f"is in use by another process (pid {os.getpid()})" in done.stderr
     assert await store.commit([Put("/a", b"2")]) == 2

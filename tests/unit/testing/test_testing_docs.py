@@ -2,11 +2,12 @@
 """The code blocks of docs/testing.md, run as the tests they are."""
 
 import re
-import subprocess
 import sys
 from collections.abc import Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
+
+from tests.programs import run_program
 
 PAGE = Path(__file__).parents[3] / "docs" / "testing.md"
 
@@ -22,12 +23,10 @@ def test_the_code_blocks_of_the_page_pass(
     )
     plugins = [] if entry_points(group="pytest11", name="rdd") else ["-p", "rdd.testing.plugin"]
     without = ["-p", "no:randomly", "-p", "no:looptime_plugin"]
-    done = subprocess.run(
+    done = run_program(
         [sys.executable, "-m", "pytest", "-q", *without, *plugins],
         cwd=tmp_path,
         env=clean_environment,
-        capture_output=True,
-        text=True,
     )
     assert f"{len(blocks) + 1} passed" in done.stdout, done.stdout + done.stderr
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The fixtures of the pytest plugin, as another project uses them."""
 
-import subprocess
 import sys
 import textwrap
 from collections.abc import Mapping
@@ -9,6 +8,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 
 import pytest
+from tests.programs import run_program
 
 import rdd.testing
 
@@ -70,9 +70,7 @@ def test_another_project_gets_a_server_from_the_fixtures(
     # looptime leaves the loops it makes for synchronous tests unclosed.
     without = ["-p", "no:randomly", "-p", "no:looptime_plugin"]
     command = [sys.executable, "-m", "pytest", "-q", *without, *plugins]
-    done = subprocess.run(
-        command, cwd=tmp_path, env=clean_environment, capture_output=True, text=True
-    )
+    done = run_program(command, cwd=tmp_path, env=clean_environment)
     assert "4 passed" in done.stdout, done.stdout + done.stderr
 
 
@@ -82,9 +80,7 @@ def test_the_kopf_example_passes(clean_environment: Mapping[str, str]) -> None:
     without = [f"no:{name}" for name in ("randomly", "looptime_plugin", "cacheprovider")]
     options = [part for name in without for part in ("-p", name)]
     command = [sys.executable, "-m", "pytest", "-q", *options, *plugins]
-    done = subprocess.run(
-        command, cwd=example, env=clean_environment, capture_output=True, text=True
-    )
+    done = run_program(command, cwd=example, env=clean_environment)
     assert "4 passed" in done.stdout, done.stdout + done.stderr
 
 
@@ -93,7 +89,7 @@ def test_the_plugin_imports_nothing_of_the_server() -> None:
         "import sys, rdd.testing.plugin; "
         "print([m for m in sys.modules if m.startswith(('rdd.', 'aiohttp', 'cryptography'))])"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    done = run_program([sys.executable, "-c", script])
     assert done.stdout.strip() == "['rdd.testing', 'rdd.testing.plugin']", done.stderr
 
 

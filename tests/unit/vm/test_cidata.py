@@ -4,13 +4,13 @@
 import json
 import os
 import re
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.programs import run_program
 
 from rdd.vm import cidata
 from rdd.vm.cidata import Guest, Share, iso9660
@@ -37,13 +37,7 @@ def files(text: str, guest: Guest = GUEST) -> dict[str, str]:
 def sh(tmp_path: Path, name: str, text: str, expression: str) -> str:
     """What a shell makes of a file of assignments."""
     (tmp_path / name).write_text(text)
-    done = subprocess.run(
-        ["sh", "-c", f". ./{name}; printf %s {expression}"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=10,
-    )
+    done = run_program(["sh", "-c", f". ./{name}; printf %s {expression}"], cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -166,7 +160,7 @@ def test_shares_are_listed_for_the_boot_script() -> None:
 def test_boot_script_is_valid_for_every_shell(real_part: Callable[[str], Path]) -> None:
     path = Path(cidata.__file__).with_name("boot.sh")
     for shell in ("sh", "bash"):
-        done = subprocess.run([real_part(shell), "-n", path], capture_output=True, timeout=10)
+        done = run_program([real_part(shell), "-n", path])
         assert done.returncode == 0, done.stderr
 
 
@@ -187,13 +181,7 @@ def run_boot_script(world: Path, text: str, *arguments: str) -> str:
     script = disk / "boot.sh"
     moved = re.sub(r"(?<![\w$\"}])/(mnt|etc|run|var)/", rf"{world}/\1/", script.read_text())
     script.write_text(moved)
-    done = subprocess.run(
-        ["sh", script, *arguments],
-        env={"PATH": f"{world}/bin:/usr/bin:/bin"},
-        capture_output=True,
-        text=True,
-        timeout=20,
-    )
+    done = run_program(["sh", script, *arguments], env={"PATH": f"{world}/bin:/usr/bin:/bin"})
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -295,9 +283,7 @@ def test_scripts_are_executable() -> None:
 def test_volume_has_its_label(tmp_path: Path, real_part: Callable[[str], Path]) -> None:
     path = tmp_path / "disk.iso"
     path.write_bytes(iso9660.image({"meta-data": b"x"}, label="cidata"))
-    done = subprocess.run(
-        [real_part("blkid"), "-p", path], capture_output=True, text=True, timeout=10
-    )
+    done = run_program([real_part("blkid"), "-p", path])
     assert re.search(r'LABEL="cidata".*TYPE="iso9660"', done.stdout), done.stderr
 
 

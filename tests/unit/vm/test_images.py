@@ -8,12 +8,12 @@ import hashlib
 import lzma
 import os
 import shutil
-import subprocess
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 
 import pytest
 from aiohttp import web
+from tests.programs import run_program
 
 from rdd.host.errors import HostError
 from rdd.vm.images import download as downloads
@@ -227,7 +227,7 @@ async def test_packed_images_are_unpacked_with_holes(
         plain = tmp_path / "plain"
         plain.write_bytes(CONTENT)
         command = [str(real_part("zstd")), "-q", str(plain), "-o", str(source)]
-        done = await asyncio.to_thread(lambda: subprocess.run(command, timeout=30))
+        done = await asyncio.to_thread(lambda: run_program(command))
         assert done.returncode == 0
     else:
         source.write_bytes(packed(kind))

@@ -2,8 +2,9 @@
 """How guests are reached: options as Lima has them, one key for all machines."""
 
 import asyncio
-import subprocess
 from pathlib import Path
+
+from tests.programs import run_program
 
 from rdd.vm import ssh
 
@@ -41,12 +42,7 @@ def test_options_are_those_of_lima() -> None:
 
 def test_ssh_understands_the_config_file(tmp_path: Path) -> None:
     (tmp_path / "ssh.config").write_text(TARGET.config("vm"))
-    done = subprocess.run(
-        ["ssh", "-G", "-F", str(tmp_path / "ssh.config"), "lima-vm"],
-        capture_output=True,
-        text=True,
-        timeout=10,
-    )
+    done = run_program(["ssh", "-G", "-F", str(tmp_path / "ssh.config"), "lima-vm"])
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
     assert "port 60022" in lines

@@ -3,13 +3,13 @@
 
 import json
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.programs import run_program, start_program
 
 from rdd.host.errors import HostError
 from rdd.host.processes import Identity, identity, own_identity
@@ -46,11 +46,10 @@ def directory(tmp_path: Path) -> InstanceDirectory:
 @pytest.fixture
 def sleeper() -> Iterator[Identity]:
     """A process that lives."""
-    with subprocess.Popen(["sleep", "600"]) as process:
+    with start_program(["sleep", "600"]) as process:
         found = identity(process.pid)
         assert found is not None
         yield found
-        process.kill()
 
 
 @pytest.mark.parametrize("name", ["a", "A1", "rd", "a.b", "a_b", "a-b-c", "0", "a" * 76])
@@ -165,13 +164,10 @@ def test_pid_file_without_a_process_names_none(directory: InstanceDirectory, tex
 
 
 def test_zombie_is_dead(directory: InstanceDirectory) -> None:
-    child = subprocess.Popen([sys.executable, "-c", ""])
-    try:
+    with start_program([sys.executable, "-c", ""]) as child:
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # it has ended, and stays
         directory.ha_pid.write_text(f"{child.pid}\n")
         assert directory.agent() is None
-    finally:
-        child.wait()
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"pid": "x", "started": 1}', "null", "7"])
@@ -226,7 +222,7 @@ def test_kept_template_is_read_without_yaml(directory: InstanceDirectory) -> Non
         f"assert InstanceDirectory(Path({str(directory.path)!r})).template().cpus == 1;"
         "print('yaml' in sys.modules, 'rdd.vm.template.rules' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    done = run_program([sys.executable, "-c", code], check=True)
     assert done.stdout == "False False\n"
 
 

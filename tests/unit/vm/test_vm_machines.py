@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Machines: starting, following, stopping, with real processes and a stand-in for the agent."""
 
-import asyncio
 import json
 import os
 import signal
 
 import pytest
+from tests.programs import start_program
 from tests.unit.vm.machine_world import World
 
 from rdd.host.exits import ended_within
@@ -286,8 +286,7 @@ async def test_graceful_stop_of_a_driver_without_agent_uses_a_new_one(world: Wor
 
 async def test_recycled_pid_is_neither_believed_nor_signalled(world: World) -> None:
     directory = await world.create()
-    stranger = await asyncio.create_subprocess_exec("sleep", "600")
-    try:
+    with start_program(["sleep", "600"]) as stranger:
         found = identity(stranger.pid)
         assert found is not None
         write_pid(directory.ha_pid, Identity(found.pid, found.started + "1"))
@@ -296,9 +295,6 @@ async def test_recycled_pid_is_neither_believed_nor_signalled(world: World) -> N
         assert await world.machines.adopt("vm") is False
         await world.machines.delete("vm", grace_s=0)
         assert is_alive(found)
-    finally:
-        stranger.kill()
-        await stranger.wait()
 
 
 async def test_machine_whose_socket_path_would_be_too_long_is_refused(world: World) -> None:

@@ -2,7 +2,6 @@
 import datetime
 import ssl
 import stat
-import subprocess
 import sys
 from pathlib import Path
 
@@ -11,6 +10,7 @@ from cryptography import x509 as cx
 from cryptography.hazmat.primitives import serialization
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.programs import run_program
 
 from rdd.apiserver.auth import certificates, x509
 from rdd.apiserver.auth.certificates import KeyPair
@@ -191,7 +191,7 @@ def test_start_with_good_files_does_not_load_cryptography(tmp_path: Path) -> Non
         "TokenIssuer(certificates.ensure_signing_key(directory))\n"
         "sys.exit('cryptography' in sys.modules)\n"
     )
-    assert subprocess.run([sys.executable, "-c", program], check=False).returncode == 0
+    assert run_program([sys.executable, "-c", program]).returncode == 0
 
 
 def test_reader_agrees_with_cryptography() -> None:

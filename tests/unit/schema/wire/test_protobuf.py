@@ -2,7 +2,6 @@
 """Protobuf bodies: what is in them arrives, and what is no message is refused."""
 
 import base64
-import subprocess
 import sys
 from functools import cache
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.programs import run_program
 from tests.unit.schema.wire import protobuf_encoder as encoder
 from tests.unit.schema.wire.protobuf_encoder import SCHEMA, delimited, envelope, integer, varint
 
@@ -446,5 +446,5 @@ def test_a_server_that_sees_no_protobuf_does_not_load_the_decoder() -> None:
         "print([m for m in sys.modules if 'proto' in m and m.startswith('rdd.')"
         " or 'field_numbers' in m])"
     )
-    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    run = run_program([sys.executable, "-c", code], check=True)
     assert run.stdout == "[]\n"

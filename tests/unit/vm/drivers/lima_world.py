@@ -5,7 +5,6 @@ import asyncio
 import json
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Callable
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.programs import CompletedProcess, run_program
 
 from rdd.host.processes import Identity
 from rdd.vm.drivers.lima import availability
@@ -113,15 +113,11 @@ class Lima:
         assert agent is not None and driver is not None
         return agent, driver
 
-    def limactl(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    def limactl(self, *arguments: str) -> CompletedProcess[str]:
         """What a user does beside us."""
-        return subprocess.run(
+        return run_program(
             [f"{self.folder}/bin/limactl", *arguments],
             env={**self.environment, "LIMA_HOME": str(self.home.path)},
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT_S,
-            check=False,
         )
 
 

@@ -2,10 +2,10 @@
 """Settings of an engine without a guest, and k3s beside it."""
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
+from tests.programs import start_program
 
 from rdd.host.errors import HostError
 from rdd.vm.drivers.host import k3s, services, settings
@@ -144,16 +144,12 @@ def test_k3s_is_started_again_and_ends_when_told(place: Place, tmp_path: Path) -
     template = Template(param={**CLUSTER, "CONTAINER_ENGINE": "containerd"})
     service = k3s.k3s(place, template, environment=environment)
     assert service is not None
-    process = subprocess.Popen(
+    with start_program(
         [str(service.program), *service.arguments], env=dict(service.environment)
-    )
-    try:
+    ) as process:
         ran = tmp_path / "ran"
         while not ran.exists() or len(ran.read_text().splitlines()) < 2:
             assert process.poll() is None
         assert ran.read_text().startswith(f"server --config {place.config('k3s')}\n")
         process.terminate()
-        assert process.wait(timeout=10) == 0
-    finally:
-        process.kill()
-        process.wait()
+        assert process.wait() == 0

@@ -5,12 +5,12 @@ import asyncio
 import json
 import os
 import signal
-import subprocess
 import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from tests.programs import run_program, start_program
 from tests.unit.vm.drivers.lima_world import TEMPLATE, TIMEOUT_S, Lima, a_lima
 
 from rdd.host.errors import HostError
@@ -101,21 +101,13 @@ async def test_creation_whose_daemon_was_killed_is_swept_with_the_limactl_that_w
     lima: Lima,
 ) -> None:
     lima.behave(hang=["create"])
-    daemon = await asyncio.create_subprocess_exec(
-        sys.executable,
-        "-c",
-        CREATE,
-        str(lima.home.path),
-        TEMPLATE,
+    with start_program(
+        [sys.executable, "-c", CREATE, str(lima.home.path), TEMPLATE],
         env={**lima.environment, "PYTHONPATH": str(Path(__file__).parents[4] / "src")},
-        stdout=subprocess.PIPE,
-    )
-    assert daemon.stdout is not None
-    async with asyncio.timeout(TIMEOUT_S):
-        while b"download" not in await daemon.stdout.readline():
-            pass
-    daemon.kill()
-    await daemon.wait()
+    ) as daemon:
+        await asyncio.to_thread(daemon.read_until, lambda line: "download" in line)
+        daemon.kill()
+        daemon.wait()
     assert lima.directory.exists() and lima.directory.status() is Status.UNINITIALIZED
     worker = int((lima.directory.begun / "limactl.pid").read_text())
     os.kill(worker, 0)
@@ -382,7 +374,5 @@ async def test_command_runs_in_limactls_shell(
         shell=options.get("shell", ""),
         workdir=options.get("workdir", ""),
     )
-    process = await asyncio.create_subprocess_exec(
-        *shell.argv, env=dict(shell.env), stdout=subprocess.PIPE
-    )
-    assert (await process.communicate())[0].decode() == output
+    done = await asyncio.to_thread(run_program, shell.argv, env=shell.env)
+    assert done.stdout == output

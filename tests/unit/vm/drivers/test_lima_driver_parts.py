@@ -3,11 +3,11 @@
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.programs import run_program
 from tests.unit.vm.drivers.lima_world import TEMPLATE, install, program
 
 from rdd.host.errors import HostError
@@ -242,15 +242,9 @@ def test_standin_refuses_what_limactl_refuses(
 ) -> None:
     if message.startswith("must not") and os.geteuid() != 0:
         pytest.skip("this is for root")
-    done = subprocess.run(
-        [f"{environment['PATH']}/limactl", *arguments.split()],
-        env=environment,
-        capture_output=True,
-        timeout=30,
-        check=False,
-    )
+    done = run_program([f"{environment['PATH']}/limactl", *arguments.split()], env=environment)
     assert done.returncode == 1
-    assert limactl.message_of(done.stderr) == message
+    assert limactl.message_of(done.stderr.encode()) == message
 
 
 def test_standin_refuses_an_instance_that_exists(tmp_path: Path, environment: Environment) -> None:
@@ -258,11 +252,8 @@ def test_standin_refuses_an_instance_that_exists(tmp_path: Path, environment: En
     template = tmp_path / "vm.yaml"
     template.write_text(TEMPLATE)
     (tmp_path / "lima" / "vm").mkdir(parents=True)
-    done = subprocess.run(
+    done = run_program(
         [f"{environment['PATH']}/limactl", "create", str(template)],
         env={**environment, "LIMA_HOME": str(tmp_path / "lima")},
-        capture_output=True,
-        timeout=30,
-        check=False,
     )
-    assert (done.returncode, b"already exists" in done.stderr) == (1, True)
+    assert (done.returncode, "already exists" in done.stderr) == (1, True)

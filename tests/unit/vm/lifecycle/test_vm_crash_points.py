@@ -3,22 +3,20 @@
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+
+from tests.programs import run_program
 
 ROOT = Path(__file__).parents[4]
 SCRIPT = ROOT / "tests" / "data" / "vm" / "crash_points.py"
 
 
 def outcomes(work: str, path: Path) -> list[dict[str, Any]]:
-    done = subprocess.run(
+    done = run_program(
         [sys.executable, str(SCRIPT), work, str(path)],
-        capture_output=True,
-        text=True,
         check=True,
-        timeout=100,
         env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
     )
     found = [json.loads(line) for line in done.stdout.splitlines()]

@@ -16,6 +16,7 @@ from rdd.apiserver.admission.types import Attributes
 from rdd.apiserver.admission.versions import Versions
 from rdd.apiserver.auth import authorizer as authorization
 from rdd.apiserver.auth.authorizer import Authorizer
+from rdd.apiserver.auth.tokens import service_account_user
 from rdd.apiserver.http.request import User
 from rdd.apiserver.resources import Resource
 from rdd.cel import admission
@@ -135,7 +136,7 @@ def _authorize(user: User, authorizer: Authorizer) -> Any:
     def authorize(query: admission.AuthorizationQuery) -> admission.Decision:
         decision = authorizer.authorize(
             authorization.Attributes(
-                _service_account(*query.service_account) if query.service_account else user,
+                service_account_user(*query.service_account) if query.service_account else user,
                 query.verb,
                 is_resource=query.path is None,
                 group=query.group,
@@ -152,8 +153,3 @@ def _authorize(user: User, authorizer: Authorizer) -> Any:
         return admission.Decision(decision.allowed, decision.reason, decision.error)
 
     return authorize
-
-
-def _service_account(namespace: str, name: str) -> User:
-    groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}")
-    return User(f"system:serviceaccount:{namespace}:{name}", (*groups, "system:authenticated"))

@@ -1,16 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who makes a request: client certificate, bearer token, or nobody in particular.
+"""Authentication: client certificate, bearer token, or anonymous.
 
-The order is Kubernetes': a client certificate that names a user wins, then the
-bearer token decides (wrong tokens are refused, they do not fall back), and a
-request without credentials is `system:anonymous`, whom authorisation allows
-little.
+The order is that of Kubernetes: a client certificate that names a user wins, then the bearer
+token decides (an invalid token is rejected, it does not fall back to anonymous), and a request
+without credentials is `system:anonymous`, which RBAC allows little.
 
-The two tokens of the daemon are found by the whole Authorization header in one
-dictionary look-up; the comparison is of hashes first, so its time says nothing
-about a token. Service account tokens are verified once and remembered; when
-accounts or secrets change, only the objects behind a remembered token are
-looked at again.
+The two tokens of the daemon are found by the whole Authorization header in one dictionary
+lookup. The lookup compares hashes first, so its duration reveals nothing about a token. Service
+account tokens are verified once and cached; when accounts or secrets change, only the objects
+behind a cached token are checked again.
 """
 
 import hashlib
@@ -20,16 +18,14 @@ from dataclasses import dataclass
 
 from rdd.api.errors import Unauthorized
 from rdd.api.fielderrors import aggregate
-from rdd.apiserver.auth import x509
+from rdd.apiserver.auth import identities, x509
 from rdd.apiserver.auth.authorizer import Lister
 from rdd.apiserver.auth.jwt import TokenError
 from rdd.apiserver.auth.tokens import CREDENTIAL_ID, ISSUER, ServiceAccountToken, TokenIssuer
 from rdd.apiserver.http.request import ANONYMOUS, Request, User
 
-AUTHENTICATED = "system:authenticated"
-
 _INVALID_TOKEN = "invalid bearer token"
-_MAX_REMEMBERED = 1024
+_MAX_CACHED = 1024
 
 EXTRA_SPACE_WARNING = (
     "the provided Authorization header contains extra space before the bearer token, and is ignored"
@@ -38,14 +34,14 @@ EXTRA_SPACE_WARNING = (
 
 @dataclass(frozen=True, slots=True)
 class TokenIdentity:
-    """What a token proves: a user, towards some audiences."""
+    """The user that a token proves, and the audiences it is valid for."""
 
     user: User
     audiences: tuple[str, ...]
 
 
-class _Remembered:
-    """A verified service account token, and the state its objects were last checked against."""
+class _CachedToken:
+    """A verified service account token and the revision at which its objects were checked."""
 
     __slots__ = ("revision", "token")
 
@@ -55,10 +51,10 @@ class _Remembered:
 
 
 class Authenticator:
-    """Turns the credentials of a request into a `User`.
+    """Authenticates requests.
 
-    `tokens` are static bearer tokens. Without an `issuer` (and the `lister` that
-    goes with it) service account tokens are not known.
+    `tokens` are static bearer tokens. Without an `issuer` (and its `lister`), service account
+    tokens are rejected.
     """
 
     def __init__(
@@ -76,20 +72,20 @@ class Authenticator:
         self._lister = lister
         self._allow_anonymous = allow_anonymous
         self._now = now
-        self._remembered: dict[str, _Remembered] = {}
+        self._cached_tokens: dict[str, _CachedToken] = {}
         self._certificates: dict[bytes, tuple[User | None, float]] = {}
         self.audiences = issuer.audiences if issuer else (ISSUER,)
 
     def authenticate(self, request: Request) -> User:
-        """The user of a request (impersonation is a later step); raises Unauthorized."""
+        """Return the user of a request, before impersonation; raise Unauthorized."""
         if request.peer_certificate is not None:
             user = self._of_certificate(request.peer_certificate)
             if user is not None:
                 return user
         header = request.headers.get("Authorization", "")
-        known = self._headers.get(header)
-        if known is not None:
-            return known
+        cached = self._headers.get(header)
+        if cached is not None:
+            return cached
         token = _bearer_token(header, request.warnings) if header else ""
         if token:
             try:
@@ -101,14 +97,14 @@ class Authenticator:
         return ANONYMOUS
 
     def authenticate_token(self, token: str, audiences: Sequence[str] = ()) -> TokenIdentity:
-        """What a token proves towards the audiences (default: the API server's).
+        """Return the identity of a token for the audiences (default: the API server's).
 
-        Raises TokenError with the text a TokenReview shows.
+        Raises TokenError with the text that a TokenReview shows.
         """
         wanted = tuple(audiences) or self.audiences
         user = self._tokens.get(token)
         if user is not None:
-            # Static tokens are the API server's own, nobody else's.
+            # Static tokens are valid for the API server only.
             common = tuple(a for a in wanted if a in self.audiences)
             if not common:
                 raise TokenError(_INVALID_TOKEN)
@@ -124,46 +120,49 @@ class Authenticator:
         self, token: str, wanted: tuple[str, ...], issuer: TokenIssuer, lister: Lister
     ) -> TokenIdentity:
         now = self._now()
-        known = self._remembered.get(token)
-        if known is None:
+        cached = self._cached_tokens.get(token)
+        if cached is None:
             if not issuer.is_own(token):
                 raise TokenError(_INVALID_TOKEN)
-            known = _Remembered(issuer.verify(token))
-            if len(self._remembered) >= _MAX_REMEMBERED:
-                self._remembered.clear()
-            self._remembered[token] = known
-        verified = known.token
+            cached = _CachedToken(issuer.verify(token))
+            if len(self._cached_tokens) >= _MAX_CACHED:
+                self._cached_tokens.clear()
+            self._cached_tokens[token] = cached
+        verified = cached.token
         common = verified.check_audiences(wanted)
         verified.check_time(now)
         revision = lister.revision("serviceaccounts"), lister.revision("secrets")
-        if revision != known.revision:
+        if revision != cached.revision:
             verified.check_objects(lister, now)
-            known.revision = revision
+            cached.revision = revision
         return TokenIdentity(verified.user, common)
 
     def _of_certificate(self, der: bytes) -> User | None:
-        """The user a verified client certificate names; None if it names none."""
-        known = self._certificates.get(der)
-        if known is None:
-            if len(self._certificates) >= _MAX_REMEMBERED:
+        """Return the user of a verified client certificate; None if it names none."""
+        cached = self._certificates.get(der)
+        if cached is None:
+            if len(self._certificates) >= _MAX_CACHED:
                 self._certificates.clear()
-            known = self._certificates[der] = certificate_user(der)
-        user, not_after = known
-        # TLS checked the dates when the connection was opened; it may be open for long.
+            cached = self._certificates[der] = certificate_user(der)
+        user, not_after = cached
+        # TLS checked the dates when the connection was opened, which may be long ago.
         if user is not None and self._now() > not_after:
             raise Unauthorized
         return user
 
 
 def with_authenticated(user: User) -> User:
-    """The user with the group every authenticated user is in."""
-    if AUTHENTICATED in user.groups:
+    """Return the user with the group of all authenticated users."""
+    if identities.AUTHENTICATED in user.groups:
         return user
-    return User(user.name, (*user.groups, AUTHENTICATED), uid=user.uid, extra=user.extra)
+    return User(user.name, (*user.groups, identities.AUTHENTICATED), uid=user.uid, extra=user.extra)
 
 
 def certificate_user(der: bytes) -> tuple[User | None, float]:
-    """The user of a certificate (common name, organisations, UID), and until when it is good."""
+    """Return the user of a certificate and the time at which the certificate expires.
+
+    The user consists of common name, organisations and UID.
+    """
     try:
         certificate = x509.parse_certificate(der)
     except ValueError as e:
@@ -184,7 +183,7 @@ def certificate_user(der: bytes) -> tuple[User | None, float]:
 
 
 def _bearer_token(header: str, warnings: list[str]) -> str:
-    """The token in an Authorization header; other schemes are ignored, as Kubernetes does."""
+    """Return the token of an Authorization header; other schemes are ignored, as in Kubernetes."""
     parts = header.strip().split(" ", 2)
     if len(parts) < 2 or parts[0].lower() != "bearer":
         return ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The question authorisation answers, and the contract of who answers it."""
+"""The contract of authorisation: the attributes of a request and the decision."""
 
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -9,7 +9,7 @@ from rdd.apiserver.http.request import Request, User
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """Everything an authoriser may look at."""
+    """The attributes that an authoriser may use."""
 
     user: User
     verb: str
@@ -26,7 +26,7 @@ class Attributes:
 
     @classmethod
     def of(cls, request: Request) -> "Attributes":
-        """The attributes of a request itself."""
+        """Return the attributes of a request."""
         info = request.info
         return cls(
             user=request.user,
@@ -44,7 +44,7 @@ class Attributes:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The answer. `reason` says which rule allowed it, or why nothing did."""
+    """The result of an authorisation; `reason` names the rule that allowed it."""
 
     allowed: bool
     reason: str = ""
@@ -52,27 +52,27 @@ class Decision:
 
 
 class Authorizer(Protocol):
-    """Decides from in-memory state, never waits."""
+    """Decides from in-memory state and never blocks."""
 
     def authorize(self, attributes: Attributes) -> Decision:
-        """Whether the user may do this."""
+        """Decide whether the user may perform the request."""
         ...
 
 
 class Lister(Protocol):
-    """Read access to the current objects of built-in kinds, for authorisers and admission.
+    """Read access to the cached objects of built-in kinds, for authorisers and admission.
 
-    Objects are shared and MUST NOT be changed.
+    Objects are shared and MUST NOT be modified.
     """
 
     def get(self, resource: str, namespace: str, name: str) -> dict[str, Any] | None:
-        """An object of a built-in resource, by the resource's store name (e.g. `roles`)."""
+        """Return an object of a built-in resource such as `roles`, or None."""
         ...
 
     def list(self, resource: str, namespace: str | None = None) -> list[dict[str, Any]]:
-        """All objects of a resource (in one namespace, or everywhere)."""
+        """Return the objects of a resource, in one namespace or in all."""
         ...
 
     def revision(self, resource: str) -> int:
-        """Changes whenever an object of the resource changes; for caches derived from it."""
+        """Return a number that changes with every change of the resource; a cache key."""
         ...

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The RBAC objects every server has from the start, and their reconciliation.
+"""The default RBAC objects of every server, and their reconciliation.
 
-These are Kubernetes' default cluster roles and bindings, restricted to what
-this server serves, with upstream's names, labels and annotations; plus the
-read-only role of the `user` identity. On start `reconcile` tells what has to
-be written: objects that are missing, and existing ones that lack a rule, a
-subject, a label or an annotation. Additions of an administrator are kept, and
-an object annotated `rbac.authorization.kubernetes.io/autoupdate: "false"` is
-left alone, both as in Kubernetes.
+These are the default cluster roles and bindings of Kubernetes, restricted to the kinds that this
+server serves, with upstream's names, labels and annotations, plus the read-only role of the
+`user` identity. On start, `reconcile` returns the objects to write: missing ones, and existing
+ones that lack a rule, a subject, a label or an annotation. Additions of an administrator are
+kept, and an object annotated `rbac.authorization.kubernetes.io/autoupdate: "false"` is left
+unchanged, both as in Kubernetes.
 """
 
 from collections.abc import Iterable
@@ -15,6 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from rdd.api.types import Object
+from rdd.apiserver.auth import identities
 from rdd.apiserver.auth.authorizer import Lister
 from rdd.apiserver.auth.policy_rules import PolicyRule, Rule, compact, covers
 from rdd.apiserver.auth.rbac import RBAC_GROUP
@@ -33,7 +33,7 @@ OWN_GROUPS = (
     "lima.rancherdesktop.io",
     "rdd.rancherdesktop.io",
 )
-"""API groups of the project's own kinds; `user` may read them."""
+"""API groups of the project's own kinds; the `user` identity may read them."""
 
 
 def _rule(verbs: Iterable[str], group: str, *resources: str, names: Iterable[str] = ()) -> Object:
@@ -105,26 +105,27 @@ _CLUSTER_ROLES: dict[str, list[Object]] = {
     "system:service-account-issuer-discovery": [
         _urls("/.well-known/openid-configuration", "/openid/v1/jwks")
     ],
-    # The `view` role is filled by aggregation, which may be switched off: its rules stand here too.
+    # Aggregation fills the `view` role and can be switched off, so its rules are repeated here.
     "rdd:user": [*_VIEW, *(_rule(_READ, group, "*") for group in OWN_GROUPS)],
 }  # fmt: skip
 
-# role → which roles it gathers, and which role gathers it in turn
+# aggregated role → the role into which it is aggregated in turn
 _AGGREGATED = {"admin": "", "edit": "admin", "view": "edit"}
 
 # binding → role, subject kind, subject names
 _CLUSTER_BINDINGS: dict[str, tuple[str, str, tuple[str, ...]]] = {
-    "cluster-admin": ("cluster-admin", "Group", ("system:masters",)),
+    "cluster-admin": ("cluster-admin", "Group", (identities.MASTERS,)),
     "rdd:user": ("rdd:user", "User", ("user",)),
     "rdd:user:view": ("view", "User", ("user",)),
-    "system:basic-user": ("system:basic-user", "Group", ("system:authenticated",)),
-    "system:discovery": ("system:discovery", "Group", ("system:authenticated",)),
+    "system:basic-user": ("system:basic-user", "Group", (identities.AUTHENTICATED,)),
+    "system:discovery": ("system:discovery", "Group", (identities.AUTHENTICATED,)),
     "system:monitoring": ("system:monitoring", "Group", ("system:monitoring",)),
     "system:public-info-viewer": (
-        "system:public-info-viewer", "Group", ("system:authenticated", "system:unauthenticated"),
+        "system:public-info-viewer", "Group",
+        (identities.AUTHENTICATED, identities.UNAUTHENTICATED),
     ),
     "system:service-account-issuer-discovery": (
-        "system:service-account-issuer-discovery", "Group", ("system:serviceaccounts",),
+        "system:service-account-issuer-discovery", "Group", (identities.SERVICE_ACCOUNTS,),
     ),
 }  # fmt: skip
 
@@ -139,7 +140,6 @@ def _object(kind: str, name: str, *, labels: Object | None = None, **members: An
 
 
 def cluster_roles() -> list[Object]:
-    """The default cluster roles."""
     roles = []
     for name, into in _AGGREGATED.items():
         labels = {f"{_AGGREGATE}{into}": "true"} if into else None
@@ -154,7 +154,6 @@ def cluster_roles() -> list[Object]:
 
 
 def cluster_role_bindings() -> list[Object]:
-    """The default cluster role bindings."""
     return [
         _object(
             "ClusterRoleBinding",
@@ -168,9 +167,9 @@ def cluster_role_bindings() -> list[Object]:
 
 @dataclass(frozen=True, slots=True)
 class PolicyChange:
-    """Something `reconcile` wants written.
+    """An object that `reconcile` requires to be written.
 
-    `replace` means delete and create: a binding's role reference cannot change.
+    `replace` means delete and create, because the role reference of a binding cannot change.
     """
 
     action: Literal["create", "update", "replace"]
@@ -179,7 +178,7 @@ class PolicyChange:
 
 
 def reconcile(lister: Lister) -> list[PolicyChange]:
-    """What has to be written so that the defaults are there; roles before bindings."""
+    """Return the changes that create or complete the defaults; roles come before bindings."""
     changes = [_role_change(r, lister) for r in cluster_roles()]
     changes += [_binding_change(b, lister) for b in cluster_role_bindings()]
     return [change for change in changes if change is not None]
@@ -218,7 +217,7 @@ def _is_protected(existing: Object) -> bool:
 
 
 def _merge_metadata(existing: Object, wanted: Object) -> Object:
-    """A copy of the existing object with the wanted labels and annotations it lacks."""
+    """Return a copy of the existing object with the wanted labels and annotations it lacks."""
     metadata = dict(existing["metadata"])
     for member in ("labels", "annotations"):
         metadata[member] = {**wanted["metadata"][member], **(metadata.get(member) or {})}

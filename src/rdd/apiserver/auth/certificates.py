@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keys and certificates of the server: made when missing, renewed in time.
+"""Keys and certificates of the server: created when missing, renewed before they expire.
 
-All keys are EC P-256. `apiserver.crt` holds the serving certificate followed
-by the authority that signed it, so that the file as a whole is what a
-kubeconfig trusts; that authority's key is thrown away, nothing else can ever be
-signed by it. `cryptography` is imported only when something must be issued: a
-start with good files reads them with `x509` and is done.
+All keys are EC P-256. `apiserver.crt` holds the serving certificate followed by the authority that
+signed it, so that a kubeconfig can use the whole file as its trust anchor. The key of that
+authority is discarded, so nothing else can ever be signed by it. `cryptography` is imported only
+to issue a certificate: a start with valid files parses them with `x509` only.
 """
 
 import os
@@ -23,14 +22,14 @@ if TYPE_CHECKING:
     from cryptography.x509 import ExtensionType, Name
 
 SERVING = "apiserver"
-"""Stem of the serving pair's files (.crt and .key)."""
+"""Stem of the files of the serving pair (.crt and .key)."""
 SIGNING_KEY = "sa.key"
 """The key that signs service account tokens."""
 
 RENEW_BEFORE_S = 30 * 86400
 _ISSUED_DAYS = 365
 _AUTHORITY_DAYS = 3650
-_BACKDATE_S = 3600  # for clients whose clock is a little behind
+_BACKDATE_S = 3600  # tolerates clients whose clock is behind
 
 # DER of the object identifier prime256v1, which every PKCS#8 P-256 key contains.
 _P256 = bytes.fromhex("06082a8648ce3d030107")
@@ -38,7 +37,7 @@ _P256 = bytes.fromhex("06082a8648ce3d030107")
 
 @dataclass(frozen=True, slots=True)
 class KeyPair:
-    """A certificate (or chain, the own certificate first) with its private key, as PEM."""
+    """A certificate (or a chain, leaf first) with its private key, as PEM."""
 
     certificate: bytes
     key: bytes
@@ -46,7 +45,7 @@ class KeyPair:
 
 @dataclass(frozen=True, slots=True)
 class Issued:
-    """A pair on disk."""
+    """A key pair on disk."""
 
     certificate_path: Path
     key_path: Path
@@ -62,11 +61,11 @@ def ensure_serving(
     authority: KeyPair | None = None,
     now: Callable[[], float] = time.time,
 ) -> Issued:
-    """The serving pair `<stem>.crt`/`<stem>.key`, issued anew if it is not good any more.
+    """Return the serving pair `<stem>.crt`/`<stem>.key`; issue a new one if it is not valid.
 
-    Good means: readable, key and certificate belong together, at least 30 days
-    left, all `names` (DNS names and IP addresses) covered. Without an
-    `authority` one is made for this certificate alone and appended to the file.
+    A pair is valid if it is readable, key and certificate match, at least 30 days are left and
+    all `names` (DNS names and IP addresses) are covered. Without an `authority`, one is created
+    for this certificate alone and appended to the file.
     """
 
     def issue() -> KeyPair:
@@ -85,7 +84,7 @@ def ensure_authority(
     organization: str = "",
     now: Callable[[], float] = time.time,
 ) -> Issued:
-    """A certificate authority kept in `<stem>.crt`/`<stem>.key`, e.g. for client certificates."""
+    """Return the authority in `<stem>.crt`/`<stem>.key`, e.g. for client certificates."""
     return _ensure(
         directory,
         stem,
@@ -96,7 +95,7 @@ def ensure_authority(
 
 
 def ensure_signing_key(directory: Path) -> bytes:
-    """The PEM of the token signing key `sa.key`; one that is not EC P-256 is replaced."""
+    """Return the PEM of the token signing key `sa.key`; replace a key that is not EC P-256."""
     path = directory / SIGNING_KEY
     try:
         pem = path.read_bytes()
@@ -119,18 +118,18 @@ def _ensure(
     certificate_path, key_path = directory / f"{stem}.crt", directory / f"{stem}.key"
     try:
         pair = KeyPair(certificate_path.read_bytes(), key_path.read_bytes())
-        is_good = _is_good(pair, names, now())
+        is_valid = _is_valid(pair, names, now())
     except FileNotFoundError:
-        is_good = False
-    if not is_good:
+        is_valid = False
+    if not is_valid:
         pair = issue()
-        # A crash in between leaves a pair that does not match, which is issued again.
+        # A crash between the two writes leaves a mismatched pair, which the next start replaces.
         _write(key_path, pair.key, 0o600)
         _write(certificate_path, pair.certificate, 0o644)
     return Issued(certificate_path, key_path, pair)
 
 
-def _is_good(pair: KeyPair, names: Sequence[str], now: float) -> bool:
+def _is_valid(pair: KeyPair, names: Sequence[str], now: float) -> bool:
     try:
         chain = [x509.parse_certificate(der) for der in x509.pem_blocks(pair.certificate)]
         keys = list(x509.pem_blocks(pair.key))
@@ -162,7 +161,7 @@ def _write(path: Path, data: bytes, mode: int) -> None:
 def create_authority(
     common_name: str, *, organization: str = "", now: Callable[[], float] = time.time
 ) -> KeyPair:
-    """A new self-signed certificate authority, good for ten years."""
+    """Create a self-signed certificate authority that is valid for ten years."""
     from cryptography import x509 as cx
 
     key = _generate()
@@ -182,7 +181,7 @@ def issue_serving(
     days: float = _ISSUED_DAYS,
     now: Callable[[], float] = time.time,
 ) -> KeyPair:
-    """A server certificate for DNS names and IP addresses."""
+    """Issue a server certificate for DNS names and IP addresses."""
     import ipaddress
 
     from cryptography import x509 as cx
@@ -212,7 +211,7 @@ def issue_client(
     days: float = _ISSUED_DAYS,
     now: Callable[[], float] = time.time,
 ) -> KeyPair:
-    """A client certificate: common name = user, organisations = groups, as Kubernetes reads it."""
+    """Issue a client certificate for a user (common name) and groups (organisations)."""
     from cryptography import x509 as cx
 
     extensions: list[tuple[ExtensionType, bool]] = [
@@ -270,7 +269,7 @@ def _sign(
     days: float,
     now: float,
 ) -> KeyPair:
-    """Sign a certificate for the key; `extensions` come with whether they are critical."""
+    """Sign a certificate for the key; each extension has a flag whether it is critical."""
     from cryptography import x509 as cx
     from cryptography.hazmat.primitives import hashes, serialization
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nobody grants what they do not have: escalation checks.
+"""Privilege escalation checks: users cannot grant permissions they do not have.
 
-Whoever writes a Role needs every permission in it (or the verb `escalate`), and
-whoever writes a binding every permission of the role it refers to (or the verb
-`bind` on that role). The checks run after mutating admission and before
-validation, where Kubernetes' policy-based storage runs them. An aggregated
-ClusterRole can gather anything, so writing one takes everything.
+Writing a Role requires every permission in it (or the verb `escalate`); writing a binding
+requires every permission of the referenced role (or the verb `bind` on that role). The checks
+run after mutating admission and before validation, where the policy-based storage of Kubernetes
+runs them. An aggregated ClusterRole can collect any rule, so writing one requires all
+permissions.
 """
 
 from rdd.api.errors import Forbidden, InternalError, NotFound
@@ -42,9 +42,9 @@ def check_escalation(
     obj: Object,
     old: Object | None = None,
 ) -> None:
-    """Raise unless the user may write this RBAC object; other resources are none of its business.
+    """Raise Forbidden unless the user may write this RBAC object; accept other resources.
 
-    `info` is the request's, `old` the stored object when it is an update.
+    `info` belongs to the request, `old` is the stored object of an update.
     """
     if info.group != RBAC_GROUP or user.is_master or info.subresource:
         return
@@ -121,7 +121,7 @@ def _confirm(
 
 
 def _resolution_errors(rbac: RbacAuthorizer, user: User, info: RequestInfo) -> list[str]:
-    """What could not be resolved for the user, in the words of this request's resource."""
+    """Return the errors of resolving the user's rules, worded for the resource of the request."""
     _, errors = rbac.rules_for(user, info.namespace)
     what = f"{info.resource}.{RBAC_GROUP}"
     return [what + e.partition(RBAC_GROUP)[2] if RBAC_GROUP in e else e for e in errors]
@@ -131,7 +131,7 @@ _GC_FIELDS = ("finalizers", "managedFields", "ownerReferences", "selfLink")
 
 
 def _changes_only_gc_fields(obj: Object, old: Object | None) -> bool:
-    """Whether an update touches nothing but what deletion needs; anyone who may update may."""
+    """Return whether an update changes only the fields that deletion needs."""
     return old is not None and _without_gc_fields(obj) == _without_gc_fields(old)
 
 

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Acting as somebody else: the Impersonate-* headers.
+"""Impersonation by Impersonate-* headers.
 
-Kubernetes 1.36 knows several modes and takes the first that is allowed. The
-constrained ones (`impersonate:user-info`, `impersonate:serviceaccount`,
-`impersonate:arbitrary-node`) need a second permission for the request itself
-(`impersonate-on:<mode>:<verb>`); the last is the unrestricted `impersonate` of
-old. If none is allowed the answer is the denial of the first mode that was
-tried, starting with the one that last worked for this user. (The mode for the
-node a service account runs on does not exist here: there are no nodes.)
+Kubernetes 1.36 has several modes and uses the first one that is allowed. The constrained modes
+(`impersonate:user-info`, `impersonate:serviceaccount`, `impersonate:arbitrary-node`) require a
+second permission for the request itself (`impersonate-on:<mode>:<verb>`); the last mode is the
+unrestricted legacy `impersonate`. If no mode is allowed, the response is the denial of the first
+mode tried; the mode that last succeeded for the user is tried first. (The mode for the node of a
+service account does not exist here, because there are no nodes.)
 """
 
 import re
@@ -19,29 +18,24 @@ from urllib.parse import unquote
 from rdd.api import name_validation
 from rdd.api.errors import BadRequest, Forbidden
 from rdd.api.fielderrors import FieldError, aggregate, invalid
-from rdd.apiserver.auth.authentication import AUTHENTICATED
+from rdd.apiserver.auth import identities
 from rdd.apiserver.auth.authorizer import Attributes, Authorizer, Decision
 from rdd.apiserver.auth.rbac import forbidden_error
-from rdd.apiserver.auth.tokens import account_groups
 from rdd.apiserver.http.request import Headers, User
 from rdd.base import gotext
 
 _EXTRA_PREFIX = "impersonate-extra-"
-_UNAUTHENTICATED = "system:unauthenticated"
 _AUTHENTICATION = "authentication.k8s.io"
-_MANY = 4  # from this many checks on, constrained modes first try one for all
-_MAX_REMEMBERED_USERS = 10_000
-
-_ACCOUNT_PREFIX = "system:serviceaccount:"
-_NODE_PREFIX = "system:node:"
+_MANY = 4  # from this many checks on, constrained modes try a single wildcard check first
+_MAX_CACHED_USERS = 10_000
 
 _HTTP_PATH = r"[A-Za-z0-9/\-._~%!$&'()*+,;=:]+"
 _HTTP_PATH_MATCH = re.compile(_HTTP_PATH)
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
-    """What the headers ask for, unchanged."""
+class _RequestedUser:
+    """The user that the headers request, unmodified."""
 
     name: str
     uid: str
@@ -54,17 +48,17 @@ class _Wanted:
 
 
 class Impersonator:
-    """Decides who a request acts as."""
+    """Determines the effective user of a request."""
 
     def __init__(self, authorizer: Authorizer) -> None:
         self._authorizer = authorizer
         self._last_mode: dict[str, str] = {}
 
     def user(self, headers: Headers, attributes: Attributes) -> User:
-        """The user the request acts as: who sent it, if it does not ask for somebody else.
+        """Return the effective user: the authenticated one unless headers request another.
 
-        `attributes` are those of the request with its authenticated user.
-        Raises Forbidden or BadRequest.
+        `attributes` are those of the request with its authenticated user. Raises Forbidden or
+        BadRequest.
         """
         if not is_requested(headers):
             return attributes.user
@@ -84,15 +78,15 @@ class Impersonator:
             except Forbidden as e:
                 first = first or e
                 continue
-            if len(self._last_mode) >= _MAX_REMEMBERED_USERS:
+            if len(self._last_mode) >= _MAX_CACHED_USERS:
                 self._last_mode.clear()
             self._last_mode[requestor] = mode
             return _impersonated(wanted, is_constrained=bool(mode))
         assert first is not None  # the legacy mode always applies
         raise first
 
-    def _check(self, mode: str, wanted: _Wanted, attributes: Attributes) -> None:
-        """Raise Forbidden unless the mode ("" is the legacy one) allows it."""
+    def _check(self, mode: str, wanted: _RequestedUser, attributes: Attributes) -> None:
+        """Raise Forbidden unless the mode allows it; the empty mode is the legacy one."""
         verb = f"impersonate:{mode}" if mode else "impersonate"
         if mode:
             self._demand(replace(attributes, verb=f"impersonate-on:{mode}:{attributes.verb}"))
@@ -101,7 +95,7 @@ class Impersonator:
         as_user = Attributes(
             attributes.user, verb, group=group, version="v1", resource="users", name=wanted.name
         )
-        account, node = split_account(wanted.name), _node_name(wanted.name)
+        account, node = identities.split_account(wanted.name), identities.node_name(wanted.name)
         if account:
             namespace, name = account
             as_user = replace(as_user, resource="serviceaccounts", namespace=namespace, name=name)
@@ -119,9 +113,9 @@ class Impersonator:
             _refuse(
                 replace(attributes, name=""), "impersonating the empty string group is not allowed"
             )
-        if mode and "system:masters" in groups:
+        if mode and identities.MASTERS in groups:
             _refuse(
-                replace(attributes, name="system:masters"),
+                replace(attributes, name=identities.MASTERS),
                 "impersonating the system:masters group is not allowed",
             )
         if mode and len(groups) >= _MANY:
@@ -157,8 +151,8 @@ def _refuse(attributes: Attributes, why: str) -> None:
 
 
 def is_requested(headers: Headers) -> bool:
-    """Whether there is any Impersonate-* header."""
-    # On the way of every request: most header names are ruled out by one character.
+    """Return whether the request has an Impersonate-* header."""
+    # Every request runs this loop: one character excludes most header names.
     for name in cast("Iterable[str]", headers):
         if name[0] in "iI" and name[:12].lower() == "impersonate-":
             return True
@@ -169,7 +163,7 @@ def _items(headers: Headers) -> Iterable[tuple[str, str]]:
     return headers.items()
 
 
-def _read(headers: Headers) -> _Wanted | None:
+def _read(headers: Headers) -> _RequestedUser | None:
     name = uid = ""
     groups: list[str] = []
     extra: dict[str, tuple[str, ...]] = {}
@@ -184,7 +178,7 @@ def _read(headers: Headers) -> _Wanted | None:
         elif key.startswith(_EXTRA_PREFIX):
             extra_key = unquote(key.removeprefix(_EXTRA_PREFIX))
             extra[extra_key] = (*extra.get(extra_key, ()), value)
-    wanted = _Wanted(name, uid, tuple(groups), extra)
+    wanted = _RequestedUser(name, uid, tuple(groups), extra)
     if name:
         return wanted
     if wanted.is_name_only:
@@ -192,8 +186,8 @@ def _read(headers: Headers) -> _Wanted | None:
     raise BadRequest(f"requested {_go_syntax(wanted)} without impersonating a user name")
 
 
-def _go_syntax(wanted: _Wanted) -> str:
-    """The request as Go prints a struct with %#v."""
+def _go_syntax(wanted: _RequestedUser) -> str:
+    """Return the request as Go prints a struct with %#v."""
 
     def texts(values: Iterable[str]) -> str:
         return "[]string{" + ", ".join(map(gotext.quote, values)) + "}"
@@ -209,47 +203,28 @@ def _go_syntax(wanted: _Wanted) -> str:
     )
 
 
-def _modes(wanted: _Wanted) -> list[str]:
-    """The modes that can name this user, in the order they are tried; "" is the legacy one."""
-    if _node_name(wanted.name):
+def _modes(wanted: _RequestedUser) -> list[str]:
+    """Return the modes that apply to this user in the order of trial; "" is the legacy one."""
+    if identities.node_name(wanted.name):
         return ["arbitrary-node", ""] if wanted.is_name_only else [""]
-    if split_account(wanted.name):
+    if identities.split_account(wanted.name):
         return ["serviceaccount", ""] if wanted.is_name_only else [""]
     return ["user-info", ""]
 
 
-def split_account(username: str) -> tuple[str, str] | None:
-    """Namespace and name of a service account's user name; None if it is no such name."""
-    if not username.startswith(_ACCOUNT_PREFIX):
-        return None
-    namespace, colon, name = username.removeprefix(_ACCOUNT_PREFIX).partition(":")
-    if (
-        not colon
-        or name_validation.dns1123_label_errors(namespace)
-        or name_validation.dns1123_subdomain_errors(name)
-    ):
-        return None
-    return namespace, name
-
-
-def _node_name(username: str) -> str:
-    name = username.removeprefix(_NODE_PREFIX)
-    return "" if name == username or name_validation.dns1123_subdomain_errors(name) else name
-
-
-def _impersonated(wanted: _Wanted, *, is_constrained: bool) -> User:
+def _impersonated(wanted: _RequestedUser, *, is_constrained: bool) -> User:
     groups = wanted.groups
-    account = split_account(wanted.name)
+    account = identities.split_account(wanted.name)
     if account and not groups:
-        groups = account_groups(account[0])
-    elif is_constrained and _node_name(wanted.name):
-        groups = ("system:nodes",)
-    if wanted.name == "system:anonymous":
-        added = _UNAUTHENTICATED
-    elif _UNAUTHENTICATED in groups:
+        groups = identities.account_groups(account[0])
+    elif is_constrained and identities.node_name(wanted.name):
+        groups = (identities.NODES,)
+    if wanted.name == identities.ANONYMOUS:
+        added = identities.UNAUTHENTICATED
+    elif identities.UNAUTHENTICATED in groups:
         added = ""
     else:
-        added = AUTHENTICATED
+        added = identities.AUTHENTICATED
     if added and added not in groups:
         groups = (*groups, added)
     return User(wanted.name, groups, uid=wanted.uid, extra=wanted.extra)

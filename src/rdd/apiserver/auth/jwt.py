@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JSON Web Tokens with ES256, as far as service accounts need them.
+"""JSON Web Tokens with ES256, restricted to the features that service accounts need.
 
-One key signs and verifies. `cryptography` is loaded with the first token that
-is issued or shown, never at start.
+One key signs and verifies. `cryptography` is imported with the first token that is issued or
+verified, never at start.
 """
 
 import base64
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
 
 _SIZE = 32  # bytes of a P-256 coordinate
-MAX_TOKEN_BYTES = 64 * 1024  # ours are below 2 KiB; HTTP headers end long before this
+MAX_TOKEN_BYTES = 64 * 1024  # issued tokens are below 2 KiB; HTTP header limits are far lower
 
 
 class TokenError(Exception):
@@ -24,17 +24,17 @@ class TokenError(Exception):
 
 
 def encode(data: bytes) -> str:
-    """URL-safe base64 without padding."""
+    """Encode bytes as URL-safe base64 without padding."""
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
 
 
 def decode(text: str) -> bytes:
-    """The reverse of `encode`; raises ValueError."""
+    """Decode URL-safe base64 without padding; raise ValueError."""
     return base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
 
 
 def unverified_claims(token: str) -> dict[str, Any] | None:
-    """The claims of something that looks like a token, NOT verified; None if it does not."""
+    """Return the claims of a token WITHOUT verification; None if it is malformed."""
     parts = token.split(".")
     if len(parts) != 3 or len(token) > MAX_TOKEN_BYTES:
         return None
@@ -46,7 +46,7 @@ def unverified_claims(token: str) -> dict[str, Any] | None:
 
 
 class SigningKey:
-    """An EC P-256 key as PEM, parsed when first used."""
+    """An EC P-256 key as PEM, parsed on first use."""
 
     def __init__(self, pem: bytes) -> None:
         self._pem = pem
@@ -67,14 +67,14 @@ class SigningKey:
                 serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
             )
             numbers = public.public_numbers()
-            # As in Kubernetes: a hash, so that nobody takes the identifier for the key.
+            # As in Kubernetes: a hash, so that the identifier cannot be mistaken for the key.
             self._key_id = encode(hashlib.sha256(info).digest())
             self._point = numbers.x.to_bytes(_SIZE, "big"), numbers.y.to_bytes(_SIZE, "big")
             self._loaded = key
         return self._loaded
 
     def sign(self, claims: dict[str, Any]) -> str:
-        """A signed token with these claims."""
+        """Return a signed token with these claims."""
         from cryptography.hazmat.primitives import hashes
         from cryptography.hazmat.primitives.asymmetric import ec, utils
 
@@ -86,7 +86,7 @@ class SigningKey:
         return f"{signed}.{encode(r.to_bytes(_SIZE, 'big') + s.to_bytes(_SIZE, 'big'))}"
 
     def verify(self, token: str) -> dict[str, Any]:
-        """The claims of a token this key signed; raises TokenError."""
+        """Return the claims of a token signed by this key; raise TokenError."""
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives import hashes
         from cryptography.hazmat.primitives.asymmetric import ec, utils
@@ -102,7 +102,7 @@ class SigningKey:
             raise TokenError("malformed token") from e
         if header.get("kid", self._key_id) != self._key_id:
             raise TokenError("invalid signature, no keys found")
-        # The algorithm is ours to choose, never the token's.
+        # The server determines the algorithm, never the token.
         if header.get("alg") != "ES256" or len(signature) != 2 * _SIZE:
             raise TokenError("go-jose/go-jose: error in cryptographic primitive")
         r, s = (int.from_bytes(part, "big") for part in (signature[:_SIZE], signature[_SIZE:]))
@@ -118,7 +118,7 @@ class SigningKey:
         return claims
 
     def key_set(self) -> dict[str, Any]:
-        """The public key as a JSON Web Key Set."""
+        """Return the public key as a JSON Web Key Set."""
         self._load()
         x, y = self._point
         key = {

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""RBAC policy rules: what one allows, and whether rules cover other rules.
+"""RBAC policy rules: matching requests, and coverage of rules by other rules.
 
-A `Rule` is a PolicyRule of a Role or ClusterRole with its lists turned into
-sets once, because authorisation asks it for every request. The other half is
-the arithmetic behind escalation checks: rules are broken down into atoms (one
-verb, group, resource and name each) and every atom must be covered by a single
-rule of the author, exactly as Kubernetes' `Covers` does it. So `pods/*` is a
-literal text here, as there, and only `*` and `*/scale` are wildcards.
+A `Rule` is a PolicyRule of a Role or ClusterRole whose lists are converted to sets once, because
+authorisation evaluates it for every request. The second part is the coverage computation of
+escalation checks: rules are split into atoms (one verb, group, resource and name each), and a
+single rule of the author must cover each atom, exactly as `Covers` of Kubernetes does. So `pods/*`
+is a literal text, as in Kubernetes, and only `*` and `*/scale` are wildcards.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,11 +16,11 @@ from rdd.base import gotext
 ALL = "*"
 
 PolicyRule = dict[str, Any]
-"""A PolicyRule as it stands in a Role: plain JSON."""
+"""A PolicyRule in the JSON form of a Role."""
 
 
 class Rule:
-    """A policy rule, ready to be asked."""
+    """A policy rule, compiled for matching."""
 
     __slots__ = ("groups", "names", "policy", "resources", "url_prefixes", "urls", "verbs")
 
@@ -37,7 +36,10 @@ class Rule:
     def allows_resource(
         self, verb: str, group: str, resource: str, subresource: str, name: str
     ) -> bool:
-        """Whether the rule allows the verb on a resource (`name` empty: on any, or none yet)."""
+        """Return whether the rule allows the verb on a resource.
+
+        An empty `name` stands for any name, or for a name that is not generated yet.
+        """
         verbs, groups, resources = self.verbs, self.groups, self.resources
         if verb not in verbs and ALL not in verbs:
             return False
@@ -54,19 +56,19 @@ class Rule:
         return not self.names or name in self.names
 
     def allows_path(self, verb: str, path: str) -> bool:
-        """Whether the rule allows the (lower-case) method on a path that is no resource."""
+        """Return whether the rule allows the (lower-case) method on a non-resource path."""
         if verb not in self.verbs and ALL not in self.verbs:
             return False
         return path in self.urls or path.startswith(self.url_prefixes)
 
 
 def rules_of(role: dict[str, Any]) -> list[Rule]:
-    """The rules of a Role or ClusterRole."""
+    """Return the rules of a Role or ClusterRole."""
     return [Rule(policy) for policy in role.get("rules") or ()]
 
 
 def covers(owner: Iterable[Rule], wanted: Iterable[Rule]) -> list[Rule]:
-    """The atoms of `wanted` that no rule of `owner` covers; empty means covered."""
+    """Return the atoms of `wanted` that no rule of `owner` covers; empty means covered."""
     owner = list(owner)
     return [
         atom
@@ -77,7 +79,7 @@ def covers(owner: Iterable[Rule], wanted: Iterable[Rule]) -> list[Rule]:
 
 
 def breakdown(rule: Rule) -> list[Rule]:
-    """The rule as rules with one verb and one group, resource and name, or one URL, each."""
+    """Split a rule into rules with one verb and one group, resource and name, or one URL, each."""
     policy = rule.policy
     verbs: Sequence[str] = policy.get("verbs") or ()
     names: Sequence[str] = policy.get("resourceNames") or ()
@@ -116,7 +118,7 @@ def _covers_url(held: Rule, url: str) -> bool:
 
 
 def compact(atoms: Iterable[Rule]) -> list[PolicyRule]:
-    """Atoms put together again: one rule per group, resource and name, with all its verbs."""
+    """Merge atoms into one rule per group, resource and name, with all its verbs."""
     rest: list[PolicyRule] = []
     by_resource: dict[tuple[str, ...], PolicyRule] = {}
     for atom in atoms:
@@ -125,8 +127,8 @@ def compact(atoms: Iterable[Rule]) -> list[PolicyRule]:
             rest.append(policy)
             continue
         key = (policy["apiGroups"][0], policy["resources"][0], *(policy.get("resourceNames") or ()))
-        known = by_resource.setdefault(key, {**policy, "verbs": []})
-        known["verbs"] += [verb for verb in policy["verbs"] if verb not in known["verbs"]]
+        merged = by_resource.setdefault(key, {**policy, "verbs": []})
+        merged["verbs"] += [verb for verb in policy["verbs"] if verb not in merged["verbs"]]
     return [*rest, *by_resource.values()]
 
 
@@ -140,11 +142,11 @@ _DESCRIBED = (
 
 
 def describe(policy: PolicyRule) -> str:
-    """A rule in one line, as escalation messages show it."""
+    """Return a rule in one line, as escalation messages show it."""
     parts = [f"{label}:{quoted_list(policy[key])}" for label, key in _DESCRIBED if policy.get(key)]
     return "{" + ", ".join(parts) + "}"
 
 
 def quoted_list(items: Iterable[str]) -> str:
-    """A list of texts as Go's %q prints it: `["a" "b"]`."""
+    """Format a list of texts like Go's %q: `["a" "b"]`."""
     return "[" + " ".join(gotext.quote(item) for item in items) + "]"

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Role-based access control: who may do what, from the RBAC objects in the store.
+"""Role-based access control, evaluated on the RBAC objects in the cache.
 
-`RbacAuthorizer` asks, like Kubernetes, first the cluster role bindings and then
-the role bindings of the request's namespace, and answers with the first rule
-that allows the request. Nothing is ever denied, only not allowed.
+`RbacAuthorizer` evaluates, like Kubernetes, first the cluster role bindings and then the role
+bindings of the request's namespace; the first rule that allows the request decides. RBAC has no
+deny rules: a request that no rule allows is not allowed.
 
-Everything derived from objects is cached and thrown away when the objects'
-revision changes: bindings indexed by subject (per namespace, built when first
-asked for), the rules that apply to a user, and the decisions themselves. A
-repeated question costs two dictionary look-ups.
+Everything derived from objects is cached and discarded when the revision of the objects changes:
+bindings indexed by subject (per namespace, built on first use), the rules that apply to a user,
+and the decisions. A repeated request costs two dictionary lookups.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,6 +15,7 @@ from typing import Any
 
 from rdd.api.errors import Forbidden
 from rdd.api.fielderrors import aggregate
+from rdd.apiserver.auth import identities
 from rdd.apiserver.auth.authorizer import Attributes, Decision, Lister
 from rdd.apiserver.auth.policy_rules import Rule, rules_of
 from rdd.apiserver.http.request import User
@@ -32,7 +32,7 @@ Subjects = dict[tuple[str, str], list["_Grant"]]
 
 
 class _Grant:
-    """A binding as it applies to one subject."""
+    """The grant of one binding to one subject."""
 
     __slots__ = ("errors", "position", "rules", "source")
 
@@ -40,14 +40,14 @@ class _Grant:
         self, position: tuple[int, int], source: str, rules: list[Rule], error: str
     ) -> None:
         self.position = position
-        """Of the binding among the bindings, and of the subject in the binding."""
+        """The index of the binding, and of the subject in the binding."""
         self.source = source
         self.rules = rules
         self.errors = [error] if error else []
 
 
 class _UserRules:
-    """The rules that apply to a user in a namespace (or in the cluster), and what they decided."""
+    """The rules that apply to a user in a namespace (or in the cluster), with cached decisions."""
 
     __slots__ = ("decisions", "errors", "has_names", "rules")
 
@@ -78,9 +78,9 @@ class _UserRules:
 
 
 class RbacAuthorizer:
-    """Decides by the Roles, ClusterRoles and their bindings in a Lister.
+    """Decides by the Roles, ClusterRoles and bindings of a Lister.
 
-    Members of system:masters may do everything, without a reason given.
+    Members of system:masters may do everything; their decisions have no reason.
     """
 
     def __init__(self, lister: Lister) -> None:
@@ -92,33 +92,33 @@ class RbacAuthorizer:
         self._users: dict[tuple[str, tuple[str, ...], str], _UserRules] = {}
 
     def authorize(self, attributes: Attributes) -> Decision:
-        """Whether the user may do this."""
+        """Decide whether the user may perform the request."""
         user = attributes.user
         if user.is_master:
             return _ALLOWED
-        known = self._rules(user, attributes.namespace)
+        cached = self._rules(user, attributes.namespace)
         if not attributes.is_resource:
-            return known.decide((attributes.verb, attributes.path))
-        # Object names only matter where some rule is restricted to names.
-        return known.decide(
+            return cached.decide((attributes.verb, attributes.path))
+        # Object names matter only if some rule is restricted to names.
+        return cached.decide(
             (
                 attributes.verb,
                 attributes.group,
                 attributes.resource,
                 attributes.subresource,
-                attributes.name if known.has_names else "",
+                attributes.name if cached.has_names else "",
             )
         )
 
     def rules_for(self, user: User, namespace: str) -> tuple[list[Rule], list[str]]:
-        """All rules that apply to the user in a namespace (empty: cluster), and what is missing."""
-        known = self._rules(user, namespace)
-        return [rule for rule, _ in known.rules], list(known.errors)
+        """Return the rules of a user in a namespace (empty: cluster), and resolution errors."""
+        cached = self._rules(user, namespace)
+        return [rule for rule, _ in cached.rules], list(cached.errors)
 
     def referenced_rules(self, role_ref: dict[str, Any], namespace: str) -> list[Rule] | None:
-        """The rules of the role a binding (in a namespace) refers to; None: there is no such role.
+        """Return the rules of the role that a binding references; None if the role does not exist.
 
-        Raises ValueError if it refers to something that is no role.
+        Raises ValueError if the reference is not to a role.
         """
         kind, name = role_ref.get("kind"), str(role_ref.get("name") or "")
         if kind == "Role":
@@ -144,12 +144,12 @@ class RbacAuthorizer:
             self._namespaced_subjects = {}
             self._users = {}
         key = (user.name, user.groups, namespace)
-        known = self._users.get(key)
-        if known is None:
+        cached = self._users.get(key)
+        if cached is None:
             if len(self._users) >= _MAX_CACHED_SUBJECTS:
                 self._users.clear()
-            known = self._users[key] = _UserRules(self._grants(user, namespace))
-        return known
+            cached = self._users[key] = _UserRules(self._grants(user, namespace))
+        return cached
 
     def _grants(self, user: User, namespace: str) -> list[_Grant]:
         grants = _of_user(self._cluster_subjects, user)
@@ -163,7 +163,7 @@ class RbacAuthorizer:
         return grants
 
     def _index(self, bindings: list[dict[str, Any]], namespace: str, kind: str) -> Subjects:
-        """Bindings by subject, in the order of their names (Kubernetes has no order)."""
+        """Index bindings by subject, in the order of their names (Kubernetes has no order)."""
         subjects: Subjects = {}
         ordered = sorted(bindings, key=lambda b: str(b["metadata"]["name"]))
         for position, binding in enumerate(ordered):
@@ -190,21 +190,21 @@ class RbacAuthorizer:
 
 
 def _subjects(binding: dict[str, Any], namespace: str) -> Iterator[tuple[tuple[str, str], str]]:
-    """The subjects of a binding as index keys, with the text that names them in reasons."""
+    """Yield the subjects of a binding as index keys, with the text that names them in reasons."""
     for subject in binding.get("subjects") or ():
         kind, name = subject.get("kind"), str(subject.get("name") or "")
         if kind in ("User", "Group"):
             yield (kind, name), f"{kind} {gotext.quote(name)}"
         elif kind == "ServiceAccount":
-            # A service account is the user of that name; without a namespace it is the binding's.
+            # A service account is a user; its namespace defaults to that of the binding.
             home = subject.get("namespace") or namespace
             if home:
                 text = f"ServiceAccount {gotext.quote(f'{name}/{home}')}"
-                yield ("User", f"system:serviceaccount:{home}:{name}"), text
+                yield ("User", identities.account_username(home, name)), text
 
 
 def _of_user(subjects: Subjects, user: User) -> list[_Grant]:
-    """The grants of a user and its groups, each binding once (by the first subject that fits)."""
+    """Return the grants of a user and its groups, one per binding (the first matching subject)."""
     found = list(subjects.get(("User", user.name), ()))
     for group in user.groups:
         found += subjects.get(("Group", group), ())
@@ -220,7 +220,7 @@ _SANITIZE = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
 def forbidden_error(attributes: Attributes, decision: Decision) -> Forbidden:
-    """The answer to a request that is not allowed, worded and detailed as kube-apiserver does."""
+    """Return the error of a request that is not allowed, worded as kube-apiserver words it."""
     quote: Callable[[str], str] = gotext.quote
     message = f"User {quote(attributes.user.name)} cannot {attributes.verb} "
     if attributes.is_resource:

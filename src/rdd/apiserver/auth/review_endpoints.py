@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The endpoints of reviews and tokens: questions that are created, answered and not stored."""
+"""The endpoints of reviews and token requests, which are evaluated on creation and not stored."""
 
 from rdd.api import errors
 from rdd.api.types import Object
@@ -25,10 +25,10 @@ async def review(core: Core, request: Request, resource: Resource, *, reviewer: 
     obj = bodies.decode_object(request, resource, field_validation=opts.field_validation)
     attributes = _attributes(request, resource, obj, opts)
     await core.admission.mutate(attributes)
-    answer = REVIEWS[(resource.group, resource.plural)]
-    found = answer(obj, request.user, request.info.namespace, reviewer)
+    evaluate = REVIEWS[(resource.group, resource.plural)]
+    reviewed = evaluate(obj, request.user, request.info.namespace, reviewer)
     await core.admission.validate(attributes)
-    return respond.value(request, found, status=201)
+    return respond.value(request, reviewed, status=201)
 
 
 def _attributes(
@@ -69,7 +69,7 @@ async def token(
 
     await core.admission.mutate(_attributes(request, resource, obj, opts, "token"))
     info = request.info
-    answer = await issuer.token_request(
+    issued = await issuer.token_request(
         obj,
         namespace=info.namespace,
         name=info.name,
@@ -77,4 +77,4 @@ async def token(
         warnings=request.warnings,
         validate=validate,
     )
-    return respond.value(request, answer, status=201)
+    return respond.value(request, issued, status=201)

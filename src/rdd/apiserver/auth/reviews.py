@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reviews: objects that are questions. Posting one answers it; nothing is stored.
+"""Reviews: objects that are evaluated on creation and not stored.
 
-`authorization.k8s.io`: SubjectAccessReview, LocalSubjectAccessReview,
-SelfSubjectAccessReview and SelfSubjectRulesReview ask what somebody may do.
-`authentication.k8s.io`: TokenReview and SelfSubjectReview ask who somebody is.
+`authorization.k8s.io`: SubjectAccessReview, LocalSubjectAccessReview, SelfSubjectAccessReview and
+SelfSubjectRulesReview evaluate permissions. `authentication.k8s.io`: TokenReview and
+SelfSubjectReview evaluate identities.
 
-Every function takes the decoded object and returns the answered one; the
-object given is not changed. `REVIEWS` lists them by resource.
+Every function takes the decoded object and returns a new one with its status; the given object is
+not modified. `REVIEWS` lists the functions by resource.
 """
 
 import time
@@ -33,25 +33,25 @@ _SPEC_NON_RESOURCE = "spec.nonResourceAttributes"
 
 @dataclass(frozen=True, slots=True)
 class Reviewer:
-    """Everything reviews are answered from."""
+    """The dependencies of reviews."""
 
     authenticator: Authenticator
     authorizer: Authorizer
     rbac: RbacAuthorizer
-    """Where the rules of a user are listed; usually also the authorizer."""
+    """Lists the rules of a user; usually also the authorizer."""
     now: Callable[[], float] = time.time
 
 
 def subject_access_review(obj: Object, reviewer: Reviewer) -> Object:
-    """May somebody do something?"""
+    """Evaluate whether a user may perform a request."""
     spec = obj.get("spec") or {}
     errors = [*_attribute_errors(spec), *_subject_errors(spec), *_selector_errors(spec)]
     errors += _metadata_errors(obj, "must be empty", allowed=())
-    return _access_answer(obj, _reviewed_user(spec), reviewer.authorizer, errors)
+    return _access_result(obj, _reviewed_user(spec), reviewer.authorizer, errors)
 
 
 def local_subject_access_review(obj: Object, namespace: str, reviewer: Reviewer) -> Object:
-    """May somebody do something in this namespace?"""
+    """Evaluate whether a user may perform a request in this namespace."""
     obj = {**obj, "metadata": {"namespace": namespace, **(obj.get("metadata") or {})}}
     spec = obj.get("spec") or {}
     errors = [*_attribute_errors(spec), *_subject_errors(spec), *_selector_errors(spec)]
@@ -64,19 +64,19 @@ def local_subject_access_review(obj: Object, namespace: str, reviewer: Reviewer)
     if spec.get("nonResourceAttributes") is not None:
         value = _non_resource_value(spec)
         errors.append(invalid(_SPEC_NON_RESOURCE, value, "disallowed on this kind of request"))
-    return _access_answer(obj, _reviewed_user(spec), reviewer.authorizer, errors)
+    return _access_result(obj, _reviewed_user(spec), reviewer.authorizer, errors)
 
 
 def self_subject_access_review(obj: Object, user: User, reviewer: Reviewer) -> Object:
-    """May I do something?"""
+    """Evaluate whether the requesting user may perform a request."""
     spec = obj.get("spec") or {}
     errors = [*_attribute_errors(spec), *_selector_errors(spec)]
     errors += _metadata_errors(obj, "must be empty", allowed=())
-    return _access_answer(obj, user, reviewer.authorizer, errors)
+    return _access_result(obj, user, reviewer.authorizer, errors)
 
 
 def self_subject_rules_review(obj: Object, user: User, reviewer: Reviewer) -> Object:
-    """What may I do in a namespace?"""
+    """List the rules of the requesting user in a namespace."""
     namespace = (obj.get("spec") or {}).get("namespace")
     if not namespace:
         raise BadRequest("no namespace on request")
@@ -97,12 +97,12 @@ def self_subject_rules_review(obj: Object, user: User, reviewer: Reviewer) -> Ob
     }
     if errors:
         status["evaluationError"] = aggregate(errors)
-    # Kubernetes answers with a new object: the question is not repeated.
+    # Kubernetes returns a new object: the spec is not repeated.
     return {**_type(obj), "metadata": {}, "spec": {}, "status": status}
 
 
 def token_review(obj: Object, reviewer: Reviewer) -> Object:
-    """Whose token is this?"""
+    """Authenticate a token."""
     spec = obj.get("spec") or {}
     token = spec.get("token")
     if not token:
@@ -121,7 +121,7 @@ def token_review(obj: Object, reviewer: Reviewer) -> Object:
 
 
 def self_subject_review(obj: Object, user: User, reviewer: Reviewer) -> Object:
-    """Who am I?"""
+    """Return the identity of the requesting user."""
     return {
         **_type(obj),
         "metadata": {"creationTimestamp": timestamps.now_text(reviewer.now)},
@@ -143,7 +143,7 @@ REVIEWS: dict[tuple[str, str], Callable[[Object, User, str, Reviewer], Object]] 
     (AUTHENTICATION, "tokenreviews"): lambda o, u, ns, r: token_review(o, r),
     (AUTHENTICATION, "selfsubjectreviews"): lambda o, u, ns, r: self_subject_review(o, u, r),
 }
-"""(group, resource) → answer(object, requesting user, namespace of the request, reviewer)."""
+"""(group, resource) → function of object, requesting user, namespace of the request, reviewer."""
 
 
 def _type(obj: Object) -> Object:
@@ -151,7 +151,7 @@ def _type(obj: Object) -> Object:
 
 
 def _metadata(obj: Object) -> Object:
-    """The metadata without empty members (clients send `creationTimestamp: null`)."""
+    """Return the metadata without empty members (clients send `creationTimestamp: null`)."""
     return {k: v for k, v in (obj.get("metadata") or {}).items() if v}
 
 
@@ -161,7 +161,7 @@ def _reviewed_user(spec: Object) -> User:
     return User(spec.get("user") or "", groups, uid=spec.get("uid") or "", extra=extra)
 
 
-def _access_answer(
+def _access_result(
     obj: Object, user: User, authorizer: Authorizer, errors: Sequence[FieldError]
 ) -> Object:
     if errors:
@@ -181,8 +181,8 @@ def _access_answer(
 def _attributes(user: User, spec: Object) -> Attributes:
     resource = spec.get("resourceAttributes")
     if resource is None:
-        asked = spec["nonResourceAttributes"]
-        path, verb = asked.get("path") or "", asked.get("verb") or ""
+        attributes = spec["nonResourceAttributes"]
+        path, verb = attributes.get("path") or "", attributes.get("verb") or ""
         return Attributes(user, verb, is_resource=False, path=path)
     return Attributes(
         user,
@@ -199,7 +199,7 @@ def _attributes(user: User, spec: Object) -> Attributes:
 
 
 def _invalid(errors: Sequence[FieldError]) -> Invalid:
-    # Kubernetes leaves the kind empty here, in the message and in the details.
+    # Kubernetes omits the kind here, in the message and in the details.
     error = Invalid.of("", AUTHORIZATION, "", errors)
     if error.details is not None:
         error.details.pop("kind")
@@ -207,8 +207,8 @@ def _invalid(errors: Sequence[FieldError]) -> Invalid:
 
 
 def _non_resource_value(spec: Object) -> Object:
-    asked = spec["nonResourceAttributes"]
-    return {"Path": asked.get("path") or "", "Verb": asked.get("verb") or ""}
+    attributes = spec["nonResourceAttributes"]
+    return {"Path": attributes.get("path") or "", "Verb": attributes.get("verb") or ""}
 
 
 def _attribute_errors(spec: Object) -> list[FieldError]:
@@ -274,7 +274,7 @@ def _label_errors(requirement: Object, path: str) -> list[FieldError]:
 
 
 def _operator_errors(requirement: Object, path: str) -> list[FieldError]:
-    """Unknown operators are fine: newer clients may know more than this server."""
+    """Return the errors of a requirement; unknown operators of newer clients are accepted."""
     operator, values = requirement.get("operator"), requirement.get("values")
     field = child(path, "values")
     if operator in ("In", "NotIn") and not values:
@@ -286,7 +286,7 @@ def _operator_errors(requirement: Object, path: str) -> list[FieldError]:
 
 
 def _selector_problems(resource: Object) -> list[str]:
-    """What of the selectors could not be understood, and was therefore not looked at."""
+    """Describe the selectors that could not be parsed and are therefore ignored."""
     problems = []
     for name, parse, is_known in (
         ("fieldSelector", parse_field_selector, _is_known_field_requirement),
@@ -294,16 +294,16 @@ def _selector_problems(resource: Object) -> list[str]:
     ):
         selector = resource.get(name) or {}
         requirements = selector.get("requirements") or ()
-        understood = sum(map(is_known, requirements))
+        parsed = sum(map(is_known, requirements))
         if selector.get("rawSelector"):
             try:
                 parse(selector["rawSelector"])
                 continue
             except BadRequest:
-                understood = 0
-        elif understood == len(requirements):
+                parsed = 0
+        elif parsed == len(requirements):
             continue
-        partially = "partially " if understood else ""
+        partially = "partially " if parsed else ""
         problems.append(f"{child(_SPEC_RESOURCE, name)} {partially}ignored due to parse error")
     return problems
 

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Service account tokens: issued by TokenRequest, checked when shown, published for others.
+"""Service account tokens: issued by TokenRequest, verified by the API server and by other services.
 
-A token names its service account (and, if bound, a Secret) by name and UID; it
-is good as long as those objects exist, so that deleting the account ends its
-tokens at once. Other services verify tokens with the OpenID Connect discovery
-document and the key set.
+A token names its service account (and, if bound, a Secret) by name and UID. It is valid as long as
+those objects exist, so deleting the account invalidates its tokens at once. Other services verify
+tokens with the OpenID Connect discovery document and the key set.
 """
 
 import time
@@ -17,6 +16,7 @@ from rdd.api import timestamps
 from rdd.api.errors import BadRequest, Conflict, Invalid, NotFound
 from rdd.api.fielderrors import FieldError, invalid
 from rdd.api.types import Object
+from rdd.apiserver.auth import identities
 from rdd.apiserver.auth.authorizer import Lister
 from rdd.apiserver.auth.jwt import SigningKey, TokenError, unverified_claims
 from rdd.apiserver.auth.policy_rules import quoted_list
@@ -30,7 +30,7 @@ CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"
 _DEFAULT_EXPIRATION_S = 3600
 _MIN_EXPIRATION_S = 600
 _MAX_EXPIRATION_S = 1 << 32
-_LEEWAY_S = 60  # for clocks that differ, as Kubernetes allows
+_LEEWAY_S = 60  # clock skew, as Kubernetes tolerates
 
 
 class TokenIssuer:
@@ -65,10 +65,10 @@ class TokenIssuer:
         warnings: list[str],
         validate: Callable[[Object], Awaitable[None]] | None = None,
     ) -> Object:
-        """Answer a TokenRequest for a service account: the object with a token in its status.
+        """Handle a TokenRequest for a service account; return it with a token in its status.
 
-        `validate` runs validating admission on the completed request. Texts for
-        Warning headers are appended to `warnings`.
+        `validate` runs validating admission on the completed request. Texts for Warning headers
+        are appended to `warnings`.
         """
         metadata = dict(obj.get("metadata") or {})
         spec = dict(obj.get("spec") or {})
@@ -150,17 +150,17 @@ class TokenIssuer:
                 "jti": str(uuid.uuid4()),
                 "kubernetes.io": bound,
                 "nbf": at,
-                "sub": account_username(metadata["namespace"], metadata["name"]),
+                "sub": identities.account_username(metadata["namespace"], metadata["name"]),
             }
         )
 
     def is_own(self, token: str) -> bool:
-        """Whether a token claims (unverified) to be one of this issuer."""
+        """Return whether a token claims (unverified) to be from this issuer."""
         claims = unverified_claims(token)
         return claims is not None and claims.get("iss") == self.issuer
 
     def verify(self, token: str) -> "ServiceAccountToken":
-        """The verified token; raises TokenError. Time and bound objects are not looked at here."""
+        """Return the verified token; raise TokenError. Time and bound objects are not checked."""
         claims = self._key.verify(token)
         if claims.get("iss") != self.issuer:
             shown = gotext.quote(str(claims.get("iss", "")))
@@ -174,7 +174,7 @@ class TokenIssuer:
             ) from e
 
     def discovery(self, jwks_uri: str) -> Response:
-        """`/.well-known/openid-configuration`."""
+        """Return `/.well-known/openid-configuration`."""
         document = {
             "issuer": self.issuer,
             "jwks_uri": jwks_uri,
@@ -185,7 +185,7 @@ class TokenIssuer:
         return _published(document, "application/json")
 
     def key_set(self) -> Response:
-        """`/openid/v1/jwks`."""
+        """Return `/openid/v1/jwks`."""
         return _published(self._key.key_set(), "application/jwk-set+json")
 
 
@@ -199,7 +199,7 @@ def _published(document: Object, content_type: str) -> Response:
 
 
 class ServiceAccountToken:
-    """A token with a good signature: whom it names, and until when it is good."""
+    """A token with a valid signature."""
 
     __slots__ = ("_account", "_namespace", "_not_before", "_secret", "audiences", "expires", "user")
 
@@ -219,7 +219,7 @@ class ServiceAccountToken:
         )
 
     def check_audiences(self, wanted: Sequence[str]) -> tuple[str, ...]:
-        """The audiences that both the token and the server have; raises TokenError if none."""
+        """Return the audiences that token and server share; raise TokenError if there are none."""
         common = tuple(a for a in self.audiences if a in wanted)
         if not common:
             raise TokenError(
@@ -229,14 +229,14 @@ class ServiceAccountToken:
         return common
 
     def check_time(self, now: float) -> None:
-        """Raise TokenError unless the token is good at this time."""
+        """Raise TokenError unless the token is valid at this time."""
         if now > self.expires:
             raise TokenError("service account token has expired")
         if now < self._not_before:
             raise TokenError("service account token is not valid yet")
 
     def check_objects(self, lister: Lister, now: float) -> None:
-        """Raise TokenError unless the account and the bound Secret are still the same."""
+        """Raise TokenError unless the account and the bound Secret still exist unchanged."""
         name, uid = self._account
         account = lister.get("serviceaccounts", self._namespace, name)
         if account is None:
@@ -268,21 +268,13 @@ def _is_deleted(obj: Object, now: float) -> bool:
     return bool(deleted) and timestamps.parse(deleted)[0] < now - _LEEWAY_S
 
 
-def account_username(namespace: str, name: str) -> str:
-    """The user name of a service account."""
-    return f"system:serviceaccount:{namespace}:{name}"
-
-
-def account_groups(namespace: str) -> tuple[str, str]:
-    """The groups every service account of a namespace is in."""
-    return "system:serviceaccounts", f"system:serviceaccounts:{namespace}"
-
-
-def service_account_user(namespace: str, name: str, uid: str, *, credential_id: str = "") -> User:
-    """The user a service account is."""
+def service_account_user(
+    namespace: str, name: str, uid: str = "", *, credential_id: str = ""
+) -> User:
+    """Return the user of a service account."""
     return User(
-        account_username(namespace, name),
-        (*account_groups(namespace), "system:authenticated"),
+        identities.account_username(namespace, name),
+        (*identities.account_groups(namespace), identities.AUTHENTICATED),
         uid=uid,
         extra={CREDENTIAL_ID: (credential_id,)} if credential_id else None,
     )
@@ -301,7 +293,7 @@ def _check_expiration(seconds: int) -> None:
 
 
 def _bound_secret(reference: Object | None, namespace: str, lister: Lister) -> Object | None:
-    """The Secret a token is to be bound to. Pods and Nodes never exist here."""
+    """Return the Secret to which a token is bound. Pods and Nodes never exist here."""
     if reference is None:
         return None
     name, kind = str(reference.get("name") or ""), str(reference.get("kind") or "")

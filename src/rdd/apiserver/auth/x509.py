@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a certificate says: subject, validity, names; read without a crypto library.
+"""A certificate parser for subject, validity and names that needs no crypto library.
 
-Loading `cryptography` costs tens of milliseconds, too much at every start just
-to learn that the serving certificate is still good, and for every new client
-connection's identity. Signatures are not checked here: the TLS layer has done
-that for peers, and our own files are trusted.
+Importing `cryptography` costs tens of milliseconds, too much for checking the serving certificate
+at every start and for the identity of every new client connection. Signatures are not verified
+here: the TLS layer verifies peers, and the files of the server are trusted.
 """
 
 import binascii
@@ -26,10 +25,10 @@ _BMP_STRING = 0x1E
 
 @dataclass(frozen=True, slots=True)
 class Certificate:
-    """The parts of an X.509 certificate that matter for identity and renewal."""
+    """The parts of an X.509 certificate that identity and renewal need."""
 
     subject: tuple[tuple[str, str], ...]
-    """Attributes (object identifier, text), in order."""
+    """Attributes as (object identifier, text), in order."""
     not_before: float
     not_after: float
     names: frozenset[str]
@@ -38,12 +37,12 @@ class Certificate:
     """The bits of the public key; for EC the uncompressed point."""
 
     def subject_values(self, identifier: str) -> list[str]:
-        """All values of a subject attribute."""
+        """Return all values of a subject attribute."""
         return [text for oid, text in self.subject if oid == identifier]
 
 
 def pem_blocks(pem: bytes) -> Iterator[bytes]:
-    """The DER of each block of a PEM file; raises ValueError if one is damaged."""
+    """Yield the DER of each block of a PEM file; raise ValueError for a damaged block."""
     body: list[bytes] | None = None
     for line in pem.splitlines():
         if line.startswith(b"-----BEGIN"):
@@ -57,7 +56,7 @@ def pem_blocks(pem: bytes) -> Iterator[bytes]:
 
 
 def parse_certificate(der: bytes) -> Certificate:
-    """Read a DER certificate; raises ValueError if it is none."""
+    """Parse a DER certificate; raise ValueError if it is not one."""
     try:
         return _parse(der)
     except (IndexError, UnicodeDecodeError) as e:
@@ -87,7 +86,7 @@ def _parse(der: bytes) -> Certificate:
 
 
 def _items(data: bytes) -> Iterator[tuple[int, bytes]]:
-    """The tags and contents in a constructed value."""
+    """Yield the tags and contents of a constructed value."""
     at = 0
     while at < len(data):
         tag, length = data[at], data[at + 1]

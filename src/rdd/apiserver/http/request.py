@@ -11,6 +11,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import parse_qs, unquote
 
+from rdd.apiserver.auth import identities
+
 if TYPE_CHECKING:
     from aiohttp import web
 
@@ -35,7 +37,7 @@ class User:
         self.uid = uid
         self.groups = groups
         self.extra: Mapping[str, tuple[str, ...]] = extra or {}
-        self.is_master = "system:masters" in groups
+        self.is_master = identities.MASTERS in groups
 
     def to_user_info(self) -> dict[str, Any]:
         """The authentication.k8s.io UserInfo form."""
@@ -52,8 +54,8 @@ class User:
         return f"User({self.name!r}, {self.groups!r})"
 
 
-ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
-SYSTEM = User("system:apiserver", ("system:masters",))
+ANONYMOUS = User(identities.ANONYMOUS, (identities.UNAUTHENTICATED,))
+SYSTEM = User("system:apiserver", (identities.MASTERS,))
 """The server itself, for requests it makes in-process."""
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Lister over plain dicts, and short ways to make RBAC objects."""
+"""A Lister over plain dicts, and factories of RBAC objects."""
 
 from collections import Counter
 from typing import Any
@@ -58,7 +58,7 @@ class World:
         return self.put("rolebindings" if namespace else "clusterrolebindings", obj)
 
     def grant(self, name: str, subject: Object, *rules: Object, namespace: str = "") -> None:
-        """A role and its binding in one."""
+        """Create a role and its binding."""
         self.role(name, *rules, namespace=namespace)
         self.bind(name, name, subject, namespace=namespace)
 
@@ -78,7 +78,7 @@ def binding(name: str, role: str, *subjects: Object, namespace: str = "", kind: 
 
 
 def rule(verbs: str, resources: str = "", group: str = "", **members: Any) -> Object:
-    """A rule from space-separated lists."""
+    """Return a rule from space-separated lists."""
     made: Object = {"verbs": verbs.split()}
     if resources:
         made |= {"apiGroups": [group], "resources": resources.split()}

@@ -90,14 +90,14 @@ def test_requests_without_a_bearer_token_are_anonymous(header: str | None) -> No
     assert authenticator().authenticate(request(header)) is ANONYMOUS
 
 
-def test_space_before_the_token_is_warned_about() -> None:
+def test_warns_about_space_before_the_token() -> None:
     asked = request("Bearer  user-token")
     authenticator().authenticate(asked)
     assert asked.warnings == [EXTRA_SPACE_WARNING]
 
 
 @pytest.mark.parametrize("token", ["x", "admin-token2", "a.b.c", "admin-toke", "é", "a.e30.c"])
-def test_wrong_tokens_are_refused(token: str) -> None:
+def test_rejects_invalid_tokens(token: str) -> None:
     with pytest.raises(Unauthorized) as caught:
         authenticator().authenticate(request(f"Bearer {token}"))
     status = caught.value.to_status()
@@ -142,7 +142,7 @@ async def test_token_stops_working_with_its_account(change: str) -> None:
         authn.authenticate(asked)
 
 
-async def test_token_expires_even_if_it_is_remembered() -> None:
+async def test_cached_token_expires() -> None:
     world, clock = World(), Clock()
     world.account("bob")
     asked = request(f"Bearer {await issue(world, expirationSeconds=600)}")
@@ -155,7 +155,7 @@ async def test_token_expires_even_if_it_is_remembered() -> None:
         authn.authenticate(asked)
 
 
-async def test_remembered_token_is_not_verified_again(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_cached_token_is_not_verified_again(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     world.account("bob")
     asked = request(f"Bearer {await issue(world)}")
@@ -166,7 +166,7 @@ async def test_remembered_token_is_not_verified_again(monkeypatch: pytest.Monkey
     assert authn.authenticate(asked) is first
 
 
-async def test_token_for_another_audience_is_refused() -> None:
+async def test_rejects_token_of_another_audience() -> None:
     world = World()
     world.account("bob")
     token = await issue(world, audiences=["other"])
@@ -182,7 +182,7 @@ async def test_token_for_another_audience_is_refused() -> None:
     )
 
 
-async def test_many_tokens_do_not_grow_the_memory_without_bound() -> None:
+async def test_token_cache_is_bounded() -> None:
     world = World()
     world.account("bob")
     authn = authenticator(world)
@@ -190,7 +190,7 @@ async def test_many_tokens_do_not_grow_the_memory_without_bound() -> None:
     claims = key.verify(await issue(world))
     for i in range(1100):
         authn.authenticate_token(key.sign({**claims, "jti": str(i)}))
-    assert len(authn._remembered) <= 1024
+    assert len(authn._cached_tokens) <= 1024
 
 
 def der_of(*args: Any, **options: Any) -> bytes:
@@ -215,7 +215,7 @@ def test_client_certificate_wins_over_a_token() -> None:
     assert authenticator().authenticate(asked).name == "ann"
 
 
-def test_expired_certificate_on_an_open_connection_is_refused() -> None:
+def test_rejects_certificate_that_expires_on_an_open_connection() -> None:
     clock = Clock()
     asked = request(certificate=der_of("ann", days=1))
     authn = authenticator(clock=clock)
@@ -225,6 +225,6 @@ def test_expired_certificate_on_an_open_connection_is_refused() -> None:
         authn.authenticate(asked)
 
 
-def test_damaged_certificate_is_refused() -> None:
+def test_rejects_damaged_certificate() -> None:
     with pytest.raises(Unauthorized):
         authenticator().authenticate(request(certificate=b"\x30\x03abc"))

@@ -43,7 +43,7 @@ def granted(*rules: dict[str, Any]) -> World:
     return world
 
 
-def test_requests_without_the_headers_stay_who_they_are() -> None:
+def test_requests_without_impersonation_headers_keep_their_user() -> None:
     impersonator = Impersonator(RbacAuthorizer(World()))
     assert impersonator.user(headers(), listing(ANN)) is ANN
     in_process = cast(Headers, {"Accept": "x"})
@@ -128,7 +128,7 @@ def test_requests_without_the_headers_stay_who_they_are() -> None:
         ),
     ],
 )
-def test_administrator_becomes_whom_the_headers_name(
+def test_administrator_impersonates_the_user_of_the_headers(
     pairs: list[tuple[str, str]], expected: dict[str, Any]
 ) -> None:
     assert become(*pairs) == expected

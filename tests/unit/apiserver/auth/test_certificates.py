@@ -54,7 +54,7 @@ def trusting(pem: bytes) -> ssl.SSLContext:
 
 
 @pytest.mark.parametrize("name", ["127.0.0.1", "localhost", "::1"])
-def test_the_whole_certificate_file_is_what_clients_trust(tmp_path: Path, name: str) -> None:
+def test_clients_trust_the_whole_certificate_file(tmp_path: Path, name: str) -> None:
     issued = certificates.ensure_serving(tmp_path)
     handshake(server_context(issued), trusting(issued.pair.certificate), name)
     with pytest.raises(ssl.SSLCertVerificationError):
@@ -69,7 +69,7 @@ def test_keys_are_private_and_certificates_readable(tmp_path: Path) -> None:
     assert issued.key_path.name == "apiserver.key"
 
 
-def test_good_files_are_reused(tmp_path: Path) -> None:
+def test_valid_files_are_reused(tmp_path: Path) -> None:
     first = certificates.ensure_serving(tmp_path)
     key = certificates.ensure_signing_key(tmp_path)
     assert certificates.ensure_serving(tmp_path) == first
@@ -80,7 +80,7 @@ def test_good_files_are_reused(tmp_path: Path) -> None:
     ("days", "is_renewed"),
     [pytest.param(334, False, id="31-days-left"), pytest.param(336, True, id="29-days-left")],
 )
-def test_certificates_are_renewed_30_days_before_they_end(
+def test_certificates_are_renewed_30_days_before_expiry(
     tmp_path: Path, days: int, is_renewed: bool
 ) -> None:
     start = 1_800_000_000.0
@@ -93,7 +93,7 @@ def test_certificates_are_renewed_30_days_before_they_end(
     "damage",
     ["no-key", "no-certificate", "garbage", "damaged", "truncated", "other-key", "rsa", "future"],
 )
-def test_files_that_are_not_good_are_issued_again(tmp_path: Path, damage: str) -> None:
+def test_invalid_files_are_reissued(tmp_path: Path, damage: str) -> None:
     first = certificates.ensure_serving(tmp_path)
     certificate, key = first.certificate_path, first.key_path
     if damage == "no-key":
@@ -179,7 +179,7 @@ def test_failed_write_leaves_no_temporary_file(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_start_with_good_files_does_not_load_cryptography(tmp_path: Path) -> None:
+def test_start_with_valid_files_does_not_import_cryptography(tmp_path: Path) -> None:
     certificates.ensure_serving(tmp_path)
     certificates.ensure_signing_key(tmp_path)
     program = (
@@ -194,7 +194,7 @@ def test_start_with_good_files_does_not_load_cryptography(tmp_path: Path) -> Non
     assert run_program([sys.executable, "-c", program]).returncode == 0
 
 
-def test_reader_agrees_with_cryptography() -> None:
+def test_parser_agrees_with_cryptography() -> None:
     authority = certificates.create_authority("ä" * 30, organization="Ö", now=lambda: 2_600_000_000)
     pair = certificates.issue_serving(
         authority, "server", names=["a.example", "::1", "10.0.0.1"], days=20_000
@@ -216,7 +216,7 @@ _DER = next(x509.pem_blocks(certificates.create_authority("x").certificate))
 
 @settings(max_examples=100, deadline=None)
 @given(st.integers(0, len(_DER) - 1), st.integers(0, 255), st.booleans())
-def test_damaged_certificates_are_read_or_refused_but_never_crash(
+def test_damaged_certificates_are_parsed_or_rejected_without_a_crash(
     at: int, byte: int, is_cut: bool
 ) -> None:
     damaged = _DER[:at] if is_cut else _DER[:at] + bytes([byte]) + _DER[at + 1 :]

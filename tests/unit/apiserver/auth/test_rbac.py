@@ -137,7 +137,7 @@ def test_cluster_role_binding_applies_in_every_namespace() -> None:
     assert decision == Decision(True, f"RBAC: allowed by {source}")
 
 
-def test_account_without_namespace_in_a_cluster_binding_is_nobody() -> None:
+def test_account_without_namespace_in_a_cluster_binding_matches_no_user() -> None:
     world = World()
     world.grant("r", account("bob"), rule("get", "pods"))
     assert not RbacAuthorizer(world).authorize(asks(BOB, "get", "pods")).allowed
@@ -180,7 +180,7 @@ def test_decisions_follow_changes_of_the_objects(change: str) -> None:
     assert not authorizer.authorize(question).allowed
 
 
-def test_repeated_questions_read_no_objects() -> None:
+def test_repeated_decisions_read_no_objects() -> None:
     world = World().bootstrap()
     authorizer = RbacAuthorizer(world)
     for name in ("a", "b", "c"):
@@ -233,7 +233,7 @@ def test_denial_is_worded_as_kubernetes_does(
     assert (error.code, error.message, error.details) == (403, message, details)
 
 
-# --- covers() against a model: rules over a tiny universe as the set of what they allow
+# --- covers() against a model: rules over a tiny universe as the set of allowed requests
 
 
 VERBS = ("get", "list", "watch")
@@ -262,7 +262,7 @@ rule_lists = st.lists(st.one_of(resource_rules, url_rules), max_size=4)
 
 
 def model(policy: PolicyRule) -> set[tuple[str, ...]]:
-    """Everything of the universe that a rule allows, by the plain meaning of its parts."""
+    """Return the requests of the universe that a rule allows, by the definition of its parts."""
     allowed: set[tuple[str, ...]] = set()
     for verb in VERBS:
         if not {verb, "*"} & set(policy["verbs"]):
@@ -296,7 +296,7 @@ def test_covered_rules_allow_nothing_that_the_owner_may_not(
     asked = set().union(*map(model, wanted)) if wanted else set()
     if not missing:
         assert asked <= held
-    # What is reported as missing, together with what is held, is all that was asked for.
+    # The missing permissions and the held ones together are the requested ones.
     reported = set().union(*(model(policy) for policy in compact(missing))) if missing else set()
     assert asked <= held | reported
 
@@ -306,14 +306,14 @@ def test_covered_rules_allow_nothing_that_the_owner_may_not(
 def test_one_rule_covers_another_exactly_when_it_allows_all_of_it(
     owner: PolicyRule, wanted: PolicyRule
 ) -> None:
-    # The universe has a verb, a group and a resource that only wildcards reach.
+    # The universe has a verb, a group and a resource that only wildcards match.
     is_covered = not covers([Rule(owner)], [Rule(wanted)])
     assert is_covered is (model(wanted) <= model(owner))
 
 
 @settings(max_examples=100, deadline=None)
 @given(resource_rules)
-def test_rule_allows_exactly_what_the_model_says(policy: PolicyRule) -> None:
+def test_rule_matches_the_model(policy: PolicyRule) -> None:
     asked = Rule(policy)
     expected = model(policy)
     for verb in VERBS:
@@ -325,7 +325,7 @@ def test_rule_allows_exactly_what_the_model_says(policy: PolicyRule) -> None:
                     assert is_allowed is ((verb, g, combined, name) in expected)
 
 
-def test_missing_permissions_are_put_together_by_resource() -> None:
+def test_missing_permissions_are_merged_by_resource() -> None:
     wanted = [
         Rule(rule("get list", "secrets pods")),
         Rule(rule("get", "secrets", resourceNames=["a"])),

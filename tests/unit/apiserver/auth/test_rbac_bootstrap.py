@@ -9,33 +9,33 @@ from rdd.apiserver.auth.rbac import RbacAuthorizer
 from rdd.apiserver.http.request import ANONYMOUS, User
 
 USER = User("user", ("system:authenticated",))
-SOMEBODY = User("ann", ("system:authenticated",))
+ANN = User("ann", ("system:authenticated",))
 
 
 def may(who: User, verb: str, what: str, group: str = "") -> bool:
-    """Resources are plain, paths start with a slash."""
+    """Decide a request; a path starts with a slash, a resource does not."""
     authorizer = RbacAuthorizer(World().bootstrap())
     if what.startswith("/"):
-        question = Attributes(who, verb, is_resource=False, path=what)
+        attributes = Attributes(who, verb, is_resource=False, path=what)
     else:
-        question = Attributes(who, verb, group=group, resource=what, namespace="ns")
-    return authorizer.authorize(question).allowed
+        attributes = Attributes(who, verb, group=group, resource=what, namespace="ns")
+    return authorizer.authorize(attributes).allowed
 
 
 @pytest.mark.parametrize("path", ["/healthz", "/livez", "/readyz", "/version", "/version/"])
-def test_anonymous_requests_see_health_and_version(path: str) -> None:
+def test_anonymous_requests_can_read_health_and_version(path: str) -> None:
     assert may(ANONYMOUS, "get", path)
 
 
 @pytest.mark.parametrize("path", ["/api", "/apis", "/api/v1", "/metrics", "/healthz/ping", "/"])
-def test_anonymous_requests_see_nothing_else(path: str) -> None:
+def test_anonymous_requests_can_read_nothing_else(path: str) -> None:
     assert not may(ANONYMOUS, "get", path)
 
 
 @pytest.mark.parametrize("path", ["/api", "/apis/x/v1", "/openapi/v2", "/openapi/v3/api/v1"])
 def test_authenticated_users_discover_the_api(path: str) -> None:
-    assert may(SOMEBODY, "get", path)
-    assert not may(SOMEBODY, "post", path)
+    assert may(ANN, "get", path)
+    assert not may(ANN, "post", path)
 
 
 @pytest.mark.parametrize(
@@ -46,8 +46,8 @@ def test_authenticated_users_discover_the_api(path: str) -> None:
         ("selfsubjectreviews", "authentication.k8s.io"),
     ],
 )
-def test_authenticated_users_ask_about_themselves(resource: str, group: str) -> None:
-    assert may(SOMEBODY, "create", resource, group)
+def test_authenticated_users_can_review_themselves(resource: str, group: str) -> None:
+    assert may(ANN, "create", resource, group)
     assert not may(ANONYMOUS, "create", resource, group)
 
 
@@ -56,9 +56,9 @@ def test_authenticated_users_ask_about_themselves(resource: str, group: str) -> 
     ("resource", "group"),
     [("configmaps", ""), ("namespaces", ""), ("events", ""), *(("things", g) for g in OWN_GROUPS)],
 )
-def test_user_reads_what_view_may_and_the_own_kinds(verb: str, resource: str, group: str) -> None:
+def test_user_reads_what_view_reads_and_the_own_kinds(verb: str, resource: str, group: str) -> None:
     assert may(USER, verb, resource, group)
-    assert not may(SOMEBODY, verb, resource, group)
+    assert not may(ANN, verb, resource, group)
 
 
 @pytest.mark.parametrize("verb", ["create", "update", "patch", "delete", "deletecollection"])
@@ -74,7 +74,7 @@ def test_user_never_reads_secrets(verb: str) -> None:
     assert not may(USER, verb, "secrets")
 
 
-def test_admin_edit_and_view_gather_the_rules_of_the_roles_below_them() -> None:
+def test_admin_edit_and_view_aggregate_the_rules_of_the_roles_below_them() -> None:
     roles = {role["metadata"]["name"]: role for role in cluster_roles()}
     for name in ("view", "edit", "admin"):
         roles[name]["rules"] = aggregated_rules(roles[name], roles.values())
@@ -87,8 +87,8 @@ def test_admin_edit_and_view_gather_the_rules_of_the_roles_below_them() -> None:
 
     def allowed(verb: str, resource: str, group: str = "") -> list[str]:
         def decide(who: str) -> bool:
-            question = Attributes(User(who), verb, group=group, resource=resource, namespace="ns")
-            return authorizer.authorize(question).allowed
+            attributes = Attributes(User(who), verb, group=group, resource=resource, namespace="ns")
+            return authorizer.authorize(attributes).allowed
 
         return [who for who in ("view", "edit", "admin") if decide(who)]
 
@@ -136,7 +136,7 @@ def test_missing_rules_are_added_and_extra_ones_kept() -> None:
     assert reconcile(world) == []
 
 
-def test_objects_protected_by_annotation_are_left_alone() -> None:
+def test_objects_protected_by_annotation_are_unchanged() -> None:
     world = World().bootstrap()
     for resource in ("clusterroles", "clusterrolebindings"):
         obj = world.get(resource, "", "system:discovery")

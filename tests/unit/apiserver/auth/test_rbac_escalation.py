@@ -53,7 +53,7 @@ def test_role_may_contain_what_its_author_holds() -> None:
     attempt(world, "roles", role("new", rule("get", "configmaps")), namespace="ns")
 
 
-def test_role_with_more_than_its_author_holds_is_refused() -> None:
+def test_rejects_role_with_more_than_its_author_holds() -> None:
     world = world_of_ann(rule("get", "configmaps"))
     new = role("new", rule("get list", "configmaps secrets"))
     error = denial(world, "roles", new, namespace="ns")
@@ -98,7 +98,7 @@ def test_masters_may_write_any_role_and_binding() -> None:
     attempt(World(), "clusterrolebindings", binding("new", "none"), who=ADMIN)
 
 
-def test_binding_to_a_role_beyond_its_author_is_refused() -> None:
+def test_rejects_binding_to_a_role_with_more_than_its_author_holds() -> None:
     world = world_of_ann(rule("get", "configmaps"))
     world.role("small", rule("get", "configmaps"), namespace="ns")
     world.role("large", rule("get", "secrets"), namespace="ns")
@@ -145,7 +145,7 @@ def test_updates_of_garbage_collection_fields_are_not_escalations() -> None:
 
 
 @pytest.mark.parametrize("is_update", [False, True])
-def test_aggregation_takes_everything(is_update: bool) -> None:
+def test_aggregation_requires_all_permissions(is_update: bool) -> None:
     aggregation = {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]}
     new = role("new", aggregationRule=aggregation)
     old = new if is_update else None
@@ -169,7 +169,7 @@ def labelled(name: str, labels: dict[str, str], *rules: Object) -> Object:
     return {"metadata": {"name": name, "labels": labels}, "rules": list(rules)}
 
 
-def test_aggregated_role_gathers_rules_by_selector_and_name_without_repeats() -> None:
+def test_aggregated_role_collects_rules_by_selector_and_name_without_duplicates() -> None:
     a, b, c = (rule("get", name) for name in ("as", "bs", "cs"))
     target = labelled("all", {"to": "all"}, rule("get", "old"))
     target["aggregationRule"] = {

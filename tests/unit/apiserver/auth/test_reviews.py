@@ -39,7 +39,7 @@ def post(
     who: User = ANN,
     lister: World | None = None,
 ) -> Object:
-    """Post a review; returns the answer."""
+    """Post a review and return the response."""
     rbac = RbacAuthorizer(lister or world())
     authenticator = Authenticator({"token": User("eve", uid="e")})
     reviewer = Reviewer(authenticator, rbac, rbac, now=lambda: 1_800_000_000)
@@ -109,12 +109,12 @@ def problems(resource: str, spec: Object, **options: Any) -> list[str]:
         ),
     ],
 )
-def test_access_review_answers_whether_and_why(spec: Object, status: Object) -> None:
+def test_access_review_returns_decision_and_reason(spec: Object, status: Object) -> None:
     answer = post("subjectaccessreviews", spec)
     assert (answer["spec"], answer["status"], answer["metadata"]) == (spec, status, {})
 
 
-def test_self_review_asks_about_the_sender() -> None:
+def test_self_review_evaluates_the_requesting_user() -> None:
     spec = {"resourceAttributes": GET_PODS}
     assert post("selfsubjectaccessreviews", spec)["status"]["allowed"]
     assert not post("selfsubjectaccessreviews", spec, who=User("bob"))["status"]["allowed"]
@@ -183,7 +183,7 @@ def test_local_review_is_about_its_namespace() -> None:
         ),
     ],
 )
-def test_unclear_questions_are_invalid(resource: str, spec: Object, expected: list[str]) -> None:
+def test_ambiguous_reviews_are_invalid(resource: str, spec: Object, expected: list[str]) -> None:
     assert problems(resource, spec) == expected
 
 
@@ -210,7 +210,7 @@ def test_reviews_have_no_name(resource: str, metadata: Object, expected: str) ->
     assert problems(resource, spec, metadata=metadata) == [expected]
 
 
-def test_managed_fields_are_no_metadata_of_the_sender() -> None:
+def test_managed_fields_are_accepted_in_metadata() -> None:
     fields = {"managedFields": [{"manager": "kubectl"}]}
     spec = {"resourceAttributes": GET_PODS}
     assert post("selfsubjectaccessreviews", spec, metadata=fields)["status"]["allowed"]
@@ -319,16 +319,14 @@ def test_label_values_in_selectors_are_validated() -> None:
         ),
     ],
 )
-def test_selectors_that_are_not_understood_are_reported(
-    name: str, selector: Object, problem: str
-) -> None:
+def test_unparsable_selectors_are_reported(name: str, selector: Object, problem: str) -> None:
     status = post("selfsubjectaccessreviews", with_selector(name, selector))["status"]
     expected = f"spec.resourceAttributes.{name} {problem} due to parse error" if problem else None
     assert status.get("evaluationError") == expected
     assert status["allowed"]
 
 
-def test_rules_review_lists_everything_the_sender_may() -> None:
+def test_rules_review_lists_all_rules_of_the_requesting_user() -> None:
     lister = world()
     lister.bind("n", "none", user("ann"))
     named = rule("get", "secrets", resourceNames=["a"])
@@ -351,7 +349,7 @@ def test_rules_review_needs_a_namespace() -> None:
         post("selfsubjectrulesreviews", {})
 
 
-def test_token_review_tells_whose_token_it_is() -> None:
+def test_token_review_returns_the_user_of_the_token() -> None:
     answer = post("tokenreviews", {"token": "token"})
     assert answer["spec"] == {"token": "token"}
     assert answer["status"] == {
@@ -375,7 +373,7 @@ def test_token_review_needs_a_token(spec: Object) -> None:
         post("tokenreviews", spec)
 
 
-def test_self_subject_review_tells_who_the_sender_is() -> None:
+def test_self_subject_review_returns_the_requesting_user() -> None:
     answer = post("selfsubjectreviews", metadata={"name": "ignored"})
     assert answer["metadata"] == {"creationTimestamp": "2027-01-15T08:00:00Z"}
     assert answer["status"] == {

@@ -53,7 +53,7 @@ async def failure(*args: Any, **options: Any) -> ApiError:
     return caught.value
 
 
-async def test_answer_is_the_completed_request_with_a_token() -> None:
+async def test_response_is_the_completed_request_with_a_token() -> None:
     answer = await request()
     token = answer["status"].pop("token")
     assert answer == {
@@ -158,7 +158,7 @@ def bound_to(kind: str, name: str = "s", api_version: str = "v1", uid: str = "")
     return {"boundObjectRef": reference}
 
 
-async def test_token_bound_to_a_secret_ends_with_it() -> None:
+async def test_token_bound_to_a_secret_is_invalid_without_it() -> None:
     world = world_with_secret()
     answer = await request(bound_to("Secret", uid="secret-uid"), world=world)
     verified = issuer().verify(answer["status"]["token"])
@@ -206,7 +206,7 @@ async def test_bound_object_must_be_an_existing_secret(
     assert (type(error), error.message) == (error_type, message)
 
 
-async def test_admission_sees_the_completed_request_and_can_refuse() -> None:
+async def test_admission_receives_the_completed_request_and_can_reject() -> None:
     world = World()
     world.account("bob")
     seen: list[Object] = []
@@ -252,7 +252,7 @@ GOOD = {
         pytest.param("", "malformed", id="empty"),
     ],
 )
-def test_bad_tokens_are_not_verified(token: str, error: str) -> None:
+def test_rejects_malformed_tokens(token: str, error: str) -> None:
     with pytest.raises(TokenError, match=error):
         issuer().verify(token)
 
@@ -271,7 +271,7 @@ def test_changed_token_is_never_accepted_as_another(at: int, char: str) -> None:
     assert claims == json.loads(json.dumps(GOOD))
 
 
-def test_tokens_of_another_key_are_refused() -> None:
+def test_rejects_tokens_of_another_key() -> None:
     other = TokenIssuer(certificates.create_authority("other").key)
     with pytest.raises(TokenError, match="no keys found"):
         other.verify(sign(GOOD))

@@ -39,6 +39,7 @@ __all__ = [
     "reset_signals",
     "run_program",
     "start_program",
+    "with_signals_ignored",
 ]
 
 TIMEOUT_S = 120.0
@@ -119,6 +120,12 @@ class Program(subprocess.Popen[AnyStr], Generic[AnyStr]):
                 os.killpg(self.pid, signal.SIGKILL)
 
 
+def with_signals_ignored(command: Command) -> list[str | Path]:
+    """Return a command that runs another one as `nohup` or a background job of a shell do."""
+    names = " ".join(number.name.removeprefix("SIG") for number in STOP_SIGNALS)
+    return ["sh", "-c", f"trap '' {names}; exec \"$@\"", "sh", *command]
+
+
 def start_program(
     command: Command,
     *,
@@ -128,6 +135,7 @@ def start_program(
     stdout: Stream = PIPE,
     stderr: Stream = None,
     pass_fds: Iterable[int] = (),
+    has_own_session: bool = False,
 ) -> Program[str]:
     """Start a program whose pipes are text. Use it in a `with` block or an ExitStack.
 
@@ -141,7 +149,8 @@ def start_program(
         stdout=stdout,
         stderr=stderr,
         pass_fds=tuple(pass_fds),
-        process_group=0,
+        start_new_session=has_own_session,
+        process_group=None if has_own_session else 0,
         encoding="utf-8",
     )
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.programs import STOP_SIGNALS, TIMEOUT_S, run_program, start_program
+from tests.programs import STOP_SIGNALS, TIMEOUT_S, run_program, start_program, with_signals_ignored
 
 ROOT = Path(__file__).parents[2]
 
@@ -48,9 +48,8 @@ print(run_program([sys.executable, "-c", {STATUS!r}], check=True).stdout, end=""
 
 
 def test_programs_have_default_signals_when_the_session_inherits_ignored_ones() -> None:
-    script = 'trap \'\' INT HUP TERM QUIT; exec "$0" -c "$1"'
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / "src"), str(ROOT)])}
-    command = ["sh", "-c", script, sys.executable]
+    command = with_signals_ignored([sys.executable, "-c"])
     assert run_program([*command, STATUS], check=True).stdout.split() == [
         number.name for number in STOP_SIGNALS
     ]

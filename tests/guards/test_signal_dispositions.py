@@ -7,11 +7,11 @@ a host agent, an engine or a virtual machine that inherits this cannot be interr
 
 import ast
 import signal
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from tests.programs import run_program, with_signals_ignored
 
 SRC = Path(__file__).parents[2] / "src" / "rdd"
 INHERITED = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
@@ -134,18 +134,7 @@ def ignored(mask: str) -> set[signal.Signals]:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="dispositions are read in /proc")
 def test_no_spawned_program_inherits_an_ignored_signal() -> None:
-    def ignore() -> None:
-        for number in INHERITED:
-            signal.signal(number, signal.SIG_IGN)
-
-    done = subprocess.run(
-        [sys.executable, "-c", PARENT],
-        preexec_fn=ignore,
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
+    done = run_program(with_signals_ignored([sys.executable, "-c", PARENT]), check=True)
     found = dict(line.rsplit(" ", 1) for line in done.stdout.splitlines())
     assert len(found) == 10, found
     assert {way: ignored(mask) for way, mask in found.items() if ignored(mask)} == {}
@@ -157,12 +146,5 @@ def test_replaced_process_keeps_inherited_signals_but_not_those_of_python() -> N
         "import os; from rdd.host.signals import replace_process; "
         "replace_process('grep', ['grep', 'SigIgn', '/proc/self/status'], os.environ)"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-    assert ignored(done.stdout.split()[1]) == {signal.SIGHUP}
+    done = run_program(with_signals_ignored([sys.executable, "-c", code]), check=True)
+    assert ignored(done.stdout.split()[1]) == set(INHERITED)

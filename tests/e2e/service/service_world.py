@@ -84,10 +84,10 @@ class World:
         """Start a command and go on."""
         return self.begin_program(self.script, *words, **extra)
 
-    def begin_program(self, path: Path, *words: str, **extra: str) -> Program[str]:
+    def begin_program(self, *command: str | Path, **extra: str) -> Program[str]:
         """Start any program in this home; it ends at the latest with the test."""
         environment = self.environment(**extra)
-        program = start_program([path, *words], env=environment, stderr=PIPE)
+        program = start_program(command, env=environment, stderr=PIPE)
         return self.programs.enter_context(program)
 
     def end(self, process: Program[str]) -> Done:

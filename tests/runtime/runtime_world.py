@@ -15,8 +15,8 @@ from rdd.api.types import Object
 from rdd.apiserver.http.request import Answer, Request, User
 from rdd.apiserver.server import ApiServer, ServerOptions, open_server
 from rdd.client import Call, Client, LocalTransport, Reply
+from rdd.client.errors import Unreachable
 from rdd.client.resources import CONFIG_MAPS
-from rdd.client.transport import Unreachable
 from rdd.runtime import Context, Controller, ObjectKey, Result, watch
 from rdd.store.memory import MemoryStore
 from rdd.store.options import StoreOptions

@@ -17,11 +17,12 @@ Kubernetes' own, because kubectl and scripts match it.
 """
 
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
-from rdd.api import fielderrors
-from rdd.api.fielderrors import FieldError
 from rdd.base import gotext
+
+if TYPE_CHECKING:
+    from rdd.api.fielderrors import FieldError
 
 
 class ApiError(Exception):
@@ -221,13 +222,16 @@ class Invalid(ApiError):
 
     code, reason = 422, "Invalid"
 
-    def __init__(self, message: str, *, errors: Sequence[FieldError] = (), **kwargs: Any) -> None:
+    def __init__(self, message: str, *, errors: Sequence["FieldError"] = (), **kwargs: Any) -> None:
         super().__init__(message, **kwargs)
         self.errors = tuple(errors)
 
     @classmethod
-    def of(cls, kind: str, group: str, name: str, errors: Sequence[FieldError]) -> Self:
+    def of(cls, kind: str, group: str, name: str, errors: Sequence["FieldError"]) -> Self:
         """Return `ConfigMap "a" is invalid: …` with one cause per field error."""
+        # Clients import this module at start-up; they make no field errors.
+        from rdd.api import fielderrors
+
         text = fielderrors.aggregate([str(e) for e in errors])
         details = object_details(kind, group, name)
         details["causes"] = [

@@ -1,84 +1,166 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which resources a server has: kinds to resources and back.
+"""The resources of a server, from its discovery documents.
 
-Discovery is read in its aggregated form, two documents in all however many
-groups there are (Kubernetes has it since 1.27). The result is a snapshot;
-whoever wants to follow a server discovers again, which costs next to nothing
-when nothing has changed: the same bytes give the same snapshot object.
+Discovery has an aggregated form, two documents in all however many groups there
+are (Kubernetes 1.27 and later), and a legacy form with one document per group
+and version. This module only parses: `rdd.client.aio` and `rdd.client.blocking`
+fetch. The result is an immutable snapshot.
+
+`ServerResources.find` looks a word up by the rules of kubectl: `plural`,
+`singular`, `kind` or a short name, alone, with a group (or a prefix of one)
+behind a dot, or as `plural.version.group`. A full name wins over a short name, an
+earlier group over a later one, the preferred version over others.
 """
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
+from functools import cached_property
+from typing import NamedTuple
 
-import orjson
+from rdd.api.types import Object
+from rdd.client.resources import JSON, ApiResource
 
-from rdd.client.resources import ApiResource
-
-ACCEPT = ",".join(
-    f"application/json;g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
+ROOTS = ("/api", "/apis")
+AGGREGATED = ",".join(
+    f"{JSON};g=apidiscovery.k8s.io;v={version};as=APIGroupDiscoveryList"
     for version in ("v2", "v2beta1")
 )
+"""Accept header for aggregated documents."""
+
+
+class GroupVersion(NamedTuple):
+    """One version of a group and its resources."""
+
+    group: str
+    version: str
+    resources: tuple[ApiResource, ...]
+    is_stale: bool = False  # the group has a server of its own, which does not answer
+
+    @property
+    def api_version(self) -> str:
+        return f"{self.group}/{self.version}" if self.group else self.version
 
 
 class ServerResources:
-    """The resources of a server at one time."""
+    """The resources of a server at one time, in the server's order of preference."""
 
-    def __init__(self, documents: tuple[bytes, ...]) -> None:
+    def __init__(
+        self, versions: Iterable[GroupVersion], *, documents: tuple[bytes, ...] = ()
+    ) -> None:
+        versions = tuple(versions)
         self.documents = documents
-        self.all: tuple[ApiResource, ...]
+        """What was parsed; the same bytes mean the same resources."""
+        self.all: tuple[ApiResource, ...] = tuple(r for v in versions for r in v.resources)
         """Every resource in every version, the preferred version of a group first."""
-        self.stale: tuple[str, ...]
-        """Group versions whose own server could not be asked; what is known of them is old."""
-        found: list[ApiResource] = []
-        stale: list[str] = []
-        for document in documents:
-            for group in orjson.loads(document).get("items") or ():
-                name = group["metadata"].get("name", "")
-                for version in group.get("versions") or ():
-                    found += _resources(name, version)
-                    if version.get("freshness", "Current") != "Current":
-                        stale.append(f"{name}/{version['version']}" if name else version["version"])
-        self.all, self.stale = tuple(found), tuple(stale)
-        self._by_kind = {(r.api_version, r.kind): r for r in reversed(found)}
+        self.group_versions = tuple(v.api_version for v in versions)
+        self.stale = tuple(v.api_version for v in versions if v.is_stale)
+        """Group versions whose resources may be out of date."""
+
+    @cached_property
+    def _by_kind(self) -> dict[tuple[str, str], ApiResource]:
+        return {(r.api_version, r.kind): r for r in reversed(self.all)}
 
     def by_kind(self, api_version: str, kind: str) -> ApiResource | None:
-        """The resource of the objects with this apiVersion and kind."""
+        """Return the resource of the objects with this apiVersion and kind."""
         return self._by_kind.get((api_version, kind))
 
     def preferred(self) -> dict[tuple[str, str], ApiResource]:
-        """Each resource once, by group and plural, in the version its group prefers."""
+        """Return each resource once, by group and plural, in its group's preferred version."""
         found: dict[tuple[str, str], ApiResource] = {}
-        for r in self.all:
-            found.setdefault((r.group, r.plural), r)
+        for resource in self.all:
+            found.setdefault((resource.group, resource.plural), resource)
         return found
 
-    def find(self, text: str) -> ApiResource | None:
-        """What a person calls a resource: plural, singular, short name, `plural.group`, …
+    def category(self, name: str) -> list[ApiResource]:
+        """Return the resources in a category such as `all`."""
+        return [r for r in self.preferred().values() if name in r.categories]
 
-        `plural.version.group` picks a version; otherwise the preferred one is taken.
-        """
-        wanted, _, rest = text.lower().partition(".")
-        for r in self.all:
-            if wanted in (r.plural, r.singular, r.kind.lower(), *r.short_names) and rest in (
-                "",
-                r.group,
-                f"{r.version}.{r.group}" if r.group else r.version,
-            ):
-                return r
-        return None
+    def find(self, word: str) -> ApiResource | None:
+        """Return the resource that a user means by a word, or None."""
+        name, _, rest = word.lower().partition(".")
+        version, _, group = rest.partition(".")
+        named = [r for r in self.all if name in (r.plural, r.singular, r.kind.lower())]
+        named = named or [r for r in self.all if name in r.short_names]
+        for resource in named:
+            if rest and resource.version == version and resource.group == group:
+                return resource
+        for resource in named:
+            if not rest or resource.group == rest:
+                return resource
+        return next((r for r in named if r.group.startswith(rest)), None)
 
 
-def _resources(group: str, version: dict[str, Any]) -> Iterator[ApiResource]:
+def is_aggregated(document: Object) -> bool:
+    """Return whether a document of one of the ROOTS has the aggregated form."""
+    return document.get("kind") == "APIGroupDiscoveryList"
+
+
+def parse_aggregated(document: Object) -> Iterator[GroupVersion]:
+    """Return the contents of an aggregated document."""
+    for item in document.get("items") or ():
+        group = (item.get("metadata") or {}).get("name", "")
+        for version in item.get("versions") or ():
+            yield GroupVersion(
+                group,
+                version["version"],
+                tuple(_aggregated(group, version)),
+                is_stale=version.get("freshness", "Current") != "Current",
+            )
+
+
+def _aggregated(group: str, version: Object) -> Iterator[ApiResource]:
     for found in version.get("resources") or ():
+        kind = (found.get("responseKind") or {}).get("kind", "")
         yield ApiResource(
             group,
             version["version"],
             found["resource"],
-            (found.get("responseKind") or {}).get("kind", ""),
+            kind,
             namespaced=found.get("scope") == "Namespaced",
             verbs=tuple(found.get("verbs") or ()),
             subresources=tuple(s["subresource"] for s in found.get("subresources") or ()),
-            singular=found.get("singularResource", ""),
+            singular=found.get("singularResource") or kind.lower(),
             short_names=tuple(found.get("shortNames") or ()),
             categories=tuple(found.get("categories") or ()),
         )
+
+
+def legacy_versions(root: Object) -> list[tuple[str, str]]:
+    """Return groups and versions of a legacy root document, preferred versions first."""
+    if "groups" not in root:
+        return [("", str(version)) for version in root.get("versions") or ()]
+    found: list[tuple[str, str]] = []
+    for group in root["groups"] or ():
+        preferred = (group.get("preferredVersion") or {}).get("version", "")
+        versions = [v["version"] for v in group.get("versions") or ()]
+        versions.sort(key=lambda version: version != preferred)
+        found += [(group["name"], version) for version in versions]
+    return found
+
+
+def parse_legacy(group: str, version: str, document: Object) -> GroupVersion:
+    """Return the contents of an APIResourceList."""
+    items: list[Object] = document.get("resources") or []
+    resources = []
+    for item in items:
+        if "/" in item["name"]:
+            continue
+        prefix = item["name"] + "/"
+        resources.append(
+            ApiResource(
+                group,
+                version,
+                item["name"],
+                item["kind"],
+                namespaced=bool(item.get("namespaced")),
+                verbs=tuple(item.get("verbs") or ()),
+                subresources=tuple(
+                    other["name"].removeprefix(prefix)
+                    for other in items
+                    if other["name"].startswith(prefix)
+                ),
+                singular=item.get("singularName") or item["kind"].lower(),
+                short_names=tuple(item.get("shortNames") or ()),
+                categories=tuple(item.get("categories") or ()),
+            )
+        )
+    return GroupVersion(group, version, tuple(resources))

@@ -9,8 +9,6 @@ says something new; so a client outlives restarts, and its watches resume.
 
 import asyncio
 import contextlib
-import ssl
-import tempfile
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from pathlib import Path
 from typing import Self
@@ -18,8 +16,10 @@ from typing import Self
 import aiohttp
 
 from rdd.client import kubeconfig
-from rdd.client.kubeconfig import Connection, KubeconfigError
-from rdd.client.transport import Call, Keep, Refused, Reply, Unreachable
+from rdd.client.errors import Unreachable
+from rdd.client.kubeconfig import ConnectionConfig, KubeconfigError
+from rdd.client.tls import client_context
+from rdd.client.transport import Call, Keep, Reply, WatchRejected
 
 CONNECT_TIMEOUT_S = 10.0
 REQUEST_TIMEOUT_S = 60.0
@@ -37,7 +37,7 @@ class HttpsTransport:
     wants_bookmarks = True
 
     def __init__(
-        self, connection: Connection, *, reload: Callable[[], Connection] | None = None
+        self, connection: ConnectionConfig, *, reload: Callable[[], ConnectionConfig] | None = None
     ) -> None:
         self._connection = connection
         self._reload = reload
@@ -47,13 +47,13 @@ class HttpsTransport:
     def from_file(cls, path: Path, *, context: str = "") -> Self:
         """The transport of a kubeconfig, read now and whenever it seems out of date."""
 
-        def load() -> Connection:
+        def load() -> ConnectionConfig:
             return kubeconfig.load(path, context=context)
 
         return cls(load(), reload=load)
 
     @property
-    def connection(self) -> Connection:
+    def connection(self) -> ConnectionConfig:
         """The connection in use."""
         return self._connection
 
@@ -67,7 +67,7 @@ class HttpsTransport:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S)
         async with self._send(call, timeout) as response:
             if response.status != 200:
-                raise Refused(await _reply(response))
+                raise WatchRejected(await _reply(response))
             rest = b""
             async for data in response.content.iter_any():
                 *lines, rest = (rest + data).split(b"\n")
@@ -105,13 +105,15 @@ class HttpsTransport:
 
     async def _attempt(self, call: Call, timeout: aiohttp.ClientTimeout) -> aiohttp.ClientResponse:
         if self._session is None:
+            is_secure = self._connection.server.startswith("https://")
+            tls = client_context(self._connection) if is_secure else True
             self._session = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(ssl=_tls(self._connection), limit=0),
+                connector=aiohttp.TCPConnector(ssl=tls, limit=0),
                 skip_auto_headers=("User-Agent", "Content-Type", "Accept"),
             )
-        headers = dict(call.headers)
+        headers = [*call.headers.items(), *self._connection.impersonate]
         if self._connection.token:
-            headers["Authorization"] = f"Bearer {self._connection.token}"
+            headers.append(("Authorization", f"Bearer {self._connection.token}"))
         return await self._session.request(
             call.method,
             self._connection.server + call.path,
@@ -123,7 +125,7 @@ class HttpsTransport:
             allow_redirects=False,
         )
 
-    async def _is_outdated(self, used: Connection) -> bool:
+    async def _is_outdated(self, used: ConnectionConfig) -> bool:
         """Whether the kubeconfig, read again, says something else than what a call has used."""
         if self._reload is None or self._connection != used:
             return self._connection != used  # another call has read it already
@@ -144,23 +146,3 @@ class HttpsTransport:
 
 async def _reply(response: aiohttp.ClientResponse) -> Reply:
     return Reply(response.status, await response.read(), tuple(response.headers.items()))
-
-
-def _tls(connection: Connection) -> ssl.SSLContext | bool:
-    if not connection.server.startswith("https://"):
-        return True
-    context = ssl.create_default_context(cadata=connection.authority or None)
-    if connection.is_insecure:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    if connection.client_certificate:
-        _load_client_certificate(context, connection)
-    return context
-
-
-def _load_client_certificate(context: ssl.SSLContext, connection: Connection) -> None:
-    # OpenSSL's interface in Python takes files only; this one is gone when the block ends.
-    with tempfile.NamedTemporaryFile("w", suffix=".pem") as pair:  # created with mode 0600
-        pair.write(connection.client_certificate.rstrip() + "\n" + connection.client_key)
-        pair.flush()
-        context.load_cert_chain(pair.name)

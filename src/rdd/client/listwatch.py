@@ -26,12 +26,13 @@ from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from rdd.api import errors
+from rdd.client.errors import Unreachable
 from rdd.client.objects import Event
 from rdd.client.resources import ApiResource
-from rdd.client.transport import Keep, Unreachable
+from rdd.client.transport import Keep
 
 if TYPE_CHECKING:
-    from rdd.client.client import Client
+    from rdd.client.aio import Client
 
 log = logging.getLogger("rdd.client")
 

@@ -18,7 +18,8 @@ from collections import deque
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from typing import Any, Protocol
 
-from rdd.client.transport import Call, Keep, Refused, Reply, Unreachable
+from rdd.client.errors import Unreachable
+from rdd.client.transport import Call, Keep, Reply, WatchRejected
 
 MAX_BEHIND_BYTES = 8 * 1024 * 1024
 _ROOM_BYTES = 1024 * 1024
@@ -66,7 +67,7 @@ class LocalTransport:
         answer = await self._answer(call)
         produce = getattr(answer, "produce", None)
         if produce is None:
-            raise Refused(Reply(answer.status, answer.body, answer.headers or ()))
+            raise WatchRejected(Reply(answer.status, answer.body, answer.headers or ()))
         pipe = _Pipe(keep)
 
         async def run() -> None:

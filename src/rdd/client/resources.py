@@ -1,16 +1,29 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Resources by group, version and plural, and the paths they are served at."""
+"""Resources by group, version and plural, the paths they are served at, and patch types.
 
-from dataclasses import dataclass
+The constants are the resources that every server has; `rdd.client.discovery`
+finds the others.
+"""
+
+from typing import NamedTuple
 from urllib.parse import quote
 
-# What a path segment may contain unescaped; names of roles contain colons.
+JSON = "application/json"
+JSON_PATCH = "application/json-patch+json"
+MERGE_PATCH = "application/merge-patch+json"
+STRATEGIC_PATCH = "application/strategic-merge-patch+json"
+APPLY_PATCH = "application/apply-patch+yaml"
+
+# Characters that a path segment may contain unescaped; names of roles contain colons.
 _SAFE = ":@!$&'()*+,;=~"
 
 
-@dataclass(frozen=True, slots=True)
-class ApiResource:
-    """One resource in one version, as a client names it."""
+class ApiResource(NamedTuple):
+    """One resource in one version.
+
+    A named tuple, because every call of kubectl pays for defining it. All members
+    from `verbs` on are only set if the resource comes from discovery.
+    """
 
     group: str
     version: str
@@ -18,7 +31,6 @@ class ApiResource:
     kind: str = ""
     namespaced: bool = True
     verbs: tuple[str, ...] = ()
-    """Known only if the resource comes from discovery."""
     subresources: tuple[str, ...] = ()
     singular: str = ""
     short_names: tuple[str, ...] = ()
@@ -35,16 +47,16 @@ class ApiResource:
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
-        """The path of an object, or of a collection (all namespaces if none is given)."""
+        """Return the path of an object, or of a collection (all namespaces without one)."""
         root = f"/apis/{self.group}" if self.group else "/api"
-        place = f"/namespaces/{quote(namespace, safe=_SAFE)}" if namespace else ""
-        path = f"{root}/{self.version}{place}/{self.plural}"
+        scope = f"/namespaces/{quote(namespace, safe=_SAFE)}" if namespace else ""
+        path = f"{root}/{self.version}{scope}/{self.plural}"
         if name:
             path += "/" + quote(name, safe=_SAFE)
         return f"{path}/{subresource}" if subresource else path
 
     def __str__(self) -> str:
-        """As Go prints a GroupVersionResource; messages of Kubernetes contain it."""
+        """Return the form of Go's GroupVersionResource, which messages of Kubernetes contain."""
         return f"{self.group}/{self.version}, Resource={self.plural}"
 
 

@@ -16,10 +16,6 @@ Keep = Callable[[bytes], bool]
 NO_HEADERS: Mapping[str, str] = {}
 
 
-class Unreachable(ConnectionError):
-    """No answer came: the server is not there, or went away before it answered."""
-
-
 @dataclass(frozen=True, slots=True)
 class Call:
     """A request on its way to a transport."""
@@ -61,7 +57,7 @@ class Transport(Protocol):
     def watch(self, call: Call, keep: Keep | None) -> AsyncGenerator[bytes, None]:
         """The lines of a watch that `keep` lets through, until the server ends it.
 
-        A refusal (any status but 200) MUST be raised as `Refused` before the
+        A refusal (any status but 200) MUST be raised as `WatchRejected` before the
         first line; a broken connection ends in Unreachable.
         """
         ...
@@ -71,7 +67,7 @@ class Transport(Protocol):
         ...
 
 
-class Refused(Exception):
+class WatchRejected(Exception):
     """A watch was answered with a failure; the client turns the reply into an ApiError."""
 
     def __init__(self, reply: Reply) -> None:

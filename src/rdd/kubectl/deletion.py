@@ -8,9 +8,10 @@ a watch on each object until it is gone, or replaced by another of the same name
 
 import time
 
+from rdd.api.errors import ApiError
 from rdd.api.types import Object
-from rdd.kubectl.failures import CtlError, ServerError
-from rdd.kubectl.selection import Ref, raise_all
+from rdd.kubectl.errors import FAILURES, Failure, KubectlError, raise_all
+from rdd.kubectl.selection import Ref
 from rdd.kubectl.session import Session
 
 _FOREVER_S = 7 * 24 * 3600  # what kubectl waits when it is told nothing
@@ -47,7 +48,7 @@ class Deletion:
         """Delete an object; False if it was not there and that is fine."""
         try:
             self._delete(ref)
-        except ServerError as error:
+        except ApiError as error:
             if error.reason == "NotFound" and self._ignores_missing:
                 return False
             raise
@@ -62,13 +63,13 @@ class Deletion:
         self._waiting.append((ref, str(uid or "")))
 
     def wait(self, seconds: float = 0) -> None:
-        """Return when everything deleted is gone; raises CtlError at the deadline."""
+        """Return when everything deleted is gone; raises KubectlError at the deadline."""
         deadline = time.monotonic() + (seconds or _FOREVER_S)
-        errors: list[CtlError] = []
+        errors: list[Failure] = []
         for ref, uid in self._waiting:
             try:
                 wait_until_gone(self._session, ref, uid=uid, deadline=deadline)
-            except CtlError as error:
+            except FAILURES as error:
                 errors.append(error)
         raise_all(errors)
 
@@ -92,11 +93,11 @@ def wait_until_gone(session: Session, ref: Ref, *, uid: str, deadline: float) ->
         try:
             if any(event["type"] == "DELETED" for event in watch):
                 return
-        except ServerError as error:
+        except ApiError as error:
             if error.code != 410:  # too old to go on from: list again
                 raise
 
 
-def timed_out(ref: Ref) -> CtlError:
+def timed_out(ref: Ref) -> KubectlError:
     """The error at the end of a wait."""
-    return CtlError(f"timed out waiting for the condition on {ref.resource.plural}/{ref.name}")
+    return KubectlError(f"timed out waiting for the condition on {ref.resource.plural}/{ref.name}")

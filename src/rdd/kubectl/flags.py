@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from rdd.base.gotext import quote
 from rdd.base.pflag import Flag, FlagParser, Flags, Value
-from rdd.kubectl.failures import CtlError, Refused, unsupported
+from rdd.kubectl.errors import KubectlError, VerbatimError, unsupported
 
 
 class Verb(NamedTuple):
@@ -101,16 +101,16 @@ class VerbParser(FlagParser):
         values, given = super().result()
         return make_flags(values, given)
 
-    def unknown_flag(self, problem: str, name: str) -> CtlError:
+    def unknown_flag(self, problem: str, name: str) -> KubectlError:
         if name in self._unsupported:
             return unsupported(f"--{name} of {quote(self._path)}")
         return self.invalid_value(problem)
 
-    def missing_value(self, problem: str) -> CtlError:
+    def missing_value(self, problem: str) -> KubectlError:
         return self.invalid_value(problem)
 
-    def invalid_value(self, problem: str) -> CtlError:
-        return Refused(f"error: {problem}\nSee '{self._path} --help' for usage.")
+    def invalid_value(self, problem: str) -> KubectlError:
+        return VerbatimError(f"error: {problem}\nSee '{self._path} --help' for usage.")
 
     def value_problem(self, flag: Flag, text: str, error: ValueError) -> str:
         return _GO_PARSERS[flag.kind].format(quote(text))

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from rdd.api.types import Object
 from rdd.base.pflag import Flag
-from rdd.kubectl.failures import CtlError, NoSuchResource, Refused
+from rdd.kubectl.errors import KubectlError, NoSuchResource, VerbatimError
 from rdd.kubectl.session import Session
 
 _RBAC = "rbac.authorization.k8s.io"
@@ -30,11 +30,11 @@ def find(name: str) -> Generator:
 
 
 def one_name(session: Session, command: str, *, more: bool = False) -> str:
-    """The NAME argument. Raises Refused if there is not exactly one."""
+    """The NAME argument. Raises VerbatimError if there is not exactly one."""
     count = len(session.args)
     if count == 1 or (more and count > 1):
         return session.args[0]
-    raise Refused(
+    raise VerbatimError(
         f"error: exactly one NAME is required, got {count}\n"
         f"See 'kubectl create {command} -h' for help and examples"
     )
@@ -55,7 +55,7 @@ def _service_account(session: Session) -> Object:
 
 
 def _namespaced(session: Session, name: str) -> Object:
-    asked = session.flags.text("namespace") or session.target.namespace
+    asked = session.flags.text("namespace") or session.config.namespace
     return {"name": name, "namespace": asked} if asked else {"name": name}
 
 
@@ -87,7 +87,7 @@ def _tls_secret(session: Session) -> Object:
     name = one_name(session, "secret tls")
     certificate, key = session.flags.text("cert"), session.flags.text("key")
     if not certificate or not key:
-        raise CtlError("key and cert must be specified")
+        raise KubectlError("key and cert must be specified")
     return {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -106,7 +106,7 @@ def _registry_secret(session: Session) -> Object:
     flags = session.flags
     user, password = flags.text("docker-username"), flags.text("docker-password")
     if not user or not password:
-        raise CtlError(
+        raise KubectlError(
             "either --from-file or the combination of --docker-username,"
             " --docker-password and --docker-server is required"
         )
@@ -160,9 +160,9 @@ def _rules(session: Session) -> list[Object]:
     verbs = list(dict.fromkeys(flags.texts("verb")))
     urls = flags.texts("non-resource-url")
     if not verbs:
-        raise CtlError("at least one verb must be specified")
+        raise KubectlError("at least one verb must be specified")
     if not flags.texts("resource") and not urls:
-        raise CtlError("at least one resource must be specified")
+        raise KubectlError("at least one resource must be specified")
     if "*" in verbs:
         verbs = ["*"]
     groups: dict[str, list[str]] = {}
@@ -172,9 +172,9 @@ def _rules(session: Session) -> list[Object]:
             group, plural = "", "*"
         else:
             try:
-                resource = session.resources.find(plain)
+                resource = session.resource(plain)
             except NoSuchResource as error:
-                raise Refused(str(error)) from None
+                raise VerbatimError(str(error)) from None
             group, plural = resource.group, resource.plural
         groups.setdefault(group, []).append(f"{plural}{slash}{subresource}")
     names = flags.texts("resource-name")
@@ -195,7 +195,7 @@ def _role_binding(session: Session) -> Object:
     name = one_name(session, "rolebinding")
     role, cluster_role = flags.text("role"), flags.text("clusterrole")
     if bool(role) == bool(cluster_role):
-        raise CtlError("exactly one of clusterrole or role must be specified")
+        raise KubectlError("exactly one of clusterrole or role must be specified")
     return {
         "apiVersion": f"{_RBAC}/v1",
         "kind": "RoleBinding",
@@ -208,7 +208,7 @@ def _cluster_role_binding(session: Session) -> Object:
     name = one_name(session, "clusterrolebinding")
     role = session.flags.text("clusterrole")
     if not role:
-        raise CtlError("clusterrole must be specified")
+        raise KubectlError("clusterrole must be specified")
     return {
         "apiVersion": f"{_RBAC}/v1",
         "kind": "ClusterRoleBinding",
@@ -228,7 +228,7 @@ def _binding(session: Session, kind: str, role: str) -> Object:
     for account in flags.texts("serviceaccount"):
         namespace, colon, name = account.partition(":")
         if not colon or not namespace or not name or ":" in name:
-            raise CtlError("serviceaccount must be <namespace>:<name>")
+            raise KubectlError("serviceaccount must be <namespace>:<name>")
         subjects.append({"kind": "ServiceAccount", "namespace": namespace, "name": name})
     role_ref = {"apiGroup": _RBAC, "kind": kind, "name": role}
     return {"roleRef": role_ref, "subjects": subjects} if subjects else {"roleRef": role_ref}
@@ -239,10 +239,10 @@ def _deployment(session: Session) -> Object:
     name = one_name(session, "deployment", more=session.dash >= 0)
     images = flags.texts("image")
     if not images:
-        raise Refused('error: required flag(s) "image" not set')
+        raise VerbatimError('error: required flag(s) "image" not set')
     command = session.args[session.dash :] if session.dash >= 0 else []
     if len(images) > 1 and command:
-        raise CtlError("cannot specify multiple --image options and command")
+        raise KubectlError("cannot specify multiple --image options and command")
     containers: list[Object] = []
     for image in images:
         plain = image.rpartition("/")[2].partition("@")[0].partition(":")[0]

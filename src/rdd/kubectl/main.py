@@ -11,7 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from rdd.base.pflag import Flag
-from rdd.kubectl.failures import CtlError, Refused, unsupported
+from rdd.kubectl.errors import FAILURES, KubectlError, VerbatimError, message_of, unsupported
 from rdd.kubectl.flags import GLOBAL, Verb, VerbParser, split_verb
 from rdd.kubectl.session import Session, Streams
 
@@ -55,11 +55,11 @@ def run_client(words: Sequence[str], variables: Mapping[str, str], streams: Stre
     try:
         _run(list(words), variables, streams)
         return 0
-    except CtlError as error:
+    except FAILURES as failure:
         streams.out.flush()
-        if error.shown:
-            streams.err.write(f"{error.shown}\n")
-        return error.exit_code
+        if text := message_of(failure):
+            streams.err.write(f"{text}\n")
+        return getattr(failure, "exit_code", 1)
 
 
 def _run(words: list[str], variables: Mapping[str, str], streams: Streams) -> None:
@@ -74,7 +74,7 @@ def _run(words: list[str], variables: Mapping[str, str], streams: Streams) -> No
     if name not in VERBS:
         if name in _UNSUPPORTED:
             raise unsupported(f'command "{name}"')
-        raise Refused(f'error: unknown command "{name}" for "kubectl"')
+        raise VerbatimError(f'error: unknown command "{name}" for "kubectl"')
     module = importlib.import_module(f"rdd.kubectl.verbs.{name.replace('-', '_')}")
     path, verb, arguments, rest = _sub_verb(module, name, rest)
     parser = VerbParser(verb, path=path)
@@ -91,7 +91,7 @@ def _run(words: list[str], variables: Mapping[str, str], streams: Streams) -> No
         session.close()
     if flags.truth("warnings-as-errors") and "api" in vars(session) and session.api.warnings:
         count = len(session.api.warnings)
-        raise CtlError(f"{count} warning{'s' if count > 1 else ''} received")
+        raise KubectlError(f"{count} warning{'s' if count > 1 else ''} received")
 
 
 def _sub_verb(
@@ -122,7 +122,7 @@ def _sub_verb(
         return path, Verb(name, "COMMAND", VERBS[name]), ("",), rest
     if sub in getattr(module, "UNSUPPORTED", ()):
         raise unsupported(f'command "{name} {sub}"')
-    raise Refused(
+    raise VerbatimError(
         f'error: unknown command "{sub}" for "{path}"\nSee \'{path} -h\' for help and examples'
     )
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from rdd.api.types import Object
 from rdd.base.pflag import Flag
-from rdd.kubectl.failures import CtlError
+from rdd.kubectl.errors import KubectlError
 from rdd.kubectl.session import Session
 
 FLAGS = (
@@ -35,7 +35,7 @@ class Manifest(NamedTuple):
 
 
 def read(session: Session, *, validate: bool = True) -> list[Manifest]:
-    """All objects that `-f` names, in order. Raises CtlError."""
+    """All objects that `-f` names, in order. Raises KubectlError."""
     found: list[Manifest] = []
     for name in session.flags.texts("filename"):
         for source, data in _contents(session, name):
@@ -60,13 +60,13 @@ def documents(data: bytes, source: str) -> Iterator[Object]:
         try:
             value = decode_yaml(part).value
         except BadRequest as error:
-            raise CtlError(
+            raise KubectlError(
                 f"error parsing {source}: error converting YAML to JSON: {error}"
             ) from None
         if value is None:
             continue
         if not isinstance(value, dict):
-            raise CtlError(f"error parsing {source}: it is no object")
+            raise KubectlError(f"error parsing {source}: it is no object")
         yield value
 
 
@@ -78,7 +78,7 @@ def _json_documents(data: bytes, source: str) -> Iterator[Object]:
         try:
             value, at = decoder.raw_decode(text, at + len(text[at:]) - len(text[at:].lstrip()))
         except ValueError as error:
-            raise CtlError(f"error parsing {source}: {error}") from None
+            raise KubectlError(f"error parsing {source}: {error}") from None
         yield value
         at += len(text[at:]) - len(text[at:].lstrip())
 
@@ -95,7 +95,7 @@ def _check(obj: Object, source: str) -> None:
     missing = [f"{key} not set" for key in ("apiVersion", "kind") if not obj.get(key)]
     if missing:
         text = missing[0] if len(missing) == 1 else f"[{', '.join(missing)}]"
-        raise CtlError(
+        raise KubectlError(
             f'error validating "{source}": error validating data: {text}; if you choose to ignore'
             " these errors, turn validation off with --validate=false"
         )
@@ -110,7 +110,7 @@ def _contents(session: Session, name: str) -> Iterator[tuple[str, bytes]]:
     else:
         path = Path(name)
         if not path.exists():
-            raise CtlError(f'the path "{name}" does not exist')
+            raise KubectlError(f'the path "{name}" does not exist')
         if not path.is_dir():
             yield name, _read(path)
             return
@@ -118,7 +118,9 @@ def _contents(session: Session, name: str) -> Iterator[tuple[str, bytes]]:
         files = sorted(p for p in path.glob(pattern) if p.suffix in _EXTENSIONS and p.is_file())
         if not files:
             extensions = " ".join(_EXTENSIONS)
-            raise CtlError(f"error reading [{name}]: recognized file extensions are [{extensions}]")
+            raise KubectlError(
+                f"error reading [{name}]: recognized file extensions are [{extensions}]"
+            )
         for file in files:
             yield str(file), _read(file)
 
@@ -127,7 +129,7 @@ def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise CtlError(f"open {path}: {(error.strerror or str(error)).lower()}") from None
+        raise KubectlError(f"open {path}: {(error.strerror or str(error)).lower()}") from None
 
 
 def _download(url: str) -> bytes:
@@ -138,4 +140,4 @@ def _download(url: str) -> bytes:
             data: bytes = response.read()
             return data
     except OSError as error:
-        raise CtlError(f"unable to read URL {json.dumps(url)}: {error}") from None
+        raise KubectlError(f"unable to read URL {json.dumps(url)}: {error}") from None

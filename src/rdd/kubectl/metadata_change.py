@@ -7,9 +7,9 @@ from rdd.api import name_validation
 from rdd.api.mergepatch import create_merge_patch
 from rdd.api.types import Object
 from rdd.base.pflag import Flag
+from rdd.client.resources import MERGE_PATCH
 from rdd.kubectl import manifests
-from rdd.kubectl.connection import MERGE_PATCH
-from rdd.kubectl.failures import CtlError
+from rdd.kubectl.errors import KubectlError
 from rdd.kubectl.printing import output
 from rdd.kubectl.selection import (
     ALL,
@@ -65,13 +65,13 @@ def run(session: Session, kind: Kind) -> None:
     changes = _parse(pairs, kind)
     flags = session.flags
     if not changes.set and not changes.removed and not flags.truth("list"):
-        raise CtlError(f"at least one {kind.noun} update is required")
+        raise KubectlError(f"at least one {kind.noun} update is required")
     refs = references(session, words)
     if not refs:
-        raise CtlError("one or more resources must be specified as <resource> <name> or -f")
+        raise KubectlError("one or more resources must be specified as <resource> <name> or -f")
     selects = flags.text("selector") or flags.text("field-selector") or flags.truth("all")
     if not selects and any(not ref.name for ref in refs):
-        raise CtlError("resource(s) were provided, but no name was specified")
+        raise KubectlError("resource(s) were provided, but no name was specified")
     writer = Writer(session)
     found = objects(session, refs)
     for_each(found, lambda ref: _change(session, ref, kind, changes, writer, len(found) > 1))
@@ -84,7 +84,7 @@ def _split(args: list[str], kind: Kind) -> tuple[list[str], list[str]]:
         if ("=" in arg and arg[0] != "=") or (arg.endswith("-") and arg != "-"):
             pairs.append(arg)
         elif pairs:
-            raise CtlError(f"all resources must be specified before {kind.noun} changes: {arg}")
+            raise KubectlError(f"all resources must be specified before {kind.noun} changes: {arg}")
         else:
             words.append(arg)
     return words, pairs
@@ -98,14 +98,14 @@ def _parse(pairs: list[str], kind: Kind) -> _Changes:
             changes.removed.append(pair[:-1])
             continue
         if kind is LABELS and (problems := name_validation.label_value_errors(value)):
-            raise CtlError(f'invalid label value: "{pair}": {"; ".join(problems)}')
+            raise KubectlError(f'invalid label value: "{pair}": {"; ".join(problems)}')
         changes.set[key] = value
     if both := sorted(set(changes.removed) & set(changes.set)):
         what = "a label"
         if kind is ANNOTATIONS:
             what = "the following annotation(s)"
         suffix = f": {', '.join(both)}" if kind is ANNOTATIONS else ""
-        raise CtlError(f"can not both modify and remove {what} in the same command{suffix}")
+        raise KubectlError(f"can not both modify and remove {what} in the same command{suffix}")
     return changes
 
 
@@ -151,8 +151,8 @@ def _check_overwrite(
     if not taken:
         return
     if kind is LABELS:
-        raise CtlError(f"{taken[0]}, and --overwrite is false")
-    raise CtlError(
+        raise KubectlError(f"{taken[0]}, and --overwrite is false")
+    raise KubectlError(
         "--overwrite is false but found the following declared annotation(s): " + "; ".join(taken)
     )
 

@@ -9,8 +9,8 @@ first looked up.
 from functools import cached_property
 from typing import Any
 
-from rdd.kubectl.discovery import Resource
-from rdd.kubectl.failures import CtlError
+from rdd.client.resources import ApiResource
+from rdd.kubectl.errors import KubectlError
 from rdd.kubectl.session import Session
 
 Schema = dict[str, Any]
@@ -20,7 +20,7 @@ _GVK = "x-kubernetes-group-version-kind"
 class OpenApi:
     """The schemas of one group and version."""
 
-    def __init__(self, session: Session, resource: Resource) -> None:
+    def __init__(self, session: Session, resource: ApiResource) -> None:
         self._session = session
         self._resource = resource
 
@@ -34,13 +34,13 @@ class OpenApi:
 
     @cached_property
     def root(self) -> Schema:
-        """The schema of the resource's objects. Raises CtlError if there is none."""
+        """The schema of the resource's objects. Raises KubectlError if there is none."""
         r = self._resource
         wanted = {"group": r.group, "version": r.version, "kind": r.kind}
         for schema in self._schemas.values():
             if wanted in (schema.get(_GVK) or ()):
                 return schema
-        raise CtlError(f'couldn\'t find resource for "{r.group}/{r.version}, Kind={r.kind}"')
+        raise KubectlError(f'couldn\'t find resource for "{r.group}/{r.version}, Kind={r.kind}"')
 
     def resolved(self, schema: Schema) -> Schema:
         """The schema behind a reference; what stands beside the reference stays."""

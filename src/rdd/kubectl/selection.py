@@ -8,11 +8,12 @@ objects have collections listed first (`-l`, `--all`, `--field-selector`).
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, TypeVar
 
+from rdd.api.errors import ApiError
 from rdd.api.types import Object
 from rdd.base.pflag import Flag
+from rdd.client.resources import ApiResource
 from rdd.kubectl import manifests
-from rdd.kubectl.discovery import Resource
-from rdd.kubectl.failures import CtlError, Failures, Refused, ServerError
+from rdd.kubectl.errors import FAILURES, Failure, KubectlError, VerbatimError, raise_all, within
 from rdd.kubectl.session import Session
 
 _T = TypeVar("_T")
@@ -27,7 +28,7 @@ ALL = Flag("all", "all objects of the type", "bool")
 class Ref(NamedTuple):
     """An object, or all objects of a resource when it has no name."""
 
-    resource: Resource
+    resource: ApiResource
     namespace: str  # empty: cluster-scoped, or all namespaces
     name: str = ""
     source: str = ""  # the file it was named in
@@ -45,14 +46,20 @@ class Ref(NamedTuple):
     @property
     def printed(self) -> str:
         """`configmap/a`, as messages name it."""
-        return f"{self.resource.printed_kind}/{self.name}"
+        return f"{printed_kind(self.resource)}/{self.name}"
+
+
+def printed_kind(resource: ApiResource) -> str:
+    """Return a kind as messages and `-o name` show it, `role.rbac.authorization.k8s.io`."""
+    kind = resource.kind.lower()
+    return f"{kind}.{resource.group}" if resource.group else kind
 
 
 def references(session: Session, args: list[str] | None = None) -> list[Ref]:
-    """What the arguments (or `-f`) name. Raises CtlError."""
+    """What the arguments (or `-f`) name. Raises KubectlError."""
     if session.flags.texts("filename"):
         if args if args is not None else session.args:
-            raise CtlError(
+            raise KubectlError(
                 "when paths, URLs, or stdin is provided as resource input, you may not specify"
                 " resource arguments as well"
             )
@@ -70,7 +77,7 @@ def from_arguments(session: Session, args: list[str]) -> list[Ref]:
     else:
         types = [t for t in args[0].split(",") if t]
         if len(types) < len(args[0].split(",")):
-            raise CtlError(
+            raise KubectlError(
                 "arguments in resource/name form must have a single resource and name"
                 if not types
                 else f'there is an empty resource type in "{args[0]}"'
@@ -78,9 +85,9 @@ def from_arguments(session: Session, args: list[str]) -> list[Ref]:
         pairs = [(t, name) for t in types for name in args[1:] or [""]]
     named = any(name for _, name in pairs)
     if named and is_everywhere:
-        raise CtlError("a resource cannot be retrieved by name across all namespaces")
+        raise KubectlError("a resource cannot be retrieved by name across all namespaces")
     if named and session.flags.text("selector"):
-        raise CtlError("name cannot be provided when a selector is specified")
+        raise KubectlError("name cannot be provided when a selector is specified")
     return [
         Ref(resource, "" if is_everywhere else _namespace(session, resource), name)
         for word, name in pairs
@@ -91,26 +98,26 @@ def from_arguments(session: Session, args: list[str]) -> list[Ref]:
 def _pair(arg: str) -> tuple[str, str]:
     word, slash, name = arg.partition("/")
     if not slash:
-        raise CtlError(
+        raise KubectlError(
             "there is no need to specify a resource type as a separate argument when passing"
             " arguments in resource/name form (e.g. 'kubectl get resource/<resource_name>'"
             " instead of 'kubectl get resource resource/<resource_name>'"
         )
     if not word or not name or "/" in name:
-        raise CtlError("arguments in resource/name form must have a single resource and name")
+        raise KubectlError("arguments in resource/name form must have a single resource and name")
     return word, name
 
 
-def _resources(session: Session, word: str) -> list[Resource]:
-    return session.resources.category(word) or [session.resources.find(word)]
+def _resources(session: Session, word: str) -> list[ApiResource]:
+    return session.resources.category(word) or [session.resource(word)]
 
 
-def _namespace(session: Session, resource: Resource) -> str:
-    return session.namespace if resource.is_namespaced else ""
+def _namespace(session: Session, resource: ApiResource) -> str:
+    return session.namespace if resource.namespaced else ""
 
 
 def from_manifest(session: Session, manifest: manifests.Manifest) -> Ref:
-    """The object that a file describes. Raises CtlError if the server has no such kind."""
+    """The object that a file describes. Raises KubectlError if the server has no such kind."""
     obj, source = manifest
     written_metadata = obj.get("metadata")
     metadata: Object = written_metadata if isinstance(written_metadata, dict) else {}
@@ -118,16 +125,16 @@ def from_manifest(session: Session, manifest: manifests.Manifest) -> Ref:
     api_version, kind = str(obj.get("apiVersion")), str(obj.get("kind"))
     resource = session.resources.by_kind(api_version, kind)
     if resource is None:
-        raise CtlError(
+        raise KubectlError(
             f'resource mapping not found for name: "{name}" namespace: "{written}" from "{source}":'
             f' no matches for kind "{kind}" in version "{api_version}"\n'
             "ensure CRDs are installed first"
         )
-    if not resource.is_namespaced:
+    if not resource.namespaced:
         return Ref(resource, "", name, source, obj)
     asked = session.flags.text("namespace")
     if written and asked and written != asked:
-        raise CtlError(
+        raise KubectlError(
             f'the namespace from the provided object "{written}" does not match the namespace'
             f" \"{asked}\". You must pass '--namespace={written}' to perform this operation."
         )
@@ -137,18 +144,18 @@ def from_manifest(session: Session, manifest: manifests.Manifest) -> Ref:
     return Ref(resource, namespace, name, source, obj)
 
 
-def manifest_references(session: Session, *, verb: str) -> tuple[list[Ref], list[CtlError]]:
+def manifest_references(session: Session, *, verb: str) -> tuple[list[Ref], list[Failure]]:
     """The objects of `-f`, and what is wrong with those that cannot be mapped."""
     refs: list[Ref] = []
-    errors: list[CtlError] = []
+    errors: list[Failure] = []
     found = manifests.read(session, validate=validates(session))
     for manifest in found:
         try:
             refs.append(from_manifest(session, manifest))
-        except CtlError as error:
+        except FAILURES as error:
             errors.append(error)
     if not found:
-        raise CtlError(f"no objects passed to {verb}")
+        raise KubectlError(f"no objects passed to {verb}")
     return refs, errors
 
 
@@ -169,14 +176,14 @@ def objects(session: Session, refs: Iterable[Ref]) -> list[Ref]:
     return found
 
 
-def ref_of(resource: Resource, obj: Object) -> Ref:
+def ref_of(resource: ApiResource, obj: Object) -> Ref:
     """The reference to an object of the server."""
     metadata = obj["metadata"]
     return Ref(resource, metadata.get("namespace", ""), metadata["name"], object=obj)
 
 
 def list_objects(session: Session, ref: Ref, *, accept: str = "", **query: str) -> Object:
-    """A whole collection, page by page, in one list (or Table). Raises ServerError."""
+    """A whole collection, page by page, in one list (or Table). Raises ApiError."""
     flags = session.flags
     labels, fields = flags.text("selector"), flags.text("field-selector")
     parameters: dict[str, str | int] = {
@@ -191,17 +198,16 @@ def list_objects(session: Session, ref: Ref, *, accept: str = "", **query: str) 
             page: Object = session.api.get(
                 ref.path, parameters, accept=accept or "application/json"
             )
-        except ServerError as error:
+        except ApiError as error:
             if error.reason not in ("BadRequest", "NotFound"):
                 raise
-            gvr = f"{ref.resource.group}/{ref.resource.version}, Resource={ref.resource.plural}"
-            context = f'Unable to list "{gvr}"'
+            context = f'Unable to list "{ref.resource}"'
             if labels or fields:
                 context = (
-                    f'Unable to find "{gvr}" that match label selector "{labels}",'
+                    f'Unable to find "{ref.resource}" that match label selector "{labels}",'
                     f' field selector "{fields}"'
                 )
-            raise error.within(context) from None
+            raise within(error, context) from None
         if whole is None:
             whole = page
         else:
@@ -226,25 +232,19 @@ def fetch(session: Session, ref: Ref) -> Object:
 
 def for_each(items: Iterable[_T], do: Callable[[_T], None]) -> None:
     """Do something for each item; what fails is reported when all had their turn."""
-    errors: list[CtlError] = []
+    errors: list[Failure] = []
     for item in items:
         try:
             do(item)
-        except CtlError as error:
+        except FAILURES as error:
             errors.append(error)
     raise_all(errors)
-
-
-def raise_all(errors: list[CtlError]) -> None:
-    """Raise what was collected, if anything."""
-    if errors:
-        raise errors[0] if len(errors) == 1 else Failures(errors)
 
 
 def require_arguments(session: Session) -> None:
     """Raise the error for a command without any object."""
     if not session.args and not session.flags.texts("filename"):
-        raise Refused(
+        raise VerbatimError(
             "error: You must provide one or more resources by argument or filename.\n"
             "Example resource specifications include:\n"
             "   '-f rsrc.yaml'\n"

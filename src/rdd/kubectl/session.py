@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One call of the built-in client: its flags, its streams, its way to the server.
+"""One call of the built-in client: its flags, its streams, its connection to the server.
 
-Everything that costs time (reading the kubeconfig, connecting, discovery)
-happens when a verb first asks for it.
+Everything that costs time (reading the kubeconfig, connecting, discovery) happens
+when a verb first uses it.
 """
 
 import json
@@ -13,13 +13,14 @@ from typing import Any, NamedTuple, TextIO
 
 from rdd.base.gotext import parse_duration
 from rdd.base.pflag import Flags
-from rdd.kubectl.failures import CtlError
+from rdd.kubectl.errors import KubectlError, NoSuchResource
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from rdd.kubectl.connection import Connection
-    from rdd.kubectl.discovery import Discovery
-    from rdd.kubectl.kubeconfig import Kubeconfig, Target
+    from rdd.client.blocking import Connection, Exchange
+    from rdd.client.discovery import ServerResources
+    from rdd.client.kubeconfig import ConnectionConfig, Kubeconfig
+    from rdd.client.resources import ApiResource
 
 
 class Streams(NamedTuple):
@@ -45,39 +46,56 @@ class Session:
 
     @cached_property
     def kubeconfig(self) -> "Kubeconfig":
-        """The merged kubeconfig."""
         from rdd.kubectl.kubeconfig import locate
 
         return locate(self.flags, self.variables)
 
     @cached_property
-    def target(self) -> "Target":
-        """The server and the identity."""
-        return self.kubeconfig.target(self.flags)
+    def config(self) -> "ConnectionConfig":
+        """Address and credentials, with the flags applied."""
+        from rdd.kubectl.kubeconfig import connection_config
+
+        return connection_config(self.kubeconfig, self.flags)
 
     @cached_property
     def api(self) -> "Connection":
         """The connection to the server."""
-        from rdd.kubectl.connection import Connection
+        from rdd.client.blocking import Connection
 
         return Connection(
-            self.target,
-            self.err,
-            timeout=self.request_timeout or None,
-            verbosity=self.flags.integer("v"),
+            self.config,
+            timeout_s=self.request_timeout or None,
+            on_warning=lambda text: self.warn(f"Warning: {text}"),
+            on_exchange=self._log_exchange if self.flags.integer("v") >= 6 else None,
         )
 
     @cached_property
-    def resources(self) -> "Discovery":
-        """What the server has."""
-        from rdd.kubectl.discovery import discover
+    def resources(self) -> "ServerResources":
+        return self.api.discover()
 
-        return discover(self.api)
+    def resource(self, word: str) -> "ApiResource":
+        """Return the resource that a word means. Raises NoSuchResource."""
+        found = self.resources.find(word)
+        if found is None:
+            raise NoSuchResource(word.lower().partition(".")[0])
+        return found
+
+    def _log_exchange(self, exchange: "Exchange") -> None:
+        milliseconds = round(exchange.seconds * 1000)
+        self.warn(
+            f"{exchange.method} {exchange.url} {exchange.status} {exchange.reason}"
+            f" in {milliseconds} ms"
+        )
+        if self.flags.integer("v") >= 8:
+            bodies = (("Request", exchange.request_body), ("Response", exchange.reply_body))
+            for name, body in bodies:
+                if body:
+                    self.warn(f"{name} Body: {body.decode(errors='replace')}")
 
     @property
     def namespace(self) -> str:
         """The namespace that applies when none is written: flag, context, `default`."""
-        return self.flags.text("namespace") or self.target.namespace or "default"
+        return self.flags.text("namespace") or self.config.namespace or "default"
 
     @property
     def request_timeout(self) -> float:
@@ -88,7 +106,7 @@ class Session:
         try:
             return parse_duration(text)
         except ValueError:
-            raise CtlError(
+            raise KubectlError(
                 f"Invalid timeout value {text!r}. Timeout must be a single integer in seconds, or"
                 " an integer followed by a corresponding time unit (e.g. 1s | 2m | 3h)"
             ) from None

@@ -5,7 +5,7 @@ import base64
 from pathlib import Path
 
 from rdd.api import name_validation
-from rdd.kubectl.failures import CtlError
+from rdd.kubectl.errors import KubectlError
 from rdd.kubectl.session import Session
 
 
@@ -18,9 +18,9 @@ class Data:
     def add(self, key: str, value: bytes) -> None:
         """Add a value; a key may come only once."""
         if problems := name_validation.config_map_key_errors(key):
-            raise CtlError(f'"{key}" is not valid key name: {"; ".join(problems)}')
+            raise KubectlError(f'"{key}" is not valid key name: {"; ".join(problems)}')
         if key in self._values:
-            raise CtlError(f'cannot add key "{key}", another key by that name already exists')
+            raise KubectlError(f'cannot add key "{key}", another key by that name already exists')
         self._values[key] = value
 
     def split(self) -> tuple[dict[str, str], dict[str, str]]:
@@ -43,12 +43,12 @@ def read_sources(session: Session) -> Data:
     """The data that --from-literal, --from-file and --from-env-file describe."""
     flags = session.flags
     if flags.texts("from-env-file") and (flags.texts("from-file") or flags.texts("from-literal")):
-        raise CtlError("from-env-file cannot be combined with from-file or from-literal")
+        raise KubectlError("from-env-file cannot be combined with from-file or from-literal")
     data = Data()
     for literal in flags.texts("from-literal"):
         key, equals, value = literal.partition("=")
         if not equals or not key:
-            raise CtlError(f"invalid literal source {literal}, expected key=value")
+            raise KubectlError(f"invalid literal source {literal}, expected key=value")
         if len(value) > 1 and value[0] == value[-1] and value[0] in "\"'":
             value = value[1:-1]
         data.add(key, value.encode())
@@ -63,14 +63,14 @@ def _add_file(data: Data, source: str) -> None:
     key, equals, name = source.rpartition("=")
     path = Path(name)
     if equals and not key:
-        raise CtlError(f"key name for file path {name} missing")
+        raise KubectlError(f"key name for file path {name} missing")
     if not path.exists():
-        raise CtlError(f"error reading {name}: no such file or directory")
+        raise KubectlError(f"error reading {name}: no such file or directory")
     if not path.is_dir():
         data.add(key or path.name, _read(path))
         return
     if key:
-        raise CtlError("cannot give a key name for a directory path")
+        raise KubectlError("cannot give a key name for a directory path")
     for file in sorted(path.iterdir()):
         if file.is_file():
             data.add(file.name, _read(file))
@@ -89,7 +89,7 @@ def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise CtlError(f"error reading {path}: {(error.strerror or '').lower()}") from None
+        raise KubectlError(f"error reading {path}: {(error.strerror or '').lower()}") from None
 
 
 def encoded_file(name: str) -> str:

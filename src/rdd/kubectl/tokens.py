@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`create token`: ask the server for a token of a ServiceAccount."""
 
+from rdd.api.errors import ApiError
 from rdd.api.types import Object
-from rdd.kubectl.failures import CtlError, ServerError
+from rdd.kubectl.errors import KubectlError
 from rdd.kubectl.generators import one_name
 from rdd.kubectl.printing import output
 from rdd.kubectl.session import Session
@@ -21,7 +22,9 @@ def create_token(session: Session) -> None:
         spec["expirationSeconds"] = int(seconds)
     if kind := flags.text("bound-object-kind"):
         if kind not in _KINDS:
-            raise CtlError(f"supported --bound-object-kind values are {', '.join(sorted(_KINDS))}")
+            raise KubectlError(
+                f"supported --bound-object-kind values are {', '.join(sorted(_KINDS))}"
+            )
         bound = {
             "kind": kind,
             "apiVersion": "v1",
@@ -30,11 +33,11 @@ def create_token(session: Session) -> None:
         }
         spec["boundObjectRef"] = {key: value for key, value in bound.items() if value}
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
-    path = session.resources.find("serviceaccounts").path(session.namespace, name, "token")
+    path = session.resource("serviceaccounts").path(session.namespace, name, "token")
     try:
         answer: Object = session.api.request("POST", path, body=request)
-    except ServerError as error:
-        raise CtlError(f"failed to create token: {error.message}") from None
+    except ApiError as error:
+        raise KubectlError(f"failed to create token: {error.message}") from None
     if flags.text("output"):
         session.out.write(output.printer(flags)(answer))
     else:

@@ -2,8 +2,8 @@
 """`get --watch`: what there is, then every change as it happens."""
 
 from rdd.api.types import Object
-from rdd.kubectl.connection import JSON
-from rdd.kubectl.failures import CtlError
+from rdd.client.resources import JSON
+from rdd.kubectl.errors import KubectlError
 from rdd.kubectl.printing import output
 from rdd.kubectl.printing.tables import ACCEPT, TablePrinter
 from rdd.kubectl.selection import Ref
@@ -14,9 +14,9 @@ from rdd.kubectl.verbs.get import table_options, table_query
 def watch(session: Session, refs: list[Ref], show: output.Printer | None) -> None:
     """Show a collection or an object and its changes until the server ends the watch."""
     if len({ref.resource for ref in refs}) > 1:
-        raise CtlError("you may only specify a single resource type")
+        raise KubectlError("you may only specify a single resource type")
     if len(refs) > 1:
-        raise CtlError("you may only watch a single resource or type of resource at a time")
+        raise KubectlError("you may only watch a single resource or type of resource at a time")
     (ref,) = refs
     Watch(session, ref, show).run()
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What all writing verbs share: dry runs, field managers, validation, the line they print."""
 
+from rdd.api.errors import ApiError
 from rdd.api.types import Object
 from rdd.base.pflag import Flag
-from rdd.kubectl.failures import CtlError, ServerError
+from rdd.kubectl.errors import KubectlError, within
 from rdd.kubectl.printing import output
 from rdd.kubectl.selection import Ref
 from rdd.kubectl.session import Session
@@ -49,7 +50,7 @@ class Writer:
             query["fieldManager"] = name
         if text := flags.text("validate"):
             if text not in _VALIDATION:
-                raise CtlError(
+                raise KubectlError(
                     f"invalid - validate option {text!r}; must be one of: strict (or true), warn,"
                     " ignore (or false)"
                 )
@@ -63,7 +64,7 @@ class Writer:
         path = ref.resource.path(ref.namespace)
         try:
             created: Object = self.session.api.request("POST", path, query=self.query, body=obj)
-        except ServerError as error:
+        except ApiError as error:
             raise from_source(error, "creating", ref) from None
         return created
 
@@ -85,9 +86,9 @@ class Writer:
         return self._show is not None
 
 
-def from_source(error: ServerError, doing: str, ref: Ref) -> ServerError:
+def from_source(error: ApiError, doing: str, ref: Ref) -> ApiError:
     """The failure told with the file that was the reason for the request."""
-    return error.within(f'error when {doing} "{ref.source}"') if ref.source else error
+    return within(error, f'error when {doing} "{ref.source}"') if ref.source else error
 
 
 def parse_dry_run(session: Session) -> str:
@@ -97,5 +98,7 @@ def parse_dry_run(session: Session) -> str:
         session.warn("W --dry-run is deprecated and can be replaced with --dry-run=client.")
         return "client"
     if text not in ("none", "server", "client"):
-        raise CtlError(f'Invalid dry-run value ({text}). Must be "none", "server", or "client".')
+        raise KubectlError(
+            f'Invalid dry-run value ({text}). Must be "none", "server", or "client".'
+        )
     return text

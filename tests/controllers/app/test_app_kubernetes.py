@@ -244,7 +244,7 @@ async def probed(cluster: Cluster, count: int) -> None:
 
 
 async def test_classes_of_answers(tmp_path: Path) -> None:
-    from rdd.client.kubeconfig import Connection, load
+    from rdd.client.kubeconfig import ConnectionConfig, load
 
     path = tmp_path / "k3s.yaml"
     async with k3s(path, directory=tmp_path / "a") as cluster:
@@ -258,15 +258,15 @@ async def test_classes_of_answers(tmp_path: Path) -> None:
         other = tmp_path / "other.yaml"
         async with k3s(other, directory=tmp_path / "b"):
             # Somebody else's server at the port: its certificate is not from our authority.
-            stranger = replace(good, server=load(other).server)
+            stranger = good._replace(server=load(other).server)
             assert await probe.health_of(stranger) is Health.UNREACHABLE
-        bad = Connection(good.server, authority="no certificate")
+        bad = ConnectionConfig(good.server, authority="no certificate")
         assert await probe.health_of(bad) is Health.UNREACHABLE
     assert await probe.health_of(good) is Health.UNREACHABLE
     with socket.socket() as mute:
         mute.bind(("127.0.0.1", 0))
         mute.listen()
-        silent = replace(good, server=f"https://127.0.0.1:{mute.getsockname()[1]}")
+        silent = good._replace(server=f"https://127.0.0.1:{mute.getsockname()[1]}")
         assert await probe.health_of(silent, timeout_s=0.1) is Health.AMBIGUOUS
 
 

@@ -15,8 +15,8 @@ from tests.runtime.runtime_world import Process, World, loop_clock, open_world, 
 
 from rdd.api.types import Object
 from rdd.client import Call, Client, Reply
+from rdd.client.errors import Unreachable
 from rdd.client.resources import CONFIG_MAPS
-from rdd.client.transport import Unreachable
 from rdd.controllers.lima.limavm import controller
 from rdd.kinds.limavm import RESET_REQUESTED, RESTART_REQUESTED
 from rdd.runtime import InProcessHost, Manager, ManagerOptions

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 import pytest
 
+from rdd.api.errors import ApiError, NotFound
 from rdd.api.types import Object
 from rdd.cli.commands.machine import create as limavm_create
 from rdd.cli.commands.machine import list as limavm_list
@@ -17,9 +18,8 @@ from rdd.cli.commands.machine import params as limavm_params
 from rdd.cli.commands.machine import shell as limavm_shell
 from rdd.cli.framework.errors import CommandError
 from rdd.cli.framework.types import Call
+from rdd.client.blocking import Connection
 from rdd.host.processes import own_identity
-from rdd.kubectl.connection import Connection
-from rdd.kubectl.failures import ServerError
 from rdd.vm.drivers.protocol import ShellCommand
 from rdd.vm.instances import LimaHome, write_pid
 
@@ -33,7 +33,7 @@ class ConfigMaps:
     def get(self, path: str) -> Object:
         name = path.rpartition("/")[2]
         if name not in self.names:
-            raise ServerError({"code": 404, "reason": "NotFound"})
+            raise NotFound("")
         return {"metadata": {"name": name}}
 
 
@@ -99,7 +99,7 @@ def test_control_plane_without_limavms_names_the_missing_controller(
     def connected(call: Call) -> Iterator[Connection]:
         try:
             yield cast(Connection, None)
-        except ServerError as error:
+        except ApiError as error:
             raise CommandError(error.message) from error
 
     monkeypatch.setattr(limavm_object, "connected", connected)
@@ -112,7 +112,7 @@ def test_control_plane_without_limavms_names_the_missing_controller(
             pytest.raises(CommandError, match=told),
             limavm_object.connection_for(cast(Call, None)),
         ):
-            raise ServerError({"code": 404, "reason": "NotFound", "message": message})
+            raise NotFound(message)
 
 
 def test_shell_takes_the_driver_from_the_template_without_a_record(tmp_path: Path) -> None:

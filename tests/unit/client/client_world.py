@@ -9,7 +9,7 @@ import orjson
 
 from rdd.api import errors
 from rdd.api.types import Object
-from rdd.client.transport import Call, Keep, Refused, Reply
+from rdd.client.transport import Call, Keep, Reply, WatchRejected
 
 
 def config_map(name: str, version: int, **members: Any) -> Object:
@@ -74,7 +74,7 @@ class Scripted:
         if isinstance(answer, Exception):
             raise answer
         if isinstance(answer, Reply):
-            raise Refused(answer)
+            raise WatchRejected(answer)
         assert answer is not None
         for text in answer:
             if keep is None or keep(text):

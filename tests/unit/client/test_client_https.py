@@ -158,11 +158,11 @@ async def test_foreign_certificate_is_refused(daemon: Daemon, tmp_path: Path) ->
     foreign = certificates.ensure_serving(other).certificate_path.read_text()
     async with daemon.running():
         known = kubeconfig.load(daemon.config)
-        connection = kubeconfig.Connection(known.server, authority=foreign, token=known.token)
+        connection = kubeconfig.ConnectionConfig(known.server, authority=foreign, token=known.token)
         async with Client(HttpsTransport(connection)) as client:
             with pytest.raises(Unreachable, match="certificate"):
                 await client.list(NAMESPACES)
-        insecure = kubeconfig.Connection(known.server, token=known.token, is_insecure=True)
+        insecure = kubeconfig.ConnectionConfig(known.server, token=known.token, is_insecure=True)
         async with Client(HttpsTransport(insecure)) as client:
             assert (await client.list(NAMESPACES)).items
 
@@ -171,7 +171,7 @@ async def test_client_certificate_says_who_one_is(daemon: Daemon) -> None:
     async with daemon.running():
         known = kubeconfig.load(daemon.config)
         pair = daemon.certificate("ann", "devs")
-        connection = kubeconfig.Connection(
+        connection = kubeconfig.ConnectionConfig(
             known.server,
             authority=known.authority,
             client_certificate=pair.certificate.decode(),

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from rdd.client import kubeconfig
-from rdd.client.kubeconfig import Connection, KubeconfigError
+from rdd.client.kubeconfig import ConnectionConfig, KubeconfigError
 
 PEM = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
 
@@ -42,7 +42,7 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     kubeconfig.write(path, text)
     assert path.stat().st_mode & 0o777 == 0o600
     assert [p.name for p in tmp_path.iterdir()] == ["config.yaml"]
-    admin = Connection("https://127.0.0.1:6445", authority=PEM, token="t1")
+    admin = ConnectionConfig("https://127.0.0.1:6445", authority=PEM, token="t1")
     assert kubeconfig.load(path) == kubeconfig.load(path, context="root") == admin
     assert kubeconfig.load(path, context="user").token == "t2"
     found = yaml.safe_load(text)
@@ -60,7 +60,7 @@ def test_client_certificate_and_authority_as_data_or_files(tmp_path: Path) -> No
         {"client-certificate-data": encoded("cert"), "client-key-data": encoded("key")},
     )
     found = kubeconfig.parse(as_data)
-    assert found == Connection(
+    assert found == ConnectionConfig(
         "https://host:1",
         authority=PEM,
         client_certificate="cert",
@@ -81,41 +81,49 @@ def test_client_certificate_and_authority_as_data_or_files(tmp_path: Path) -> No
 
 
 def test_context_without_a_user_is_anonymous() -> None:
-    assert kubeconfig.parse(config(), context="two") == Connection("https://host:1")
+    assert kubeconfig.parse(config(), context="two") == ConnectionConfig("https://host:1")
 
 
 @pytest.mark.parametrize(
     "data, message",
     [
-        pytest.param(b"a: [", "is no YAML", id="no YAML"),
-        pytest.param(b"", "is no kubeconfig", id="empty"),
-        pytest.param(b"[1]", "is no kubeconfig", id="list"),
-        pytest.param(b"kind: Pod", "is no kubeconfig", id="other kind"),
-        pytest.param(b"kind: Config", "has no current-context", id="nothing in it"),
-        pytest.param(config(contexts=[]), "has no context 'one'", id="no context"),
-        pytest.param(config(contexts="x"), "has no context 'one'", id="contexts no list"),
-        pytest.param(config(clusters=[]), "has no cluster 'c'", id="no cluster"),
-        pytest.param(config(users=[]), "has no user 'u'", id="no user"),
-        pytest.param(config({"server": ""}), "no usable server URL", id="no server"),
-        pytest.param(config({"server": "unix:/x"}), "no usable server URL", id="other scheme"),
-        pytest.param(config(user={"exec": {}}), "needs 'exec', not supported", id="exec"),
+        pytest.param(b"a: [", "yaml: while parsing", id="no YAML"),
+        pytest.param(b"", "current-context is not set", id="empty"),
+        pytest.param(b"[1]", "not a kubeconfig", id="list"),
+        pytest.param(b"kind: Pod", "not a kubeconfig", id="other kind"),
+        pytest.param(b"kind: Config", "current-context is not set", id="nothing in it"),
+        pytest.param(config(contexts=[]), 'context "one" does not exist', id="no context"),
+        pytest.param(config(contexts="x"), 'context "one" does not exist', id="contexts no list"),
+        pytest.param(config(clusters=[]), 'cluster "c" does not exist', id="no cluster"),
+        pytest.param(config(users=[]), 'user "u" does not exist', id="no user"),
+        pytest.param(config({"server": ""}), "no http or https server URL", id="no server"),
+        pytest.param(config({"server": "unix:/x"}), "no http or https server URL", id="scheme"),
+        pytest.param(config(user={"exec": {}}), "'exec' is not supported", id="exec"),
         pytest.param(
             config({"certificate-authority-data": "?"}),
-            "certificate-authority-data is no PEM in base64",
+            "certificate-authority-data is not PEM in base64",
             id="no base64",
         ),
         pytest.param(
-            config({"certificate-authority": "/no/such"}), "cannot read /no/such", id="no file"
+            config({"certificate-authority": "/no/such"}), "unable to read /no/such", id="no file"
         ),
     ],
 )
-def test_unusable_file_is_refused_in_one_line(data: bytes, message: str) -> None:
-    with pytest.raises(KubeconfigError) as refused:
+def test_unusable_file_is_rejected_in_one_line(data: bytes, message: str) -> None:
+    with pytest.raises(KubeconfigError) as caught:
         kubeconfig.parse(data)
-    assert message in str(refused.value)
-    assert "\n" not in str(refused.value)
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
 
 
 def test_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(KubeconfigError, match=r"cannot read .*/config: No such file"):
         kubeconfig.load(tmp_path / "config")
+
+
+def test_scalars_are_text_except_null() -> None:
+    text = b"current-context: on\ncontexts: null\nusers:\n- {name: 1234, user: {token: 0123}}\n"
+    config = kubeconfig.Kubeconfig()
+    config.add(kubeconfig.decode(text))
+    assert config.current == "on"
+    assert config.entries == {"clusters": {}, "users": {"1234": {"token": "0123"}}, "contexts": {}}

@@ -263,7 +263,10 @@ async def test_initial_events_wait_for_a_slow_reader(
     [
         pytest.param(failed(errors.Gone("g")), errors.Gone, "g", id="Status"),
         pytest.param(
-            Reply(404, b"404 page not found\n"), errors.NotFound, "404 page not found", id="text"
+            Reply(404, b"404 page not found\n"),
+            errors.NotFound,
+            "the server could not find the requested resource",
+            id="not found without a Status",
         ),
         pytest.param(Reply(503, b""), errors.ServiceUnavailable, "HTTP 503", id="nothing"),
         pytest.param(json({"x": 1}, 418), errors.ApiError, '{"x":1}', id="other JSON"),

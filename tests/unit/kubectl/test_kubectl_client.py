@@ -16,8 +16,7 @@ from tests.unit.cli.conftest import Outcome
 
 from rdd.cli.commands.wait_condition import Goal, _startup, wait
 from rdd.cli.framework.errors import CommandError
-from rdd.kubectl.discovery import discover
-from rdd.kubectl.failures import CtlError
+from rdd.kubectl.errors import KubectlError
 from rdd.kubectl.flags import make_flags
 from rdd.kubectl.main import _UNSUPPORTED, VERBS, run_client
 from rdd.kubectl.session import Session, Streams
@@ -113,7 +112,6 @@ def test_every_command_has_a_help_text(ctl: Ctl, name: str) -> None:
 
 def test_types_are_found_by_every_name(session: Session, apiserver: LiveServer) -> None:
     apiserver.install(CRD)
-    found = discover(session.api)
     for word in (
         "things",
         "thing",
@@ -122,13 +120,14 @@ def test_types_are_found_by_every_name(session: Session, apiserver: LiveServer) 
         "things.example",
         "things.v1.example.com",
     ):
-        resource = found.find(word)
+        resource = session.resource(word)
         assert (resource.plural, resource.version) == ("things", "v1")
-    assert found.find("things.v1beta1.example.com").version == "v1beta1"
-    assert found.find("ev").group == "" and found.find("ev.events.k8s.io").group == "events.k8s.io"
-    assert found.find("cm").path("n", "a:b") == "/api/v1/namespaces/n/configmaps/a:b"
-    with pytest.raises(CtlError, match='resource type "nope"'):
-        found.find("nope.example.com")
+    assert session.resource("things.v1beta1.example.com").version == "v1beta1"
+    assert session.resource("ev").group == ""
+    assert session.resource("ev.events.k8s.io").group == "events.k8s.io"
+    assert session.resource("cm").path("n", "a:b") == "/api/v1/namespaces/n/configmaps/a:b"
+    with pytest.raises(KubectlError, match='resource type "nope"'):
+        session.resource("nope.example.com")
 
 
 def test_lists_are_fetched_page_by_page(ctl: Ctl) -> None:
@@ -298,7 +297,7 @@ def test_wait_condition_sees_objects_that_come_later(
     session: Session, apiserver: LiveServer
 ) -> None:
     apiserver.install(CRD)
-    resource = session.resources.find("things")
+    resource = session.resource("things")
     goal = Goal("thing", "a", "Ready")
     with pytest.raises(CommandError, match="context deadline exceeded") as caught:
         wait(session, resource, goal, time.monotonic() + 0.2)

@@ -4,7 +4,7 @@
 import pytest
 
 from rdd.base.pflag import Flag
-from rdd.kubectl.failures import CtlError
+from rdd.kubectl.errors import KubectlError
 from rdd.kubectl.flags import Verb, VerbParser, split_verb
 
 VERB = Verb(
@@ -106,6 +106,6 @@ def test_bare_flag_has_its_implied_value_and_dashes_end_the_flags() -> None:
     ],
 )
 def test_mistakes_are_named(word: str, message: str) -> None:
-    with pytest.raises(CtlError) as caught:
+    with pytest.raises(KubectlError) as caught:
         VerbParser(VERB, path="kubectl get").parse([word])
     assert caught.value.shown == message

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from rdd.base.pflag import Flags, Value
-from rdd.kubectl.failures import CtlError
+from rdd.kubectl.errors import FAILURES, KubectlError
 from rdd.kubectl.flags import make_flags
-from rdd.kubectl.kubeconfig import locate
+from rdd.kubectl.kubeconfig import connection_config, locate
 
 FIRST = """
 apiVersion: v1
@@ -50,20 +50,20 @@ def files(tmp_path: Path) -> str:
 
 def test_first_file_that_names_something_wins(files: str) -> None:
     config = locate(given(), {"KUBECONFIG": files})
-    target = config.target(given())
+    target = connection_config(config, given())
     assert (target.server, target.token, target.namespace) == ("https://first:1", "0123", "mine")
     assert sorted(config.entries["contexts"]) == ["lost", "one", "three", "two"]
-    assert config.target(given(context="three")).server == "https://d"
+    assert connection_config(config, given(context="three")).server == "https://d"
 
 
 def test_file_names_are_relative_to_their_file(files: str) -> None:
-    target = locate(given(), {"KUBECONFIG": files}).target(given(context="two"))
+    target = connection_config(locate(given(), {"KUBECONFIG": files}), given(context="two"))
     assert (target.authority, target.token) == ("PEM", "from-file")
 
 
 def test_flags_override_the_context(files: str) -> None:
     config = locate(given(), {"KUBECONFIG": files})
-    target = config.target(
+    target = connection_config(config,
         given(
             cluster="d", user="on", token="t", insecure_skip_tls_verify=True, as_group=["g"],
             tls_server_name="n", **{"as": "bob"},
@@ -72,16 +72,16 @@ def test_flags_override_the_context(files: str) -> None:
     assert (target.server, target.token, target.is_insecure) == ("https://d", "t", True)
     assert target.server_name == "n"
     assert target.impersonate == (("Impersonate-User", "bob"), ("Impersonate-Group", "g"))
-    assert config.target(given(server="other:8443")).server == "http://other:8443"
+    assert connection_config(config, given(server="other:8443")).server == "http://other:8443"
 
 
 def test_home_is_the_default_and_no_file_means_localhost(tmp_path: Path) -> None:
-    assert locate(given(), {"HOME": str(tmp_path)}).target(given()).server == (
+    assert connection_config(locate(given(), {"HOME": str(tmp_path)}), given()).server == (
         "http://localhost:8080"
     )
     (tmp_path / ".kube").mkdir()
     (tmp_path / ".kube" / "config").write_text(FIRST)
-    assert locate(given(), {"HOME": str(tmp_path)}).target(given()).token == "0123"
+    assert connection_config(locate(given(), {"HOME": str(tmp_path)}), given()).token == "0123"
 
 
 def test_data_is_decoded(tmp_path: Path) -> None:
@@ -90,8 +90,8 @@ def test_data_is_decoded(tmp_path: Path) -> None:
         'server: "https://first:1/"', f"server: x, certificate-authority-data: {data}"
     )
     (tmp_path / "config").write_text(text)
-    target = locate(given(kubeconfig=str(tmp_path / "config")), {}).target(given())
-    assert target.authority == "-----BEGIN"
+    config = locate(given(kubeconfig=str(tmp_path / "config")), {})
+    assert connection_config(config, given()).authority == "-----BEGIN"
 
 
 @pytest.mark.parametrize(
@@ -106,14 +106,14 @@ def test_data_is_decoded(tmp_path: Path) -> None:
 )
 def test_what_is_missing_is_named(files: str, flags: dict[str, str], message: str) -> None:
     config = locate(given(), {"KUBECONFIG": files})
-    with pytest.raises(CtlError, match=message):
-        config.target(given(**flags))
+    with pytest.raises(FAILURES, match=message):
+        connection_config(config, given(**flags))
 
 
 def test_broken_files_are_named(tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     broken.write_text("a: [")
-    with pytest.raises(CtlError, match="error loading config file"):
+    with pytest.raises(KubectlError, match="error loading config file"):
         locate(given(), {"KUBECONFIG": str(broken)})
-    with pytest.raises(CtlError, match="no such file or directory"):
+    with pytest.raises(KubectlError, match="no such file or directory"):
         locate(given(kubeconfig=str(tmp_path / "nope")), {})

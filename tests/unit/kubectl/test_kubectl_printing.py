@@ -5,7 +5,16 @@ from typing import Any
 
 import pytest
 
-from rdd.kubectl.failures import CtlError, Failures, NoSuchResource, ServerError, Unreachable
+from rdd.api.errors import from_status
+from rdd.client.errors import Unreachable
+from rdd.kubectl.errors import (
+    AggregateError,
+    Failure,
+    KubectlError,
+    NoSuchResource,
+    message_of,
+    within,
+)
 from rdd.kubectl.printing.describers import _title as title
 from rdd.kubectl.printing.sorting import sort_objects
 from rdd.kubectl.printing.tables import TableOptions, TablePrinter
@@ -125,7 +134,7 @@ def test_templates(template: str, expected: str) -> None:
     ],
 )
 def test_broken_templates_are_explained(template: str, problem: str) -> None:
-    with pytest.raises(CtlError) as caught:
+    with pytest.raises(KubectlError) as caught:
         Template(template)
     assert str(caught.value) == f"error parsing jsonpath {template}, {problem}"
 
@@ -137,7 +146,7 @@ def test_paths_may_be_written_shorter(written: str) -> None:
 
 @pytest.mark.parametrize("written", ["", "{.a", "a}b"])
 def test_paths_with_half_a_brace_are_refused(written: str) -> None:
-    with pytest.raises(CtlError, match="unexpected path string"):
+    with pytest.raises(KubectlError, match="unexpected path string"):
         relaxed(written)
 
 
@@ -146,7 +155,7 @@ def test_sorting_knows_numbers() -> None:
     assert [o["v"] for o in sort_objects(objects, ".v")] == ["a", "a9", "a10", "b"]
     numbers: list[dict[str, Any]] = [{"v": 10}, {"v": 9}, {}]
     assert [o.get("v") for o in sort_objects(numbers, "{.v}")] == [None, 9, 10]
-    with pytest.raises(CtlError, match="couldn't find any field"):
+    with pytest.raises(KubectlError, match="couldn't find any field"):
         sort_objects(numbers, ".nope")
 
 
@@ -183,42 +192,44 @@ INVALID = {
 
 
 @pytest.mark.parametrize(
-    ("error", "expected"),
+    ("failure", "expected"),
     [
         pytest.param(
-            ServerError({"reason": "NotFound", "message": "x"}, context="error when creating"),
+            within(from_status({"reason": "NotFound", "message": "x"}), "error when creating"),
             "Error from server (NotFound): error when creating: x",
             id="reason and context",
         ),
-        pytest.param(ServerError({"message": "x"}), "Error from server: x", id="no reason"),
+        pytest.param(from_status({"message": "x"}), "Error from server: x", id="no reason"),
         pytest.param(
-            ServerError({"reason": "Unauthorized", "message": "Unauthorized"}),
+            from_status({"reason": "Unauthorized", "message": "Unauthorized"}),
             "error: You must be logged in to the server (Unauthorized)",
             id="unauthorized",
         ),
         pytest.param(
-            ServerError(INVALID), 'The Role "r" is invalid: \n* a: one\n* b: two', id="causes"
+            from_status(INVALID), 'The Role "r" is invalid: \n* a: one\n* b: two', id="causes"
         ),
         pytest.param(
-            ServerError({"reason": "Invalid", "message": "bad"}),
+            from_status({"reason": "Invalid", "message": "bad"}),
             "The request is invalid: bad",
             id="invalid without details",
         ),
         pytest.param(
-            Unreachable("h:1", ConnectionRefusedError()),
+            Unreachable("refused", address="h:1", is_refused=True),
             "The connection to the server h:1 was refused"
             " - did you specify the right host or port?",
             id="refused",
         ),
         pytest.param(
-            Unreachable("h:1", "no route"), "Unable to connect to the server: no route", id="away"
+            Unreachable("no route", address="h:1"),
+            "Unable to connect to the server: no route",
+            id="away",
         ),
         pytest.param(
-            Failures([CtlError("one"), NoSuchResource("x"), CtlError("one")]),
+            AggregateError([KubectlError("one"), NoSuchResource("x"), KubectlError("one")]),
             'one\nthe server doesn\'t have a resource type "x"',
             id="several",
         ),
     ],
 )
-def test_failures_are_told_like_kubectl_does(error: CtlError, expected: str) -> None:
-    assert error.shown == expected
+def test_failures_have_the_text_of_kubectl(failure: Failure, expected: str) -> None:
+    assert message_of(failure) == expected

@@ -11,7 +11,7 @@ from tests.programs import run_program
 
 from rdd.api.types import Object
 from rdd.base.pflag import Value
-from rdd.kubectl.failures import CtlError
+from rdd.kubectl.errors import KubectlError
 from rdd.kubectl.flags import make_flags
 from rdd.kubectl.main import run_client
 from rdd.kubectl.session import Session, Streams
@@ -93,9 +93,9 @@ def test_service_leads_to_the_pods_of_a_workload() -> None:
 
 def test_service_needs_ports_and_labels() -> None:
     bare = {**WORKLOAD, "spec": {"selector": {"matchLabels": {"a": "b"}}}}
-    with pytest.raises(CtlError, match="couldn't find port"):
+    with pytest.raises(KubectlError, match="couldn't find port"):
         service(session(), bare)
-    with pytest.raises(CtlError, match="has no labels and cannot be exposed"):
+    with pytest.raises(KubectlError, match="has no labels and cannot be exposed"):
         service(session(), {**WORKLOAD, "spec": {}})
 
 
@@ -143,7 +143,7 @@ def test_rollout_of_a_deployment(status: Object, text: str, is_done: bool) -> No
 
 def test_rollout_that_is_stuck_is_an_error() -> None:
     stuck = {"observedGeneration": 2, "conditions": [{"reason": "ProgressDeadlineExceeded"}]}
-    with pytest.raises(CtlError, match="exceeded its progress deadline"):
+    with pytest.raises(KubectlError, match="exceeded its progress deadline"):
         _deployment(workload(stuck))
 
 
@@ -178,7 +178,8 @@ def test_a_simple_get_imports_nothing_heavy(apiserver: LiveServer) -> None:
         "orjson",
         "subprocess",
         "tempfile",
-        "rdd.client",
+        "rdd.client.aio",
+        "rdd.client.transport",
         "rdd.apiserver",
     }
     assert loaded & heavy == set()

@@ -10,16 +10,17 @@ import sys
 import time
 from typing import TYPE_CHECKING, NamedTuple
 
+from rdd.api.errors import ApiError
 from rdd.api.types import Object
 from rdd.base.gotext import quote
 from rdd.cli.commands.table import GLOBAL
 from rdd.cli.framework.errors import TIMED_OUT, CommandError
 from rdd.cli.framework.flags import Parser
 from rdd.cli.framework.types import Call, Flag, Flags
-from rdd.kubectl.failures import CtlError, ServerError
+from rdd.kubectl.errors import FAILURES
 
 if TYPE_CHECKING:
-    from rdd.kubectl.discovery import Resource
+    from rdd.client.resources import ApiResource
     from rdd.kubectl.session import Session
 
 _WHERE = "rdd ctl wait-condition"
@@ -94,9 +95,9 @@ def run(call: Call) -> int:
     try:
         if flags.text("since") == "startup":
             goal = goal._replace(since=_startup(session))
-        resource = session.resources.find(goal.word)
+        resource = session.resource(goal.word)
         wait(session, resource, goal, deadline)
-    except CtlError as error:
+    except FAILURES as error:
         raise CommandError(str(error)) from error
     finally:
         session.close()
@@ -162,9 +163,9 @@ def _startup(session: "Session") -> tuple[int, int]:
     return _time(created)[0] - 1, 999_999_999
 
 
-def wait(session: "Session", resource: "Resource", goal: Goal, deadline: float | None) -> None:
+def wait(session: "Session", resource: "ApiResource", goal: Goal, deadline: float | None) -> None:
     """List and watch until the condition is met."""
-    collection = resource.path(session.namespace if resource.is_namespaced else "")
+    collection = resource.path(session.namespace if resource.namespaced else "")
     query = {"fieldSelector": f"metadata.name={goal.name}"}
     was_seen = False
     while True:
@@ -186,7 +187,7 @@ def wait(session: "Session", resource: "Resource", goal: Goal, deadline: float |
                 was_seen = True
                 if goal.is_met(event["object"]):
                     return
-        except ServerError as error:
+        except ApiError as error:
             if error.code != 410:  # expired resourceVersion: list again
                 raise
         if deadline is not None and time.monotonic() >= deadline:

@@ -16,7 +16,7 @@ from rdd.cli.framework.errors import FAILED, REJECTED, CommandError
 from rdd.cli.framework.types import Call
 
 if TYPE_CHECKING:
-    from rdd.kubectl.connection import Connection
+    from rdd.client.blocking import Connection
 
 _REJECTIONS = (400, 403, 422)
 _PAUSE_S = 0.2  # before a watch that broke is begun again
@@ -28,44 +28,39 @@ def connected(call: Call, *, start: bool = True) -> Iterator["Connection"]:
 
     Errors of the server and of the connection become CommandError.
     """
-    from rdd.kubectl.failures import CtlError, ServerError
+    from rdd.api.errors import ApiError
+    from rdd.client.blocking import Connection
+    from rdd.client.errors import ClientError
+    from rdd.client.kubeconfig import load
 
     if start:
         from rdd.cli.framework.autostart import ensure_running
 
         ensure_running(call)
-    connection = _connection(call)
     try:
-        yield connection
-    except ServerError as error:
+        connection = Connection(load(call.instance.config), on_warning=_print_warning)
+        try:
+            yield connection
+        finally:
+            connection.close()
+    except ApiError as error:
         code = REJECTED if error.code in _REJECTIONS else FAILED
         raise CommandError(error.message, exit_code=code) from error
-    except CtlError as error:
+    except ClientError as error:
         raise CommandError(str(error)) from error
-    finally:
-        connection.close()
 
 
-def _connection(call: Call) -> "Connection":
-    from rdd.kubectl.connection import Connection
-    from rdd.kubectl.flags import make_flags
-    from rdd.kubectl.kubeconfig import locate
-
-    given: dict[str, str | bool | int | float | list[str]] = {
-        "kubeconfig": str(call.instance.config)
-    }
-    flags = make_flags(given)
-    target = locate(flags, call.environment.variables).target(flags)
-    return Connection(target, sys.stderr)
+def _print_warning(text: str) -> None:
+    sys.stderr.write(f"Warning: {text}\n")
 
 
 def get_or_none(connection: "Connection", path: str) -> Object | None:
     """Return the object at a path; None if it does not exist."""
-    from rdd.kubectl.failures import ServerError
+    from rdd.api.errors import ApiError
 
     try:
         found: Object = connection.get(path)
-    except ServerError as error:
+    except ApiError as error:
         if error.code == 404:
             return None
         raise
@@ -84,7 +79,8 @@ def follow(
 
     Ends at the deadline (time.monotonic), otherwise never.
     """
-    from rdd.kubectl.failures import ServerError, Unreachable
+    from rdd.api.errors import ApiError
+    from rdd.client.errors import Unreachable
 
     selection = {"fieldSelector": f"metadata.name={name}", **(query or {})}
     while deadline is None or time.monotonic() < deadline:
@@ -97,7 +93,7 @@ def follow(
                 collection, {**selection, "resourceVersion": version}, deadline=deadline
             ):
                 yield None if event["type"] == "DELETED" else event["object"]
-        except ServerError as error:
+        except ApiError as error:
             if error.code != 410:  # expired resourceVersion: list again
                 raise
         except Unreachable:

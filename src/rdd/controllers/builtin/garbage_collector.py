@@ -26,7 +26,7 @@ from typing import Any
 
 from rdd.api import errors, fieldselectors
 from rdd.client import ApiResource, Client, Event
-from rdd.client.client import Propagation
+from rdd.client.aio import Propagation
 from rdd.controllers.builtin import events
 from rdd.controllers.builtin.handled_queue import HandledQueue
 from rdd.controllers.builtin.monitors import Monitors

@@ -13,7 +13,7 @@ import ssl
 from collections.abc import Mapping
 from typing import Any
 
-from rdd.client.kubeconfig import Connection, KubeconfigError, load
+from rdd.client.kubeconfig import ConnectionConfig, KubeconfigError, load
 from rdd.daemon.managers.discovery import CONFIG_MAP_PATH, READY_ANNOTATION
 from rdd.daemon.service.errors import ServiceError, VersionMismatch
 from rdd.instance import Instance
@@ -86,7 +86,7 @@ class Probe:
         return body
 
 
-def _connect(connection: Connection, timeout_s: float) -> http.client.HTTPConnection:
+def _connect(connection: ConnectionConfig, timeout_s: float) -> http.client.HTTPConnection:
     host = connection.server.partition("://")[2]
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.load_verify_locations(cadata=connection.authority)

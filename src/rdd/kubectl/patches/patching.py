@@ -3,8 +3,7 @@
 
 from rdd.api.mergepatch import create_merge_patch
 from rdd.api.types import Object
-from rdd.kubectl.connection import MERGE_PATCH, STRATEGIC_PATCH
-from rdd.kubectl.discovery import Resource
+from rdd.client.resources import MERGE_PATCH, STRATEGIC_PATCH, ApiResource
 from rdd.kubectl.openapi import OpenApi
 from rdd.kubectl.patches import threeway
 from rdd.kubectl.session import Session
@@ -21,13 +20,13 @@ _BUILT_IN = frozenset((
 ))  # fmt: skip
 
 
-def is_built_in(resource: Resource) -> bool:
+def is_built_in(resource: ApiResource) -> bool:
     """Whether a resource takes strategic merge patches."""
     return resource.group in _BUILT_IN
 
 
 def three_way(
-    session: Session, resource: Resource, original: Object, modified: Object, current: Object
+    session: Session, resource: ApiResource, original: Object, modified: Object, current: Object
 ) -> tuple[str, Object]:
     """The patch of client-side apply and its content type."""
     if not is_built_in(resource):
@@ -36,13 +35,15 @@ def three_way(
     return STRATEGIC_PATCH, patch
 
 
-def two_way(session: Session, resource: Resource, old: Object, new: Object) -> tuple[str, Object]:
+def two_way(
+    session: Session, resource: ApiResource, old: Object, new: Object
+) -> tuple[str, Object]:
     """The patch from one state to another and its content type."""
     if not is_built_in(resource):
         return MERGE_PATCH, create_merge_patch(old, new)
     return STRATEGIC_PATCH, threeway.strategic_diff(old, new, _node(session, resource))
 
 
-def _node(session: Session, resource: Resource) -> threeway.Node:
+def _node(session: Session, resource: ApiResource) -> threeway.Node:
     openapi = OpenApi(session, resource)
     return threeway.Node(openapi, lambda: openapi.root)

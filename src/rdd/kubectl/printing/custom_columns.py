@@ -6,7 +6,7 @@ from typing import Any
 from rdd.api.jsonpath import JsonPath, JsonPathError
 from rdd.api.types import Object
 from rdd.base import goformat
-from rdd.kubectl.failures import CtlError
+from rdd.kubectl.errors import KubectlError
 from rdd.kubectl.printing.output import read_template
 from rdd.kubectl.printing.tabwriter import TabWriter
 from rdd.kubectl.printing.templates import relaxed
@@ -36,12 +36,12 @@ class CustomColumns:
 
 def _from_spec(spec: str) -> list[tuple[str, JsonPath]]:
     if not spec:
-        raise CtlError("custom-columns format specified but no custom columns given")
+        raise KubectlError("custom-columns format specified but no custom columns given")
     columns = []
     for part in spec.split(","):
         header, colon, path = part.partition(":")
         if not colon:
-            raise CtlError(
+            raise KubectlError(
                 f"unexpected custom-columns spec: {part}, expected <header>:<json-path-expr>"
             )
         columns.append((header, _path(path)))
@@ -51,7 +51,7 @@ def _from_spec(spec: str) -> list[tuple[str, JsonPath]]:
 def _from_file(text: str) -> list[tuple[str, JsonPath]]:
     lines = text.splitlines()
     if len(lines) < 2 or len(lines[0].split()) != len(lines[1].split()):
-        raise CtlError("custom-columns-file needs a line of headers and a line of paths")
+        raise KubectlError("custom-columns-file needs a line of headers and a line of paths")
     return [(h, _path(p)) for h, p in zip(lines[0].split(), lines[1].split(), strict=True)]
 
 
@@ -59,7 +59,7 @@ def _path(text: str) -> JsonPath:
     try:
         return JsonPath(relaxed(text)[1:-1])
     except JsonPathError as error:
-        raise CtlError(f"error parsing jsonpath {text}, {error}") from None
+        raise KubectlError(f"error parsing jsonpath {text}, {error}") from None
 
 
 def _cell(path: JsonPath, obj: Any) -> str:

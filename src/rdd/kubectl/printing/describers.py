@@ -187,7 +187,7 @@ def _events(session: Session, ref: Ref) -> str:
     if ref.namespace:
         fields.append(f"involvedObject.namespace={ref.namespace}")
     fields.append(f"involvedObject.uid={metadata.get('uid', '')}")
-    resource = session.resources.find("events")
+    resource = session.resource("events")
     # Events of cluster-scoped objects are in whatever namespace their reporter chose.
     path = resource.path(ref.namespace)
     events: list[Object] = session.api.get(path, {"fieldSelector": ",".join(fields)}).get("items")

@@ -13,7 +13,7 @@ from typing import Any
 
 from rdd.api.types import Object
 from rdd.base.pflag import Flag, Flags
-from rdd.kubectl.failures import CtlError, unsupported
+from rdd.kubectl.errors import KubectlError, unsupported
 from rdd.kubectl.session import escape_html
 
 Printer = Callable[[Object], str]
@@ -55,7 +55,7 @@ def printer(flags: Flags, *, also: str = "", form: str | None = None) -> Printer
 
         return CustomColumns(name, argument, no_headers=flags.truth("no-headers"))
     known = ",".join(sorted([*_FORMATS.split(","), *filter(None, also.split(","))]))
-    raise CtlError(
+    raise KubectlError(
         f'unable to match a printer suitable for the output format "{text}",'
         f" allowed formats are: {known}"
     )
@@ -120,7 +120,7 @@ def _jsonpath(name: str, argument: str) -> Printer:
     from rdd.kubectl.printing.templates import Template
 
     if not argument:
-        raise CtlError("template format specified but no template given")
+        raise KubectlError("template format specified but no template given")
     if name == "jsonpath-file":
         argument = read_template(argument)
     template = Template(argument)
@@ -131,7 +131,7 @@ def _jsonpath(name: str, argument: str) -> Printer:
                 return json_text(template.values(obj))
             return template.render(obj)
         except JsonPathError as error:
-            raise CtlError(
+            raise KubectlError(
                 f'error executing jsonpath "{argument}": Error executing template: {error}.'
                 " Printing more information for debugging the template:\n"
                 f"\ttemplate was:\n\t\t{argument}\n"
@@ -146,6 +146,6 @@ def read_template(path: str) -> str:
     try:
         return Path(path).read_text()
     except OSError as error:
-        raise CtlError(
+        raise KubectlError(
             f"error reading --template {path}, open {path}: {(error.strerror or '').lower()}\n"
         ) from None

@@ -10,14 +10,14 @@ from typing import Any
 
 from rdd.api.jsonpath import JsonPath, JsonPathError
 from rdd.api.types import Object
-from rdd.kubectl.failures import CtlError
+from rdd.kubectl.errors import KubectlError
 from rdd.kubectl.printing.templates import relaxed
 
 _RUNS = re.compile(r"(\d+)")
 
 
 def sort_objects(objects: list[Object], path: str) -> list[Object]:
-    """The objects sorted by the field at a path. Raises CtlError if none has it."""
+    """The objects sorted by the field at a path. Raises KubectlError if none has it."""
     keys = _keys(objects, path)
     return [obj for _, obj in sorted(zip(keys, objects, strict=True), key=lambda pair: pair[0])]
 
@@ -33,9 +33,9 @@ def _keys(objects: list[Object], path: str) -> list[tuple[Any, ...]]:
         parsed = JsonPath(relaxed(path)[1:-1])
         values = [parsed.find(obj) for obj in objects]
     except JsonPathError as error:
-        raise CtlError(f"error parsing jsonpath {path}, {error}") from None
+        raise KubectlError(f"error parsing jsonpath {path}, {error}") from None
     if objects and not any(values):
-        raise CtlError(
+        raise KubectlError(
             f'couldn\'t find any field with path "{relaxed(path)}" in the list of objects'
         )
     return [_key(found[0]) if found else (0,) for found in values]

@@ -10,7 +10,7 @@ from typing import Any
 
 from rdd.api.jsonpath import JsonPath, JsonPathError
 from rdd.base import govalue
-from rdd.kubectl.failures import CtlError
+from rdd.kubectl.errors import KubectlError
 from rdd.kubectl.session import compact
 
 _Node = str | JsonPath | tuple[JsonPath, list[Any]]
@@ -20,12 +20,12 @@ class Template:
     """A parsed template."""
 
     def __init__(self, text: str) -> None:
-        """Raises CtlError if it cannot be parsed."""
+        """Raises KubectlError if it cannot be parsed."""
         self.text = text
         try:
             self._nodes = _parse(text)
         except JsonPathError as error:
-            raise CtlError(f"error parsing jsonpath {text}, {error}") from None
+            raise KubectlError(f"error parsing jsonpath {text}, {error}") from None
 
     def render(self, data: Any) -> str:
         """What the template prints for some data. Raises JsonPathError."""
@@ -45,7 +45,7 @@ class Template:
 def relaxed(text: str) -> str:
     """A path as people write it, `spec.a`, `.spec.a`, `{spec.a}` or `{.spec.a}`, as the last.
 
-    Raises CtlError if it is none.
+    Raises KubectlError if it is none.
     """
     inner = text
     if text.startswith("{"):
@@ -55,7 +55,7 @@ def relaxed(text: str) -> str:
         for opener in ("['", "[?("):  # braces may stand inside a name or a filter
             inner = text if opener in text else inner
     if not inner:
-        raise CtlError(
+        raise KubectlError(
             "unexpected path string, expected a 'name1.name2' or '.name1.name2' or"
             " '{name1.name2}' or '{.name1.name2}'"
         )

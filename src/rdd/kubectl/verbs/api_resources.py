@@ -2,8 +2,8 @@
 """`api-resources`: what the server has."""
 
 from rdd.base.pflag import Flag
-from rdd.kubectl.discovery import Resource
-from rdd.kubectl.failures import CtlError
+from rdd.client.resources import ApiResource
+from rdd.kubectl.errors import KubectlError
 from rdd.kubectl.flags import Verb
 from rdd.kubectl.printing.tabwriter import TabWriter
 from rdd.kubectl.session import Session
@@ -30,12 +30,12 @@ def run(session: Session) -> None:
     flags = session.flags
     form, order = flags.text("output"), flags.text("sort-by")
     if session.args:
-        raise CtlError(f"unexpected arguments: [{' '.join(session.args)}]")
+        raise KubectlError(f"unexpected arguments: [{' '.join(session.args)}]")
     if form not in ("", "wide", "name"):
-        raise CtlError(f"--output {form} is not available")
+        raise KubectlError(f"--output {form} is not available")
     if order not in ("", "name", "kind"):
-        raise CtlError("--sort-by accepts only name or kind")
-    chosen = [r for r in session.resources.preferred() if _is_chosen(session, r)]
+        raise KubectlError("--sort-by accepts only name or kind")
+    chosen = [r for r in session.resources.preferred().values() if _is_chosen(session, r)]
     chosen.sort(key=_ORDERS[order])
     if form == "name":
         session.print(*(r.qualified for r in chosen))
@@ -50,7 +50,7 @@ def run(session: Session) -> None:
             r.plural,
             ",".join(r.short_names),
             r.api_version,
-            "true" if r.is_namespaced else "false",
+            "true" if r.namespaced else "false",
             r.kind,
         ]
         if is_wide:
@@ -66,13 +66,13 @@ _ORDERS = {
 }
 
 
-def _is_chosen(session: Session, resource: Resource) -> bool:
+def _is_chosen(session: Session, resource: ApiResource) -> bool:
     flags = session.flags
     if not resource.verbs:
         return False
     if "api-group" in flags.given and resource.group != flags.text("api-group"):
         return False
-    if "namespaced" in flags.given and resource.is_namespaced != flags.truth("namespaced"):
+    if "namespaced" in flags.given and resource.namespaced != flags.truth("namespaced"):
         return False
     has_verbs = set(flags.texts("verbs")) <= set(resource.verbs)
     return has_verbs and set(flags.texts("categories")) <= set(resource.categories)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`api-versions`: the groups and versions of the server."""
 
-from rdd.kubectl.failures import CtlError
+from rdd.kubectl.errors import KubectlError
 from rdd.kubectl.flags import Verb
 from rdd.kubectl.session import Session
 
@@ -11,5 +11,5 @@ VERB = Verb("api-versions", "", "List the API versions of the server")
 def run(session: Session) -> None:
     """List them in alphabetical order."""
     if session.args:
-        raise CtlError(f"unexpected arguments: [{' '.join(session.args)}]")
+        raise KubectlError(f"unexpected arguments: [{' '.join(session.args)}]")
     session.print(*sorted(session.resources.group_versions))

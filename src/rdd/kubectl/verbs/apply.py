@@ -9,16 +9,17 @@ managers.
 
 import time
 
+from rdd.api.errors import ApiError
 from rdd.api.types import Object
 from rdd.base.pflag import Flag
+from rdd.client.resources import APPLY_PATCH, JSON_PATCH
 from rdd.kubectl import manifests
-from rdd.kubectl.connection import APPLY_PATCH, JSON_PATCH
-from rdd.kubectl.failures import CtlError, Refused, ServerError
+from rdd.kubectl.errors import FAILURES, KubectlError, VerbatimError, raise_all, within
 from rdd.kubectl.flags import Verb
 from rdd.kubectl.patches.lastapplied import ANNOTATION, annotated, last_applied
 from rdd.kubectl.patches.patching import three_way
 from rdd.kubectl.printing import output
-from rdd.kubectl.selection import Ref, fetch, manifest_references, raise_all
+from rdd.kubectl.selection import Ref, fetch, manifest_references
 from rdd.kubectl.session import Session, compact
 from rdd.kubectl.writing import DRY_RUN, VALIDATE, Writer, from_source
 
@@ -55,17 +56,17 @@ def run(session: Session, _: str = "") -> None:
     """Apply every object of the files."""
     flags = session.flags
     if not flags.texts("filename"):
-        raise CtlError("must specify one of -f and -k")
+        raise KubectlError("must specify one of -f and -k")
     if session.args:
-        raise Refused(
+        raise VerbatimError(
             f"error: Unexpected args: [{' '.join(session.args)}]\n"
             "See 'kubectl apply -h' for help and examples"
         )
     is_server_side = flags.truth("server-side")
     if flags.truth("force-conflicts") and not is_server_side:
-        raise CtlError("--force-conflicts only works with --server-side")
+        raise KubectlError("--force-conflicts only works with --server-side")
     if is_server_side and Writer(session).is_client_side:
-        raise CtlError(
+        raise KubectlError(
             "--dry-run=client doesn't work with --server-side (did you mean --dry-run=server"
             " instead?)"
         )
@@ -75,7 +76,7 @@ def run(session: Session, _: str = "") -> None:
     for ref in refs:
         try:
             applier.apply(ref)
-        except CtlError as error:
+        except FAILURES as error:
             errors.append(error)
     applier.finish()
     raise_all(errors)
@@ -117,9 +118,9 @@ class _ClientSide(_Applier):
             raise _unnamed(ref)
         try:
             current = fetch(self.session, ref)
-        except ServerError as error:
+        except ApiError as error:
             if error.reason != "NotFound":
-                raise error.within(f"error when {_retrieving(ref)}") from None
+                raise within(error, f"error when {_retrieving(ref)}") from None
             self.report(ref, self._create(ref, modified), "created")
             return
         if self.writer.is_client_side:
@@ -144,7 +145,7 @@ class _ClientSide(_Applier):
         path = ref.resource.path(ref.namespace)
         try:
             created: Object = self.session.api.request("POST", path, query=self.query, body=obj)
-        except ServerError as error:
+        except ApiError as error:
             raise from_source(error, "creating", ref) from None
         return created
 
@@ -160,11 +161,12 @@ class _ClientSide(_Applier):
                     "PATCH", ref.path, query=self.query, body=patch, content_type=content_type
                 )
                 return patched
-            except ServerError as error:
+            except ApiError as error:
                 if error.reason != "Conflict" or attempt == _TRIES - 1:
-                    raise error.within(
+                    raise within(
+                        error,
                         f"error when applying patch:\n{compact(patch)}\nto:\n{_described(ref)}\n"
-                        f'for: "{ref.source}"'
+                        f'for: "{ref.source}"',
                     ) from None
             time.sleep(attempt)  # someone else is writing; give way, a little longer each time
             current = fetch(self.session, ref)
@@ -209,9 +211,9 @@ class _ServerSide(_Applier):
             applied: Object = self.session.api.request(
                 "PATCH", ref.path, query=query, body=obj, content_type=APPLY_PATCH
             )
-        except ServerError as error:
+        except ApiError as error:
             if error.reason == "Conflict":
-                raise CtlError(f"{error.message}\n{_CONFLICT_ADVICE}") from None
+                raise KubectlError(f"{error.message}\n{_CONFLICT_ADVICE}") from None
             raise
         return applied
 
@@ -259,8 +261,8 @@ def _united(a: Object, b: Object) -> Object:
     return {**a, **{key: _united(a.get(key) or {}, value) for key, value in b.items()}}
 
 
-def _unnamed(ref: Ref) -> CtlError:
-    return CtlError(f"error when {_retrieving(ref)}: resource name may not be empty")
+def _unnamed(ref: Ref) -> KubectlError:
+    return KubectlError(f"error when {_retrieving(ref)}: resource name may not be empty")
 
 
 def _retrieving(ref: Ref) -> str:

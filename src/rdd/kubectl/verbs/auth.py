@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from rdd.api.types import Object
 from rdd.base.pflag import Flag
-from rdd.kubectl.failures import ExitCode, NoSuchResource, Refused
+from rdd.kubectl.errors import ExitWithCode, NoSuchResource, VerbatimError
 from rdd.kubectl.flags import Verb
 from rdd.kubectl.printing import output
 from rdd.kubectl.printing.tabwriter import TabWriter
@@ -66,7 +66,7 @@ def _who_am_i(session: Session) -> None:
 
 def _can_i(session: Session) -> None:
     if len(session.args) not in (2, 3):
-        raise Refused(
+        raise VerbatimError(
             "error: you must specify two arguments: verb resource or verb resource/resourceName.\n"
             "See 'kubectl auth can-i -h' for help and examples."
         )
@@ -89,7 +89,7 @@ def _can_i(session: Session) -> None:
             text += f" - {status['evaluationError']}"
         session.print(text)
     if not is_allowed:
-        raise ExitCode(1)
+        raise ExitWithCode(1)
 
 
 def _attributes(session: Session, verb: str, what: str) -> Object:
@@ -108,13 +108,13 @@ def _attributes(session: Session, verb: str, what: str) -> Object:
     if word == "*":
         return {"resourceAttributes": {**attributes, "group": "*", "resource": "*"}}
     try:
-        resource = session.resources.find(word)
+        resource = session.resource(word)
     except NoSuchResource:
         plural, _, group = word.partition(".")
         if not session.flags.truth("quiet"):
             session.warn(f"Warning: the server doesn't have a resource type '{plural}'\n")
         return {"resourceAttributes": {**attributes, "group": group, "resource": plural}}
-    if not resource.is_namespaced and not is_everywhere:
+    if not resource.namespaced and not is_everywhere:
         attributes["namespace"] = ""
         if not session.flags.truth("quiet"):
             group_text = f" in group '{resource.group}'" if resource.group else ""

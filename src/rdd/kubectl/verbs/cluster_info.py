@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`cluster-info`: where the server is."""
 
-from rdd.kubectl.failures import unsupported
+from rdd.kubectl.errors import unsupported
 from rdd.kubectl.flags import Verb
 from rdd.kubectl.session import Session
 
@@ -14,7 +14,7 @@ def run(session: Session) -> None:
         raise unsupported(f'command "cluster-info {session.args[0]}"')
     session.api.get("/version")
     session.print(
-        f"Kubernetes control plane is running at {session.target.server}",
+        f"Kubernetes control plane is running at {session.config.server}",
         "",
         "To further debug and diagnose cluster problems, use 'kubectl cluster-info dump'.",
     )

@@ -6,15 +6,16 @@ new one; the file is written whole, in kubectl's order, and put in place in one
 step.
 """
 
-import os
 from pathlib import Path
 from typing import Any
 
 from rdd.api.types import Object
 from rdd.base.pflag import Flag
-from rdd.kubectl.failures import CtlError, Refused
+from rdd.client import kubeconfig
+from rdd.client.kubeconfig import Kubeconfig
+from rdd.kubectl.errors import KubectlError, VerbatimError
 from rdd.kubectl.flags import Verb
-from rdd.kubectl.kubeconfig import Kubeconfig, read_file
+from rdd.kubectl.kubeconfig import locate, merge, read_file
 from rdd.kubectl.printing import output
 from rdd.kubectl.printing.tabwriter import TabWriter
 from rdd.kubectl.session import Session
@@ -61,17 +62,15 @@ def run(session: Session, name: str) -> None:
 
 
 def _load(session: Session) -> Kubeconfig:
-    from rdd.kubectl.kubeconfig import locate
-
     explicit = session.flags.text("kubeconfig")
     if explicit:  # here a missing file is an empty one: it can be created
-        return Kubeconfig([Path(explicit)], explicit=False)
+        return merge([Path(explicit)])
     return locate(session.flags, session.variables)
 
 
 def _current_context(session: Session, config: Kubeconfig) -> None:
     if not config.current:
-        raise CtlError("current-context is not set")
+        raise KubectlError("current-context is not set")
     session.print(config.current)
 
 
@@ -86,7 +85,7 @@ def _get_users(session: Session, config: Kubeconfig) -> None:
 def _get_contexts(session: Session, config: Kubeconfig) -> None:
     flags, contexts = session.flags, config.entries["contexts"]
     if flags.text("output") not in ("", "name"):
-        raise CtlError(f"output must be one of '' or 'name': {flags.text('output')}")
+        raise KubectlError(f"output must be one of '' or 'name': {flags.text('output')}")
     names = session.args or sorted(contexts)
     if flags.text("output") == "name":
         session.print(*(name for name in names if name in contexts))
@@ -105,13 +104,13 @@ def _get_contexts(session: Session, config: Kubeconfig) -> None:
         session.out.write(writer.flush())
     for name in names:
         if name not in contexts:
-            raise CtlError(f"context {name} not found")
+            raise KubectlError(f"context {name} not found")
 
 
 def _use_context(session: Session, config: Kubeconfig) -> None:
     name = _one_argument(session, "use-context")
     if name not in config.entries["contexts"]:
-        raise CtlError(f'no context exists with the name: "{name}"')
+        raise KubectlError(f'no context exists with the name: "{name}"')
     path = config.current_origin or config.paths[0]
     _edit(path, lambda document: document.update({"current-context": name}))
     session.print(f'Switched to context "{name}".')
@@ -121,9 +120,9 @@ def _set_context(session: Session, config: Kubeconfig) -> None:
     flags = session.flags
     if flags.truth("current"):
         if session.args:
-            raise CtlError("you cannot specify both a context name and --current")
+            raise KubectlError("you cannot specify both a context name and --current")
         if not config.current:
-            raise CtlError("no current context is set")
+            raise KubectlError("no current context is set")
         name = config.current
     else:
         name = _one_argument(session, "set-context")
@@ -152,9 +151,9 @@ def _rename_context(session: Session, config: Kubeconfig) -> None:
     old, new = session.args
     contexts = config.entries["contexts"]
     if old not in contexts:
-        raise CtlError(f'cannot rename the context "{old}", it\'s not in {config.paths[0]}')
+        raise KubectlError(f'cannot rename the context "{old}", it\'s not in {config.paths[0]}')
     if new in contexts:
-        raise CtlError(
+        raise KubectlError(
             f'cannot rename the context "{old}", the context "{new}" already exists in'
             f" {config.origins['contexts', new]}"
         )
@@ -174,7 +173,7 @@ def _delete_context(session: Session, config: Kubeconfig) -> None:
     name = _one_argument(session, "delete-context")
     path = config.origins.get(("contexts", name))
     if path is None:
-        raise CtlError(f"cannot delete context {name}, not in {_first(config.paths)}")
+        raise KubectlError(f"cannot delete context {name}, not in {_first(config.paths)}")
     if name == config.current:
         session.warn(
             'warning: this removed your active context, use "kubectl config use-context"'
@@ -205,9 +204,9 @@ def _view(session: Session, config: Kubeconfig) -> None:
 def _minified(session: Session, config: Kubeconfig, document: Object) -> Object:
     name = session.flags.text("context") or config.current
     if not name:
-        raise CtlError("current-context must exist in order to minify")
+        raise KubectlError("current-context must exist in order to minify")
     if name not in config.entries["contexts"]:
-        raise CtlError(f"cannot locate context {name}")
+        raise KubectlError(f"cannot locate context {name}")
     context = config.entries["contexts"][name]
     wanted = {
         "contexts": name,
@@ -231,7 +230,7 @@ def _flattened(document: Object) -> Object:
                 try:
                     content = Path(str(result.pop(key))).read_bytes()
                 except OSError as error:
-                    raise CtlError(f"unable to read {value[key]}: {error.strerror}") from None
+                    raise KubectlError(f"unable to read {value[key]}: {error.strerror}") from None
                 result[f"{key}-data"] = base64.b64encode(content).decode()
         return result
 
@@ -264,20 +263,20 @@ def _one_argument(session: Session, command: str) -> str:
     return session.args[0]
 
 
-def _usage(command: str, text: str) -> CtlError:
-    return Refused(f"error: {text}\nSee 'kubectl config {command} -h' for help and examples")
+def _usage(command: str, text: str) -> KubectlError:
+    return VerbatimError(f"error: {text}\nSee 'kubectl config {command} -h' for help and examples")
 
 
 def _first(paths: list[Path]) -> Path:
     """Where new entries go: the first file there is, else the last one of the list."""
     if not paths:
-        raise CtlError("there is no kubeconfig file: HOME and KUBECONFIG are not set")
+        raise KubectlError("there is no kubeconfig file: HOME and KUBECONFIG are not set")
     return next((p for p in paths if p.exists()), paths[-1])
 
 
 def _edit(path: Path, change: Any) -> None:
     """Change a file in one step, readable by its owner only."""
-    document = read_file(path, explicit=False)
+    document = read_file(path)
     document = {"apiVersion": "v1", "kind": "Config", "preferences": {}, **document}
     document.setdefault("clusters", None)
     document.setdefault("contexts", None)
@@ -293,11 +292,7 @@ def _edit(path: Path, change: Any) -> None:
             if key in cluster:
                 cluster[key] = str(cluster[key]).lower() == "true"
     path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as out:
-        out.write(output.yaml_text(document))
-    temporary.replace(path)
+    kubeconfig.write(path, output.yaml_text(document))
 
 
 _COMMANDS = {

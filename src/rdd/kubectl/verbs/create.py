@@ -5,13 +5,14 @@ The kinds that can be created from arguments are in `rdd.kubectl.generators`,
 one function each, which turns flags into an object.
 """
 
+from rdd.api.errors import ApiError
 from rdd.base.pflag import Flag
 from rdd.kubectl import generators, manifests
-from rdd.kubectl.failures import CtlError, Refused, ServerError
+from rdd.kubectl.errors import KubectlError, VerbatimError, raise_all
 from rdd.kubectl.flags import Verb
 from rdd.kubectl.patches.lastapplied import annotated
 from rdd.kubectl.printing import output
-from rdd.kubectl.selection import Ref, for_each, from_manifest, manifest_references, raise_all
+from rdd.kubectl.selection import Ref, for_each, from_manifest, manifest_references
 from rdd.kubectl.session import Session
 from rdd.kubectl.writing import DRY_RUN, VALIDATE, Writer, manager
 
@@ -69,11 +70,11 @@ def run(session: Session, kind: str = "") -> None:
 def _from_files(session: Session) -> None:
     if not session.flags.texts("filename"):
         if session.args:
-            raise Refused(
+            raise VerbatimError(
                 f"error: Unexpected args: [{' '.join(session.args)}]\n"
                 "See 'kubectl create -h' for help and examples"
             )
-        raise CtlError("must specify one of -f and -k")
+        raise KubectlError("must specify one of -f and -k")
     refs, errors = manifest_references(session, verb="create")
     writer = Writer(session)
 
@@ -96,12 +97,12 @@ def _from_arguments(session: Session, generator: generators.Generator) -> None:
         writer.report(obj, "created")
         return
     if session.resources.by_kind(obj["apiVersion"], obj["kind"]) is None:
-        raise CtlError(f"{generator.failure}the server could not find the requested resource")
+        raise KubectlError(f"{generator.failure}the server could not find the requested resource")
     ref = from_manifest(session, manifests.Manifest(obj, ""))
     try:
         created = writer.create(ref, ref.object or {})
-    except ServerError as error:
+    except ApiError as error:
         if generator.failure:
-            raise CtlError(f"{generator.failure}{error.message}") from None
+            raise KubectlError(f"{generator.failure}{error.message}") from None
         raise
     writer.report(created, "created")

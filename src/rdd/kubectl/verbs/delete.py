@@ -4,7 +4,7 @@
 from rdd.base.pflag import Flag
 from rdd.kubectl import manifests
 from rdd.kubectl.deletion import Deletion
-from rdd.kubectl.failures import CtlError
+from rdd.kubectl.errors import FAILURES, Failure, KubectlError, raise_all
 from rdd.kubectl.flags import Verb
 from rdd.kubectl.selection import (
     ALL,
@@ -14,7 +14,7 @@ from rdd.kubectl.selection import (
     Ref,
     manifest_references,
     objects,
-    raise_all,
+    printed_kind,
     references,
     require_arguments,
 )
@@ -54,14 +54,14 @@ def run(session: Session) -> None:
     """Delete what was named and wait for it."""
     flags = session.flags
     _check(session)
-    errors: list[CtlError] = []
+    errors: list[Failure] = []
     selects = bool(flags.text("selector") or flags.text("field-selector")) or flags.truth("all")
     if flags.texts("filename"):
         refs, errors = manifest_references(session, verb="delete")
     else:
         refs = references(session)
         if not selects and any(not ref.name for ref in refs):
-            raise CtlError("resource(s) were provided, but no name was specified")
+            raise KubectlError("resource(s) were provided, but no name was specified")
         refs = objects(session, refs)
     dry_run = parse_dry_run(session)
     is_lenient = flags.truth("ignore-not-found") or flags.truth("all")
@@ -78,7 +78,7 @@ def run(session: Session) -> None:
             if deletion.delete_one(ref):
                 deleted += 1
                 _report(session, ref, dry_run)
-        except CtlError as error:
+        except FAILURES as error:
             errors.append(error)
     raise_all(errors)
     if not deleted and not is_lenient:
@@ -91,17 +91,17 @@ def run(session: Session) -> None:
 def _check(session: Session) -> None:
     flags = session.flags
     if flags.text("output") not in ("", "name"):
-        raise CtlError(
+        raise KubectlError(
             f"unexpected -o output mode: {flags.text('output')}. We only support '-o name'"
         )
     if flags.truth("all") and flags.text("selector"):
-        raise CtlError("setting 'all' parameter but found a non empty selector. ")
+        raise KubectlError("setting 'all' parameter but found a non empty selector. ")
     if flags.truth("now") and "grace-period" in flags.given:
-        raise CtlError("--now and --grace-period cannot be specified together")
+        raise KubectlError("--now and --grace-period cannot be specified together")
     if flags.truth("force") and flags.integer("grace-period") > 0:
-        raise CtlError("--force and --grace-period greater than 0 cannot be specified together")
+        raise KubectlError("--force and --grace-period greater than 0 cannot be specified together")
     if flags.texts("filename") and flags.text("selector"):
-        raise CtlError("the built-in client takes no --selector together with --filename")
+        raise KubectlError("the built-in client takes no --selector together with --filename")
     require_arguments(session)
     if flags.truth("force"):
         session.warn(
@@ -125,14 +125,14 @@ def _cascade(text: str) -> str:
     known = {"true": "background", "false": "orphan"}
     value = known.get(text, text)
     if value not in ("background", "orphan", "foreground"):
-        raise CtlError(
+        raise KubectlError(
             f'invalid cascade value ({text}). Must be "background", "foreground", or "orphan"'
         )
     return value
 
 
 def _report(session: Session, ref: Ref, dry_run: str) -> None:
-    kind = ref.resource.printed_kind
+    kind = printed_kind(ref.resource)
     if session.flags.text("output") == "name":
         session.print(f"{kind}/{ref.name}")
         return

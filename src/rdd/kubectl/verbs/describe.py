@@ -5,9 +5,10 @@ Any object can be described by its fields; namespaces, config maps and secrets
 have a form of their own (`rdd.kubectl.printing.describers`).
 """
 
+from rdd.api.errors import ApiError
 from rdd.base.pflag import Flag
 from rdd.kubectl import manifests
-from rdd.kubectl.failures import CtlError, Refused, ServerError
+from rdd.kubectl.errors import Failure, VerbatimError, raise_all
 from rdd.kubectl.flags import Verb
 from rdd.kubectl.printing.describers import describe
 from rdd.kubectl.selection import (
@@ -15,7 +16,6 @@ from rdd.kubectl.selection import (
     SELECTOR,
     Ref,
     list_objects,
-    raise_all,
     ref_of,
     references,
 )
@@ -38,12 +38,12 @@ VERB = Verb(
 def run(session: Session) -> None:
     """Describe what was named."""
     if not session.args and not session.flags.texts("filename"):
-        raise Refused(
+        raise VerbatimError(
             'error: You must specify the type of resource to describe. Use "kubectl api-resources"'
             " for a complete list of supported resources."
         )
     found: list[Ref] = []
-    errors: list[CtlError] = []
+    errors: list[Failure] = []
     by_prefix = False
     refs = references(session)
     for ref in refs:
@@ -52,7 +52,7 @@ def run(session: Session) -> None:
                 found.append(ref._replace(object=session.api.get(ref.path)))
             else:
                 found += _listed(session, ref)
-        except ServerError as error:
+        except ApiError as error:
             matching = _with_prefix(session, ref) if error.reason == "NotFound" else []
             by_prefix = by_prefix or bool(matching)
             found += matching
@@ -64,7 +64,7 @@ def run(session: Session) -> None:
         session.print("")
     if not found and not errors:
         where = f" in {session.namespace} namespace."
-        is_namespaced = any(ref.resource.is_namespaced for ref in refs)
+        is_namespaced = any(ref.resource.namespaced for ref in refs)
         in_one = is_namespaced and not session.flags.truth("all-namespaces")
         session.warn(f"No resources found{where if in_one else ''}")
     raise_all(errors)

@@ -9,17 +9,18 @@ difference, 1: some, above: failure.
 import tempfile
 from pathlib import Path
 
+from rdd.api.errors import ApiError
 from rdd.api.types import Object
 from rdd.base.pflag import Flag
+from rdd.client.resources import APPLY_PATCH
 from rdd.host.spawn import run_captured
 from rdd.kubectl import manifests
-from rdd.kubectl.connection import APPLY_PATCH
-from rdd.kubectl.failures import CtlError, ExitCode, Refused, ServerError
+from rdd.kubectl.errors import ExitWithCode, KubectlError, VerbatimError, raise_all
 from rdd.kubectl.flags import Verb
 from rdd.kubectl.patches.lastapplied import last_applied, without_annotation
 from rdd.kubectl.patches.patching import three_way
 from rdd.kubectl.printing import output
-from rdd.kubectl.selection import Ref, fetch, manifest_references, raise_all
+from rdd.kubectl.selection import Ref, fetch, manifest_references
 from rdd.kubectl.session import Session
 from rdd.kubectl.verbs.apply import CLIENT_SIDE, SERVER_SIDE
 
@@ -40,16 +41,16 @@ VERB = Verb(
 )
 
 
-class _Failed(CtlError):
+class _Failed(KubectlError):
     exit_code = 2
 
 
 def run(session: Session) -> None:
     """Compare; ends with exit code 1 if anything differs."""
     if not session.flags.texts("filename"):
-        raise CtlError("must specify one of -f and -k")
+        raise KubectlError("must specify one of -f and -k")
     if session.args:
-        raise Refused(
+        raise VerbatimError(
             f"error: Unexpected args: [{' '.join(session.args)}]\n"
             "See 'kubectl diff -h' for help and examples"
         )
@@ -73,7 +74,7 @@ def run(session: Session) -> None:
 def _states(session: Session, ref: Ref) -> tuple[Object | None, Object]:
     try:
         current: Object | None = fetch(session, ref)
-    except ServerError as error:
+    except ApiError as error:
         if error.reason != "NotFound":
             raise
         current = None
@@ -135,4 +136,4 @@ def _compare(session: Session, live: str, merged: str) -> None:
     if done.stderr:
         session.err.write(done.stderr)
     if done.returncode:
-        raise ExitCode(done.returncode)
+        raise ExitWithCode(done.returncode)

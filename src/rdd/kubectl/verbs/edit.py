@@ -11,11 +11,12 @@ import shlex
 import tempfile
 from pathlib import Path
 
+from rdd.api.errors import ApiError
 from rdd.api.types import Object
 from rdd.base.pflag import Flag
 from rdd.host.spawn import run_foreground
 from rdd.kubectl import manifests
-from rdd.kubectl.failures import CtlError, Refused, ServerError
+from rdd.kubectl.errors import Failure, KubectlError, VerbatimError, message_of
 from rdd.kubectl.flags import Verb
 from rdd.kubectl.patches.patching import two_way
 from rdd.kubectl.printing import output
@@ -49,26 +50,28 @@ def run(session: Session) -> None:
     require_arguments(session)
     refs = [ref._replace(object=None) for ref in references(session)]
     if any(not ref.name for ref in refs):
-        raise CtlError("resource(s) were provided, but no name was specified")
+        raise KubectlError("resource(s) were provided, but no name was specified")
     writer = Writer(session)
     originals = [_shown(session, fetch(session, ref)) for ref in refs]
     text = _HEADER + _document(originals)
-    problems: list[CtlError] = []
+    problems: list[Failure] = []
     while True:
         edited = _edit(session, text)
         if not _content(edited):
-            raise Refused("Edit cancelled, saved file was empty.")
+            raise VerbatimError("Edit cancelled, saved file was empty.")
         if _content(edited) == _content(text):
             if problems:
                 path = _keep(edited)
-                raise CtlError(f"Edit cancelled, no valid changes were saved; a copy is in {path}")
+                raise KubectlError(
+                    f"Edit cancelled, no valid changes were saved; a copy is in {path}"
+                )
             session.warn("Edit cancelled, no changes made.")
             return
         problems = _save(session, writer, refs, originals, edited)
         if not problems:
             return
-        session.warn("\n".join(problem.shown for problem in problems))
-        notes = "".join(f"# {line}\n" for p in problems for line in p.shown.splitlines())
+        session.warn("\n".join(message_of(problem) for problem in problems))
+        notes = "".join(f"# {line}\n" for p in problems for line in message_of(p).splitlines())
         text = f"{_HEADER}{notes}#\n{_content(edited)}"
 
 
@@ -97,9 +100,11 @@ def _edit(session: Session, text: str) -> str:
         try:
             status = run_foreground([*shlex.split(editor), name])
         except OSError as error:
-            raise CtlError(f'unable to launch the editor "{editor}": {error.strerror}') from None
+            raise KubectlError(
+                f'unable to launch the editor "{editor}": {error.strerror}'
+            ) from None
         if status:
-            raise CtlError(f'there was a problem with the editor "{editor}"')
+            raise KubectlError(f'there was a problem with the editor "{editor}"')
         return Path(name).read_text()
     finally:
         Path(name).unlink(missing_ok=True)
@@ -114,7 +119,7 @@ def _keep(text: str) -> str:
 
 def _save(
     session: Session, writer: Writer, refs: list[Ref], originals: list[Object], text: str
-) -> list[CtlError]:
+) -> list[Failure]:
     """Send what changed; returns what was wrong with it."""
     try:
         edited = [
@@ -125,10 +130,10 @@ def _save(
         by_name = {_identity(obj): obj for obj in edited}
         for original in originals:
             if _identity(original) not in by_name:
-                raise CtlError("kind, name and namespace of an object cannot be changed")
-    except CtlError as error:
+                raise KubectlError("kind, name and namespace of an object cannot be changed")
+    except KubectlError as error:
         return [error]
-    problems: list[CtlError] = []
+    problems: list[Failure] = []
     for index, ref in enumerate(refs):
         changed = by_name[_identity(originals[index])]
         content_type, patch = two_way(session, ref.resource, originals[index], changed)
@@ -145,7 +150,7 @@ def _save(
             )
             originals[index] = _shown(session, patched)
             writer.report(patched, "edited")
-        except ServerError as error:
+        except ApiError as error:
             problems.append(error)
     return problems
 

@@ -3,7 +3,7 @@
 
 from rdd.api.types import Object
 from rdd.base.pflag import Flag
-from rdd.kubectl.failures import CtlError
+from rdd.kubectl.errors import KubectlError
 from rdd.kubectl.flags import Verb
 from rdd.kubectl.printing import output
 from rdd.kubectl.printing.tables import ago
@@ -32,12 +32,12 @@ def run(session: Session) -> None:
     """List the events."""
     flags = session.flags
     if session.args:
-        raise CtlError(f"unexpected arguments: [{' '.join(session.args)}]")
+        raise KubectlError(f"unexpected arguments: [{' '.join(session.args)}]")
     for kind in flags.texts("types"):
         if kind.capitalize() not in _TYPES:
-            raise CtlError("valid --types are Normal or Warning")
+            raise KubectlError("valid --types are Normal or Warning")
     is_everywhere = flags.truth("all-namespaces")
-    resource = session.resources.find("events")
+    resource = session.resource("events")
     ref = Ref(resource, "" if is_everywhere else session.namespace)
     query = _query(session)
     items: list[Object] = list_objects(session, ref, **query).get("items") or []
@@ -60,8 +60,8 @@ def _query(session: Session) -> dict[str, str]:
         return {}
     word, slash, name = text.partition("/")
     if not slash or not name:
-        raise CtlError("--for must be in resource/name form")
-    resource = session.resources.find(word)
+        raise KubectlError("--for must be in resource/name form")
+    resource = session.resource(word)
     fields = f"involvedObject.kind={resource.kind},involvedObject.name={name}"
     return {"fieldSelector": f"{fields},involvedObject.apiVersion={resource.api_version}"}
 

@@ -4,7 +4,7 @@
 from typing import Any
 
 from rdd.base.pflag import Flag
-from rdd.kubectl.failures import CtlError, NoSuchResource, Refused
+from rdd.kubectl.errors import KubectlError, NoSuchResource, VerbatimError
 from rdd.kubectl.flags import Verb
 from rdd.kubectl.openapi import OpenApi, Schema, reference_name
 from rdd.kubectl.session import Session
@@ -27,14 +27,14 @@ VERB = Verb(
 def run(session: Session) -> None:
     """Explain a resource or one of its fields."""
     if len(session.args) != 1:
-        raise Refused(
+        raise VerbatimError(
             'error: You must specify the type of resource to explain. Use "kubectl api-resources"'
             " for a complete list of supported resources."
             if not session.args
             else "error: We accept only this format: explain RESOURCE"
         )
     if session.flags.text("output") != "plaintext":
-        raise CtlError("--output must be plaintext")
+        raise KubectlError("--output must be plaintext")
     resource, path = _target(session, session.args[0])
     openapi = OpenApi(session, resource)
     lines = [f"GROUP:      {resource.group}"] if resource.group else []
@@ -59,13 +59,13 @@ def _target(session: Session, text: str) -> tuple[Any, list[str]]:
             break
     if resource is None:
         try:
-            resource = session.resources.find(word)
+            resource = session.resource(word)
         except NoSuchResource as error:
-            raise Refused(str(error)) from None
+            raise VerbatimError(str(error)) from None
     if wanted := session.flags.text("api-version"):
         found = session.resources.by_kind(wanted, resource.kind)
         if found is None:
-            raise CtlError(f'couldn\'t find resource for "{wanted}, Kind={resource.kind}"')
+            raise KubectlError(f'couldn\'t find resource for "{wanted}, Kind={resource.kind}"')
         resource = found
     return resource, path
 
@@ -83,7 +83,7 @@ class _Explained:
             parent = self._content(schema)
             found = (parent.get("properties") or {}).get(name)
             if found is None:
-                raise CtlError(f'field "{name}" does not exist')
+                raise KubectlError(f'field "{name}" does not exist')
             schema = found
             if index == len(path) - 1:
                 self._lines += [f"FIELD: {name} <{self._type(schema)}>", ""]

@@ -4,7 +4,7 @@
 from rdd.api.types import Object
 from rdd.base.pflag import Flag
 from rdd.kubectl import manifests
-from rdd.kubectl.failures import CtlError
+from rdd.kubectl.errors import KubectlError
 from rdd.kubectl.flags import Verb
 from rdd.kubectl.printing import output
 from rdd.kubectl.selection import Ref, fetch, references, require_arguments
@@ -43,8 +43,8 @@ def run(session: Session) -> None:
     require_arguments(session)
     refs = references(session)
     if any(not ref.name for ref in refs):
-        raise CtlError("resource(s) were provided, but no name was specified")
-    services = session.resources.find("services")
+        raise KubectlError("resource(s) were provided, but no name was specified")
+    services = session.resource("services")
     writer = Writer(session)
     for ref in refs:
         service = _service(session, fetch(session, ref))
@@ -57,7 +57,7 @@ def _service(session: Session, workload: Object) -> Object:
     selector = _pairs(flags.text("selector")) or _selector(workload)
     ports = flags.text("port").split(",") if flags.text("port") else _ports(workload)
     if not ports:
-        raise CtlError(
+        raise KubectlError(
             "couldn't find port via --port flag or introspection\n"
             "See 'kubectl expose -h' for help and examples"
         )
@@ -102,7 +102,7 @@ def _selector(workload: Object) -> dict[str, str]:
     else:
         found = (spec.get("selector") or {}).get("matchLabels")
     if not found:
-        raise CtlError(
+        raise KubectlError(
             f"couldn't retrieve selectors via --selector flag or introspection:"
             f" the {workload.get('kind', 'object')} has no labels and cannot be exposed"
         )
@@ -126,7 +126,7 @@ def _pairs(text: str) -> dict[str, str]:
     for part in filter(None, text.split(",")):
         key, equals, value = part.partition("=")
         if not equals:
-            raise CtlError(f"unexpected label spec: {part}")
+            raise KubectlError(f"unexpected label spec: {part}")
         pairs[key] = value
     return pairs
 

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """`get`: show objects, as tables the server makes or in the format of `-o`."""
 
+from rdd.api.errors import ApiError
 from rdd.api.types import Object
 from rdd.base.pflag import Flag
+from rdd.client.resources import JSON, ApiResource
 from rdd.kubectl import manifests
-from rdd.kubectl.connection import JSON
-from rdd.kubectl.discovery import Resource
-from rdd.kubectl.failures import CtlError, Refused, ServerError
+from rdd.kubectl.errors import Failure, VerbatimError, raise_all
 from rdd.kubectl.flags import Verb
 from rdd.kubectl.printing import output
 from rdd.kubectl.printing.tables import ACCEPT, TableOptions, TablePrinter, as_table
@@ -16,7 +16,7 @@ from rdd.kubectl.selection import (
     SELECTOR,
     Ref,
     list_objects,
-    raise_all,
+    printed_kind,
     references,
 )
 from rdd.kubectl.session import Session
@@ -56,7 +56,7 @@ def run(session: Session) -> None:
         session.out.write(session.api.raw("GET", raw).decode(errors="replace"))
         return
     if not session.args and not flags.texts("filename"):
-        raise Refused(
+        raise VerbatimError(
             'You must specify the type of resource to get. Use "kubectl api-resources" for a'
             " complete list of supported resources.\n\n"
             "error: Required resource not specified.\n"
@@ -96,20 +96,20 @@ def table_query(session: Session) -> dict[str, str]:
 
 
 def _show_tables(session: Session, refs: list[Ref]) -> None:
-    errors: list[CtlError] = []
+    errors: list[Failure] = []
     tables: list[tuple[Ref, Object]] = []
     for ref in refs:
         try:
             tables.append((ref, _table(session, ref)))
-        except ServerError as error:
+        except ApiError as error:
             _keep(session, error, errors)
     shows_kind = session.flags.truth("show-kind") or len({r.resource for r, _ in tables}) > 1
     text = ""
     has_namespace = False
     for resource, table in _joined(tables):
-        options = table_options(session, kind=resource.printed_kind if shows_kind else "")
+        options = table_options(session, kind=printed_kind(resource) if shows_kind else "")
         # Cluster-scoped objects have no namespace to show, unless they follow some that have.
-        has_namespace = has_namespace or resource.is_namespaced
+        has_namespace = has_namespace or resource.namespaced
         options = options._replace(with_namespace=options.with_namespace and has_namespace)
         part = TablePrinter(options).show(_sorted_table(session, table))
         text += "\n" if text and part and not options.no_headers else ""
@@ -120,9 +120,9 @@ def _show_tables(session: Session, refs: list[Ref]) -> None:
     raise_all(errors)
 
 
-def _joined(tables: list[tuple[Ref, Object]]) -> list[tuple[Resource, Object]]:
+def _joined(tables: list[tuple[Ref, Object]]) -> list[tuple[ApiResource, Object]]:
     """One table for what follows each other and is of the same type."""
-    joined: list[tuple[Resource, Object]] = []
+    joined: list[tuple[ApiResource, Object]] = []
     for ref, table in tables:
         table = as_table(table)
         if joined and joined[-1][0] == ref.resource:
@@ -148,7 +148,7 @@ def _path(session: Session, ref: Ref) -> str:
 
 
 def _show_objects(session: Session, refs: list[Ref], show: output.Printer) -> None:
-    errors: list[CtlError] = []
+    errors: list[Failure] = []
     found: list[Object] = []
     for ref in refs:
         try:
@@ -156,7 +156,7 @@ def _show_objects(session: Session, refs: list[Ref], show: output.Printer) -> No
                 found.append(session.api.get(_path(session, ref)))
             else:
                 found += list_objects(session, ref).get("items") or []
-        except ServerError as error:
+        except ApiError as error:
             _keep(session, error, errors)
     is_single = len(refs) == 1 and bool(refs[0].name)
     if is_single:
@@ -187,7 +187,7 @@ def _sorted_table(session: Session, table: Object) -> Object:
     return {**table, "rows": sort_rows(table["rows"], path)}
 
 
-def _keep(session: Session, error: ServerError, errors: list[CtlError]) -> None:
+def _keep(session: Session, error: ApiError, errors: list[Failure]) -> None:
     if not (error.reason == "NotFound" and session.flags.truth("ignore-not-found")):
         errors.append(error)
 
@@ -195,7 +195,7 @@ def _keep(session: Session, error: ServerError, errors: list[CtlError]) -> None:
 def _say_nothing_found(session: Session, refs: list[Ref]) -> None:
     if session.flags.truth("ignore-not-found") or any(ref.name for ref in refs):
         return
-    is_namespaced = any(ref.resource.is_namespaced for ref in refs)
+    is_namespaced = any(ref.resource.namespaced for ref in refs)
     where = ""
     if is_namespaced and not session.flags.truth("all-namespaces"):
         where = f" in {session.namespace} namespace."

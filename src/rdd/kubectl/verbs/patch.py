@@ -5,11 +5,12 @@ import json
 from pathlib import Path
 from typing import Any
 
+from rdd.api.errors import ApiError
 from rdd.api.types import Object
 from rdd.base.pflag import Flag
+from rdd.client.resources import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from rdd.kubectl import manifests
-from rdd.kubectl.connection import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
-from rdd.kubectl.failures import CtlError, ServerError, unsupported
+from rdd.kubectl.errors import KubectlError, unsupported
 from rdd.kubectl.flags import Verb
 from rdd.kubectl.printing import output
 from rdd.kubectl.selection import Ref, for_each, references, require_arguments
@@ -40,12 +41,12 @@ def run(session: Session) -> None:
     """Patch every object named."""
     kind = session.flags.text("type").lower()
     if kind not in _TYPES:
-        raise CtlError(f'--type must be one of [json merge strategic], not "{kind}"')
+        raise KubectlError(f'--type must be one of [json merge strategic], not "{kind}"')
     patch = _patch(session)
     require_arguments(session)
     refs = references(session)
     if any(not ref.name for ref in refs):
-        raise CtlError("resource(s) were provided, but no name was specified")
+        raise KubectlError("resource(s) were provided, but no name was specified")
     writer = Writer(session)
     for_each(refs, lambda ref: _apply(session, ref, writer, kind, patch))
 
@@ -54,18 +55,20 @@ def _patch(session: Session) -> bytes:
     """The patch as JSON; what looks like JSON is left to the server to judge."""
     text, name = session.flags.text("patch"), session.flags.text("patch-file")
     if text and name:
-        raise CtlError("cannot specify --patch and --patch-file together")
+        raise KubectlError("cannot specify --patch and --patch-file together")
     if name == "-":
         text = session.stdin.read()
     elif name:
         try:
             text = Path(name).read_text()
         except OSError as error:
-            raise CtlError(
+            raise KubectlError(
                 f"unable to read patch file: open {name}: {(error.strerror or '').lower()}"
             ) from None
     if not text:
-        raise CtlError("must specify --patch or --patch-file containing the contents of the patch")
+        raise KubectlError(
+            "must specify --patch or --patch-file containing the contents of the patch"
+        )
     if text.lstrip().startswith(("{", "[")):
         return text.encode()
     from rdd.api.decode import decode_yaml
@@ -74,7 +77,7 @@ def _patch(session: Session) -> bytes:
     try:
         return json.dumps(decode_yaml(text.encode()).value).encode()
     except BadRequest as error:
-        raise CtlError(f'unable to parse "{text}": {error}') from None
+        raise KubectlError(f'unable to parse "{text}": {error}') from None
 
 
 def _apply(session: Session, ref: Ref, writer: Writer, kind: str, patch: bytes) -> None:
@@ -87,11 +90,11 @@ def _apply(session: Session, ref: Ref, writer: Writer, kind: str, patch: bytes) 
             after = session.api.request(
                 "PATCH", path, query=writer.query, body=patch, content_type=_TYPES[kind]
             )
-        except ServerError as error:
+        except ApiError as error:
             if error.reason != "UnsupportedMediaType":
                 raise
             what = f"{ref.resource.api_version}, Kind={ref.resource.kind}"
-            raise CtlError(f"{_TYPES[kind]} is not supported by {what}: {error}") from None
+            raise KubectlError(f"{_TYPES[kind]} is not supported by {what}: {error}") from None
     # A dry run shows no sign of itself here, as in kubectl.
     if writer.shows_objects:
         writer.report(after, "")
@@ -106,7 +109,7 @@ def _locally(kind: str, patch: bytes, obj: Object) -> Object:
     try:
         value = json.loads(patch)
     except ValueError as error:
-        raise CtlError(f"unable to parse the patch: {error}") from None
+        raise KubectlError(f"unable to parse the patch: {error}") from None
     if kind == "json":
         patched: Object = apply_json_patch(obj, value)
         return patched

@@ -12,8 +12,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from rdd.base.pflag import Flag
-from rdd.kubectl.connection import Connection
-from rdd.kubectl.failures import CtlError
+from rdd.client.blocking import Connection
+from rdd.client.errors import ClientError
+from rdd.kubectl.errors import KubectlError
 from rdd.kubectl.flags import Verb
 from rdd.kubectl.session import Session
 
@@ -75,7 +76,7 @@ def _patterns(text: str) -> list[re.Pattern[str]]:
     try:
         return [re.compile(part) for part in text.split(",") if part]
     except re.error as error:
-        raise CtlError(f"error creating request filter: {error}") from None
+        raise KubectlError(f"error creating request filter: {error}") from None
 
 
 class _Server(ThreadingHTTPServer):
@@ -111,11 +112,11 @@ class _Handler(BaseHTTPRequestHandler):
             if name.lower() not in _NOT_FORWARDED
         ]
         try:
-            with Connection(self.server.session.target, self.server.session.err).forward(
+            with Connection(self.server.session.config).forward(
                 self.command, below, headers, body
             ) as response:
                 self._answer(response)
-        except CtlError as error:
+        except ClientError as error:
             self._refuse(502, str(error))
         except (ConnectionError, http.client.HTTPException):
             self.close_connection = True  # one side has gone away
@@ -155,12 +156,12 @@ def run(session: Session) -> None:
     """Serve until interrupted."""
     flags = session.flags
     if session.args:
-        raise CtlError(f"unexpected arguments: [{' '.join(session.args)}]")
+        raise KubectlError(f"unexpected arguments: [{' '.join(session.args)}]")
     address, port = flags.text("address"), flags.integer("port")
     try:
         server = _Server((address, port), _Handler)
     except OSError as error:
-        raise CtlError(
+        raise KubectlError(
             f"listen tcp {address}:{port}: bind: {(error.strerror or str(error)).lower()}"
         ) from None
     server.session = session

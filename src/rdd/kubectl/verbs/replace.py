@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """`replace -f`: write objects over what the server has, whole."""
 
+from rdd.api.errors import ApiError
 from rdd.api.types import Object
 from rdd.base.pflag import Flag
 from rdd.kubectl import manifests
 from rdd.kubectl.deletion import Deletion
-from rdd.kubectl.failures import CtlError, ServerError
+from rdd.kubectl.errors import KubectlError, raise_all
 from rdd.kubectl.flags import Verb
 from rdd.kubectl.patches.lastapplied import ANNOTATION, annotated
 from rdd.kubectl.printing import output
-from rdd.kubectl.selection import Ref, fetch, for_each, manifest_references, raise_all
+from rdd.kubectl.selection import Ref, fetch, for_each, manifest_references
 from rdd.kubectl.session import Session
 from rdd.kubectl.writing import DRY_RUN, VALIDATE, Writer, from_source, manager
 
@@ -36,7 +37,7 @@ VERB = Verb(
 def run(session: Session) -> None:
     """Replace every object of the files."""
     if not session.flags.texts("filename"):
-        raise CtlError("must specify one of -f and -k")
+        raise KubectlError("must specify one of -f and -k")
     refs, errors = manifest_references(session, verb="replace")
     writer = Writer(session)
     if session.flags.truth("force"):
@@ -49,7 +50,7 @@ def run(session: Session) -> None:
 def _replace(session: Session, ref: Ref, writer: Writer) -> None:
     obj = ref.object or {}
     if not ref.name:
-        raise CtlError("resource name may not be empty")
+        raise KubectlError("resource name may not be empty")
     if writer.is_client_side:
         writer.report(obj, "replaced")
         return
@@ -60,7 +61,7 @@ def _replace(session: Session, ref: Ref, writer: Writer) -> None:
             query=writer.query,
             body=_prepared(session, ref, obj),
         )
-    except ServerError as error:
+    except ApiError as error:
         raise from_source(error, "replacing", ref) from None
     writer.report(replaced, "replaced")
 
@@ -79,7 +80,7 @@ def _prepared(session: Session, ref: Ref, obj: Object) -> Object:
 
 def _recreate(session: Session, refs: list[Ref], writer: Writer) -> None:
     if writer.dry_run != "none":
-        raise CtlError("--dry-run can not be used when --force is set")
+        raise KubectlError("--dry-run can not be used when --force is set")
     deletion = Deletion(session, cascade="background", ignores_missing=True)
     for ref in refs:
         deletion.delete_one(ref)

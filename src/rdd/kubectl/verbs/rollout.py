@@ -4,11 +4,12 @@
 import time
 from collections.abc import Callable
 
+from rdd.api.errors import ApiError
 from rdd.api.types import Object
 from rdd.base.pflag import Flag
+from rdd.client.resources import STRATEGIC_PATCH
 from rdd.kubectl import manifests
-from rdd.kubectl.connection import STRATEGIC_PATCH
-from rdd.kubectl.failures import CtlError, ServerError
+from rdd.kubectl.errors import KubectlError
 from rdd.kubectl.flags import Verb
 from rdd.kubectl.selection import Ref, for_each, references, require_arguments
 from rdd.kubectl.session import Session
@@ -49,12 +50,12 @@ def run(session: Session, name: str) -> None:
     require_arguments(session)
     refs = references(session)
     if any(not ref.name for ref in refs):
-        raise CtlError("resource(s) were provided, but no name was specified")
+        raise KubectlError("resource(s) were provided, but no name was specified")
     if name == "restart":
         for_each(refs, lambda ref: _restart(session, ref))
         return
     if session.flags.integer("revision"):
-        raise CtlError("the built-in client follows only the latest revision")
+        raise KubectlError("the built-in client follows only the latest revision")
     for_each(refs, lambda ref: _status(session, ref))
 
 
@@ -85,16 +86,16 @@ def _status(session: Session, ref: Ref) -> None:
         if is_done or not session.flags.truth("watch"):
             return
         if time.monotonic() >= deadline:
-            raise CtlError("timed out waiting for the condition")
+            raise KubectlError("timed out waiting for the condition")
         query["resourceVersion"] = obj["metadata"].get("resourceVersion", "")
         try:
             for event in session.api.watch(collection, query, deadline=deadline):
                 if event["type"] == "DELETED":
-                    raise CtlError("object has been deleted")
+                    raise KubectlError("object has been deleted")
                 if event["type"] in ("ADDED", "MODIFIED"):
                     obj = event["object"]
                     break
-        except ServerError as error:
+        except ApiError as error:
             if error.code != 410:
                 raise
             obj = session.api.get(ref.path)
@@ -108,7 +109,7 @@ def _reporter(ref: Ref) -> Reporter:
     }
     found = reporters.get(ref.resource.kind)
     if found is None or ref.resource.group != "apps":
-        raise CtlError(f"no status viewer has been implemented for {ref.resource.kind}")
+        raise KubectlError(f"no status viewer has been implemented for {ref.resource.kind}")
     return found
 
 
@@ -118,7 +119,7 @@ def _deployment(obj: Object) -> tuple[str, bool]:
         return "Waiting for deployment spec update to be observed...\n", False
     for condition in status.get("conditions") or ():
         if condition.get("reason") == "ProgressDeadlineExceeded":
-            raise CtlError(f'deployment "{name}" exceeded its progress deadline')
+            raise KubectlError(f'deployment "{name}" exceeded its progress deadline')
     wanted, updated = spec.get("replicas", 1), status.get("updatedReplicas", 0)
     total, available = status.get("replicas", 0), status.get("availableReplicas", 0)
     start = f'Waiting for deployment "{name}" rollout to finish: '

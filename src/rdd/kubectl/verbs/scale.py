@@ -2,9 +2,9 @@
 """`scale --replicas=N`: change the number of replicas through the scale subresource."""
 
 from rdd.base.pflag import Flag
+from rdd.client.resources import MERGE_PATCH
 from rdd.kubectl import manifests
-from rdd.kubectl.connection import MERGE_PATCH
-from rdd.kubectl.failures import CtlError
+from rdd.kubectl.errors import KubectlError
 from rdd.kubectl.flags import Verb
 from rdd.kubectl.printing import output
 from rdd.kubectl.selection import (
@@ -40,16 +40,16 @@ VERB = Verb(
 def run(session: Session) -> None:
     """Scale every object named."""
     if "replicas" not in session.flags.given:
-        raise CtlError('required flag(s) "replicas" not set')
+        raise KubectlError('required flag(s) "replicas" not set')
     if session.flags.integer("replicas") < 0:
-        raise CtlError(
+        raise KubectlError(
             "The --replicas=COUNT flag is required, and COUNT must be greater than or equal to 0"
         )
     require_arguments(session)
     writer = Writer(session)
     found = objects(session, references(session))
     if not found:
-        raise CtlError("no objects passed to scale")
+        raise KubectlError("no objects passed to scale")
     for_each(found, lambda ref: _scale(session, ref, writer))
 
 
@@ -60,7 +60,7 @@ def _scale(session: Session, ref: Ref, writer: Writer) -> None:
     expected, version = flags.integer("current-replicas"), flags.text("resource-version")
     actual = (current.get("spec") or {}).get("replicas", 0)
     if expected >= 0 and actual != expected:
-        raise CtlError(f"Expected replicas to be {expected}, was {actual}")
+        raise KubectlError(f"Expected replicas to be {expected}, was {actual}")
     if not writer.is_client_side:
         patch: dict[str, object] = {"spec": {"replicas": flags.integer("replicas")}}
         if version:

@@ -4,7 +4,7 @@
 import rdd
 from rdd.api.types import Object
 from rdd.base.pflag import Flag
-from rdd.kubectl.failures import CtlError
+from rdd.kubectl.errors import FAILURES, Failure, KubectlError
 from rdd.kubectl.flags import Verb
 from rdd.kubectl.printing import output
 from rdd.kubectl.session import Session
@@ -26,14 +26,14 @@ def run(session: Session) -> None:
     """Show the versions."""
     form = session.flags.text("output")
     if form not in ("", "json", "yaml"):
-        raise CtlError("--output must be 'yaml' or 'json'")
+        raise KubectlError("--output must be 'yaml' or 'json'")
     own = f"{VERSION} (built-in client)"
     shown: Object = {"clientVersion": {"gitVersion": VERSION, "platform": "built-in"}}
-    failure: CtlError | None = None
+    failure: Failure | None = None
     if not session.flags.truth("client"):
         try:
             shown["serverVersion"] = session.api.get("/version")
-        except CtlError as error:
+        except FAILURES as error:
             failure = error
     if form:
         render = output.json_text if form == "json" else output.yaml_text

@@ -13,11 +13,12 @@ together. A timeout of 0 looks once, a negative one means a week.
 import time
 from collections.abc import Callable
 
+from rdd.api.errors import ApiError
 from rdd.api.types import Object
 from rdd.base.pflag import Flag
 from rdd.kubectl import manifests
 from rdd.kubectl.deletion import timed_out, wait_until_gone
-from rdd.kubectl.failures import CtlError, ServerError
+from rdd.kubectl.errors import KubectlError
 from rdd.kubectl.flags import Verb
 from rdd.kubectl.printing import output
 from rdd.kubectl.selection import (
@@ -68,14 +69,14 @@ def run(session: Session) -> None:
     refs = references(session)
     if is_created:
         if any(not ref.name for ref in refs):
-            raise CtlError("--for=create needs the names of the objects to wait for")
+            raise KubectlError("--for=create needs the names of the objects to wait for")
         for_each(refs, lambda ref: _report(session, ref, _created(session, ref, deadline)))
         return
     found = objects(session, refs)
     if not found:
         if is_gone:
             return
-        raise CtlError("no matching resources found")
+        raise KubectlError("no matching resources found")
     if test is None:
         for_each(found, lambda ref: _gone(session, ref, deadline))
     else:
@@ -97,12 +98,12 @@ def _created(session: Session, ref: Ref, deadline: float) -> Object:
         try:
             obj: Object = session.api.get(ref.path)
             return obj
-        except ServerError as error:
+        except ApiError as error:
             if error.reason != "NotFound":
                 raise
         left = deadline - time.monotonic()
         if left <= 0:
-            raise CtlError("timed out waiting for the condition")
+            raise KubectlError("timed out waiting for the condition")
         time.sleep(min(left, _RETRY_S))
 
 
@@ -111,7 +112,7 @@ def _gone(session: Session, ref: Ref, deadline: float) -> None:
     if not uid:
         try:
             uid = session.api.get(ref.path)["metadata"].get("uid", "")
-        except ServerError as error:
+        except ApiError as error:
             if error.reason == "NotFound":
                 return
             raise
@@ -128,7 +129,7 @@ def _met(session: Session, ref: Ref, is_met: Test, deadline: float) -> Object:
         if is_met(obj):
             return obj
         if looks_once:
-            raise CtlError(f"condition not met for {ref.resource.plural}/{ref.name}")
+            raise KubectlError(f"condition not met for {ref.resource.plural}/{ref.name}")
         listed = session.api.get(collection, query)
         for item in listed.get("items") or ():
             item.setdefault("apiVersion", ref.resource.api_version)
@@ -145,7 +146,7 @@ def _met(session: Session, ref: Ref, is_met: Test, deadline: float) -> Object:
                 if event["type"] in ("ADDED", "MODIFIED") and is_met(event["object"]):
                     met: Object = event["object"]
                     return met
-        except ServerError as error:
+        except ApiError as error:
             if error.code != 410:
                 raise
         if time.monotonic() >= deadline:
@@ -157,7 +158,7 @@ def _test(goal: str) -> Test:
         return _condition(goal.removeprefix("condition="))
     if goal.startswith("jsonpath="):
         return _jsonpath(goal.removeprefix("jsonpath="))
-    raise CtlError(f'unrecognized condition: "{goal}"')
+    raise KubectlError(f'unrecognized condition: "{goal}"')
 
 
 def _condition(text: str) -> Test:
@@ -195,9 +196,9 @@ def _jsonpath(text: str) -> Test:
         if not found:
             return False
         if len(found) > 1:
-            raise CtlError("given jsonpath expression matches more than one value")
+            raise KubectlError("given jsonpath expression matches more than one value")
         if isinstance(found[0], dict | list):
-            raise CtlError("jsonpath leads to a nested object or list which is not supported")
+            raise KubectlError("jsonpath leads to a nested object or list which is not supported")
         return not has_value or text_of(found[0]).strip() == value
 
     return is_met
@@ -211,10 +212,10 @@ def _split_jsonpath(text: str) -> tuple[str, str, bool]:
         return path, value.strip("'\""), bool(equals)
     path, rest = text[: end + 1], text[end + 1 :]
     if rest and not rest.startswith("="):
-        raise CtlError(
+        raise KubectlError(
             "jsonpath wait format must be --for=jsonpath='{.status.readyReplicas}'=3 or"
             " --for=jsonpath='{.status.readyReplicas}'"
         )
     if rest == "=":
-        raise CtlError("jsonpath wait value cannot be empty")
+        raise KubectlError("jsonpath wait value cannot be empty")
     return path, rest[1:].strip("'\""), bool(rest)

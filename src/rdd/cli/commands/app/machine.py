@@ -17,7 +17,7 @@ from rdd.cli.framework.progress import Progress
 from rdd.cli.framework.types import Call
 
 if TYPE_CHECKING:
-    from rdd.kubectl.connection import Connection
+    from rdd.client.blocking import Connection
 
 RESTART = "lima.rancherdesktop.io/restartRequested"
 RESET = "lima.rancherdesktop.io/resetRequested"
@@ -40,7 +40,7 @@ def request(
     call: Call, connection: "Connection", app: Object, annotation: str, progress: Progress
 ) -> None:
     """Request a restart or a reset from the App's LimaVM; wait for it with `--wait`."""
-    from rdd.kubectl.connection import MERGE_PATCH
+    from rdd.client.resources import MERGE_PATCH
 
     collection = machines_path(app)
     machine = get_or_none(connection, f"{collection}/{VM_NAME}")

@@ -15,7 +15,7 @@ from rdd.cli.framework.errors import CommandError
 from rdd.cli.framework.types import Call
 
 if TYPE_CHECKING:
-    from rdd.kubectl.connection import Connection
+    from rdd.client.blocking import Connection
 
 APPS = "/apis/app.rancherdesktop.io/v1alpha1/apps"
 APP = f"{APPS}/app"
@@ -36,12 +36,12 @@ def app_schema(connection: "Connection") -> Schema:
 
 def write(call: Call, connection: "Connection", spec: Object, schema: Schema) -> Object:
     """Create the App with a spec, or patch the spec of the existing one."""
-    from rdd.kubectl.failures import ServerError
+    from rdd.api.errors import ApiError
 
     if get_or_none(connection, APP) is None:
         try:
             created = _create(connection, with_required(spec, schema))
-        except ServerError as error:
+        except ApiError as error:
             if error.reason != "AlreadyExists":
                 raise
         else:
@@ -58,7 +58,7 @@ def validate(call: Call, connection: "Connection", spec: Object, schema: Schema)
     Admission needs an existing App: a missing one is created with defaults, not running,
     and the log reports it.
     """
-    from rdd.kubectl.failures import ServerError
+    from rdd.api.errors import ApiError
 
     if get_or_none(connection, APP) is None:
         try:
@@ -66,7 +66,7 @@ def validate(call: Call, connection: "Connection", spec: Object, schema: Schema)
             call.log.at_least("info").info(
                 "App created with defaults, not running: there was none to validate against"
             )
-        except ServerError as error:
+        except ApiError as error:
             if error.reason != "AlreadyExists":
                 raise
     validated = _patch(connection, spec, {"dryRun": "All"})
@@ -89,7 +89,7 @@ def _create(connection: "Connection", spec: Object) -> Object:
 
 
 def _patch(connection: "Connection", spec: Object, query: dict[str, str] | None = None) -> Object:
-    from rdd.kubectl.connection import MERGE_PATCH
+    from rdd.client.resources import MERGE_PATCH
 
     patched: Object = connection.request(
         "PATCH", APP, body={"spec": spec}, content_type=MERGE_PATCH, query=query

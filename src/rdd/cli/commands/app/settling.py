@@ -19,7 +19,7 @@ from rdd.cli.framework.progress import Progress
 from rdd.cli.framework.types import Call
 
 if TYPE_CHECKING:
-    from rdd.kubectl.connection import Connection
+    from rdd.client.blocking import Connection
 
 TERMINAL_REASONS = ("NoDriver", "NotOurs", "NotInstalled")
 """Reasons that only the user can resolve."""
@@ -85,7 +85,7 @@ def _is_terminal(app: Object) -> bool:
 
 def _recheck(connection: "Connection", generation: int) -> None:
     """Request another reconcile and wait for the terminal reason to clear. Raises CommandError."""
-    from rdd.kubectl.connection import MERGE_PATCH
+    from rdd.client.resources import MERGE_PATCH
 
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     body = {"metadata": {"annotations": {_RECONCILE_REQUESTED: now}}}

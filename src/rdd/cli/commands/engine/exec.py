@@ -24,7 +24,7 @@ from rdd.cli.framework.types import Call, Flags, command_path
 if TYPE_CHECKING:
     from aiohttp import ClientWebSocketResponse
 
-    from rdd.kubectl.kubeconfig import Target
+    from rdd.client.kubeconfig import ConnectionConfig
 
 _PROTOCOL = "v5.channel.k8s.io"
 _STDIN, _STDOUT, _STDERR, _ERROR, _RESIZE, _CLOSE = 0, 1, 2, 3, 4, 255
@@ -49,9 +49,9 @@ def run(call: Call) -> int:
         raise CommandError("the input is not a terminal; omit -t")
     with connected(call) as connection:
         id_ = find_container(connection, name)["metadata"]["name"]
-        target = connection.target
+        config = connection.config
     query = _query(flags, command)
-    session = _Session(target, f"/passthrough/engine/exec/{id_}?{urlencode(query)}", flags)
+    session = _Session(config, f"/passthrough/engine/exec/{id_}?{urlencode(query)}", flags)
     call.out.flush()
     with _raw_terminal(flags.truth("tty") and flags.truth("interactive")):
         return asyncio.run(session.run())
@@ -72,8 +72,8 @@ def _query(flags: Flags, command: list[str]) -> list[tuple[str, str]]:
 class _Session:
     """One remote command and its streams."""
 
-    def __init__(self, target: "Target", path: str, flags: Flags) -> None:
-        self._target = target
+    def __init__(self, config: "ConnectionConfig", path: str, flags: Flags) -> None:
+        self._config = config
         self._path = path
         self._is_terminal = flags.truth("tty")
         self._wants_stdin = flags.truth("interactive")
@@ -100,14 +100,14 @@ class _Session:
 
         import aiohttp
 
-        target = self._target
-        tls = ssl.create_default_context(cadata=target.authority or None)
+        config = self._config
+        tls = ssl.create_default_context(cadata=config.authority or None)
         tls.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-        headers = {"Authorization": f"Bearer {target.token}"}
+        headers = {"Authorization": f"Bearer {config.token}"}
         async with aiohttp.ClientSession(headers=headers) as session:
             try:
                 socket = await session.ws_connect(
-                    target.server + self._path, protocols=(_PROTOCOL,), ssl=tls, max_msg_size=0
+                    config.server + self._path, protocols=(_PROTOCOL,), ssl=tls, max_msg_size=0
                 )
             except aiohttp.WSServerHandshakeError:
                 # aiohttp does not read the body of a failed handshake, which has the reason.
@@ -126,7 +126,7 @@ class _Session:
             "Sec-WebSocket-Protocol": _PROTOCOL,
         }
         async with session.get(
-            self._target.server + self._path, headers=headers, ssl=tls
+            self._config.server + self._path, headers=headers, ssl=tls
         ) as answer:
             return str((await answer.text()).strip())
 

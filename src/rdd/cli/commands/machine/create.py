@@ -20,7 +20,7 @@ from rdd.cli.framework.progress import shown
 from rdd.cli.framework.types import Call
 
 if TYPE_CHECKING:
-    from rdd.kubectl.connection import Connection
+    from rdd.client.blocking import Connection
 
 _is_name = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*").fullmatch
 
@@ -108,7 +108,7 @@ def _source(
 
 def _own(connection: "Connection", vm: Object, source: Object) -> None:
     """Make the LimaVM the owner of the ConfigMap."""
-    from rdd.kubectl.connection import MERGE_PATCH
+    from rdd.client.resources import MERGE_PATCH
 
     reference = {
         "apiVersion": vm["apiVersion"],

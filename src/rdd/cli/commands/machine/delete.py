@@ -16,7 +16,7 @@ from rdd.cli.framework.progress import Progress, shown
 from rdd.cli.framework.types import Call
 
 if TYPE_CHECKING:
-    from rdd.kubectl.connection import Connection
+    from rdd.client.blocking import Connection
 
 GRACE = "lima.rancherdesktop.io/deletionGracePeriodSeconds"
 

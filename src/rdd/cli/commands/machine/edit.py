@@ -13,14 +13,14 @@ from rdd.cli.framework.errors import CommandError
 from rdd.cli.framework.types import Call
 
 if TYPE_CHECKING:
-    from rdd.kubectl.connection import Connection
+    from rdd.client.blocking import Connection
 
 _EDITORS = ("KUBE_EDITOR", "EDITOR", "VISUAL")
 
 
 def run(call: Call) -> int:
     """Edit a template; offer another edit if the server rejects the result."""
-    from rdd.kubectl.failures import ServerError
+    from rdd.api.errors import ApiError
 
     (name,) = call.args
     with limavm.connection_for(call) as connection:
@@ -42,7 +42,7 @@ def run(call: Call) -> int:
                 raise CommandError("template data was cleared, aborting edit")
             try:
                 _save(connection, path, config_map, text)
-            except ServerError as error:
+            except ApiError as error:
                 sys.stderr.write(f"{error.message}\n")
                 if not _is_retried():
                     raise CommandError("aborted") from error
@@ -55,7 +55,7 @@ def run(call: Call) -> int:
 
 def _save(connection: "Connection", path: str, config_map: Object, text: str) -> None:
     """Write the template with optimistic concurrency."""
-    from rdd.kubectl.connection import MERGE_PATCH
+    from rdd.client.resources import MERGE_PATCH
 
     body = {
         "metadata": {"resourceVersion": config_map["metadata"]["resourceVersion"]},

@@ -18,7 +18,7 @@ from rdd.cli.framework.progress import Progress, shown
 from rdd.cli.framework.types import Call
 
 if TYPE_CHECKING:
-    from rdd.kubectl.connection import Connection
+    from rdd.client.blocking import Connection
 
 PREFIX = "/apis/lima.rancherdesktop.io/v1alpha1"
 
@@ -68,7 +68,7 @@ def find(connection: "Connection", name: str) -> Object:
 
 def patch(connection: "Connection", vm: Object, change: Object) -> Object:
     """Apply a merge patch and return the LimaVM."""
-    from rdd.kubectl.connection import MERGE_PATCH
+    from rdd.client.resources import MERGE_PATCH
 
     patched: Object = connection.request(
         "PATCH", path_of(vm), body=change, content_type=MERGE_PATCH

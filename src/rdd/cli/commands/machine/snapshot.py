@@ -13,7 +13,7 @@ from rdd.cli.framework.outputs import is_json
 from rdd.cli.framework.types import Call
 
 if TYPE_CHECKING:
-    from rdd.kubectl.connection import Connection
+    from rdd.client.blocking import Connection
 
 _PREFIX = "/passthrough/limavm/disks"
 

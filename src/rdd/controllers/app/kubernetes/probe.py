@@ -18,7 +18,7 @@ import orjson
 
 from rdd.client import Call, Reply, Unreachable
 from rdd.client.https import HttpsTransport
-from rdd.client.kubeconfig import Connection
+from rdd.client.kubeconfig import ConnectionConfig, KubeconfigError
 from rdd.runtime import is_true
 
 TIMEOUT_S = 3.0
@@ -34,7 +34,7 @@ class Health(enum.Enum):
     AMBIGUOUS = "ambiguous"  # no answer in time
 
 
-async def health_of(connection: Connection, *, timeout_s: float = TIMEOUT_S) -> Health:
+async def health_of(connection: ConnectionConfig, *, timeout_s: float = TIMEOUT_S) -> Health:
     """What `GET /healthz` says."""
     try:
         reply = await _get(connection, "/healthz", timeout_s)
@@ -43,18 +43,18 @@ async def health_of(connection: Connection, *, timeout_s: float = TIMEOUT_S) -> 
     except Unreachable as error:
         is_late = isinstance(error.__cause__, TimeoutError)
         return Health.AMBIGUOUS if is_late else Health.UNREACHABLE
-    except (OSError, ValueError):  # an authority or a certificate that cannot be used
+    except (OSError, KubeconfigError):  # an authority or a certificate that cannot be used
         return Health.UNREACHABLE
     return Health.HEALTHY if reply.status == 200 else Health.UNHEALTHY
 
 
-async def missing_node(connection: Connection, *, timeout_s: float = TIMEOUT_S) -> str:
+async def missing_node(connection: ConnectionConfig, *, timeout_s: float = TIMEOUT_S) -> str:
     """Why no node is ready; empty if one is."""
     try:
         reply = await _get(connection, "/api/v1/nodes", timeout_s)
     except TimeoutError:
         return "Cannot list nodes: no answer in time"
-    except (Unreachable, OSError, ValueError) as error:
+    except (OSError, KubeconfigError) as error:
         return f"Cannot list nodes: {error}"
     if reply.status != 200:
         return f"Cannot list nodes: HTTP {reply.status}"
@@ -68,7 +68,7 @@ async def missing_node(connection: Connection, *, timeout_s: float = TIMEOUT_S) 
     return "" if is_ready else "No node is Ready yet"
 
 
-async def _get(connection: Connection, path: str, timeout_s: float) -> Reply:
+async def _get(connection: ConnectionConfig, path: str, timeout_s: float) -> Reply:
     transport = HttpsTransport(connection)
     try:
         async with asyncio.timeout(timeout_s):

@@ -21,7 +21,7 @@ import logging
 from rdd.api import errors, timestamps
 from rdd.api.types import Object
 from rdd.client import kubeconfig
-from rdd.client.kubeconfig import Connection, KubeconfigError
+from rdd.client.kubeconfig import ConnectionConfig, KubeconfigError
 from rdd.controllers.app.app.reasons import KUBERNETES_READY, SETTLED, Said, said
 from rdd.controllers.app.app.status import conditions_of
 from rdd.controllers.app.k3s_versions_table import VERSIONS
@@ -163,7 +163,7 @@ class KubernetesReconciler:
         await self._say(app, said(KUBERNETES_READY, "Ready"))
         return Result.requeue(HEALTHY_S)
 
-    async def _connection(self, app: App) -> Connection | Said:
+    async def _connection(self, app: App) -> ConnectionConfig | Said:
         """How to reach the cluster, or why that is not known."""
         driver = app.status.virtual_machine_type
         provider = catalog.provider(driver) if driver else None

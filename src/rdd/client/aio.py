@@ -19,9 +19,17 @@ from rdd.api import errors
 from rdd.api.types import Object
 from rdd.client import discovery, listwatch
 from rdd.client.discovery import ServerResources
+from rdd.client.errors import error_of_reply, warning_text
 from rdd.client.objects import Event, ObjectList, partial
-from rdd.client.resources import ApiResource
-from rdd.client.transport import NO_HEADERS, Call, Keep, Query, Refused, Reply, Transport
+from rdd.client.resources import (
+    APPLY_PATCH,
+    JSON,
+    JSON_PATCH,
+    MERGE_PATCH,
+    STRATEGIC_PATCH,
+    ApiResource,
+)
+from rdd.client.transport import NO_HEADERS, Call, Keep, Query, Reply, Transport, WatchRejected
 
 PatchType = Literal["json", "merge", "strategic"]
 Propagation = Literal["Background", "Foreground", "Orphan"]
@@ -31,12 +39,12 @@ _ATTEMPTS_WHEN_BUSY = 5
 _METADATA_ONLY = (
     "application/json;as=PartialObjectMetadata{list};g=meta.k8s.io;v=v1,application/json"
 )
-_JSON_BODY = {"Content-Type": "application/json"}
+_JSON_BODY = {"Content-Type": JSON}
 _PATCHES = {
-    "json": {"Content-Type": "application/json-patch+json"},
-    "merge": {"Content-Type": "application/merge-patch+json"},
-    "strategic": {"Content-Type": "application/strategic-merge-patch+json"},
-    "apply": {"Content-Type": "application/apply-patch+yaml"},
+    "json": {"Content-Type": JSON_PATCH},
+    "merge": {"Content-Type": MERGE_PATCH},
+    "strategic": {"Content-Type": STRATEGIC_PATCH},
+    "apply": {"Content-Type": APPLY_PATCH},
 }
 
 
@@ -94,7 +102,7 @@ class Client:
             reply = await self.transport.request(call)
             if reply.status < 400:
                 break
-            error = failure(reply)
+            error = _error(reply)
             wait_s = error.retry_after_s
             if reply.status != 429 or not wait_s or attempt + 1 == _ATTEMPTS_WHEN_BUSY:
                 raise error
@@ -102,7 +110,7 @@ class Client:
         if self._on_warning is not None:
             for name, value in reply.headers:
                 if name.lower() == "warning":
-                    self._on_warning(_warning_text(value))
+                    self._on_warning(warning_text(value))
         return reply
 
     async def _json(
@@ -122,13 +130,20 @@ class Client:
 
     async def discover(self, known: ServerResources | None = None) -> ServerResources:
         """The resources of the server; `known` itself if nothing has changed since."""
-        headers = {"Accept": discovery.ACCEPT}
+        headers = {"Accept": discovery.AGGREGATED}
         documents = tuple(
-            [(await self.request("GET", path, headers=headers)).body for path in ("/api", "/apis")]
+            [(await self.request("GET", path, headers=headers)).body for path in discovery.ROOTS]
         )
         if known is not None and known.documents == documents:
             return known
-        return ServerResources(documents)
+        return ServerResources(
+            (
+                version
+                for document in documents
+                for version in discovery.parse_aggregated(orjson.loads(document))
+            ),
+            documents=documents,
+        )
 
     # -- reading
 
@@ -241,8 +256,8 @@ class Client:
             try:
                 async for line in lines:
                     yield _event(line, metadata_only)
-            except Refused as refused:
-                raise failure(refused.reply) from None
+            except WatchRejected as rejected:
+                raise _error(rejected.reply) from None
 
     def list_and_watch(
         self,
@@ -391,21 +406,9 @@ class Client:
         return {"Accept": _METADATA_ONLY.format(list=list_)}
 
 
-def failure(reply: Reply) -> errors.ApiError:
-    """The error an unsuccessful reply stands for."""
-    try:
-        status = orjson.loads(reply.body)
-    except orjson.JSONDecodeError:
-        status = None
-    if not isinstance(status, dict) or status.get("kind") != "Status":
-        text = reply.body.decode("utf-8", "replace").strip()[:256]
-        status = {"message": text or f"HTTP {reply.status}", "code": reply.status}
-    error = errors.from_status({"code": reply.status, **status})
-    if not error.retry_after_s:
-        for name, value in reply.headers:
-            if name.lower() == "retry-after" and value.isdigit():
-                error.retry_after_s = int(value)
-    return error
+def _error(reply: Reply) -> errors.ApiError:
+    retry_after = next((v for name, v in reply.headers if name.lower() == "retry-after"), "")
+    return error_of_reply(reply.status, reply.body, retry_after=retry_after)
 
 
 def _event(line: bytes, metadata_only: bool) -> Event:
@@ -426,12 +429,6 @@ def _sieve(keep: Keep) -> Keep:
         return keep(line) or line.startswith((b'{"type":"BOOKMARK"', b'{"type":"ERROR"'))
 
     return kept
-
-
-def _warning_text(value: str) -> str:
-    """The text of `299 - "text"`."""
-    _, _, quoted = value.partition('"')
-    return quoted.rpartition('"')[0].replace('\\"', '"').replace("\\\\", "\\") or value
 
 
 def _query(**values: str) -> Query:

@@ -14,21 +14,18 @@ import logging
 import socket
 import ssl
 import time
-from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any, Protocol
+from typing import Protocol
 
 from aiohttp import web
-from aiohttp.abc import AbstractStreamWriter
 from aiohttp.base_protocol import BaseProtocol
-from aiohttp.http import WebSocketReader
-from aiohttp.http_exceptions import HttpProcessingError
-from aiohttp.web_protocol import RequestHandler
 
 from rdd.api import errors
 from rdd.apiserver.endpoints.metrics import ServerMetrics
+from rdd.apiserver.http import aiohttp_internals
 from rdd.apiserver.http import compression as gzip
 from rdd.apiserver.http import responses as respond
+from rdd.apiserver.http.aiohttp_internals import ConnectionFactory, SentResponse
 from rdd.apiserver.http.limits import MAX_BODY_BYTES
 from rdd.apiserver.http.request import Answer, Handover, Request, Response, Stream, parse_query
 from rdd.apiserver.passthrough.routing import PREFIX
@@ -62,62 +59,6 @@ class _Date:
 _date = _Date()
 
 
-class _Written(web.StreamResponse):
-    """A response that is on the wire already; tells aiohttp only whether to keep the connection."""
-
-    def __init__(self, status: int, *, keep_alive: bool) -> None:
-        self._keep = keep_alive
-        self._status_ = status
-
-    @property
-    def keep_alive(self) -> bool | None:
-        return self._keep
-
-    @property
-    def status(self) -> int:
-        return self._status_
-
-    @property
-    def prepared(self) -> bool:
-        return True
-
-    async def prepare(self, request: web.BaseRequest) -> AbstractStreamWriter | None:
-        return None
-
-    async def write_eof(self, data: bytes = b"") -> None:
-        return None
-
-
-class _Connection(RequestHandler):
-    """aiohttp's connection, plus the moment it is lost (a watch has nothing to read)."""
-
-    __slots__ = ("on_lost",)
-
-    def __init__(self, manager: web.Server, **kwargs: Any) -> None:
-        super().__init__(manager, **kwargs)
-        self.on_lost: Callable[[], object] | None = None
-
-    def connection_lost(self, exc: BaseException | None) -> None:
-        super().connection_lost(exc)
-        if self.on_lost is not None:
-            self.on_lost()
-
-    def log_exception(self, *args: Any, **kwargs: Any) -> None:
-        """Log what is our fault; what clients send or when they leave is theirs."""
-        error = kwargs.get("exc_info")
-        if isinstance(error, ConnectionError | HttpProcessingError):
-            log.debug(*args, **kwargs)
-        else:
-            super().log_exception(*args, **kwargs)
-
-
-class _Connections(web.Server):
-    """Makes our connections instead of aiohttp's own."""
-
-    def __call__(self) -> RequestHandler:
-        return _Connection(self, loop=self._loop, **self._kwargs)
-
-
 class Api(Protocol):
     """What is served: an ApiServer, or something in front of one."""
 
@@ -136,7 +77,7 @@ class HttpServer:
 
     def __init__(self, api: Api) -> None:
         self.api = api
-        self._server = _Connections(
+        self._server = ConnectionFactory(
             self._handle,
             access_log=None,
             keepalive_timeout=180,
@@ -184,7 +125,7 @@ class HttpServer:
         transport = http.transport
         if transport is None:
             raise ConnectionResetError
-        path, _, query = http._message.path.partition("?")  # undecoded, as clients sent it
+        path, _, query = http.raw_path.partition("?")
         peer = transport.get_extra_info("ssl_object")
         certificate = peer.getpeercert(True) if peer is not None else None
         request = Request(
@@ -222,8 +163,8 @@ class HttpServer:
             body = b"" if http.method == "HEAD" else answer.body
             head = _head(answer, length=len(answer.body), keep=keep, gzipped=compress)
             transport.write(head + body)
-            await _drain(http._protocol)
-            return _Written(answer.status, keep_alive=keep)
+            await _drain(http.protocol)
+            return SentResponse(answer.status, keep_alive=keep)
         if isinstance(answer, Handover):
             return await self._hand_over(http, request, answer)
         compress = gzip.wanted(request, answer)
@@ -233,8 +174,7 @@ class HttpServer:
         self, http: web.BaseRequest, request: Request, answer: Handover
     ) -> web.StreamResponse:
         """Let somebody else answer; ends what it does when the client or the server goes."""
-        connection = http._protocol
-        assert isinstance(connection, _Connection)
+        connection = aiohttp_internals.connection_of(http)
         task = asyncio.ensure_future(answer.serve(http))
         connection.on_lost = task.cancel
         self._handed_over.add(task)
@@ -266,14 +206,14 @@ class HttpServer:
         transport = http.transport
         if transport is None:
             raise ConnectionResetError
-        if not http._payload_writer.output_size and not http._protocol._payload_parser:
+        if not aiohttp_internals.has_started(http):
             return await self._send(http, request, respond.error(request, failure))
-        if isinstance(http._protocol._payload_parser, WebSocketReader):
+        if aiohttp_internals.is_websocket(http):
             transport.write(_GOING_AWAY)
             transport.close()
         else:
             transport.abort()  # an answer without its end is known to be incomplete
-        return _Written(failure.code, keep_alive=False)
+        return SentResponse(failure.code, keep_alive=False)
 
     async def _stream(
         self,
@@ -305,11 +245,11 @@ class HttpServer:
             # The head is out: a broken connection is the only way left to say so.
             log.exception("stream failed: %s %s", request.method, request.path)
             transport.abort()
-            return _Written(answer.status, keep_alive=False)
+            return SentResponse(answer.status, keep_alive=False)
         finally:
             self._streams.discard(writer)
         writer.finish()
-        return _Written(answer.status, keep_alive=keep)
+        return SentResponse(answer.status, keep_alive=keep)
 
 
 async def _read_body(http: web.BaseRequest) -> bytes:
@@ -352,11 +292,11 @@ def _clean(value: str) -> str:
 
 async def _drain(protocol: BaseProtocol) -> None:
     """Wait until the client has taken what was sent; one that takes nothing is cut off."""
-    if not protocol._paused:
+    if not protocol.writing_paused:
         return
     try:
         async with asyncio.timeout(STUCK_AFTER_S):
-            await protocol._drain_helper()
+            await aiohttp_internals.drain(protocol)
     except TimeoutError:
         if protocol.transport is not None:
             protocol.transport.abort()
@@ -370,9 +310,7 @@ class _Writer:
         transport = http.transport
         assert transport is not None
         self._transport = transport
-        connection = http._protocol
-        assert isinstance(connection, _Connection)
-        self._protocol = connection
+        self._protocol = aiohttp_internals.connection_of(http)
         self._chunked = chunked
         self._gone = asyncio.Event()
 

@@ -15,7 +15,7 @@ import asyncio
 import logging
 import os
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import aiohttp
 from aiohttp import web
@@ -23,6 +23,8 @@ from aiohttp.base_protocol import BaseProtocol
 from yarl import URL
 
 from rdd.api import errors
+from rdd.apiserver.http import aiohttp_internals
+from rdd.apiserver.http.aiohttp_internals import SentResponse
 from rdd.apiserver.passthrough.routing import PREFIX
 
 if TYPE_CHECKING:
@@ -83,7 +85,7 @@ class Backend:
         if is_upgrade:
             headers["Connection"] = "Upgrade"
             headers["Upgrade"] = request.headers["Upgrade"]
-        path = request._message.path.removeprefix(PREFIX)  # undecoded, as the client sent it
+        path = request.raw_path.removeprefix(PREFIX)
         try:
             return await self._connected().request(
                 request.method,
@@ -147,7 +149,7 @@ async def _relay(request: web.BaseRequest, upstream: aiohttp.ClientResponse) -> 
     connection, transport = upstream.connection, request.transport
     if connection is None or connection.protocol is None or transport is None:
         raise ConnectionResetError
-    client, backend = request._protocol, connection.protocol
+    client, backend = request.protocol, connection.protocol
     headers = _end_to_end(upstream.headers)
     headers["Connection"] = "Upgrade"
     headers["Upgrade"] = upstream.headers.get("Upgrade", "websocket")
@@ -156,32 +158,13 @@ async def _relay(request: web.BaseRequest, upstream: aiohttp.ClientResponse) -> 
     ended = asyncio.Event()
     directions = _Direction(client, backend, ended), _Direction(backend, client, ended)
     try:
-        client.set_parser(directions[0])  # type: ignore[arg-type]  # used by shape
-        backend.set_parser(directions[1], None)
+        aiohttp_internals.upgrade_server_side(request, directions[0])
+        aiohttp_internals.upgrade_client_side(backend, directions[1])
         await ended.wait()
     finally:
         for direction in directions:
             direction.stop()
-    return _Upgraded(status=101)
-
-
-class _Upgraded(web.StreamResponse):
-    """A response whose connection was used for something else and is at its end."""
-
-    @property
-    def prepared(self) -> bool:
-        return True
-
-    @property
-    def keep_alive(self) -> bool | None:
-        return False
-
-    async def prepare(self, request: web.BaseRequest) -> Any:
-        """Nothing is left to say."""
-        return None
-
-    async def write_eof(self, data: bytes = b"") -> None:
-        """Nothing is left to say."""
+    return SentResponse(101, keep_alive=False)
 
 
 class _Direction:
@@ -218,7 +201,7 @@ class _Direction:
 
     async def _resume(self) -> None:
         try:
-            await self._target._drain_helper()
+            await aiohttp_internals.drain(self._target)
         except ConnectionError:
             self._ended.set()
             return

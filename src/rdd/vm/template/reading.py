@@ -76,12 +76,11 @@ def read(text: str) -> tuple[Template, list[str]]:
 
 def compose(text: str) -> Node | None:
     """The nodes of a YAML text; None without a document. Raises TemplateSyntaxError."""
-    import yaml
-    from yaml._yaml import CParser  # 20 ms: only who reads YAML pays for it
+    import yaml  # 20 ms, paid only by processes that read YAML
 
     try:
         # libyaml would take a lone surrogate for its own failure
-        return _Composer(CParser(text.encode("utf-8")).get_event, yaml).document()
+        return _Composer(yaml.CBaseLoader(text.encode("utf-8")).get_event, yaml).document()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f"line {mark.line + 1}: " if mark else ""

@@ -4,7 +4,7 @@
 from rdd.host.errors import HostError
 
 
-class AlreadyExists(HostError):
+class MachineExists(HostError):
     """There is a complete instance of this name."""
 
 

@@ -27,12 +27,12 @@ from rdd.vm.agent import client as agentclient
 from rdd.vm.drivers import catalog
 from rdd.vm.drivers.protocol import ExternalAgent, HasStorage, Storage
 from rdd.vm.drivers.selection import has_own_image
-from rdd.vm.errors import AlreadyExists, Busy, NotCreated, StartFailed, StopFailed
-from rdd.vm.instances import InstanceDirectory, InvalidName, LimaHome, Status
+from rdd.vm.errors import Busy, MachineExists, NotCreated, StartFailed, StopFailed
+from rdd.vm.instance_dir import InstanceDirectory, InstanceStatus, InvalidName, LimaHome
 from rdd.vm.lifecycle import create as creating
 from rdd.vm.lifecycle.kill import kill_all
 from rdd.vm.lifecycle.machine import Machine
-from rdd.vm.lifecycle.monitor import Agent
+from rdd.vm.lifecycle.monitor import AgentProcess
 from rdd.vm.lifecycle.observation import Observation, Phase, PortForwardState
 from rdd.vm.lifecycle.start import (
     PID_FILE_TIMEOUT_S,
@@ -41,37 +41,37 @@ from rdd.vm.lifecycle.start import (
     start_agent,
     start_external_agent,
 )
-from rdd.vm.lifecycle.stop import FORCE_S, GRACE_S, tidy
+from rdd.vm.lifecycle.stop import FORCE_S, GRACE_S, clean_up
 from rdd.vm.template import HostFacts, TemplateError, validate
 
 __all__ = [
-    "AlreadyExists",
     "Busy",
+    "InstanceStatus",
     "InvalidName",
-    "Limits",
+    "MachineExists",
     "Machines",
     "NotCreated",
     "Observation",
     "Phase",
     "PortForwardState",
     "StartFailed",
-    "Status",
     "StopFailed",
     "TemplateError",
+    "Timeouts",
 ]
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class Timeouts:
     """How long things may take."""
 
     pid_file_s: float = PID_FILE_TIMEOUT_S
     """From the start of an agent to its pid file."""
-    answer_s: float = 3.0
+    response_s: float = 3.0
     """From the request to let go to the answer."""
-    let_go_s: float = 10.0
+    detach_s: float = 10.0
     """From that answer to the end of the agent."""
     grace_s: float = GRACE_S
     """For a machine to shut down."""
@@ -91,10 +91,10 @@ class Machines:
         environment: Mapping[str, str],
         facts: HostFacts,
         version: str = "",
-        limits: Limits | None = None,
+        timeouts: Timeouts | None = None,
     ) -> None:
         self.home = home
-        self.limits = limits or Limits()
+        self.timeouts = timeouts or Timeouts()
         self._agent_command = tuple(agent_command)
         self._changed = changed
         self._environment = environment
@@ -103,7 +103,7 @@ class Machines:
         self._machines: dict[str, Machine] = {}
         self._changes: Changes | None = None
 
-    def inspect(self, name: str) -> Status:
+    def inspect(self, name: str) -> InstanceStatus:
         """What files and processes say now. Raises InvalidName."""
         return self.home.directory(name).status()
 
@@ -129,7 +129,7 @@ class Machines:
 
         With `clone_of` its disk is a copy of that of a stopped machine, with `driver` no other
         one runs it. Cancellable. Raises
-        InvalidName, TemplateError, AlreadyExists, Busy, HostError; nothing of the attempt is
+        InvalidName, TemplateError, MachineExists, Busy, HostError; nothing of the attempt is
         left then, and what an earlier one left is removed first.
         """
         machine = self._machine(name)
@@ -212,7 +212,7 @@ class Machines:
             if agent is None and directory.driver_process() is None:
                 return False
             if agent is not None and self._external_agent(directory) is not None:
-                machine.watch(Agent(agent))
+                machine.watch(AgentProcess(agent))
                 return True
             if agent is not None:
                 await self._replace_agent(directory, agent)
@@ -222,17 +222,17 @@ class Machines:
     async def _replace_agent(self, directory: InstanceDirectory, agent: Identity) -> None:
         """End an orphaned agent, if possible without its driver. Raises HostError."""
         try:
-            agreed = await agentclient.let_go(directory.ha_sock, timeout_s=self.limits.answer_s)
-            wait_s = self.limits.let_go_s
+            agreed = await agentclient.detach(directory.ha_sock, timeout_s=self.timeouts.response_s)
+            wait_s = self.timeouts.detach_s
             if not agreed:  # somebody else's: it ends its driver with itself
                 _log.info('machine "%s" has an agent that cannot let go', directory.name)
                 send_signal(agent, signal.SIGINT)
-                wait_s = self.limits.grace_s
+                wait_s = self.timeouts.grace_s
         except agentclient.NoAnswer as error:
             _log.warning('machine "%s": %s; killing its host agent', directory.name, error)
             wait_s = 0
         if not await ended_within(agent, wait_s):
-            problems = await kill_all([agent], timeout_s=self.limits.force_s)
+            problems = await kill_all([agent], timeout_s=self.timeouts.force_s)
             if problems:
                 raise StopFailed("; ".join(problems))
 
@@ -249,14 +249,14 @@ class Machines:
                 command=self._agent_command,
                 environment=self._environment,
                 changes=self._watches(),
-                timeout_s=self.limits.pid_file_s,
+                timeout_s=self.timeouts.pid_file_s,
             )
         machine.watch(agent)
         return agent.identity
 
     async def _start_external_agent(
         self, directory: InstanceDirectory, external: ExternalAgent
-    ) -> Agent:
+    ) -> AgentProcess:
         """Start the driver's own agent, which cannot adopt what still runs."""
         command = external.agent_command(directory, self._environment)
         await catalog.provider(directory.driver).cleanup(directory)
@@ -279,7 +279,7 @@ class Machines:
         machine = self._machine(name)
         async with machine.lock:
             directory = self._created(name)
-            if machine.is_stopping or directory.status() is not Status.STOPPED:
+            if machine.is_stopping or directory.status() is not InstanceStatus.STOPPED:
                 raise Busy(f'machine "{name}" must be stopped for that')
             yield self._storage(directory)
 
@@ -317,7 +317,7 @@ class Machines:
         """
         self._begin_stop(
             self._machine(name),
-            self.limits.grace_s if grace_s is None else grace_s,
+            self.timeouts.grace_s if grace_s is None else grace_s,
             suspend=suspend,
         )
 
@@ -331,7 +331,7 @@ class Machines:
 
         return machine.stop(
             grace_s=grace_s,
-            force_s=self.limits.force_s,
+            force_s=self.timeouts.force_s,
             start_agent=new_agent,
             suspend=suspend,
         )
@@ -347,11 +347,11 @@ class Machines:
         async with machine.lock:
             directory = machine.directory
             if directory.exists():
-                await self._end(machine, self.limits.grace_s if grace_s is None else grace_s)
+                await self._end(machine, self.timeouts.grace_s if grace_s is None else grace_s)
                 if keep_logs_in is not None:
                     await asyncio.to_thread(creating.keep_logs, directory, keep_logs_in)
             await creating.remove_directory(directory)
-            await machine.leave()
+            await machine.detach()
         self._machines.pop(name, None)
 
     async def _end(self, machine: Machine, grace_s: float) -> None:
@@ -360,14 +360,14 @@ class Machines:
             if error := machine.observation.stop_error:
                 raise StopFailed(error)
         else:
-            await tidy(machine.directory)
+            await clean_up(machine.directory)
 
     async def drain(self, *, budget_s: float) -> None:
         """Stop every machine that runs, all at once, within one budget.
 
         What does not stop in time is killed while there is time left for that.
         """
-        grace_s = max(0.0, budget_s - self.limits.force_s)
+        grace_s = max(0.0, budget_s - self.timeouts.force_s)
         tasks = []
         for name in self.home.names():
             machine = self._machine(name)
@@ -389,7 +389,7 @@ class Machines:
     async def close(self) -> None:
         """Stop looking after all machines; they go on running."""
         for machine in self._machines.values():
-            await machine.leave()
+            await machine.detach()
         self._machines.clear()
         if self._changes is not None:
             self._changes.close()
@@ -408,7 +408,7 @@ class Machines:
 
     def _created(self, name: str) -> InstanceDirectory:
         directory = self.home.directory(name)
-        if directory.status() is Status.UNINITIALIZED:
+        if directory.status() is InstanceStatus.UNINITIALIZED:
             raise NotCreated(f'machine "{name}" is not created')
         return directory
 

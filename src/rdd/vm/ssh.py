@@ -39,7 +39,7 @@ class SshError(HostError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
+class SshTarget:
     """How one guest is reached."""
 
     port: int
@@ -92,7 +92,7 @@ class Target:
         return "\n".join(lines) + "\n"
 
 
-async def run(target: Target, remote: str, *, script: str = "", timeout_s: float = 30) -> Answer:
+async def run(target: SshTarget, remote: str, *, script: str = "", timeout_s: float = 30) -> Answer:
     """Run a line in the guest, with `script` as its input. Raises SshError.
 
     A status of 255 is ssh's own: the guest could not be reached.
@@ -124,10 +124,10 @@ async def has_banner(port: int, *, address: str = "127.0.0.1", timeout_s: float 
         return False
 
 
-class Master:
+class ControlMaster:
     """The control master of one guest. It has a session of its own and outlives its agent."""
 
-    def __init__(self, target: Target, *, log: Path) -> None:
+    def __init__(self, target: SshTarget, *, log: Path) -> None:
         self.target = target
         self._log = log
         self._child: subprocess.Popen[bytes] | None = None

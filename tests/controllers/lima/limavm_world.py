@@ -18,7 +18,7 @@ from rdd.controllers.lima.limavm import controller
 from rdd.kinds.limavm import LimaVM
 from rdd.runtime import Manager, resource_of
 from rdd.vm.errors import Busy
-from rdd.vm.instances import LimaHome, Status
+from rdd.vm.instance_dir import InstanceStatus, LimaHome
 from rdd.vm.lifecycle.observation import Observation, Phase
 
 LIMAVMS = resource_of(LimaVM)
@@ -44,7 +44,7 @@ class FakeMachines:
         self.home = LimaHome(home)
         self.changed: Callable[[str], None] = lambda name: None
         self.seen: dict[str, Observation] = {}
-        self.alive: dict[str, Status] = {}
+        self.alive: dict[str, InstanceStatus] = {}
         self.calls: list[tuple[Any, ...]] = []
         self.is_slow = False
         self.create_gate: asyncio.Event | None = None
@@ -66,15 +66,19 @@ class FakeMachines:
     def becomes(self, name: str, phase: Phase, **members: Any) -> None:
         self.seen[name] = replace(self.seen.get(name, Observation()), phase=phase, **members)
         if phase in (Phase.STARTING, Phase.RUNNING):
-            self.alive[name] = Status.RUNNING
+            self.alive[name] = InstanceStatus.RUNNING
         elif phase is Phase.STOPPED:
-            self.alive.setdefault(name, Status.STOPPED)
-            if self.alive[name] is Status.RUNNING:
-                self.alive[name] = Status.STOPPED
+            self.alive.setdefault(name, InstanceStatus.STOPPED)
+            if self.alive[name] is InstanceStatus.RUNNING:
+                self.alive[name] = InstanceStatus.STOPPED
         self.changed(name)
 
     def ends(
-        self, name: str, reason: str = "", *tail: str, status: Status = Status.STOPPED
+        self,
+        name: str,
+        reason: str = "",
+        *tail: str,
+        status: InstanceStatus = InstanceStatus.STOPPED,
     ) -> None:
         """The agent ends by itself."""
         self.alive[name] = status
@@ -109,11 +113,11 @@ class FakeMachines:
             raise
         directory.preparing.unlink()
 
-    def inspect(self, name: str) -> Status:
+    def inspect(self, name: str) -> InstanceStatus:
         directory = self.home.directory(name)
         if not directory.exists() or directory.preparing.exists():
-            return Status.UNINITIALIZED
-        return self.alive.get(name, Status.STOPPED)
+            return InstanceStatus.UNINITIALIZED
+        return self.alive.get(name, InstanceStatus.STOPPED)
 
     def phase(self, name: str) -> Observation:
         return self.seen.get(name, Observation())
@@ -180,7 +184,7 @@ class FakeMachines:
     async def drain(self, *, budget_s: float) -> None:
         self.calls.append(("drain",))
         for name in self.alive:
-            self.alive[name] = Status.STOPPED
+            self.alive[name] = InstanceStatus.STOPPED
 
 
 class VMWorld:

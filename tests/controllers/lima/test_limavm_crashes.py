@@ -20,7 +20,7 @@ from rdd.client.resources import CONFIG_MAPS
 from rdd.controllers.lima.limavm import controller
 from rdd.kinds.limavm import RESET_REQUESTED, RESTART_REQUESTED
 from rdd.runtime import InProcessHost, Manager, ManagerOptions
-from rdd.vm.instances import Status
+from rdd.vm.instance_dir import InstanceStatus
 from rdd.vm.lifecycle.observation import Observation
 
 pytestmark = pytest.mark.looptime
@@ -114,7 +114,10 @@ async def _interrupted(vms: VMWorld, writes: int, asks: str) -> bool:
     await manager.stop()
     vms.machines.alive.update(running)  # a crash drains nothing
     vms.machines.seen = {name: Observation() for name in vms.machines.seen}
-    if running.get("vm") is Status.RUNNING and not vms.machines.home.directory("vm").exists():
+    if (
+        running.get("vm") is InstanceStatus.RUNNING
+        and not vms.machines.home.directory("vm").exists()
+    ):
         vms.machines.alive.pop("vm")
     return connection.is_cut_off
 
@@ -127,7 +130,7 @@ async def test_a_deletion_interrupted_anywhere_is_completed(tmp_path: Path, writ
             await vms.source()
             await vms.create(running=True)
             await vms.until_reason("Started")
-        vms.machines.alive["vm"] = Status.RUNNING
+        vms.machines.alive["vm"] = InstanceStatus.RUNNING
         manager, connection = mortal_manager(vms, writes)
         await manager.start()
         await vms.client.delete(LIMAVMS, "vm", namespace="default")

@@ -24,7 +24,7 @@ from rdd.host.errors import HostError
 from rdd.kinds.limavm import DRIVER, RESET_REQUESTED, RESTART_REQUESTED
 from rdd.runtime import CLEANUP
 from rdd.vm.errors import StartFailed
-from rdd.vm.instances import Status
+from rdd.vm.instance_dir import InstanceStatus
 from rdd.vm.lifecycle.observation import Phase
 from rdd.vm.problem import ADDRESS_IN_USE, Problem
 from rdd.vm.template import TemplateError
@@ -151,7 +151,7 @@ async def test_the_remains_of_a_failed_deletion_are_not_taken_over(vms: VMWorld)
     directory.path.mkdir(parents=True)
     directory.lima_yaml.write_text("old")
     (directory.path / "disk").touch()
-    vms.machines.alive["vm"] = Status.RUNNING
+    vms.machines.alive["vm"] = InstanceStatus.RUNNING
     async with vms.managed():
         await vms.source()
         await vms.create()
@@ -357,12 +357,12 @@ async def test_a_stop_that_fails_says_so_and_is_tried_again(managed: VMWorld) ->
     managed.machines.is_slow = True
     await managed.run(False)
     await until(lambda: managed.machines.called("stop"))
-    managed.machines.alive["vm"] = Status.BROKEN
+    managed.machines.alive["vm"] = InstanceStatus.BROKEN
     managed.machines.becomes("vm", Phase.STOPPED, stop_error="process 7 does not end")
     vm = await managed.until_reason("StopFailed")
     assert said(vm) == ("False", "StopFailed", "process 7 does not end")
     managed.machines.is_slow = False
-    managed.machines.alive["vm"] = Status.RUNNING
+    managed.machines.alive["vm"] = InstanceStatus.RUNNING
     await managed.until_reason("Stopped")
     assert len(managed.machines.called("stop")) == 2
 
@@ -544,7 +544,7 @@ async def test_what_survived_a_crash_is_taken_over(vms: VMWorld) -> None:
     await vms.client.patch(
         LIMAVMS, "vm", {"status": vm["status"]}, namespace="default", subresource="status"
     )
-    vms.machines.alive["vm"] = Status.RUNNING  # as if there had been no drain
+    vms.machines.alive["vm"] = InstanceStatus.RUNNING  # as if there had been no drain
     async with vms.managed():
         vm = await vms.until(lambda vm: vm["status"]["restartCount"] == 2)
         assert vms.machines.called("adopt") == [("adopt", "vm")]
@@ -563,7 +563,7 @@ async def test_what_ran_is_not_said_to_start_while_it_is_taken_over(vms: VMWorld
     await vms.client.patch(
         LIMAVMS, "vm", {"status": vm["status"]}, namespace="default", subresource="status"
     )
-    vms.machines.alive["vm"] = Status.RUNNING
+    vms.machines.alive["vm"] = InstanceStatus.RUNNING
     vms.machines.is_slow = True
     async with vms.managed():
         # Nobody finds it said to run, from the first moment on.
@@ -588,7 +588,7 @@ async def test_what_was_on_its_way_up_is_said_to_start_when_taken_over(vms: VMWo
     await vms.client.patch(
         LIMAVMS, "vm", {"status": vm["status"]}, namespace="default", subresource="status"
     )
-    vms.machines.alive["vm"] = Status.RUNNING
+    vms.machines.alive["vm"] = InstanceStatus.RUNNING
     async with vms.managed():
         await until(lambda: vms.machines.called("adopt"))
         await vms.until_reason("Starting")
@@ -601,11 +601,11 @@ async def test_what_cannot_be_taken_over_is_stopped_and_started(vms: VMWorld) ->
         await vms.source()
         await vms.create(running=True)
         await vms.until_reason("Started")
-    vms.machines.alive["vm"] = Status.BROKEN
+    vms.machines.alive["vm"] = InstanceStatus.BROKEN
     vms.machines.adopts = False
     async with vms.managed():
         await until(lambda: vms.machines.called("stop"))
-        vms.machines.alive["vm"] = Status.STOPPED
+        vms.machines.alive["vm"] = InstanceStatus.STOPPED
         await vms.until(lambda vm: vm["status"]["restartCount"] == 2)
         assert len(vms.machines.called("start")) == 2
 
@@ -618,7 +618,7 @@ async def test_what_survived_but_should_not_run_is_stopped(vms: VMWorld) -> None
         vms.machines.is_slow = True
         await vms.run(False)
         await until(lambda: vms.machines.called("stop"))
-    vms.machines.alive["vm"] = Status.RUNNING
+    vms.machines.alive["vm"] = InstanceStatus.RUNNING
     vms.machines.is_slow = False
     async with vms.managed():
         await vms.until_reason("Stopped")
@@ -630,7 +630,7 @@ async def test_an_agent_that_dies_alone_costs_no_restart_of_the_machine(managed:
     await managed.source()
     await managed.create(running=True)
     await managed.until_reason("Started")
-    managed.machines.ends("vm", "killed by SIGKILL", status=Status.BROKEN)
+    managed.machines.ends("vm", "killed by SIGKILL", status=InstanceStatus.BROKEN)
     vm = await managed.until(lambda vm: vm["status"]["restartCount"] == 2)
     assert said(vm)[1] == "Started"
     assert len(managed.machines.called("start")) == 1
@@ -647,7 +647,7 @@ async def test_a_template_changed_during_an_outage_is_not_lost_by_taking_over(
         vms.machines.is_slow = True
         await vms.edit("vmType: host\nmessage: two\n")
         await until(lambda: vms.machines.called("stop"))
-    vms.machines.alive["vm"] = Status.RUNNING
+    vms.machines.alive["vm"] = InstanceStatus.RUNNING
     vms.machines.is_slow = False
     async with vms.managed():
         await vms.until(lambda vm: vm["status"]["restartCount"] == 2)

@@ -21,8 +21,8 @@ from tests.unit.vm.machine_world import FACTS, FakeProvider
 
 from rdd.host.errors import HostError
 from rdd.vm.drivers import catalog
-from rdd.vm.instances import LimaHome
-from rdd.vm.machines import AlreadyExists, Machines, Status
+from rdd.vm.instance_dir import LimaHome
+from rdd.vm.machines import InstanceStatus, MachineExists, Machines
 
 STEPS = {"os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", "os.chmod"}
 MOST = 200
@@ -50,7 +50,7 @@ def in_child(work: Callable[[], Awaitable[Any]], *, steps: int | None = None) ->
             if steps is not None:
                 kill_after(steps)
             asyncio.run(cast(Any, work()))
-        except AlreadyExists:
+        except MachineExists:
             os._exit(3)
         except HostError as error:
             sys.stderr.write(f"{error}\n")
@@ -79,7 +79,7 @@ def look(home: LimaHome) -> dict[str, Any]:
     status = directory.status()
     answer: dict[str, Any] = {"status": status, "exists": directory.exists()}
     answer["preparing"] = directory.preparing.exists()
-    if status is Status.STOPPED:
+    if status is InstanceStatus.STOPPED:
         answer["complete"] = (
             directory.driver == "host"
             and directory.template(FACTS).cpus == 1

@@ -22,7 +22,8 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).parents[3] / "src"))
 
 from rdd.host.processes import identity, own_identity
-from rdd.vm.instances import InstanceDirectory, write_pid
+from rdd.vm.instance_dir import InstanceDirectory
+from rdd.vm.process_files import write_pid_file
 
 
 def event(status: dict[str, Any]) -> None:
@@ -49,7 +50,7 @@ def main() -> int:
     server.bind(str(directory.ha_sock))
     server.listen()
     if not behaviour.get("no_pid"):
-        write_pid(directory.ha_pid, own_identity())
+        write_pid_file(directory.ha_pid, own_identity())
     if behaviour.get("fork_child"):
         child = subprocess.Popen(["sleep", "600"])
         (directory.path / "child").write_text(str(child.pid))
@@ -60,7 +61,7 @@ def main() -> int:
         driver = subprocess.Popen(["sleep", "600"], start_new_session=True)
         found = identity(driver.pid)
         assert found is not None
-        write_pid(directory.pid_file(directory.driver or "host"), found)
+        write_pid_file(directory.pid_file(directory.driver or "host"), found)
     event({"sshLocalPort": 60022})
     for status in behaviour.get("events", [{"running": True, "sshLocalPort": 60022}]):
         event(status)

@@ -34,9 +34,9 @@ from rdd.kinds.app import App
 from rdd.kinds.limavm import LimaVM
 from rdd.runtime import find_condition, resource_of
 from rdd.vm.drivers.host.k3s import cached
-from rdd.vm.drivers.host.layout import Place
+from rdd.vm.drivers.host.paths import MachinePaths
 from rdd.vm.drivers.host.teardown import cleanup
-from rdd.vm.instances import InstanceDirectory, LimaHome
+from rdd.vm.instance_dir import InstanceDirectory, LimaHome
 
 ROOT = Path(__file__).parents[3]
 RELEASE = "v1.33.7+k3s3"
@@ -197,7 +197,7 @@ class Desk:
 
     def traces(self) -> list[str]:
         """What there is of the App beside the files of the control plane."""
-        place, mark = Place(self.machine), str(self.home)
+        paths, mark = MachinePaths(self.machine), str(self.home)
         found = [
             f"process {pid} {words}"
             for pid, words in processes()
@@ -205,10 +205,10 @@ class Desk:
         ]
         mounts = Path("/proc/self/mountinfo").read_text().splitlines()
         found += [line for line in mounts if f" {mark}" in line]
-        found += [line for line in run("ip", "-o", "link").splitlines() if place.link in line]
-        found += [line for line in run("iptables-save").splitlines() if place.comment in line]
+        found += [line for line in run("ip", "-o", "link").splitlines() if paths.link in line]
+        found += [line for line in run("iptables-save").splitlines() if paths.comment in line]
         found += [str(path) for path in self.home.rglob("*") if path.is_socket()]
-        found += [str(path) for path in Path("/sys/fs/cgroup").glob(f"**{place.cgroup}")]
+        found += [str(path) for path in Path("/sys/fs/cgroup").glob(f"**{paths.cgroup}")]
         found += [str(path) for path in self.home.glob(".docker/contexts/meta/*")]
         return found
 

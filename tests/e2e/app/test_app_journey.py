@@ -22,8 +22,8 @@ from tests.e2e.service.service_world import World
 from tests.e2e.service.service_world import world as make_world
 from tests.programs import DEVNULL, run_program, start_program
 
-from rdd.vm.drivers.host.layout import Place
-from rdd.vm.instances import LimaHome
+from rdd.vm.drivers.host.paths import MachinePaths
+from rdd.vm.instance_dir import LimaHome
 
 CLEAR = "\r\x1b[K"
 MINE = "# mine\napiVersion: v1\nkind: Config\nclusters: []\n"
@@ -36,7 +36,7 @@ class Desk:
         self.world = world
         self._docker = docker
         self.machine = LimaHome(world.instance.lima_home).directory("rd")
-        self.place = Place(self.machine)
+        self.paths = MachinePaths(self.machine)
 
     def docker(self, *words: str, data: bytes | None = None) -> str:
         """The docker client as the user calls it: the current context decides."""
@@ -65,11 +65,11 @@ class Desk:
         ]
         mounts = Path("/proc/self/mountinfo").read_text().splitlines()
         found += [line for line in mounts if f" {home}" in line]
-        found += [line for line in run("ip", "-o", "link").splitlines() if self.place.link in line]
+        found += [line for line in run("ip", "-o", "link").splitlines() if self.paths.link in line]
         rules = run("iptables-save").splitlines()
-        found += [line for line in rules if self.place.comment in line]
+        found += [line for line in rules if self.paths.comment in line]
         found += [str(path) for path in self.world.home.rglob("*") if path.is_socket()]
-        found += [str(p) for p in Path("/sys/fs/cgroup").glob(f"**{self.place.cgroup}")]
+        found += [str(p) for p in Path("/sys/fs/cgroup").glob(f"**{self.paths.cgroup}")]
         found += [name for name in self.contexts() if name != "default"]
         return found
 
@@ -170,7 +170,7 @@ def test_from_nothing_to_containers_and_back(desk: Desk) -> None:
     port = published_port(desk)
     assert answers(port)
     traces = "\n".join(desk.traces())
-    for trace in ("process", desk.place.link, desk.place.comment, ".sock", world.instance.name):
+    for trace in ("process", desk.paths.link, desk.paths.comment, ".sock", world.instance.name):
         assert trace in traces
     found = status_of(world)
     assert found["problems"] == []

@@ -23,7 +23,7 @@ from tests.e2e.service.service_world import world as make_world
 from tests.programs import run_program
 
 from rdd.host.docker_contexts import metadata_path
-from rdd.vm.instances import LimaHome
+from rdd.vm.instance_dir import LimaHome
 
 
 @pytest.fixture(scope="module")

@@ -23,10 +23,11 @@ from typing import Any
 
 from tests.programs import Program, run_program, start_program
 
-from rdd.vm.drivers.host.layout import Place
+from rdd.vm.drivers.host.paths import MachinePaths
 from rdd.vm.drivers.host.teardown import cleanup
-from rdd.vm.instances import InstanceDirectory, LimaHome, living
+from rdd.vm.instance_dir import InstanceDirectory, LimaHome
 from rdd.vm.lifecycle.create import create
+from rdd.vm.process_files import live_process
 from rdd.vm.template import HostFacts
 
 TIMEOUT_S = 60.0
@@ -125,7 +126,7 @@ class Machine:
         self.docker_socket = docker_socket
         self.prefix = prefix
         self.docker = Docker(docker_socket)
-        self.place = Place(directory)
+        self.paths = MachinePaths(directory)
         self.agent: Program[str] | None = None
 
     def start(self, *, until: str = "running") -> None:
@@ -213,11 +214,11 @@ class Machine:
 
     @property
     def holder(self) -> int:
-        return int(self.place.pid_file.read_text())
+        return int(self.paths.pid_file.read_text())
 
     def engine_pid(self, program: str = "dockerd") -> int:
         """The process id of the engine on this machine."""
-        config = str(self.place.config(program)).encode()
+        config = str(self.paths.config(program)).encode()
         (found,) = [
             pid
             for pid, words in _command_lines()
@@ -236,10 +237,10 @@ class Machine:
         mounts = Path("/proc/self/mounts").read_text()
         found += [line for line in mounts.splitlines() if str(self.directory.path) in line]
         links = run(*self.prefix, "ip", "-oneline", "link")
-        found += [line for line in links.splitlines() if self.place.link in line]
+        found += [line for line in links.splitlines() if self.paths.link in line]
         rules = run(*self.prefix, "iptables-save")
-        found += [line for line in rules.splitlines() if self.place.comment in line]
-        found += [str(path) for path in Path("/sys/fs/cgroup").glob(f"*{self.place.cgroup}")]
+        found += [line for line in rules.splitlines() if self.paths.comment in line]
+        found += [str(path) for path in Path("/sys/fs/cgroup").glob(f"*{self.paths.cgroup}")]
         found += [str(path) for path in self.directory.path.glob("*.pid")]
         if self.docker_socket.exists():
             found.append(str(self.docker_socket))
@@ -247,7 +248,7 @@ class Machine:
 
     def close(self) -> None:
         for pid_file in (self.directory.ha_pid,):
-            process = living(pid_file, pid_file.with_suffix(".identity"))
+            process = live_process(pid_file, pid_file.with_suffix(".identity"))
             if process is not None:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(process.pid, signal.SIGKILL)

@@ -16,7 +16,7 @@ from tests.e2e.service.service_world import world as make_world
 from tests.programs import run_program
 
 from rdd.api.types import Object
-from rdd.vm.instances import InstanceDirectory, LimaHome
+from rdd.vm.instance_dir import InstanceDirectory, LimaHome
 
 PLAIN = "vmType: host\n"
 MOBY = """\

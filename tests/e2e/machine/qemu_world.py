@@ -21,7 +21,7 @@ from tests.programs import run_program
 from rdd.host.exits import ended_within
 from rdd.host.processes import Identity, send_signal
 from rdd.vm.drivers import catalog
-from rdd.vm.instances import InstanceDirectory, LimaHome
+from rdd.vm.instance_dir import InstanceDirectory, LimaHome
 from rdd.vm.machines import Machines, Observation, Phase
 from rdd.vm.template import HostFacts
 

@@ -95,9 +95,9 @@ def system(real_part: Callable[[str], Path]) -> Iterator[tuple[System, HostWorld
     for part in ("dockerd", "docker", "busybox", "ip", "iptables"):
         real_part(part)
     with host_world() as world:
-        place = world.path / "system"
-        place.mkdir()
-        made = System(place)
+        directory = world.path / "system"
+        directory.mkdir()
+        made = System(directory)
         try:
             made.wait()
             yield made, world
@@ -131,7 +131,7 @@ def test_docker_of_the_system_stays_as_it_is(system: tuple[System, HostWorld]) -
     machine.docker.serve("web", "--network", "ours", "-p", "8002:80")
     machine.wait_forward("forwarding", "0.0.0.0:8002")
     during = beside.picture()
-    ours = machine.place.comment
+    ours = machine.paths.comment
     theirs = [line for line in during["rules"].splitlines() if ours not in line]
     assert ours in during["rules"]
     assert "\n".join(theirs) == before["rules"]

@@ -24,9 +24,9 @@ from tests.e2e.machine.host_world import (
 from tests.programs import start_program
 
 from rdd.vm.agent import client as agentclient
-from rdd.vm.drivers.host.record import Record
+from rdd.vm.drivers.host.state import HostMachineState
 from rdd.vm.drivers.host.teardown import cleanup
-from rdd.vm.instances import Status
+from rdd.vm.instance_dir import InstanceStatus
 
 
 @pytest.fixture
@@ -49,14 +49,14 @@ def fetch(port: int) -> str:
 def test_stopped_machine_leaves_nothing_but_its_data(hosts: HostWorld) -> None:
     machine = hosts.machine("m")
     machine.start()
-    assert machine.directory.status() is Status.RUNNING
+    assert machine.directory.status() is InstanceStatus.RUNNING
     machine.docker.load_image()
     machine.docker("volume", "create", "kept")
     machine.docker.serve("kept", "--restart", "unless-stopped")
     machine.docker.serve("ended")
     assert machine.stop() == 0
     assert machine.statuses()[-1] == {"exiting": True}
-    assert machine.directory.status() is Status.STOPPED
+    assert machine.directory.status() is InstanceStatus.STOPPED
     assert machine.traces() == []
 
     machine.start()
@@ -103,7 +103,7 @@ def test_containers_survive_the_death_of_the_agent(hosts: HostWorld) -> None:
         ["docker", "-H", f"unix://{machine.docker_socket}", "wait", container]
     ) as client:
         machine.kill_agent()
-        assert machine.directory.status() is Status.BROKEN
+        assert machine.directory.status() is InstanceStatus.BROKEN
         machine.start()
         assert "Took over the running host driver" in machine.log()
         assert machine.engine_pid() == engine
@@ -121,7 +121,7 @@ def test_agent_that_is_told_to_let_go_leaves_the_machine_to_another(hosts: HostW
     machine = hosts.machine("m")
     machine.start()
     engine = machine.engine_pid()
-    assert asyncio.run(agentclient.let_go(machine.directory.ha_sock, timeout_s=30))
+    assert asyncio.run(agentclient.detach(machine.directory.ha_sock, timeout_s=30))
     assert machine.ended() == 0
     assert not machine.directory.ha_pid.exists()
     assert not machine.directory.ha_sock.exists()
@@ -155,8 +155,8 @@ def test_what_is_left_when_everything_was_killed_is_removed_at_the_next_start(
     machine.kill_agent()
     holder = machine.holder
     os.kill(holder, signal.SIGKILL)
-    eventually(lambda: machine.directory.status() is Status.STOPPED, "the end")
-    assert any(machine.place.comment in trace for trace in machine.traces())
+    eventually(lambda: machine.directory.status() is InstanceStatus.STOPPED, "the end")
+    assert any(machine.paths.comment in trace for trace in machine.traces())
     machine.start()
     assert machine.holder != holder
     assert machine.stop() == 0
@@ -195,7 +195,7 @@ def test_docker_socket_of_somebody_else_is_respected(hosts: HostWorld) -> None:
         assert machine.docker_socket.is_socket()
     machine.start()  # nobody listens any more: it is a leftover
     assert machine.docker("info", "--format", "{{.DockerRootDir}}") == str(
-        machine.place.data("docker")
+        machine.paths.data("docker")
     )
     assert machine.stop() == 0
     assert machine.traces() == []
@@ -203,14 +203,14 @@ def test_docker_socket_of_somebody_else_is_respected(hosts: HostWorld) -> None:
 
 def test_engine_that_does_not_start_is_told_with_its_own_words(hosts: HostWorld) -> None:
     machine = hosts.machine("m")
-    machine.place.data("docker").write_text("a file where dockerd wants a directory")
+    machine.paths.data("docker").write_text("a file where dockerd wants a directory")
     machine.spawn()
     assert machine.ended() == 1
     (error,) = machine.statuses()[-1]["errors"]
     assert error.startswith("dockerd ended with exit status 1: ")
-    assert str(machine.place.data("docker")) in error
+    assert str(machine.paths.data("docker")) in error
     assert machine.traces() == []
-    machine.place.data("docker").unlink()
+    machine.paths.data("docker").unlink()
     machine.start()
     assert machine.stop() == 0
 
@@ -240,9 +240,9 @@ def test_machine_without_an_engine_is_its_agent(hosts: HostWorld) -> None:
     machine = hosts.machine("m", text="vmType: host\nenv: {A: b}\n")
     machine.start()
     assert machine.holder == machine.agent_pid
-    assert machine.directory.status() is Status.RUNNING
+    assert machine.directory.status() is InstanceStatus.RUNNING
     machine.kill_agent()
-    assert machine.directory.status() is Status.STOPPED
+    assert machine.directory.status() is InstanceStatus.STOPPED
     machine.start()
     assert machine.stop() == 0
     assert machine.traces() == []
@@ -292,10 +292,10 @@ def test_machine_that_is_not_running_is_not_taken_over(hosts: HostWorld, state: 
     machine.start()
     holder = machine.holder
     machine.kill_agent()
-    record = Record.read(machine.place.record)
+    record = HostMachineState.read(machine.paths.record)
     assert record is not None
     assert record.state == "running"
-    replace(record, state=state).write(machine.place.record)
+    replace(record, state=state).write(machine.paths.record)
     if state == "stopping":
         os.kill(holder, signal.SIGTERM)
     machine.start()

@@ -68,7 +68,7 @@ def nets(real_part: Callable[[str], Path]) -> Iterator[tuple[HostWorld, Net, Net
 
 
 def _has_rules(net: Net, machine: Machine) -> bool:
-    return machine.place.comment in net.rules()
+    return machine.paths.comment in net.rules()
 
 
 def test_containers_reach_the_world_and_forwarding_is_put_back(
@@ -86,12 +86,12 @@ def test_containers_reach_the_world_and_forwarding_is_put_back(
         machine = world.machine("m", prefix=here.prefix)
         machine.start()
         machine.docker.load_image()
-        eventually(lambda: machine.place.comment in here.rules(), "the way out")
+        eventually(lambda: machine.paths.comment in here.rules(), "the way out")
         url = f"http://{OUTSIDE}:8000/"
         assert machine.docker("run", "--rm", IMAGE, "wget", "-qO-", url) == "the world"
         assert here.is_forwarding("up0")
         assert not here.is_forwarding("all")
-        guard = f"-A FORWARD -i up0 -m comment --comment {machine.place.comment} -j DROP"
+        guard = f"-A FORWARD -i up0 -m comment --comment {machine.paths.comment} -j DROP"
         assert guard in here.rules()
         assert machine.stop() == 0
     assert not here.is_forwarding("up0")
@@ -103,7 +103,7 @@ def test_route_that_comes_later_is_noticed(nets: tuple[HostWorld, Net, Net]) -> 
     world, here, _ = nets
     machine = world.machine("m", prefix=here.prefix)
     machine.start()
-    eventually(lambda: machine.place.comment in here.rules(), "the rules")
+    eventually(lambda: machine.paths.comment in here.rules(), "the rules")
     assert not here.is_forwarding("up0")
     here.ip(f"route add default via {OUTSIDE}")
     eventually(lambda: here.is_forwarding("up0"), "the way out")
@@ -133,7 +133,7 @@ def test_networks_of_this_machine_are_avoided(nets: tuple[HostWorld, Net, Net]) 
     here.ip("addr add 172.17.0.1/16 dev up0")
     machine = world.machine("m", prefix=here.prefix)
     machine.start()
-    assert '"host_ip": "172.30.' in machine.place.record.read_text()
+    assert '"host_ip": "172.30.' in machine.paths.record.read_text()
     subnet = "{{(index .IPAM.Config 0).Subnet}}"
     bridge = machine.docker("network", "inspect", "bridge", "-f", subnet)
     assert not bridge.startswith(("172.17.", "10.133."))

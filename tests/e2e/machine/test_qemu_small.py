@@ -13,7 +13,7 @@ from tests.e2e.machine.qemu_world import SMALL, World, eventually, world
 
 from rdd.host.processes import is_alive, send_signal
 from rdd.vm.drivers.qemu import disks
-from rdd.vm.instances import Status
+from rdd.vm.instance_dir import InstanceStatus
 from rdd.vm.machines import Phase
 
 PROVISION = """
@@ -72,7 +72,7 @@ async def test_machine_boots_is_set_up_keeps_its_disk_and_stops(small: World) ->
     directory = await small.create("vm", SMALL + PROVISION)
     seen = await small.start("vm")
     assert not seen.degraded, seen.errors
-    assert directory.status() is Status.RUNNING
+    assert directory.status() is InstanceStatus.RUNNING
 
     order = await small.shell("vm", "cat", "/tmp/order")
     assert order.splitlines() == ["boot", "dependency", "system root world", "user lima world"]
@@ -90,7 +90,7 @@ async def test_machine_boots_is_set_up_keeps_its_disk_and_stops(small: World) ->
     first = await boot_id(small, "vm")
     stopped = await small.stop("vm")
     assert (stopped.phase, stopped.reason) == (Phase.STOPPED, "")
-    assert directory.status() is Status.STOPPED
+    assert directory.status() is InstanceStatus.STOPPED
     assert not copied.exists()
     assert list(directory.path.glob("*.sock")) == []
     assert list(directory.path.glob("*.pid")) == []
@@ -168,7 +168,7 @@ async def test_emulator_that_dies_is_told_and_leaves_nothing_behind(small: World
     await small.kill(directory.driver_process())
     seen = await small.until("vm", lambda seen: seen.phase is Phase.STOPPED)
     assert "qemu was ended by SIGKILL" in seen.reason
-    assert directory.status() is Status.STOPPED
+    assert directory.status() is InstanceStatus.STOPPED
     await small.start("vm")
 
 
@@ -181,7 +181,7 @@ async def test_emulator_that_dies_during_the_boot_is_told_and_can_be_started_aga
     await small.kill(directory.driver_process())
     seen = await small.until("vm", lambda seen: seen.phase is Phase.STOPPED)
     assert "qemu was ended by SIGKILL" in seen.reason
-    assert directory.status() is Status.STOPPED
+    assert directory.status() is InstanceStatus.STOPPED
     await small.start("vm")
 
 
@@ -197,7 +197,7 @@ async def test_death_during_the_stop_leaves_nothing_behind(small: World, victim:
     seen = await small.until("vm", lambda seen: seen.phase is Phase.STOPPED, timeout_s=40)
     assert not seen.crashed
     assert not is_alive(emulator)
-    assert directory.status() is Status.STOPPED
+    assert directory.status() is InstanceStatus.STOPPED
 
 
 async def test_guest_that_switches_itself_off_is_told_as_such(small: World) -> None:
@@ -250,7 +250,7 @@ async def test_damaged_disk_is_told_when_it_is_started(small: World) -> None:
     await small.machines.start("vm")
     seen = await small.until("vm", lambda seen: seen.phase is Phase.STOPPED)
     assert "Image is not in qcow2 format" in seen.reason
-    assert directory.status() is Status.STOPPED
+    assert directory.status() is InstanceStatus.STOPPED
 
 
 async def test_suspended_machine_goes_on_where_it_was(small: World) -> None:
@@ -262,7 +262,7 @@ async def test_suspended_machine_goes_on_where_it_was(small: World) -> None:
     await small.shell("vm", "sudo", "date", "-u", "-s", "@1700000000")
     seen = await small.stop("vm", suspend=True)
     assert (seen.phase, seen.stop_error) == (Phase.STOPPED, "")
-    assert directory.status() is Status.STOPPED
+    assert directory.status() is InstanceStatus.STOPPED
 
     await small.start("vm")
     assert await boot_id(small, "vm") == boot
@@ -317,4 +317,4 @@ async def test_stop_during_the_boot_ends_everything(small: World) -> None:
     assert agent is not None
     send_signal(agent, signal.SIGTERM)
     await small.until("vm", lambda seen: seen.phase is Phase.STOPPED, timeout_s=40)
-    assert directory.status() is Status.STOPPED
+    assert directory.status() is InstanceStatus.STOPPED

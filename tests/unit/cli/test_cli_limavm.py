@@ -21,7 +21,8 @@ from rdd.cli.framework.types import Call
 from rdd.client.blocking import Connection
 from rdd.host.processes import own_identity
 from rdd.vm.drivers.protocol import ShellCommand
-from rdd.vm.instances import LimaHome, write_pid
+from rdd.vm.instance_dir import LimaHome
+from rdd.vm.process_files import write_pid_file
 
 
 class ConfigMaps:
@@ -120,7 +121,7 @@ def test_shell_takes_the_driver_from_the_template_without_a_record(tmp_path: Pat
     directory.path.mkdir()
     directory.lima_yaml.write_text("vmType: host\nuser: {shell: /bin/dash}\n")
     for pid_file in (directory.ha_pid, directory.pid_file("host")):
-        write_pid(pid_file, own_identity())
+        write_pid_file(pid_file, own_identity())
     call = SimpleNamespace(
         instance=SimpleNamespace(lima_home=tmp_path), environment=SimpleNamespace(variables={})
     )

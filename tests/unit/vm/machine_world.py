@@ -19,8 +19,8 @@ import pytest
 from rdd.host.processes import Identity, is_alive
 from rdd.vm.drivers import catalog
 from rdd.vm.drivers.protocol import Availability
-from rdd.vm.instances import InstanceDirectory, LimaHome
-from rdd.vm.machines import Limits, Machines, Observation, Phase
+from rdd.vm.instance_dir import InstanceDirectory, LimaHome
+from rdd.vm.machines import Machines, Observation, Phase, Timeouts
 from rdd.vm.template import HostFacts, Template
 
 AGENT = Path(__file__).parents[2] / "data" / "vm" / "standin_agent.py"
@@ -72,7 +72,7 @@ class World:
         self.progress: list[str] = []
         self.machines = self.new_daemon()
 
-    def new_daemon(self, **limits: float) -> Machines:
+    def new_daemon(self, **timeouts: float) -> Machines:
         """A daemon that knows nothing of what runs."""
         return Machines(
             self.home,
@@ -80,7 +80,7 @@ class World:
             changed=self.news.put_nowait,
             environment=self.environment,
             facts=FACTS,
-            limits=Limits(**{"force_s": 5.0, **limits}),
+            timeouts=Timeouts(**{"force_s": 5.0, **timeouts}),
         )
 
     def directory(self, name: str = "vm") -> InstanceDirectory:

@@ -17,9 +17,9 @@ from tests.programs import run_program
 
 from rdd.host.errors import HostError
 from rdd.vm.images import download as downloads
-from rdd.vm.images.cache import Digest, ImageCache, place
-from rdd.vm.images.download import Unreachable
-from rdd.vm.images.fetching import fetch
+from rdd.vm.images.cache import Digest, ImageCache, link_or_copy
+from rdd.vm.images.download import SourceUnreachable
+from rdd.vm.images.fetch import fetch
 from rdd.vm.images.local import chosen_image, installed_image
 
 CONTENT = os.urandom(300_000) + bytes(2_000_000) + os.urandom(100_000)
@@ -157,7 +157,7 @@ async def test_file_that_has_changed_meanwhile_is_fetched_anew(
 ) -> None:
     monkeypatch.setattr(downloads, "_ATTEMPTS", 1)
     origin.cut_after = 200_000
-    with pytest.raises(Unreachable):
+    with pytest.raises(SourceUnreachable):
         await get(cache, origin.url)
     origin.etag, origin.content = '"two"', CONTENT[::-1]
     assert (await get(cache, origin.url)).read_bytes() == CONTENT[::-1]
@@ -183,12 +183,12 @@ async def test_missing_file_and_broken_server_are_told_with_their_status(
     with pytest.raises(HostError, match="the server answered 404 Not Found"):
         await get(cache, origin.url, DIGEST)
     origin.status = 503
-    with pytest.raises(Unreachable, match="the server answered 503 Service Unavailable"):
+    with pytest.raises(SourceUnreachable, match="the server answered 503 Service Unavailable"):
         await get(cache, origin.url, DIGEST)
 
 
 async def test_server_that_is_not_there_is_unreachable(cache: ImageCache) -> None:
-    with pytest.raises(Unreachable, match=r'failed to download "http://127\.0\.0\.1:1/x": '):
+    with pytest.raises(SourceUnreachable, match=r'failed to download "http://127\.0\.0\.1:1/x": '):
         await get(cache, "http://127.0.0.1:1/x", DIGEST)
 
 
@@ -298,7 +298,7 @@ def test_machine_gets_a_link_that_outlives_the_cache(tmp_path: Path) -> None:
     source, target = tmp_path / "a", tmp_path / "b"
     source.write_bytes(b"content")
     target.write_bytes(b"old")
-    place(source, target)
+    link_or_copy(source, target)
     assert target.stat().st_ino == source.stat().st_ino
     source.unlink()
     assert target.read_bytes() == b"content"

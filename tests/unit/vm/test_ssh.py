@@ -8,7 +8,7 @@ from tests.programs import run_program
 
 from rdd.vm import ssh
 
-TARGET = ssh.Target(
+TARGET = ssh.SshTarget(
     port=60022,
     user="lima",
     identity=Path("/lima home/_config/user"),

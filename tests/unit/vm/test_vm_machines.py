@@ -11,8 +11,8 @@ from tests.unit.vm.machine_world import World
 
 from rdd.host.exits import ended_within
 from rdd.host.processes import Identity, identity, is_alive
-from rdd.vm.instances import write_pid
-from rdd.vm.machines import Busy, NotCreated, Phase, StartFailed, Status
+from rdd.vm.machines import Busy, InstanceStatus, NotCreated, Phase, StartFailed
+from rdd.vm.process_files import write_pid_file
 
 
 async def start(world: World, name: str = "vm", **behaviour: object) -> Identity:
@@ -32,7 +32,7 @@ async def test_started_machine_is_followed_until_it_runs(world: World) -> None:
     seen = await world.until_phase(Phase.RUNNING)
     assert seen.ssh_local_port == 60022
     assert not seen.degraded and not seen.is_stop_wanted
-    assert world.machines.inspect("vm") is Status.RUNNING
+    assert world.machines.inspect("vm") is InstanceStatus.RUNNING
 
 
 async def test_agent_has_a_process_group_of_its_own(world: World) -> None:
@@ -152,7 +152,7 @@ async def test_stop_goes_on_by_itself_and_is_graceful(world: World) -> None:
     assert (directory.path / "stopped-gracefully").exists()
     assert not is_alive(agent)
     assert driver is not None and await ended_within(driver, 10)
-    assert world.machines.inspect("vm") is Status.STOPPED
+    assert world.machines.inspect("vm") is InstanceStatus.STOPPED
     assert list(directory.path.glob("*.pid")) == list(directory.path.glob("*.sock")) == []
 
 
@@ -224,7 +224,7 @@ async def test_agent_that_dies_makes_the_machine_stopped_with_its_last_words(
     assert seen.crashed
     assert (seen.exit_code, seen.log_tail) == (7, ("gone wrong",))
     assert seen.reason == "the host agent ended with exit code 7"
-    assert world.machines.inspect("vm") is Status.BROKEN
+    assert world.machines.inspect("vm") is InstanceStatus.BROKEN
 
 
 async def test_killed_agent_is_told_from_one_that_ended(world: World) -> None:
@@ -289,9 +289,9 @@ async def test_recycled_pid_is_neither_believed_nor_signalled(world: World) -> N
     with start_program(["sleep", "600"]) as stranger:
         found = identity(stranger.pid)
         assert found is not None
-        write_pid(directory.ha_pid, Identity(found.pid, found.started + "1"))
-        write_pid(directory.pid_file("host"), Identity(found.pid, found.started + "1"))
-        assert world.machines.inspect("vm") is Status.STOPPED
+        write_pid_file(directory.ha_pid, Identity(found.pid, found.started + "1"))
+        write_pid_file(directory.pid_file("host"), Identity(found.pid, found.started + "1"))
+        assert world.machines.inspect("vm") is InstanceStatus.STOPPED
         assert await world.machines.adopt("vm") is False
         await world.machines.delete("vm", grace_s=0)
         assert is_alive(found)

@@ -46,7 +46,7 @@ async def _delete_all(
     import asyncio
 
     from rdd.daemon.managers.composition import AGENT_COMMAND
-    from rdd.vm.instances import LimaHome
+    from rdd.vm.instance_dir import LimaHome
     from rdd.vm.machines import Machines
     from rdd.vm.template import HostFacts
 

@@ -13,7 +13,7 @@ def main() -> int:
     modules: dict[str, Any] = sys.modules
     modules.setdefault("ssl", None)
 
-    from rdd.vm.agent.events import Log
+    from rdd.vm.agent.events import AgentLog
     from rdd.vm.agent.options import UsageError, parse
     from rdd.vm.agent.run import run
 
@@ -21,7 +21,7 @@ def main() -> int:
     try:
         options = parse(sys.argv[1:], environment)
     except UsageError as error:
-        Log().write("fatal", str(error))
+        AgentLog().write("fatal", str(error))
         return 2
     return run(options, environment)
 

@@ -15,8 +15,8 @@ from typing import Any
 
 from rdd.host.errors import HostError
 from rdd.host.processes import own_identity
-from rdd.vm.agent.events import Events, Log, port_status
-from rdd.vm.agent.waiting import wait_for
+from rdd.vm.agent.events import AgentLog, EventStream, port_status
+from rdd.vm.agent.readiness import wait_for
 from rdd.vm.drivers.protocol import Driver, RequirementPhase, Suspendable
 from rdd.vm.forwarding.forwarder import Forwarder, PortEvent
 from rdd.vm.forwarding.rules import ForwardingRules
@@ -25,14 +25,14 @@ from rdd.vm.template.model import Template
 
 STOP_GRACE_S = 25.0
 """For a shutdown; whoever told us to stop waits 30 s before it uses force."""
-LET_GO_S = 5.0
+DETACH_S = 5.0
 
 
-class Wish(Enum):
+class StopRequest(Enum):
     """What somebody told the agent to do."""
 
     STOP = auto()
-    LET_GO = auto()
+    DETACH = auto()
     SUSPEND = auto()
     """End the machine, whose memory is kept already."""
 
@@ -40,44 +40,46 @@ class Wish(Enum):
 class HostAgent:
     """One machine's agent. `run` is its whole life."""
 
-    def __init__(self, driver: Driver, template: Template, *, events: Events, log: Log) -> None:
+    def __init__(
+        self, driver: Driver, template: Template, *, events: EventStream, log: AgentLog
+    ) -> None:
         self._driver = driver
         self._events = events
         self._log = log
         rules = ForwardingRules(template.port_forwards, ssh_local_port=driver.ssh_local_port)
         self._forwarder = Forwarder(rules, driver, report=self._tell_forward)
         self._failed: dict[str, Problem] = {}  # static forwards by host address
-        self._wish: asyncio.Future[Wish] = asyncio.get_running_loop().create_future()
-        self._let_go: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._request: asyncio.Future[StopRequest] = asyncio.get_running_loop().create_future()
+        self._detached: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def ask(self, wish: Wish) -> None:
-        """Tell the agent what to do; the first wish counts."""
-        if not self._wish.done():
-            self._wish.set_result(wish)
+    def request(self, request: StopRequest) -> None:
+        """Tell the agent what to do; the first request counts."""
+        if not self._request.done():
+            self._request.set_result(request)
 
     async def run(self) -> int:
         """Live until something ends it; the exit code of the process."""
         self._events.booting(self._driver.ssh_local_port)
         life = asyncio.create_task(self._live(), name="machine")
-        ends: set[asyncio.Future[Any]] = {life, self._wish}
+        ends: set[asyncio.Future[Any]] = {life, self._request}
         await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
         errors: list[str] = []
         if not life.done():
-            wish = self._wish.result()
+            request = self._request.result()
             life.cancel()
             await asyncio.wait({life})
-            if wish is Wish.LET_GO:
+            if request is StopRequest.DETACH:
                 await self._leave()
             else:
                 self._log.write("info", "Shutting down the machine")
-                errors = await self._stop(0 if wish is Wish.SUSPEND else STOP_GRACE_S)
+                errors = await self._stop(0 if request is StopRequest.SUSPEND else STOP_GRACE_S)
         else:
             errors = [_reason(life, self._log)]
             self._log.write("fatal", errors[0])
             errors += await self._stop(0)
         self._events.exiting(errors)
-        if not self._let_go.done():
-            self._let_go.set_result(None)
+        if not self._detached.done():
+            self._detached.set_result(None)
         return 1 if errors else 0
 
     async def _live(self) -> None:
@@ -149,12 +151,12 @@ class HostAgent:
         forwards = [port_status(event) for event in self._forwarder.states()]
         return {**self._events.status, "driver": self._driver.name, "forwards": forwards}
 
-    async def let_go(self) -> dict[str, Any]:
+    async def detach(self) -> dict[str, Any]:
         """`/v1/let-go`: answers when the machine is free for another agent."""
-        self.ask(Wish.LET_GO)
-        wish = self._wish.result()
-        await asyncio.wait({self._let_go}, timeout=STOP_GRACE_S + LET_GO_S)
-        return {"letGo": wish is Wish.LET_GO and self._let_go.done()}
+        self.request(StopRequest.DETACH)
+        request = self._request.result()
+        await asyncio.wait({self._detached}, timeout=STOP_GRACE_S + DETACH_S)
+        return {"letGo": request is StopRequest.DETACH and self._detached.done()}
 
     async def suspend(self) -> dict[str, Any]:
         """`/v1/suspend`: keep the machine's memory and end it; when refused, it runs on."""
@@ -167,7 +169,7 @@ class HostAgent:
             await driver.suspend()
         except HostError as error:
             return {"suspended": False, "error": str(error)}
-        self.ask(Wish.SUSPEND)
+        self.request(StopRequest.SUSPEND)
         return {"suspended": True}
 
     def routes(self) -> dict[str, dict[str, Callable[[], Awaitable[dict[str, Any]]]]]:
@@ -175,12 +177,12 @@ class HostAgent:
         return {
             "/v1/info": {"GET": self.info},
             "/v1/status": {"GET": self.status},
-            "/v1/let-go": {"POST": self.let_go},
+            "/v1/let-go": {"POST": self.detach},
             "/v1/suspend": {"POST": self.suspend},
         }
 
 
-def _reason(life: "asyncio.Task[None]", log: Log) -> str:
+def _reason(life: "asyncio.Task[None]", log: AgentLog) -> str:
     """Why a machine ended, from the exceptions its tasks ended with."""
     error = life.exception()
     while isinstance(error, BaseExceptionGroup):

@@ -27,7 +27,7 @@ async def request(
     return response.status, body
 
 
-async def let_go(socket: Path, *, timeout_s: float = 3.0) -> bool:
+async def detach(socket: Path, *, timeout_s: float = 3.0) -> bool:
     """Request that an agent exits and leaves its machine running. Raises NoAnswer.
 
     Returns False if the agent already shuts its machine down.

@@ -44,7 +44,7 @@ def _write(descriptor: int, data: bytes) -> bytes:
         return data
 
 
-class Log:
+class AgentLog:
     """The log of an agent."""
 
     def __init__(self, *, debug: bool = False, descriptor: int = 2) -> None:
@@ -58,7 +58,7 @@ class Log:
             _write(self._descriptor, _line(record))
 
 
-class Events:
+class EventStream:
     """The event stream of one agent, and the status it has told so far."""
 
     def __init__(self, *, descriptor: int = 1) -> None:

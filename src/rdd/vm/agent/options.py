@@ -25,7 +25,7 @@ class UsageError(HostError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class AgentOptions:
     """What an agent is told."""
 
     name: str
@@ -36,7 +36,7 @@ class Options:
     debug: bool = False
 
 
-def parse(argv: Sequence[str], environment: Mapping[str, str]) -> Options:
+def parse(argv: Sequence[str], environment: Mapping[str, str]) -> AgentOptions:
     """The options in a command line. Raises UsageError."""
     values: dict[str, str] = {}
     names: list[str] = []
@@ -66,7 +66,7 @@ def parse(argv: Sequence[str], environment: Mapping[str, str]) -> Options:
     home = environment.get("LIMA_HOME", "")
     if not home:
         raise UsageError("LIMA_HOME is not set; it names the directory of all machines")
-    return Options(
+    return AgentOptions(
         name=names[0],
         lima_home=Path(home).absolute(),
         socket=Path(values["socket"]).absolute(),

@@ -13,21 +13,21 @@ from collections.abc import Mapping
 
 from rdd.host.errors import HostError
 from rdd.host.signals import accept_signals
-from rdd.vm.agent.agent import HostAgent, Wish
+from rdd.vm.agent.agent import HostAgent, StopRequest
 from rdd.vm.agent.control import ControlSocket
-from rdd.vm.agent.events import Events, Log
-from rdd.vm.agent.options import Options
-from rdd.vm.agent.pidfile import PidFile
+from rdd.vm.agent.events import AgentLog, EventStream
+from rdd.vm.agent.options import AgentOptions
+from rdd.vm.agent.pid_file import PidFile
 from rdd.vm.drivers import catalog
 from rdd.vm.drivers.protocol import AgentDriven, Driver, DriverContext
-from rdd.vm.instances import InstanceDirectory, InvalidName, LimaHome
+from rdd.vm.instance_dir import InstanceDirectory, InvalidName, LimaHome
 from rdd.vm.problem import Problem
-from rdd.vm.template.problems import TemplateError
+from rdd.vm.template.errors import TemplateError
 
 
-def run(options: Options, environment: Mapping[str, str]) -> int:
+def run(options: AgentOptions, environment: Mapping[str, str]) -> int:
     """Run an agent until it ends; the exit code."""
-    log = Log(debug=options.debug)
+    log = AgentLog(debug=options.debug)
     try:
         directory = _open(options)
         pidfile = PidFile.claim(options.pidfile or directory.ha_pid, directory.ha_lock)
@@ -40,7 +40,7 @@ def run(options: Options, environment: Mapping[str, str]) -> int:
         pidfile.release()
 
 
-def _open(options: Options) -> InstanceDirectory:
+def _open(options: AgentOptions) -> InstanceDirectory:
     directory = LimaHome(options.lima_home).open(options.name)
     if directory is None:
         raise HostError(f'there is no instance "{options.name}" in "{options.lima_home}"')
@@ -53,9 +53,12 @@ def _open(options: Options) -> InstanceDirectory:
 
 
 async def _run(
-    options: Options, directory: InstanceDirectory, environment: Mapping[str, str], log: Log
+    options: AgentOptions,
+    directory: InstanceDirectory,
+    environment: Mapping[str, str],
+    log: AgentLog,
 ) -> int:
-    events = Events()
+    events = EventStream()
     try:
         template = directory.template()
         context = DriverContext(
@@ -94,7 +97,7 @@ def make_driver(name: str, context: DriverContext) -> Driver:
 def _heed(agent: HostAgent) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, agent.ask, Wish.STOP)
+        loop.add_signal_handler(number, agent.request, StopRequest.STOP)
     # A handler and not SIG_IGN, which the driver and its children would inherit.
     signal.signal(signal.SIGHUP, lambda *_: None)
     accept_signals()

@@ -26,14 +26,14 @@ _RECORDED = bytes([100, 1, 1, 0, 0, 0, 0])
 
 
 @dataclass(slots=True)
-class _Node:
+class _Entry:
     """A file or a directory on its way to the disk."""
 
     name: str
     number: int
     data: bytes | None = None
     """The content of a file; None for a directory."""
-    children: "dict[str, _Node]" = field(default_factory=dict)
+    children: "dict[str, _Entry]" = field(default_factory=dict)
     sector: int = 0
     size_bytes: int = 0
 
@@ -87,12 +87,12 @@ def image(files: Mapping[str, bytes], *, label: str) -> bytes:
     return bytes(out)
 
 
-def _is_file(node: _Node) -> bool:
+def _is_file(node: _Entry) -> bool:
     return node.data is not None
 
 
-def _tree(files: Mapping[str, bytes]) -> _Node:
-    root = _Node("", 0)
+def _tree(files: Mapping[str, bytes]) -> _Entry:
+    root = _Entry("", 0)
     number = 0
     for path in sorted(files):
         node = root
@@ -100,10 +100,10 @@ def _tree(files: Mapping[str, bytes]) -> _Node:
         for name in above:
             if name not in node.children:
                 number += 1
-                node.children[name] = _Node(_checked(name), number)
+                node.children[name] = _Entry(_checked(name), number)
             node = node.children[name]
         number += 1
-        node.children[last] = _Node(_checked(last), number, files[path])
+        node.children[last] = _Entry(_checked(last), number, files[path])
     return root
 
 
@@ -113,14 +113,14 @@ def _checked(name: str) -> str:
     return name
 
 
-def _breadth_first(root: _Node) -> Iterator[_Node]:
+def _breadth_first(root: _Entry) -> Iterator[_Entry]:
     level = [root]
     while level:
         yield from level
         level = [child for node in level for child in node.children.values() if child.data is None]
 
 
-def _parents(directories: list[_Node]) -> dict[int, int]:
+def _parents(directories: list[_Entry]) -> dict[int, int]:
     """The number of each directory's parent, counted from 1; the root is its own."""
     found = {id(directories[0]): 1}
     for number, node in enumerate(directories, 1):
@@ -130,7 +130,7 @@ def _parents(directories: list[_Node]) -> dict[int, int]:
     return found
 
 
-def _directory(node: _Node, parent: _Node) -> bytes:
+def _directory(node: _Entry, parent: _Entry) -> bytes:
     is_root = node is parent
     start = _SYSTEM_USE_START if is_root else b""
     records = [_record(node, b"\0", start + _posix(node)), _record(parent, b"\1", _posix(parent))]
@@ -146,7 +146,7 @@ def _directory(node: _Node, parent: _Node) -> bytes:
     return bytes(out + b"\0" * (-len(out) % SECTOR_BYTES))
 
 
-def _record(node: _Node, identifier: bytes, system_use: bytes) -> bytes:
+def _record(node: _Entry, identifier: bytes, system_use: bytes) -> bytes:
     is_directory = node.data is None
     body = (
         b"\0"
@@ -164,11 +164,11 @@ def _record(node: _Node, identifier: bytes, system_use: bytes) -> bytes:
     return bytes([length]) + body.ljust(length - 1, b"\0")
 
 
-def _posix(node: _Node) -> bytes:
+def _posix(node: _Entry) -> bytes:
     return b"PX\x24\x01" + _both(node.mode) + _both(1) + _both(0) + _both(0)
 
 
-def _table_entry(node: _Node, parent: int, order: Literal["little", "big"]) -> bytes:
+def _table_entry(node: _Entry, parent: int, order: Literal["little", "big"]) -> bytes:
     name = node.identifier if node.number else b"\0"
     entry = bytes([len(name), 0])
     entry += node.sector.to_bytes(4, order)
@@ -177,7 +177,7 @@ def _table_entry(node: _Node, parent: int, order: Literal["little", "big"]) -> b
 
 
 def _volume_descriptor(
-    root: _Node, label: str, sectors: int, table_bytes: int, little: int, big: int
+    root: _Entry, label: str, sectors: int, table_bytes: int, little: int, big: int
 ) -> bytes:
     name = label.encode("ascii")
     if len(name) > 32:

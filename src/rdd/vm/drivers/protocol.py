@@ -28,7 +28,7 @@ from typing import TYPE_CHECKING, Literal, Protocol, TypedDict, runtime_checkabl
 from rdd.vm.problem import ADDRESS_IN_USE
 
 if TYPE_CHECKING:
-    from rdd.vm.instances import InstanceDirectory
+    from rdd.vm.instance_dir import InstanceDirectory
     from rdd.vm.template.model import Template
 
 TransportProtocol = Literal["tcp", "udp"]

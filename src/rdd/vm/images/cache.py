@@ -4,7 +4,7 @@
 A file gets its name in the cache when it is complete and its digest is known; what is on the
 way lies in `partial/`. So an entry is whole or not there, whoever writes and however that ends.
 Unpacked forms lie beside the packed one under its digest. What was found at a location without
-a digest is remembered in `locations/`, with what tells whether it has changed.
+a digest is recorded in `locations/`, with what tells whether it has changed.
 
 Machines get hard links (a copy on another file system), so an entry may be removed at any time.
 """
@@ -53,7 +53,7 @@ class Digest:
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
+class LocationRecord:
     """What was found at a location, and how to tell whether it is still the same."""
 
     digest: str
@@ -98,16 +98,16 @@ class ImageCache:
         """Take the complete unpacked form of a file."""
         return self._adopt(path, self.expanded_path(digest))
 
-    def remembered(self, location: str) -> Remembered | None:
+    def recorded(self, location: str) -> LocationRecord | None:
         """What was found at a location, if that is still here."""
         try:
             data = json.loads(read_text(self._location(location)) or "null")
-            found = Remembered(**data)
+            found = LocationRecord(**data)
             return found if self.find(Digest.parse(found.digest)) else None
         except (TypeError, ValueError, HostError):
             return None  # damaged: as if it had never been seen
 
-    def remember(self, location: str, found: Remembered) -> None:
+    def record_location(self, location: str, found: LocationRecord) -> None:
         """Keep what was found at a location. Raises HostError."""
         write_atomically(self._location(location), json.dumps(asdict(found)), durable=False)
 
@@ -145,7 +145,7 @@ def written(path: Path) -> Iterator[None]:
         raise HostError(f'failed to write "{path}": {error.strerror or error}') from error
 
 
-def place(source: Path, target: Path) -> None:
+def link_or_copy(source: Path, target: Path) -> None:
     """Give a machine a file of the cache: a hard link, or a copy on another file system."""
     with written(target):
         target.unlink(missing_ok=True)

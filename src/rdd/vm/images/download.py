@@ -33,7 +33,7 @@ _CHUNK_BYTES = 256 << 10
 _MIB = 1 << 20
 
 
-class Unreachable(HostError):
+class SourceUnreachable(HostError):
     """The server could not be reached, or went away; another source may work."""
 
 
@@ -81,7 +81,7 @@ class Download:
         self._name = url.rpartition("/")[2].partition("?")[0] or url
 
     async def run(self) -> Downloaded:
-        """Bring the rest of the file. Raises HostError; Unreachable when that may pass."""
+        """Bring the rest of the file. Raises HostError; SourceUnreachable when that may pass."""
         import aiohttp
 
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=_SILENCE_S)
@@ -91,7 +91,7 @@ class Download:
                 try:
                     state = await self._attempt(session)
                     return Downloaded(self._path, state.etag, state.last_modified)
-                except Unreachable as error:
+                except SourceUnreachable as error:
                     # Only what has moved is worth another try; nobody waits for a dead server.
                     if attempt == _ATTEMPTS - 1 or self._size() <= before:
                         raise
@@ -137,16 +137,20 @@ class Download:
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
                 raise self._no_space(error) from error
-            raise Unreachable(f'failed to download "{self._url}": {_reason(error)}') from error
+            raise SourceUnreachable(
+                f'failed to download "{self._url}": {_reason(error)}'
+            ) from error
         except ValueError as error:  # no URL
             raise HostError(f'failed to download "{self._url}": {error}') from error
 
     async def _receive(self, response: Any, offset: int) -> _State:
         if response.status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
             self.discard()
-            raise Unreachable(f'failed to download "{self._url}": the file there has changed')
+            raise SourceUnreachable(f'failed to download "{self._url}": the file there has changed')
         if response.status not in (HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT):
-            kind = Unreachable if response.status >= 500 or response.status == 429 else HostError
+            kind = (
+                SourceUnreachable if response.status >= 500 or response.status == 429 else HostError
+            )
             raise kind(
                 f'failed to download "{self._url}": the server answered '
                 f"{response.status} {response.reason}"
@@ -164,7 +168,7 @@ class Download:
         write_atomically(self._state_path, json.dumps(asdict(state)), durable=False)
         size = await self._store(response, offset, state.total_bytes)
         if state.total_bytes and size != state.total_bytes:
-            raise Unreachable(
+            raise SourceUnreachable(
                 f'the download of "{self._url}" was cut off after {size} of '
                 f"{state.total_bytes} bytes"
             )

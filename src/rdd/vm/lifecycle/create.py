@@ -22,18 +22,18 @@ from rdd.host.processes import Identity
 from rdd.host.trees import remove_tree
 from rdd.vm.drivers import catalog
 from rdd.vm.drivers.selection import driver_for, has_own_image
-from rdd.vm.errors import AlreadyExists
-from rdd.vm.instances import (
+from rdd.vm.errors import MachineExists
+from rdd.vm.instance_dir import (
     CREATING,
     LAYOUT_VERSION,
     LIMA_VERSION,
     InstanceDirectory,
+    InstanceRecord,
+    InstanceStatus,
     LimaHome,
-    Record,
-    Status,
-    living,
 )
 from rdd.vm.lifecycle.kill import kill_all
+from rdd.vm.process_files import live_process
 from rdd.vm.template import HostFacts, Template, check, parse, resolved
 
 # Ends the names of directories that are not instances any more.
@@ -58,7 +58,7 @@ async def create(
 
     `fill` makes its disk instead of the driver.
 
-    Cancellable. Raises InvalidName, TemplateError, AlreadyExists, HostError; then nothing of
+    Cancellable. Raises InvalidName, TemplateError, MachineExists, HostError; then nothing of
     the attempt is left.
     """
     directory = home.directory(name)
@@ -69,11 +69,11 @@ async def create(
     check(template, driver=driver, has_image=has_own_image(environment))
     final = resolved(template, facts, name=name, directory=directory.path, driver=driver)
     _check_forwarded_sockets(final)
-    if directory.status() is Status.UNINITIALIZED:
+    if directory.status() is InstanceStatus.UNINITIALIZED:
         await discard(directory)
     _begin(home, directory)
     try:
-        await asyncio.to_thread(_write, directory, text, Record(driver, version), facts)
+        await asyncio.to_thread(_write, directory, text, InstanceRecord(driver, version), facts)
         if fill is not None:
             await fill(directory)
         else:
@@ -89,9 +89,9 @@ async def create(
 def _begin(home: LimaHome, directory: InstanceDirectory) -> None:
     """Make the directory, which is marked as incomplete from its first moment on."""
     if directory.exists():
-        raise AlreadyExists(f'machine "{directory.name}" already exists')
+        raise MachineExists(f'machine "{directory.name}" already exists')
     make_private_dir(home.path)
-    new = directory.begun
+    new = directory.creation_dir
     try:
         if new.exists():  # a crash, in the middle of the next lines
             shutil.rmtree(new)
@@ -102,7 +102,9 @@ def _begin(home: LimaHome, directory: InstanceDirectory) -> None:
         raise HostError.from_os(f'create directory "{directory.path}"', error) from error
 
 
-def _write(directory: InstanceDirectory, text: str, record: Record, facts: HostFacts) -> None:
+def _write(
+    directory: InstanceDirectory, text: str, record: InstanceRecord, facts: HostFacts
+) -> None:
     directory.write_record(record)
     write_atomically(directory.path / LIMA_VERSION, f"{LAYOUT_VERSION}\n", mode=0o644)
     write_atomically(directory.lima_yaml, text, mode=0o644)
@@ -110,7 +112,7 @@ def _write(directory: InstanceDirectory, text: str, record: Record, facts: HostF
 
 
 def _check_forwarded_sockets(template: Template) -> None:
-    from rdd.vm.instances import check_socket_path
+    from rdd.vm.instance_dir import check_socket_path
 
     for rule in template.port_forwards:
         if rule.host_socket:
@@ -119,7 +121,7 @@ def _check_forwarded_sockets(template: Template) -> None:
 
 async def discard(directory: InstanceDirectory) -> None:
     """Remove an instance that is not complete, with what its driver made. Raises HostError."""
-    if not directory.exists() and not directory.begun.exists():
+    if not directory.exists() and not directory.creation_dir.exists():
         return
     with contextlib.suppress(HostError):  # a record that a crash cut short
         if directory.driver in catalog.DRIVERS:
@@ -133,11 +135,11 @@ async def remove_directory(directory: InstanceDirectory) -> None:
         raise HostError(
             f'machine "{directory.name}" is protected; remove "{directory.path / _PROTECTED}" first'
         )
-    if directory.begun.exists():
-        await _end_workers(directory.begun)
+    if directory.creation_dir.exists():
+        await _end_workers(directory.creation_dir)
     await asyncio.to_thread(_remove, directory.path, _gone(directory))
-    if directory.begun.exists():  # last: it tells that there is no complete instance
-        await asyncio.to_thread(_remove_tree, directory.begun)
+    if directory.creation_dir.exists():  # last: it tells that there is no complete instance
+        await asyncio.to_thread(_remove_tree, directory.creation_dir)
 
 
 async def _end_workers(path: Path) -> None:
@@ -147,7 +149,7 @@ async def _end_workers(path: Path) -> None:
 
 
 def _workers(path: Path) -> list[Identity | None]:
-    return [living(file, file.with_suffix(".identity")) for file in path.glob("*.pid")]
+    return [live_process(file, file.with_suffix(".identity")) for file in path.glob("*.pid")]
 
 
 def _gone(directory: InstanceDirectory) -> Path:
@@ -185,7 +187,7 @@ def unfinished(home: LimaHome) -> list[str]:
 
 async def sweep(directory: InstanceDirectory) -> None:
     """Remove what a crash left of a creation or deletion. Raises HostError."""
-    if directory.begun.exists():
+    if directory.creation_dir.exists():
         await discard(directory)
     if _gone(directory).exists():
         await asyncio.to_thread(_remove_tree, _gone(directory))

@@ -2,7 +2,7 @@
 """One machine that is looked after.
 
 What is known of it is an `Observation`, replaced as a whole; each change is told once. Three
-things change it: events of the agent, the end of the agent, and our own wish to stop. While a
+things change it: events of the agent, the end of the agent, and our own request to stop. While a
 stop is under way it has the last word: the end of the agent is not the end of the machine
 until everything is tidied up.
 """
@@ -14,10 +14,10 @@ from dataclasses import replace
 from rdd.host.changes import Changes
 from rdd.host.errors import HostError
 from rdd.host.processes import Identity
-from rdd.vm.instances import InstanceDirectory
-from rdd.vm.lifecycle.monitor import Agent, EventTail, exit_reason, log_tail
+from rdd.vm.instance_dir import InstanceDirectory
+from rdd.vm.lifecycle.monitor import AgentProcess, EventTail, exit_reason, log_tail
 from rdd.vm.lifecycle.observation import Observation, Phase
-from rdd.vm.lifecycle.stop import Stop
+from rdd.vm.lifecycle.stop import StopOperation
 
 
 class Machine:
@@ -32,10 +32,10 @@ class Machine:
         self.observation = Observation()
         self._changes = changes
         self._changed = changed
-        self._agent: Agent | None = None
+        self._agent: AgentProcess | None = None
         self._tail: EventTail | None = None
         self._watcher: asyncio.Task[None] | None = None
-        self._stop: Stop | None = None
+        self._stop: StopOperation | None = None
         self._stop_task: asyncio.Task[None] | None = None
 
     def set(self, observation: Observation) -> None:
@@ -54,7 +54,7 @@ class Machine:
         """Whether a stop is under way."""
         return self._stop_task is not None and not self._stop_task.done()
 
-    def watch(self, agent: Agent) -> None:
+    def watch(self, agent: AgentProcess) -> None:
         """Follow an agent that has just come up. Raises HostError."""
         self._unwatch()
         self._agent = agent
@@ -75,7 +75,7 @@ class Machine:
             observation = observation.after(status)
         self.set(observation)
 
-    async def _follow_end(self, agent: Agent) -> None:
+    async def _follow_end(self, agent: AgentProcess) -> None:
         code = await agent.wait()
         if self._agent is not agent:
             return
@@ -111,7 +111,7 @@ class Machine:
         if self._stop is not None and self._stop_task is not None and not self._stop_task.done():
             self._stop.hurry(grace_s)
             return self._stop_task
-        self._stop = Stop(
+        self._stop = StopOperation(
             self.directory,
             grace_s=grace_s,
             force_s=force_s,
@@ -133,7 +133,7 @@ class Machine:
         )
         return self._stop_task
 
-    async def _run_stop(self, stop: Stop) -> None:
+    async def _run_stop(self, stop: StopOperation) -> None:
         """Never raises: what went wrong is part of what is known."""
         try:
             await stop.run()
@@ -151,7 +151,7 @@ class Machine:
         self.set(replace(self._ended(None), reason=reason))
 
     def _unwatch(self) -> None:
-        """Stop following the agent, which has ended or is about to be replaced."""
+        """StopOperation following the agent, which has ended or is about to be replaced."""
         if self._tail is not None:
             self._tail.close()
             self._tail = None
@@ -159,11 +159,11 @@ class Machine:
         if watcher is not None and watcher is not asyncio.current_task():
             watcher.cancel()
 
-    async def leave(self) -> None:
-        """Stop looking after the machine; whatever runs goes on."""
+    async def detach(self) -> None:
+        """StopOperation looking after the machine; whatever runs goes on."""
         tasks = [task for task in (self._watcher, self._stop_task) if task is not None]
         if self._agent is not None:
-            self._agent.leave()
+            self._agent.detach()
         self._unwatch()
         for task in tasks:
             task.cancel()

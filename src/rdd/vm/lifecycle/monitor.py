@@ -16,7 +16,7 @@ from rdd.host.changes import Changes
 from rdd.host.errors import HostError
 from rdd.host.exits import wait_ended
 from rdd.host.processes import Identity
-from rdd.vm.instances import InstanceDirectory
+from rdd.vm.instance_dir import InstanceDirectory
 from rdd.vm.lifecycle.observation import log_messages, parse_event
 
 _CHUNK = 1 << 16
@@ -54,7 +54,7 @@ class EventTail:
         return found
 
     def close(self) -> None:
-        """Stop following."""
+        """StopOperation following."""
         if self._watch is not None:
             self._changes.unwatch(self._watch)
             self._watch = None
@@ -63,7 +63,7 @@ class EventTail:
             self._descriptor = -1
 
 
-class Agent:
+class AgentProcess:
     """A host agent that runs: who it is, and our child if we started it."""
 
     def __init__(
@@ -87,7 +87,7 @@ class Agent:
         """The exit code of a child that has ended, which is then no zombie any more."""
         return self._process.poll() if self._process is not None else None
 
-    def leave(self) -> None:
+    def detach(self) -> None:
         """Let it run on without us."""
         if self._process is not None and self._process.poll() is None:
             self._process.returncode = 0  # or Popen complains that nobody waits for it

@@ -22,16 +22,16 @@ from rdd.host.processes import Identity, identity, send_signal
 from rdd.host.spawn import spawn_detached
 from rdd.vm.drivers.protocol import AgentCommand
 from rdd.vm.errors import NotCreated, StartFailed
-from rdd.vm.instances import (
+from rdd.vm.instance_dir import (
     AGENT_STDERR,
     AGENT_STDOUT,
     SERIAL_LOGS,
     InstanceDirectory,
-    Status,
-    write_identity,
+    InstanceStatus,
 )
 from rdd.vm.lifecycle.kill import kill_all
-from rdd.vm.lifecycle.monitor import Agent, exit_reason, log_tail, wait_for_pid_file
+from rdd.vm.lifecycle.monitor import AgentProcess, exit_reason, log_tail, wait_for_pid_file
+from rdd.vm.process_files import write_identity
 from rdd.vm.template import HostFacts, TemplateError
 
 PID_FILE_TIMEOUT_S = 5.0
@@ -40,7 +40,7 @@ _KILL_TIMEOUT_S = 5.0
 
 def check_startable(directory: InstanceDirectory) -> None:
     """Raise NotCreated, or HostError, unless the machine can be started."""
-    if directory.status() is Status.UNINITIALIZED:
+    if directory.status() is InstanceStatus.UNINITIALIZED:
         raise NotCreated(f'machine "{directory.name}" is not created')
     directory.check_socket_paths(directory.driver)
 
@@ -73,7 +73,7 @@ async def start_agent(
     changes: Changes,
     debug: bool = False,
     timeout_s: float = PID_FILE_TIMEOUT_S,
-) -> Agent:
+) -> AgentProcess:
     """Start an agent and wait until it is there. Raises StartFailed; nothing then runs."""
     arguments = ["--pidfile", str(directory.ha_pid), "--socket", str(directory.ha_sock)]
     if debug:
@@ -94,7 +94,7 @@ async def start_external_agent(
     *,
     environment: Mapping[str, str],
     changes: Changes,
-) -> Agent:
+) -> AgentProcess:
     """Start an agent that is not our program. Raises StartFailed; nothing then runs.
 
     It writes no identity beside its process id, so that is done here.
@@ -117,11 +117,11 @@ async def _wait_for(
     process: "subprocess.Popen[bytes]",
     changes: Changes,
     timeout_s: float,
-) -> Agent:
+) -> AgentProcess:
     who = identity(process.pid)
     if who is None:
         raise _failed(directory, process.wait())
-    agent = Agent(who, process)
+    agent = AgentProcess(who, process)
     try:
         if await _came_up(directory, agent, changes, timeout_s):
             return agent
@@ -135,7 +135,7 @@ async def _wait_for(
 
 
 async def _came_up(
-    directory: InstanceDirectory, agent: Agent, changes: Changes, timeout_s: float
+    directory: InstanceDirectory, agent: AgentProcess, changes: Changes, timeout_s: float
 ) -> bool:
     """Wait for the pid file or the end of the process, whichever is first."""
     there = asyncio.ensure_future(
@@ -151,7 +151,7 @@ async def _came_up(
         await asyncio.gather(there, ended, return_exceptions=True)
 
 
-async def _give_up(agent: Agent, who: Identity) -> None:
+async def _give_up(agent: AgentProcess, who: Identity) -> None:
     """End an agent that did not come up: it may have begun to start a driver."""
     send_signal(who, signal.SIGINT)
     if not await ended_within(who, _KILL_TIMEOUT_S):
@@ -159,7 +159,7 @@ async def _give_up(agent: Agent, who: Identity) -> None:
     if await ended_within(who, 0):
         await agent.wait()
     else:
-        agent.leave()
+        agent.detach()
 
 
 def _failed(directory: InstanceDirectory, code: int | None, *, timeout_s: float = 0) -> StartFailed:

@@ -17,7 +17,7 @@ from rdd.host.processes import Identity, is_alive, send_signal
 from rdd.vm.agent import client as agentclient
 from rdd.vm.drivers import catalog
 from rdd.vm.errors import StopFailed
-from rdd.vm.instances import InstanceDirectory, Status
+from rdd.vm.instance_dir import InstanceDirectory, InstanceStatus
 from rdd.vm.lifecycle.kill import kill_all
 
 GRACE_S = 30.0
@@ -27,7 +27,7 @@ SUSPEND_S = 180.0
 """For writing the memory of a large machine to a slow disk."""
 
 
-class Stop:
+class StopOperation:
     """One attempt to end a machine; more hurry can be asked for while it runs."""
 
     def __init__(
@@ -70,7 +70,7 @@ class Stop:
         finally:
             self._timeout = None
         await self._force()
-        if directory.status() not in (Status.STOPPED, Status.UNINITIALIZED):
+        if directory.status() not in (InstanceStatus.STOPPED, InstanceStatus.UNINITIALIZED):
             raise StopFailed(f'processes of machine "{directory.name}" still run')
 
     async def _ask(self) -> None:
@@ -109,10 +109,10 @@ class Stop:
             problems = await kill_all(left, timeout_s=self._force_s)
             if problems:
                 raise StopFailed("; ".join(problems))
-        await tidy(directory)
+        await clean_up(directory)
 
 
-async def tidy(directory: InstanceDirectory) -> None:
+async def clean_up(directory: InstanceDirectory) -> None:
     """Remove what a machine that has ended left behind. Raises StopFailed."""
     try:
         driver = directory.driver

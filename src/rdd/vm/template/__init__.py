@@ -10,11 +10,11 @@ once. `resolved` turns a template into what it means on this machine for one ins
 import json
 
 from rdd.vm.template.defaults import HostFacts, effective, resolved
+from rdd.vm.template.errors import TemplateError, TemplateSyntaxError
 from rdd.vm.template.model import Template
-from rdd.vm.template.problems import TemplateError, TemplateSyntaxError
+from rdd.vm.template.serializer import render
 from rdd.vm.template.shape import from_data, to_data
 from rdd.vm.template.variables import Variables, expand, hostname
-from rdd.vm.template.writing import render
 
 __all__ = [
     "HostFacts",
@@ -41,7 +41,7 @@ def parse(text: str) -> Template:
     Raises TemplateSyntaxError when it is not YAML, TemplateError when a key is unknown or a
     value is not of its type.
     """
-    from rdd.vm.template.reading import read
+    from rdd.vm.template.parser import read
 
     template, problems = read(text)
     if problems:
@@ -64,7 +64,7 @@ def validate(text: str, *, driver: str = "", has_image: bool = False) -> Templat
     `has_image` says that the image comes from elsewhere (`RDD_GUEST_IMAGE`). Raises
     TemplateSyntaxError when the text is not YAML, otherwise TemplateError.
     """
-    from rdd.vm.template.reading import read
+    from rdd.vm.template.parser import read
     from rdd.vm.template.rules import problems_of
 
     template, problems = read(text)

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from rdd.vm.template.model import (
+    AdditionalNetwork,
     CopyToHost,
     Image,
     Mount,
-    Network,
     PortForward,
     Probe,
     Provision,
@@ -99,7 +99,7 @@ def _image(image: Image, arch: str) -> Image:
     )
 
 
-def _network(network: Network, number: int) -> Network:
+def _network(network: AdditionalNetwork, number: int) -> AdditionalNetwork:
     return replace(network, interface=network.interface or f"lima{number}")
 
 

@@ -4,8 +4,8 @@
 import ipaddress
 from collections.abc import Iterator
 
+from rdd.vm.template.errors import choices, shown
 from rdd.vm.template.model import PortForward
-from rdd.vm.template.problems import choices, shown
 
 PROTOCOLS = ("tcp", "udp", "any")
 

@@ -67,7 +67,7 @@ class FirmwareImage(File):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Disk:
+class AdditionalDisk:
     """A disk of its own, in `_disks`, that outlives the machine."""
 
     name: str = ""
@@ -232,7 +232,7 @@ class CopyToHost:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Network:
+class AdditionalNetwork:
     """A network beside the user-mode one."""
 
     lima: str = ""
@@ -295,7 +295,7 @@ class Template:
     cpus: int = 0
     memory: Size = Size(0)
     disk: Size = Size(0)
-    additional_disks: tuple[Disk, ...] = ()
+    additional_disks: tuple[AdditionalDisk, ...] = ()
     mounts: tuple[Mount, ...] = ()
     mount_types_unsupported: tuple[str, ...] = ()
     mount_type: str = ""
@@ -312,7 +312,7 @@ class Template:
     port_forwards: tuple[PortForward, ...] = ()
     copy_to_host: tuple[CopyToHost, ...] = ()
     message: str = ""
-    networks: tuple[Network, ...] = ()
+    networks: tuple[AdditionalNetwork, ...] = ()
     env: Mapping[str, str] = field(default_factory=dict)
     param: Mapping[str, str] = field(default_factory=dict)
     dns: tuple[str, ...] = ()

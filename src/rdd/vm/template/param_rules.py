@@ -8,8 +8,8 @@ other direction, a reference to what is not declared, would leave braces in a sc
 import re
 from collections.abc import Iterator
 
+from rdd.vm.template.errors import shown
 from rdd.vm.template.model import Template
-from rdd.vm.template.problems import shown
 from rdd.vm.template.variables import params_read, params_used
 
 _is_param = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*").fullmatch

@@ -11,10 +11,10 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 
 from rdd.vm.template.defaults import ranges
+from rdd.vm.template.errors import choices, shown
 from rdd.vm.template.forward_rules import check_port, forward_problems
 from rdd.vm.template.model import File, Image, Provision, Template
 from rdd.vm.template.param_rules import param_problems
-from rdd.vm.template.problems import choices, shown
 
 Problems = Iterator[str]
 

@@ -15,11 +15,11 @@ import pytest
 from rdd.host.errors import HostError
 from rdd.host.processes import own_identity
 from rdd.vm.agent import client as agentclient
-from rdd.vm.agent.agent import HostAgent, Wish
+from rdd.vm.agent.agent import HostAgent, StopRequest
 from rdd.vm.agent.control import ControlSocket
-from rdd.vm.agent.events import Events, Log
-from rdd.vm.agent.options import Options, UsageError, parse
-from rdd.vm.agent.pidfile import PidFile
+from rdd.vm.agent.events import AgentLog, EventStream
+from rdd.vm.agent.options import AgentOptions, UsageError, parse
+from rdd.vm.agent.pid_file import PidFile
 from rdd.vm.drivers.protocol import (
     Driver,
     Forward,
@@ -29,8 +29,8 @@ from rdd.vm.drivers.protocol import (
     RequirementPhase,
     Unmet,
 )
-from rdd.vm.instances import read_identity, write_pid
 from rdd.vm.problem import ADDRESS_IN_USE
+from rdd.vm.process_files import read_identity, write_pid_file
 from rdd.vm.template.model import PortForward, Template
 
 
@@ -95,9 +95,9 @@ class World:
         os.set_blocking(self._read, False)
         self._rest = b""
         self.seen: list[dict[str, Any]] = []
-        self.events = Events(descriptor=self._write)
+        self.events = EventStream(descriptor=self._write)
         driver: Driver = self.machine
-        log = Log(descriptor=os.open(os.devnull, os.O_WRONLY))
+        log = AgentLog(descriptor=os.open(os.devnull, os.O_WRONLY))
         self.log_descriptor = log._descriptor
         self.agent = HostAgent(driver, template or Template(), events=self.events, log=log)
         self.life: asyncio.Task[int] | None = None
@@ -147,7 +147,7 @@ async def world() -> AsyncIterator[World]:
     made = World()
     yield made
     if made.life is not None and not made.life.done():
-        made.agent.ask(Wish.STOP)
+        made.agent.request(StopRequest.STOP)
         await made.life
     made.close()
 
@@ -170,7 +170,7 @@ async def unmet() -> None:
 async def test_events_come_in_limas_order(world: World) -> None:
     world.begin()
     await world.until("running")
-    world.agent.ask(Wish.STOP)
+    world.agent.request(StopRequest.STOP)
     assert await world.end() == 0
     assert world.machine.calls == ["adopt", "start", "stop"]
     assert world.statuses() == [{"exiting": True}]
@@ -178,7 +178,7 @@ async def test_events_come_in_limas_order(world: World) -> None:
 
 def test_events_are_written_as_go_writes_json(tmp_path: Path) -> None:
     descriptor = os.open(tmp_path / "events", os.O_CREAT | os.O_WRONLY)
-    Events(descriptor=descriptor).exiting(["no disk"])
+    EventStream(descriptor=descriptor).exiting(["no disk"])
     os.close(descriptor)
     line = (tmp_path / "events").read_text()
     assert line.startswith('{"time":"20')
@@ -205,7 +205,7 @@ async def test_events_that_a_full_disk_refuses_are_written_later(
     monkeypatch.setattr("rdd.vm.agent.events.os.write", limited)
     monkeypatch.setattr("rdd.vm.agent.events._AGAIN_S", 0.001)
     descriptor = os.open(tmp_path / "events", os.O_CREAT | os.O_WRONLY)
-    events = Events(descriptor=descriptor)
+    events = EventStream(descriptor=descriptor)
     events.booting(22)
     events.running()
     room = 1 << 20
@@ -313,7 +313,7 @@ async def test_listeners_become_forwards_that_end_with_the_agent(world: World) -
         "guestAddr": "0.0.0.0:80",
         "hostAddr": "127.0.0.1:80",
     }
-    world.agent.ask(Wish.STOP)
+    world.agent.request(StopRequest.STOP)
     assert await world.end() == 0
     assert world.machine.calls == [
         "adopt",
@@ -342,7 +342,7 @@ async def test_address_in_use_degrades_the_machine_until_it_is_free(
     assert status["portForward"]["type"] == "forwarding"
     status = await world.until("running")
     assert status.keys() == {"running", "sshLocalPort"}
-    world.agent.ask(Wish.STOP)
+    world.agent.request(StopRequest.STOP)
     assert await world.end() == 0
     world.close()
 
@@ -351,7 +351,7 @@ async def test_stop_during_the_start_stops_the_driver(world: World) -> None:
     world.machine.wanted = [Requirement(RequirementPhase.ESSENTIAL, "ssh", unmet, interval_s=60)]
     world.begin()
     await world.until("requirement")
-    world.agent.ask(Wish.STOP)
+    world.agent.request(StopRequest.STOP)
     assert await world.end() == 0
     assert world.machine.calls == ["adopt", "start", "stop"]
 
@@ -360,7 +360,7 @@ async def test_stop_that_fails_is_told(world: World) -> None:
     world.machine.stop_error = "process 7 still runs"
     world.begin()
     await world.until("running")
-    world.agent.ask(Wish.STOP)
+    world.agent.request(StopRequest.STOP)
     assert await world.end() == 1
     assert world.statuses()[-1] == {"exiting": True, "errors": ["process 7 still runs"]}
 
@@ -453,7 +453,7 @@ def test_pid_file_of_a_live_process_is_respected(tmp_path: Path) -> None:
 
 def test_pid_file_whose_number_was_given_to_another_process_is_replaced(tmp_path: Path) -> None:
     mine = own_identity()
-    write_pid(tmp_path / "ha.pid", type(mine)(os.getppid(), "long ago"))
+    write_pid_file(tmp_path / "ha.pid", type(mine)(os.getppid(), "long ago"))
     pidfile = PidFile.claim(tmp_path / "ha.pid", tmp_path / "ha.lock")
     assert (tmp_path / "ha.pid").read_text() == f"{os.getpid()}\n"
     pidfile.release()
@@ -461,7 +461,7 @@ def test_pid_file_whose_number_was_given_to_another_process_is_replaced(tmp_path
 
 def test_command_line_is_limas() -> None:
     argv = ["--pidfile", "/a/ha.pid", "--socket=/a/ha.sock", "--debug", "--progress", "vm"]
-    assert parse(argv, {"LIMA_HOME": "/l"}) == Options(
+    assert parse(argv, {"LIMA_HOME": "/l"}) == AgentOptions(
         name="vm",
         lima_home=Path("/l"),
         socket=Path("/a/ha.sock"),

@@ -13,8 +13,8 @@ import pytest
 
 from rdd.host.processes import is_alive
 from rdd.vm.agent import client as agentclient
-from rdd.vm.instances import LimaHome
-from rdd.vm.machines import Machines, Observation, Phase, StartFailed, Status
+from rdd.vm.instance_dir import LimaHome
+from rdd.vm.machines import InstanceStatus, Machines, Observation, Phase, StartFailed
 from rdd.vm.template import HostFacts
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the driver host is for Linux")
@@ -64,11 +64,11 @@ async def test_machine_lives_from_creation_to_deletion(room: Room) -> None:
     await room.machines.start("vm")
     seen = await room.until(Phase.RUNNING)
     assert seen.ssh_local_port > 0
-    assert room.machines.inspect("vm") is Status.RUNNING
+    assert room.machines.inspect("vm") is InstanceStatus.RUNNING
     room.machines.stop("vm", grace_s=TIMEOUT_S)
     seen = await room.until(Phase.STOPPED)
     assert not seen.crashed and not seen.reason
-    assert room.machines.inspect("vm") is Status.STOPPED
+    assert room.machines.inspect("vm") is InstanceStatus.STOPPED
     await room.machines.delete("vm")
     assert list(room.home.path.iterdir()) == []
 

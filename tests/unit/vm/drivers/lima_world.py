@@ -17,8 +17,8 @@ from tests.programs import CompletedProcess, run_program
 
 from rdd.host.processes import Identity
 from rdd.vm.drivers.lima import availability
-from rdd.vm.instances import InstanceDirectory, LimaHome
-from rdd.vm.machines import Limits, Machines, Observation, Phase
+from rdd.vm.instance_dir import InstanceDirectory, LimaHome
+from rdd.vm.machines import Machines, Observation, Phase, Timeouts
 from rdd.vm.template import HostFacts
 
 STANDIN = Path(__file__).parents[3] / "data" / "limactl"
@@ -77,7 +77,7 @@ class Lima:
             changed=lambda name: self._changed.set(),
             environment=self.environment,
             facts=self.facts,
-            limits=Limits(force_s=5.0),
+            timeouts=Timeouts(force_s=5.0),
         )
         return self.machines
 

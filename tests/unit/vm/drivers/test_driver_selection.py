@@ -19,7 +19,7 @@ from rdd.vm.drivers.selection import (
     preference,
     request_of,
 )
-from rdd.vm.instances import InstanceDirectory, LimaHome
+from rdd.vm.instance_dir import InstanceDirectory, LimaHome
 from rdd.vm.lifecycle.create import create
 from rdd.vm.template import HostFacts, parse
 

@@ -13,23 +13,22 @@ from pathlib import Path
 import pytest
 
 from rdd.vm.drivers import catalog
-from rdd.vm.drivers.host import dns, network, rootless_engine, services
+from rdd.vm.drivers.host import dns, network, rootless_engine, services, unhandled_signals
 from rdd.vm.drivers.host import listeners as listening
-from rdd.vm.drivers.host import unhandled_signals as deaf
 from rdd.vm.drivers.host.availability import engine_availability
-from rdd.vm.drivers.host.layout import Place
-from rdd.vm.drivers.host.record import Record
-from rdd.vm.drivers.host.services import Surrounding
+from rdd.vm.drivers.host.paths import MachinePaths
+from rdd.vm.drivers.host.services import EngineNetwork
 from rdd.vm.drivers.host.shell import shell_command
+from rdd.vm.drivers.host.state import HostMachineState
 from rdd.vm.drivers.protocol import Listener
-from rdd.vm.instances import InstanceDirectory
+from rdd.vm.instance_dir import InstanceDirectory
 from rdd.vm.template import HostFacts, Template, parse, resolved
 
 FACTS = HostFacts(
     arch="x86_64", cpus=2, memory_bytes=1 << 33, user="ann", uid=1000, home=Path("/home/ann")
 )
 DIRECTORY = InstanceDirectory(Path("/lima/m"))
-PLACE = Place(DIRECTORY)
+PATHS = MachinePaths(DIRECTORY)
 ENGINE = """
 param: {CONTAINER_ENGINE: moby, HOST_DOCKER_SOCKET: /home/ann/d.sock}
 portForwards:
@@ -123,9 +122,11 @@ def test_without_root_the_helpers_are_asked_for(
 
 
 def test_dockerd_has_files_and_sockets_of_its_own() -> None:
-    surrounding = Surrounding(nameserver="10.1.0.2", gateway="10.1.0.1", pools=["172.20.0.0/16"])
+    engine_network = EngineNetwork(
+        nameserver="10.1.0.2", gateway="10.1.0.1", pools=["172.20.0.0/16"]
+    )
     made = services.moby(
-        PLACE, template(ENGINE), surrounding, program=Path("/d"), environment={"SECRET": "x"}
+        PATHS, template(ENGINE), engine_network, program=Path("/d"), environment={"SECRET": "x"}
     )
     assert json.loads(made.config) == {
         "data-root": "/lima/m/docker",
@@ -134,7 +135,7 @@ def test_dockerd_has_files_and_sockets_of_its_own() -> None:
         "hosts": ["unix:///run/docker.sock", "unix:///home/ann/d.sock"],
         "group": "0",
         "exec-opts": ["native.cgroupdriver=cgroupfs"],
-        "cgroup-parent": PLACE.cgroup,
+        "cgroup-parent": PATHS.cgroup,
         "dns": ["10.1.0.2"],
         "host-gateway-ip": "10.1.0.1",
         "default-address-pools": [{"base": "172.20.0.0/16", "size": 24}],
@@ -144,16 +145,16 @@ def test_dockerd_has_files_and_sockets_of_its_own() -> None:
 
 
 def test_containerd_listens_in_the_directory_of_the_machine() -> None:
-    made = services.containerd(PLACE, program=Path("/c"), environment={"PATH": "/usr/sbin"})
+    made = services.containerd(PATHS, program=Path("/c"), environment={"PATH": "/usr/sbin"})
     assert 'address = "/lima/m/sock/containerd.sock"' in made.config
     assert 'root = "/lima/m/containerd"' in made.config
     assert made.environment == {"PATH": "/usr/sbin:/sbin"}
 
 
 def test_names_of_two_instances_differ_and_fit() -> None:
-    other = Place(InstanceDirectory(Path("/lima2/m")))
-    assert PLACE.link != other.link
-    assert len(PLACE.link.encode()) <= 15  # the limit of the kernel
+    other = MachinePaths(InstanceDirectory(Path("/lima2/m")))
+    assert PATHS.link != other.link
+    assert len(PATHS.link.encode()) <= 15  # the limit of the kernel
 
 
 def test_rootlesskit_gets_the_engine_as_its_command(
@@ -161,9 +162,9 @@ def test_rootlesskit_gets_the_engine_as_its_command(
 ) -> None:
     environment = programs("rootlesskit", "slirp4netns", "rootlesskit-docker-proxy")
     service = services.moby(
-        PLACE,
+        PATHS,
         template(ENGINE),
-        Surrounding(is_rootless=True),
+        EngineNetwork(is_rootless=True),
         program=Path("/usr/sbin/dockerd"),
         environment=environment,
     )
@@ -201,7 +202,7 @@ def test_shell_without_a_command_is_a_login_shell() -> None:
 
 
 def test_record_is_read_as_it_was_written_and_damage_is_none(tmp_path: Path) -> None:
-    record = Record(
+    record = HostMachineState(
         engine="moby",
         mode="root",
         host_ip="10.1.0.1",
@@ -210,10 +211,10 @@ def test_record_is_read_as_it_was_written_and_damage_is_none(tmp_path: Path) -> 
         sockets=("/d.sock",),
     )
     record.write(tmp_path / "host.json")
-    assert Record.read(tmp_path / "host.json") == record
+    assert HostMachineState.read(tmp_path / "host.json") == record
     (tmp_path / "host.json").write_text('{"engine": ')
-    assert Record.read(tmp_path / "host.json") is None
-    assert Record.read(tmp_path / "none") is None
+    assert HostMachineState.read(tmp_path / "host.json") is None
+    assert HostMachineState.read(tmp_path / "none") is None
 
 
 # Networks
@@ -385,8 +386,8 @@ def test_resolvers_and_search_list_come_from_this_machine(tmp_path: Path) -> Non
 STATUS = "Name:\tsleep\nPPid:\t{parent}\nNSpid:\t{pids}\nSigCgt:\t{caught:016x}\n"
 
 
-def process(pid: int, parent: int, pids: str, caught: int = 0) -> deaf.Process:
-    return deaf.parse(pid, STATUS.format(parent=parent, pids=pids, caught=caught))
+def process(pid: int, parent: int, pids: str, caught: int = 0) -> unhandled_signals.Process:
+    return unhandled_signals.parse(pid, STATUS.format(parent=parent, pids=pids, caught=caught))
 
 
 def test_only_first_processes_of_our_containers_are_found() -> None:
@@ -398,7 +399,7 @@ def test_only_first_processes_of_our_containers_are_found() -> None:
         process(20, 1, "20"),  # a shim of the system
         process(21, 20, "21 1"),  # its container
     ]
-    assert [found.pid for found in deaf.first_processes(10, every)] == [12]
+    assert [found.pid for found in unhandled_signals.first_processes(10, every)] == [12]
 
 
 @pytest.mark.parametrize(
@@ -431,4 +432,4 @@ def test_any_other_process_is_ended_by_a_signal() -> None:
     ],
 )
 def test_stop_signal_is_read_as_images_name_it(name: str, number: int | None) -> None:
-    assert deaf.signal_number(name) == number
+    assert unhandled_signals.signal_number(name) == number

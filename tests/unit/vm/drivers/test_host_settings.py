@@ -9,9 +9,9 @@ from tests.programs import start_program
 
 from rdd.host.errors import HostError
 from rdd.vm.drivers.host import k3s, services, settings
-from rdd.vm.drivers.host.layout import Place
-from rdd.vm.drivers.host.services import Service, Surrounding
-from rdd.vm.instances import InstanceDirectory
+from rdd.vm.drivers.host.paths import MachinePaths
+from rdd.vm.drivers.host.services import EngineNetwork, Service
+from rdd.vm.instance_dir import InstanceDirectory
 from rdd.vm.template.model import CaCertificates, Provision, Template
 
 RELEASE = "v1.33.7+k3s3"
@@ -27,47 +27,47 @@ CLUSTER = {
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
-    return Place(InstanceDirectory(tmp_path / "rd"))
+def paths(tmp_path: Path) -> MachinePaths:
+    return MachinePaths(InstanceDirectory(tmp_path / "rd"))
 
 
 def data(path: str, content: str) -> Provision:
     return Provision(mode="data", path=path, content=content)
 
 
-def dockerd(place: Place, template: Template) -> Service:
+def dockerd(paths: MachinePaths, template: Template) -> Service:
     return services.moby(
-        place, template, Surrounding(), program=Path("/dockerd"), environment={"PATH": "/bin"}
+        paths, template, EngineNetwork(), program=Path("/dockerd"), environment={"PATH": "/bin"}
     )
 
 
-def test_dockerd_gets_the_settings_of_the_template_and_keeps_its_own(place: Place) -> None:
+def test_dockerd_gets_the_settings_of_the_template_and_keeps_its_own(paths: MachinePaths) -> None:
     wanted = {"registry-mirrors": ["https://m"], "data-root": "/else"}
     template = Template(provision=(data(settings.DAEMON_JSON, json.dumps(wanted)),), param=MOBY)
-    config = json.loads(dockerd(place, template).config)
+    config = json.loads(dockerd(paths, template).config)
     assert config["registry-mirrors"] == ["https://m"]
-    assert config["data-root"] == str(place.data("docker"))
+    assert config["data-root"] == str(paths.data("docker"))
 
 
 @pytest.mark.parametrize("text", ["{", "[]"])
-def test_settings_that_cannot_be_read_are_told(place: Place, text: str) -> None:
+def test_settings_that_cannot_be_read_are_told(paths: MachinePaths, text: str) -> None:
     template = Template(provision=(data(settings.DAEMON_JSON, text),))
     with pytest.raises(HostError, match=r"/etc/docker/daemon\.json is no JSON"):
-        dockerd(place, template)
+        dockerd(paths, template)
 
 
-def test_the_proxy_is_passed_on_and_other_variables_are_not(place: Place) -> None:
+def test_the_proxy_is_passed_on_and_other_variables_are_not(paths: MachinePaths) -> None:
     env = {"HTTPS_PROXY": "http://p", "no_proxy": "x", "COLOUR": "green"}
-    found = dockerd(place, Template(env=env)).environment
+    found = dockerd(paths, Template(env=env)).environment
     assert (found["HTTPS_PROXY"], found["no_proxy"], "COLOUR" in found) == ("http://p", "x", False)
 
 
-def test_authorities_join_those_of_this_machine(place: Place) -> None:
-    service = dockerd(place, Template(ca_certs=CaCertificates(certs=(PEM,))))
-    path = settings.trust_file(place)
+def test_authorities_join_those_of_this_machine(paths: MachinePaths) -> None:
+    service = dockerd(paths, Template(ca_certs=CaCertificates(certs=(PEM,))))
+    path = settings.trust_file(paths)
     assert service.environment["SSL_CERT_FILE"] == str(path)
     assert service.files[path].endswith(PEM)
-    assert "SSL_CERT_FILE" not in dockerd(place, Template()).environment
+    assert "SSL_CERT_FILE" not in dockerd(paths, Template()).environment
 
 
 # -- k3s
@@ -109,40 +109,40 @@ def test_what_is_missing_comes_with_the_command(
 
 
 def test_k3s_is_run_with_the_port_and_the_files_of_the_template(
-    place: Place, tmp_path: Path
+    paths: MachinePaths, tmp_path: Path
 ) -> None:
     environment = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
     template = Template(param=CLUSTER, provision=(data(settings.REGISTRIES, "{}"),))
-    assert k3s.k3s(place, template, environment=environment) is None
+    assert k3s.k3s(paths, template, environment=environment) is None
     program(k3s.cached(RELEASE, environment))
-    service = k3s.k3s(place, template, environment=environment)
+    service = k3s.k3s(paths, template, environment=environment)
     assert service is not None
-    registries = place.config("k3s-registries")
+    registries = paths.config("k3s-registries")
     assert json.loads(service.config) == {
         "https-listen-port": 7443,
         "write-kubeconfig": "/home/ann/k3s.yaml",
         "write-kubeconfig-mode": "600",
-        "data-dir": str(place.data("k3s")),
+        "data-dir": str(paths.data("k3s")),
         "node-name": "rd",
         "docker": True,
         "private-registry": str(registries),
     }
     assert service.files == {registries: "{}"}
     other = Template(param={**CLUSTER, "CONTAINER_ENGINE": "containerd"})
-    alone = k3s.k3s(place, other, environment=environment)
+    alone = k3s.k3s(paths, other, environment=environment)
     assert alone is not None and "docker" not in json.loads(alone.config)
     off = Template(param={**CLUSTER, "KUBERNETES_ENABLED": "false"})
-    assert k3s.k3s(place, off, environment=environment) is None
+    assert k3s.k3s(paths, off, environment=environment) is None
 
 
-def test_k3s_is_started_again_and_ends_when_told(place: Place, tmp_path: Path) -> None:
+def test_k3s_is_started_again_and_ends_when_told(paths: MachinePaths, tmp_path: Path) -> None:
     environment = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
     path = k3s.cached(RELEASE, environment)
     path.parent.mkdir(parents=True)
     path.write_text(f'#!/bin/sh\necho "$@" >>{tmp_path}/ran\n')
     path.chmod(0o755)
     template = Template(param={**CLUSTER, "CONTAINER_ENGINE": "containerd"})
-    service = k3s.k3s(place, template, environment=environment)
+    service = k3s.k3s(paths, template, environment=environment)
     assert service is not None
     with start_program(
         [str(service.program), *service.arguments], env=dict(service.environment)
@@ -150,6 +150,6 @@ def test_k3s_is_started_again_and_ends_when_told(place: Place, tmp_path: Path) -
         ran = tmp_path / "ran"
         while not ran.exists() or len(ran.read_text().splitlines()) < 2:
             assert process.poll() is None
-        assert ran.read_text().startswith(f"server --config {place.config('k3s')}\n")
+        assert ran.read_text().startswith(f"server --config {paths.config('k3s')}\n")
         process.terminate()
         assert process.wait() == 0

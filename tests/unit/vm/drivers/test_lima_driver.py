@@ -17,7 +17,7 @@ from rdd.host.errors import HostError
 from rdd.host.exits import ended_within
 from rdd.host.processes import is_alive
 from rdd.vm.drivers import catalog
-from rdd.vm.instances import Status
+from rdd.vm.instance_dir import InstanceStatus
 from rdd.vm.machines import Phase, StartFailed
 
 
@@ -33,7 +33,7 @@ async def lima(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Lima]:
 async def test_creation_leaves_limas_files_and_ours(lima: Lima) -> None:
     directory = await lima.create()
     assert directory.driver == "lima"
-    assert directory.status() is Status.STOPPED
+    assert directory.status() is InstanceStatus.STOPPED
     assert (directory.path / "diffdisk").exists()
     assert (directory.path / "lima-version").read_text() == "2.1.1"
     assert [path.name for path in lima.home.path.iterdir()] == ["vm"]
@@ -73,7 +73,7 @@ async def test_creation_is_incomplete_while_limactl_works_and_leaves_nothing_whe
             lima.said.clear()
             await lima.said.wait()
     assert (lima.directory.path / "lima.yaml").exists()
-    assert lima.directory.status() is Status.UNINITIALIZED
+    assert lima.directory.status() is InstanceStatus.UNINITIALIZED
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -84,7 +84,7 @@ CREATE = """
 import asyncio, sys
 from pathlib import Path
 from rdd.vm.drivers.lima import availability
-from rdd.vm.instances import LimaHome
+from rdd.vm.instance_dir import LimaHome
 from rdd.vm.machines import Machines
 from rdd.vm.template import HostFacts
 import os
@@ -108,14 +108,14 @@ async def test_creation_whose_daemon_was_killed_is_swept_with_the_limactl_that_w
         await asyncio.to_thread(daemon.read_until, lambda line: "download" in line)
         daemon.kill()
         daemon.wait()
-    assert lima.directory.exists() and lima.directory.status() is Status.UNINITIALIZED
-    worker = int((lima.directory.begun / "limactl.pid").read_text())
+    assert lima.directory.exists() and lima.directory.status() is InstanceStatus.UNINITIALIZED
+    worker = int((lima.directory.creation_dir / "limactl.pid").read_text())
     os.kill(worker, 0)
     await lima.machines.sweep()
     assert list(lima.home.path.iterdir()) == []
     lima.behave()
     await lima.create()
-    assert lima.directory.status() is Status.STOPPED
+    assert lima.directory.status() is InstanceStatus.STOPPED
 
 
 # Start and stop
@@ -125,7 +125,7 @@ async def test_machine_runs_with_limas_agent_and_is_shut_down_by_it(lima: Lima) 
     directory = await lima.create()
     lima.behave(forwards=[{"type": "forwarding", "protocol": "tcp", "guestAddr": "0.0.0.0:80"}])
     await lima.start()
-    assert directory.status() is Status.RUNNING
+    assert directory.status() is InstanceStatus.RUNNING
     seen = lima.machines.phase("vm")
     assert seen.ssh_local_port > 0 and len(seen.forwards) == 1
     assert directory.agent() == lima.both()[0]
@@ -134,7 +134,7 @@ async def test_machine_runs_with_limas_agent_and_is_shut_down_by_it(lima: Lima) 
     seen = await lima.until_phase(Phase.STOPPED)
     assert (seen.reason, seen.stop_error) == ("", "")
     assert (directory.path / "shut-down").exists()
-    assert directory.status() is Status.STOPPED
+    assert directory.status() is InstanceStatus.STOPPED
     assert not list(directory.path.glob("*.pid")) and not list(directory.path.glob("*.sock"))
     await lima.machines.delete("vm")
     assert list(lima.home.path.iterdir()) == []
@@ -171,7 +171,7 @@ async def test_degraded_machine_runs_and_tells_limas_errors(lima: Lima) -> None:
 
 async def test_agent_that_ignores_the_request_is_killed_with_its_machine(lima: Lima) -> None:
     await lima.create()
-    lima.behave(deaf=True)
+    lima.behave(ignores_sigint=True)
     await lima.start()
     agent, driver = lima.both()
     lima.machines.stop("vm", grace_s=0.3)
@@ -234,7 +234,7 @@ async def test_limactl_that_never_gets_to_its_agent_is_given_up(
     lima.behave(hang=["start"])
     with pytest.raises(StartFailed, match=r'did not write ".*ha.pid" within 0.3 s: .*Starting the'):
         await lima.machines.start("vm")
-    assert lima.directory.status() is Status.STOPPED
+    assert lima.directory.status() is InstanceStatus.STOPPED
 
 
 async def test_crash_of_the_virtual_machine_is_told_with_limas_last_words(lima: Lima) -> None:
@@ -301,7 +301,7 @@ async def test_machine_whose_agent_was_killed_is_ended_and_started_again(lima: L
     agent, driver = lima.both()
     os.kill(agent.pid, signal.SIGKILL)
     await lima.until_phase(Phase.STOPPED)
-    assert lima.directory.status() is Status.BROKEN
+    assert lima.directory.status() is InstanceStatus.BROKEN
     assert await lima.machines.adopt("vm")
     await lima.until_phase(Phase.RUNNING)
     assert not is_alive(driver)
@@ -318,7 +318,7 @@ async def test_stop_of_a_machine_without_agent_ends_it(lima: Lima) -> None:
     await lima.until(lambda seen: seen.phase is Phase.STOPPED and seen.is_stop_wanted)
     assert await ended_within(driver, 10)
     assert not (lima.directory.path / "shut-down").exists()
-    assert lima.directory.status() is Status.STOPPED
+    assert lima.directory.status() is InstanceStatus.STOPPED
 
 
 async def test_machine_that_a_user_stops_with_limactl_is_seen_to_have_ended(lima: Lima) -> None:

@@ -16,7 +16,7 @@ from rdd.vm.drivers import catalog
 from rdd.vm.drivers.lima import availability, limactl
 from rdd.vm.drivers.protocol import DriverContext
 from rdd.vm.drivers.selection import driver_for
-from rdd.vm.instances import InstanceDirectory
+from rdd.vm.instance_dir import InstanceDirectory
 from rdd.vm.template import parse
 
 Environment = dict[str, str]

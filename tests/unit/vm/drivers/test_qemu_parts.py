@@ -14,26 +14,26 @@ from rdd.vm.drivers import catalog
 from rdd.vm.drivers.protocol import Endpoint, Forward, ForwardError, Listener
 from rdd.vm.drivers.qemu import accelerator, arguments, disks, mounts, suspension
 from rdd.vm.drivers.qemu import listeners as listening
-from rdd.vm.drivers.qemu.checks import failures
-from rdd.vm.drivers.qemu.link import Link, specification
+from rdd.vm.drivers.qemu.guest_connection import GuestConnection, specification
 from rdd.vm.drivers.qemu.programs import find, system_program
-from rdd.vm.instances import InstanceDirectory
-from rdd.vm.ssh import Target
+from rdd.vm.drivers.qemu.requirements import failures
+from rdd.vm.instance_dir import InstanceDirectory
+from rdd.vm.ssh import SshTarget
 from rdd.vm.template import HostFacts, parse, resolved
 from rdd.vm.template.model import Template
 
 FACTS = HostFacts(
     arch="x86_64", cpus=4, memory_bytes=8 << 30, user="anna", uid=501, home=Path("/home/anna")
 )
-KIND = suspension.Kind("template", "tcg", "max", "7.2", "words")
+KIND = suspension.MachineKind("template", "tcg", "max", "7.2", "words")
 
 
 def template(text: str) -> Template:
     return resolved(parse(text), FACTS, name="vm", directory=Path("/lima/vm"), driver="qemu")
 
 
-def machine(**changes: object) -> arguments.Machine:
-    made = arguments.Machine(
+def machine(**changes: object) -> arguments.EmulatorOptions:
+    made = arguments.EmulatorOptions(
         program=Path("/usr/bin/qemu-system-x86_64"), name="vm", accelerator="tcg", ssh_port=60022
     )
     return replace(made, **changes)  # type: ignore[arg-type]
@@ -335,8 +335,10 @@ def test_forwards_are_written_as_ssh_wants_them(forward: Forward, expected: str)
 
 
 async def test_address_that_is_taken_is_told_with_the_reason(tmp_path: Path) -> None:
-    target = Target(port=1, user="x", identity=tmp_path / "k", control=tmp_path / "c")
-    link = Link(target, log=tmp_path / "log", keep=lambda carried: None, warn=lambda text: None)
+    target = SshTarget(port=1, user="x", identity=tmp_path / "k", control=tmp_path / "c")
+    link = GuestConnection(
+        target, log=tmp_path / "log", keep=lambda carried: None, warn=lambda text: None
+    )
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         forward = Forward("tcp", Endpoint("127.0.0.1", 1), Endpoint("127.0.0.1", port))

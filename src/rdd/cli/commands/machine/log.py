@@ -8,7 +8,7 @@ from rdd.cli.framework.types import Call
 
 
 def run(call: Call) -> int:
-    from rdd.vm.instances import InvalidName, LimaHome
+    from rdd.vm.instance_dir import InvalidName, LimaHome
 
     (name,) = call.args
     try:

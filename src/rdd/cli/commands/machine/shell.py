@@ -68,13 +68,13 @@ def shell_command(
     """Return how to run a command in a virtual machine. Raises NotRunning or CommandError."""
     from rdd.host.errors import HostError
     from rdd.vm.drivers import catalog
-    from rdd.vm.instances import InvalidName, LimaHome, Status
+    from rdd.vm.instance_dir import InstanceStatus, InvalidName, LimaHome
     from rdd.vm.template import TemplateError
 
     try:
         directory = LimaHome(call.instance.lima_home).directory(name)
         status = directory.status()
-        if status is not Status.RUNNING:
+        if status is not InstanceStatus.RUNNING:
             raise NotRunning(
                 f"instance {quote(name)} is not running (status: {status}), "
                 f"run `rdd limavm start {name}` to start it"

@@ -231,13 +231,13 @@ def certificates(facts: Facts) -> Finding:
 
 def processes(facts: Facts) -> Finding:
     """Whether something runs that should not, or half of something."""
-    from rdd.vm.instances import LimaHome, Status
+    from rdd.vm.instance_dir import InstanceStatus, LimaHome
 
     home = LimaHome(facts.instance.lima_home)
     broken = []
     for name in home.names():
         directory = home.open(name)
-        if directory is not None and directory.status() is Status.BROKEN:
+        if directory is not None and directory.status() is InstanceStatus.BROKEN:
             broken.append(f"{directory.path}: one of host agent and driver runs, the other is gone")
     if broken:
         return ill(

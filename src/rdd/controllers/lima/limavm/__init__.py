@@ -36,7 +36,7 @@ from rdd.runtime import (
     maps,
     watch,
 )
-from rdd.vm.instances import LimaHome
+from rdd.vm.instance_dir import LimaHome
 
 __all__ = ["controller", "limavm"]
 

@@ -42,7 +42,7 @@ from rdd.runtime import (
 )
 from rdd.runtime.finalizers import finalizers_of
 from rdd.vm.drivers import catalog, selection
-from rdd.vm.instances import LimaHome, check_name
+from rdd.vm.instance_dir import LimaHome, check_name
 from rdd.vm.template import Template, TemplateError, parse
 
 _QUICK = 16 * 1024

@@ -19,7 +19,7 @@ from rdd.api import errors
 from rdd.controllers.lima.limavm.environment import MachineRoom
 from rdd.host.errors import HostError
 from rdd.vm.errors import Busy, NotCreated
-from rdd.vm.instances import InvalidName
+from rdd.vm.instance_dir import InvalidName
 
 if TYPE_CHECKING:
     from aiohttp import web

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from rdd.vm.drivers.protocol import Storage
-from rdd.vm.instances import LimaHome, Status
+from rdd.vm.instance_dir import InstanceStatus, LimaHome
 from rdd.vm.lifecycle.observation import Observation
 
 GRACE_S = 30.0
@@ -35,7 +35,7 @@ class MachineRoom(Protocol):
     ) -> None:
         """Make an instance; nothing is left of one that fails or is cancelled."""
 
-    def inspect(self, name: str) -> Status:
+    def inspect(self, name: str) -> InstanceStatus:
         """What files and processes say."""
 
     def phase(self, name: str) -> Observation:

@@ -30,13 +30,13 @@ from rdd.host.errors import HostError
 from rdd.kinds.limavm import RESET_REQUESTED, RESTART_REQUESTED, STOP_MODE
 from rdd.runtime import Context, Result
 from rdd.vm.errors import StartFailed
-from rdd.vm.instances import Status
+from rdd.vm.instance_dir import InstanceStatus
 from rdd.vm.lifecycle.observation import Observation, Phase
 from rdd.vm.problem import ADDRESS_IN_USE
 from rdd.vm.template import TemplateError, parse
 
 _UP = (Phase.STARTING, Phase.RUNNING)
-_ALIVE = (Status.RUNNING, Status.BROKEN)
+_ALIVE = (InstanceStatus.RUNNING, InstanceStatus.BROKEN)
 
 
 class Power:

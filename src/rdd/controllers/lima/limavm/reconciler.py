@@ -31,7 +31,7 @@ from rdd.controllers.lima.limavm.uniqueness import NameHolds, rival_of, taken
 from rdd.host.errors import HostError
 from rdd.kinds.limavm import LimaVM
 from rdd.runtime import Context, ObjectKey, Result, is_deleting, resource_of
-from rdd.vm.instances import InvalidName, Status, check_name
+from rdd.vm.instance_dir import InstanceStatus, InvalidName, check_name
 
 log = logging.getLogger("rdd.controllers.limavm")
 
@@ -140,7 +140,10 @@ class LimaVMReconciler:
             )
             vm = LimaVM.of(raw)
             running = report.reason_of(vm, report.RUNNING)
-            if running in ("", "Stopped") or self._machines.inspect(key.name) is Status.RUNNING:
+            if (
+                running in ("", "Stopped")
+                or self._machines.inspect(key.name) is InstanceStatus.RUNNING
+            ):
                 return
             await self._reporter.write(vm, report.STOPPED_NOW, without=report.DEGRADED)
         except (errors.ApiError, HostError) as error:
@@ -149,7 +152,7 @@ class LimaVMReconciler:
     async def _forget(self, key: ObjectKey) -> None:
         if self._keys.get(key.name) == key:
             await self._activities.cancel(key.name)
-            if self._machines.inspect(key.name) in (Status.RUNNING, Status.BROKEN):
+            if self._machines.inspect(key.name) in (InstanceStatus.RUNNING, InstanceStatus.BROKEN):
                 # Somebody has removed the finalizer. The disk is left; whoever creates a
                 # LimaVM of this name gets a new one.
                 self._machines.stop(key.name, grace_s=GRACE_S)

@@ -8,7 +8,7 @@ line fast.
 from collections.abc import Callable, Mapping, Sequence
 
 from rdd.vm.drivers.protocol import Availability, Driver, DriverContext, ShellCommand
-from rdd.vm.instances import InstanceDirectory
+from rdd.vm.instance_dir import InstanceDirectory
 from rdd.vm.template.model import Template
 
 __all__ = ["PROVIDER"]

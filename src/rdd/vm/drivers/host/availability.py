@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from rdd.vm.drivers.host.commands import find
-from rdd.vm.drivers.host.layout import NAME
+from rdd.vm.drivers.host.paths import NAME
 from rdd.vm.drivers.host.services import ENGINES
 from rdd.vm.drivers.protocol import Availability
 

@@ -197,20 +197,20 @@ def parse_question(message: bytes) -> tuple[str, int, int] | None:
     if len(message) < 12 or message[2] & 0x80 or struct.unpack_from("!H", message, 4)[0] != 1:
         return None
     labels: list[bytes] = []
-    place = 12
-    while place < len(message):
-        length = message[place]
+    offset = 12
+    while offset < len(message):
+        length = message[offset]
         if length == 0:
-            if place + 5 > len(message):
+            if offset + 5 > len(message):
                 return None
-            kind, class_ = struct.unpack_from("!HH", message, place + 1)
+            kind, class_ = struct.unpack_from("!HH", message, offset + 1)
             if class_ != _IN:
                 return None
-            return b".".join(labels).decode("latin-1").lower(), kind, place + 5
+            return b".".join(labels).decode("latin-1").lower(), kind, offset + 5
         if length > 63:
             return None
-        labels.append(message[place + 1 : place + 1 + length])
-        place += 1 + length
+        labels.append(message[offset + 1 : offset + 1 + length])
+        offset += 1 + length
     return None
 
 

@@ -16,9 +16,9 @@ from typing import Protocol
 from rdd.host.errors import HostError
 from rdd.host.files import remove
 from rdd.host.processes import own_identity
-from rdd.vm.drivers.host import teardown as leftovers
+from rdd.vm.drivers.host import teardown
 from rdd.vm.drivers.host.availability import engine_availability
-from rdd.vm.drivers.host.layout import NAME, Place
+from rdd.vm.drivers.host.paths import NAME, MachinePaths
 from rdd.vm.drivers.host.services import DOCKER_SOCKET, docker_sockets, engine_of, in_run
 from rdd.vm.drivers.protocol import (
     DriverContext,
@@ -39,14 +39,14 @@ from rdd.vm.forwarding.sockets import (
     listen_unix,
 )
 from rdd.vm.forwarding.streams import StreamRelay
-from rdd.vm.instances import write_pid
 from rdd.vm.problem import ADDRESS_IN_USE
+from rdd.vm.process_files import write_pid_file
 
 _ANSWER_S = 60.0
 _ASK_AGAIN_S = 0.02
 
 
-class Engine(Protocol):
+class HostEngine(Protocol):
     """An engine of this machine."""
 
     @property
@@ -83,22 +83,22 @@ class HostDriver:
 
     def __init__(self, context: DriverContext) -> None:
         self._context = context
-        self._place = Place(context.directory)
+        self._paths = MachinePaths(context.directory)
         self._engine_name = engine_of(context.template)
-        self._engine: Engine | None = self._make_engine()
+        self._engine: HostEngine | None = self._make_engine()
         self._relays: dict[Forward, StreamRelay | DatagramRelay] = {}
         self._port = _held_port(context.template.ssh.local_port)
 
-    def _make_engine(self) -> Engine | None:
+    def _make_engine(self) -> HostEngine | None:
         if not self._engine_name:
             return None
         if os.geteuid() == 0:
             from rdd.vm.drivers.host.root_engine import RootEngine
 
-            return RootEngine(self._context, self._place, self._engine_name)
+            return RootEngine(self._context, self._paths, self._engine_name)
         from rdd.vm.drivers.host.rootless_engine import RootlessEngine
 
-        return RootlessEngine(self._context, self._place)
+        return RootlessEngine(self._context, self._paths)
 
     @property
     def name(self) -> str:
@@ -115,12 +115,12 @@ class HostDriver:
         """Start the engine, if one is wanted. Raises HostError."""
         self._tell_what_is_left_out()
         if self._engine is None:
-            write_pid(self._place.pid_file, own_identity())
+            write_pid_file(self._paths.pid_file, own_identity())
             return
         answer = engine_availability(self._engine_name, self._context.environment)
         if not answer.usable:
             raise HostError(f"{answer.reason}; to change that: {answer.fix}")
-        await leftovers.cleanup(self._context.directory)
+        await teardown.cleanup(self._context.directory)
         for path in docker_sockets(self._context.template) if self._engine.is_docker else ():
             check_length(path)
             clear_stale(path)
@@ -183,8 +183,8 @@ class HostDriver:
     def _release(self) -> None:
         self._port.close()
         if self._engine is None:
-            remove(self._place.pid_file)
-            remove(self._place.identity_file)
+            remove(self._paths.pid_file)
+            remove(self._paths.identity_file)
 
     async def listeners(self) -> AsyncIterator[frozenset[Listener]]:
         """What is listened on in the network of the engine; without one there is no other."""

@@ -11,7 +11,7 @@ The child sees the whole file system of this machine, and what is mounted on it 
 what it mounts itself stays with it. It gets
 
 - a `/run` of its own, in which everything of the machine's `/run` is found except what belongs
-  to a container engine: the paths of sockets and pid files are the usual ones, short, and
+  to a container engine: the target of sockets and pid files are the usual ones, short, and
   never those of an engine of the system;
 - its own `/proc`;
 - an `/etc/resolv.conf` that names the relay of the host agent.
@@ -108,16 +108,16 @@ def make_private_run(staging: str) -> None:
     for entry in os.scandir("/run"):
         if entry.name.startswith(ENGINE_ENTRIES):
             continue
-        place = f"{staging}/{entry.name}"
+        target = f"{staging}/{entry.name}"
         with contextlib.suppress(OSError):  # some file systems are closed even to root
             if entry.is_symlink():
-                Path(place).symlink_to(Path(entry.path).readlink())
+                Path(target).symlink_to(Path(entry.path).readlink())
             elif entry.is_dir(follow_symlinks=False):
-                Path(place).mkdir()
-                mount(entry.path, place, None, MS_BIND | MS_REC)
+                Path(target).mkdir()
+                mount(entry.path, target, None, MS_BIND | MS_REC)
             else:
-                write(place, b"", 0o600)
-                mount(entry.path, place, None, MS_BIND)
+                write(target, b"", 0o600)
+                mount(entry.path, target, None, MS_BIND)
     mount(staging, "/run", None, MS_MOVE)
 
 

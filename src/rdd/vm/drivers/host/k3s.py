@@ -19,7 +19,7 @@ from rdd.host.commands import run_now
 from rdd.host.errors import HostError
 from rdd.vm.drivers.host import settings
 from rdd.vm.drivers.host.commands import find
-from rdd.vm.drivers.host.layout import Place
+from rdd.vm.drivers.host.paths import MachinePaths
 from rdd.vm.drivers.host.services import DOCKER_SOCKET, Service, engine_of, passed_on
 from rdd.vm.images.location import cache_directory
 from rdd.vm.template.model import Template
@@ -48,9 +48,9 @@ def cached(release: str, environment: Mapping[str, str]) -> Path:
 
 def find_k3s(release: str, environment: Mapping[str, str]) -> Path | None:
     """The program of a release; None if there is none."""
-    place = cached(release, environment)
-    if os.access(place, os.X_OK):
-        return place
+    path = cached(release, environment)
+    if os.access(path, os.X_OK):
+        return path
     found = find("k3s", environment)
     return found if found is not None and _release_of(found) == release else None
 
@@ -65,15 +65,17 @@ def missing_k3s(release: str, environment: Mapping[str, str]) -> str:
     why = f"k3s {release} is not installed"
     if other is not None:
         why += f' ("{other}" is {_release_of(other) or "no k3s"})'
-    place = cached(release, environment)
+    path = cached(release, environment)
     url = f"https://github.com/k3s-io/k3s/releases/download/{quote(release)}/k3s"
     return (
-        f"{why}; to change that: mkdir -p {place.parent} && curl -fLo {place} {url} && "
-        f"chmod 755 {place} && rdd restart"
+        f"{why}; to change that: mkdir -p {path.parent} && curl -fLo {path} {url} && "
+        f"chmod 755 {path} && rdd restart"
     )
 
 
-def k3s(place: Place, template: Template, *, environment: Mapping[str, str]) -> Service | None:
+def k3s(
+    paths: MachinePaths, template: Template, *, environment: Mapping[str, str]
+) -> Service | None:
     """k3s, if it is wanted and there."""
     param = template.param
     program = find_k3s(param.get("KUBERNETES_RELEASE", ""), environment)
@@ -84,24 +86,24 @@ def k3s(place: Place, template: Template, *, environment: Mapping[str, str]) -> 
         "https-listen-port": int(param["KUBERNETES_PORT"]),
         "write-kubeconfig": param["HOST_INSTANCE_CONFIG"],
         "write-kubeconfig-mode": "600",
-        "data-dir": str(place.data("k3s")),
-        "node-name": place.directory.name,
+        "data-dir": str(paths.data("k3s")),
+        "node-name": paths.directory.name,
     }
     if is_docker:
         config["docker"] = True
-    files = settings.files_of(template, place)
+    files = settings.files_of(template, paths)
     if registries := settings.file_of(template, settings.REGISTRIES):
-        path = place.config("k3s-registries")
+        path = paths.config("k3s-registries")
         config["private-registry"] = str(path)
         files[path] = registries
     socket = DOCKER_SOCKET if is_docker else ""
     return Service(
         name="k3s",
         program=_SHELL,
-        arguments=("-c", _KEEP_GOING, str(program), str(place.config("k3s")), socket),
+        arguments=("-c", _KEEP_GOING, str(program), str(paths.config("k3s")), socket),
         config=json.dumps(config, indent=2) + "\n",  # JSON is YAML
         socket="",
-        environment={**passed_on(environment), **settings.environment_of(template, place)},
+        environment={**passed_on(environment), **settings.environment_of(template, paths)},
         files=files,
     )
 

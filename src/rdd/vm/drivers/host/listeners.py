@@ -51,7 +51,7 @@ def parse(text: str, protocol: str) -> set[Listener]:
 def _address(text: str) -> str:
     """An address as the kernel prints it: words of four bytes, each in the machine's order."""
     packed = b"".join(
-        struct.pack("=I", int(text[place : place + 8], 16)) for place in range(0, len(text), 8)
+        struct.pack("=I", int(text[start : start + 8], 16)) for start in range(0, len(text), 8)
     )
     address = ipaddress.ip_address(packed)
     mapped = getattr(address, "ipv4_mapped", None)
@@ -67,7 +67,7 @@ def look(pid: int, *, without: Iterable[Listener] = ()) -> frozenset[Listener]:
     return frozenset(found.difference(without))
 
 
-class Watch:
+class ListenerWatch:
     """Follows what listens in a sandbox."""
 
     def __init__(

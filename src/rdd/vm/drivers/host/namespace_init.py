@@ -14,7 +14,7 @@ import sys
 from typing import Any
 
 
-class Holder:
+class ServiceSupervisor:
     """The services that run."""
 
     def __init__(self, services: list[dict[str, Any]], ended: str) -> None:
@@ -79,4 +79,4 @@ def spawn(service: dict[str, Any]) -> int:
 if __name__ == "__main__":
     with open(sys.argv[1], "rb") as file:  # noqa: PTH123
         services, ended = marshal.load(file)
-    sys.exit(Holder(services, ended).run())
+    sys.exit(ServiceSupervisor(services, ended).run())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cable between this machine and an engine's network namespace, and the way out.
+"""The veth between this machine and an engine's network namespace, and the way out.
 
 A pair of virtual interfaces with a /30 of its own, in a private range that no route of this
 machine touches. What comes from it is masqueraded. Forwarding of packets is switched on for
@@ -21,7 +21,7 @@ from pathlib import Path
 
 from rdd.host.errors import HostError
 from rdd.vm.drivers.host.commands import output_of
-from rdd.vm.drivers.host.layout import Place
+from rdd.vm.drivers.host.paths import MachinePaths
 
 Network = ipaddress.IPv4Network
 
@@ -31,12 +31,12 @@ _POOLS = [Network(f"172.{number}.0.0/16") for number in range(17, 32)] + [Networ
 _PREFIX = re.compile(r"\b(\d+\.\d+\.\d+\.\d+)(/\d+)?\b")
 _DEFAULT_DEVICE = re.compile(r"^default\b.*\bdev (\S+)", re.MULTILINE)
 _CONF = Path("/proc/sys/net/ipv4/conf")
-_RULES = 4  # of `open_way_out`, without those for uplinks
+_RULES = 4  # of `enable_egress`, without those for uplinks
 INSIDE = "eth0"  # what the engine calls its end
 
 
 @dataclass(frozen=True, slots=True)
-class Cable:
+class VethPair:
     """A connected pair of interfaces."""
 
     link: str
@@ -70,8 +70,8 @@ def free_subnets(used: Sequence[Network], *, seed: int) -> Iterator[Network]:
         count = 1 << (30 - range_.prefixlen)
         first = int(range_.network_address)
         for number in range(count):
-            place = first + 4 * ((seed + number) % count)
-            subnet = Network((place, 30))
+            address = first + 4 * ((seed + number) % count)
+            subnet = Network((address, 30))
             if not any(subnet.overlaps(network) for network in used):
                 yield subnet
 
@@ -82,52 +82,52 @@ def container_pools(used: Sequence[Network]) -> list[str]:
     return [] if len(free) == len(_POOLS) else [str(pool) for pool in free]
 
 
-def plug_in(place: Place, process: int) -> Cable:
+def create_veth(paths: MachinePaths, process: int) -> VethPair:
     """Connect the namespace of a process with this machine. Raises HostError."""
     used = used_networks(routes())
-    for subnet in free_subnets(used, seed=int(place.tag, 16)):
+    for subnet in free_subnets(used, seed=int(paths.tag, 16)):
         host, guest = (str(address) for address in subnet.hosts())
-        cable = Cable(place.link, host, guest)
+        veth = VethPair(paths.link, host, guest)
         commands = (
-            f"link add {cable.link} type veth peer name {INSIDE} netns {process}\n"
-            f"addr add {host}/{cable.prefix} dev {cable.link}\n"
-            f"link set {cable.link} up\n"
+            f"link add {veth.link} type veth peer name {INSIDE} netns {process}\n"
+            f"addr add {host}/{veth.prefix} dev {veth.link}\n"
+            f"link set {veth.link} up\n"
         )
         output_of("ip", "-batch", "-", text=commands)
-        if _is_alone(cable):
-            return cable
-        unplug(place)  # another instance took the same at the same moment
+        if _is_alone(veth):
+            return veth
+        delete_veth(paths)  # another instance took the same at the same moment
         used.append(subnet)
     raise HostError("no private network is free for the container engine")
 
 
-def _is_alone(cable: Cable) -> bool:
+def _is_alone(veth: VethPair) -> bool:
     """Whether nobody took the same network at the same moment; of two, the older one stays."""
-    subnet = Network(f"{cable.host_ip}/{cable.prefix}", strict=False)
+    subnet = Network(f"{veth.host_ip}/{veth.prefix}", strict=False)
     shown = output_of("ip", "-4", "-oneline", "addr", "show").splitlines()
     same = [
         line.split()[1]
         for line in shown
         if ipaddress.ip_interface(line.split()[3]).network.overlaps(subnet)
     ]
-    return same[:1] == [cable.link]  # in the order of their making
+    return same[:1] == [veth.link]  # in the order of their making
 
 
-def configuration(cable: Cable) -> str:
+def configuration(veth: VethPair) -> str:
     """What `ip -batch` does inside."""
     return (
         "link set lo up\n"
-        f"addr add {cable.guest_ip}/{cable.prefix} dev {INSIDE}\n"
+        f"addr add {veth.guest_ip}/{veth.prefix} dev {INSIDE}\n"
         f"link set {INSIDE} up\n"
-        f"route add default via {cable.host_ip}\n"
+        f"route add default via {veth.host_ip}\n"
     )
 
 
-def unplug(place: Place) -> None:
-    """Remove the cable if it is there."""
-    if place.link in interfaces():
+def delete_veth(paths: MachinePaths) -> None:
+    """Remove the veth if it is there."""
+    if paths.link in interfaces():
         with contextlib.suppress(HostError):  # it goes with the namespace at any moment
-            output_of("ip", "link", "del", place.link)
+            output_of("ip", "link", "del", paths.link)
 
 
 def interfaces() -> list[str]:
@@ -136,7 +136,7 @@ def interfaces() -> list[str]:
     return [line.partition(":")[0].strip() for line in lines]
 
 
-def wanted_uplinks(place: Place, opened: Sequence[str] = ()) -> tuple[str, ...]:
+def wanted_uplinks(paths: MachinePaths, opened: Sequence[str] = ()) -> tuple[str, ...]:
     """The interfaces on which forwarding is on because of us, or has to be switched on.
 
     `opened` are those known so far. Nothing is changed: what is to be undone is written down
@@ -145,30 +145,30 @@ def wanted_uplinks(place: Place, opened: Sequence[str] = ()) -> tuple[str, ...]:
     uplinks = list(opened)
     for uplink in _DEFAULT_DEVICE.findall(routes()):
         # Another instance that switched it on may end before us.
-        is_shared = not is_forwarding("all") and bool(_others(place))
+        is_shared = not is_forwarding("all") and bool(_others(paths))
         if is_shared or not is_forwarding(uplink):
             uplinks.append(uplink)
     return tuple(dict.fromkeys(uplinks))
 
 
-def open_way_out(place: Place, cable: Cable, uplinks: Sequence[str]) -> None:
+def enable_egress(paths: MachinePaths, veth: VethPair, uplinks: Sequence[str]) -> None:
     """Let packets through. Raises HostError when the firewall refuses.
 
     May be called again, when routes have changed or another agent has taken over.
     """
     present = interfaces()
-    for interface in (cable.link, *uplinks):
+    for interface in (veth.link, *uplinks):
         if interface in present and not is_forwarding(interface):
             _write_forwarding(interface, True)
     shown = output_of("iptables-save")
-    if shown.count(place.comment) == _RULES + len(uplinks):
+    if shown.count(paths.comment) == _RULES + len(uplinks):
         return
-    _close(place, shown)
-    mark = f"-m comment --comment {place.comment}"
-    link = cable.link
+    _close(paths, shown)
+    mark = f"-m comment --comment {paths.comment}"
+    link = veth.link
     rules = [
         "*nat",
-        f"-A POSTROUTING -s {cable.guest_ip}/32 ! -o {link} {mark} -j MASQUERADE",
+        f"-A POSTROUTING -s {veth.guest_ip}/32 ! -o {link} {mark} -j MASQUERADE",
         "COMMIT",
         "*filter",
         f"-I FORWARD -i {link} {mark} -j ACCEPT",
@@ -181,34 +181,34 @@ def open_way_out(place: Place, cable: Cable, uplinks: Sequence[str]) -> None:
     output_of("iptables-restore", "--noflush", "--wait", text="\n".join(rules))
 
 
-def close_way_out(place: Place) -> None:
+def disable_egress(paths: MachinePaths) -> None:
     """Remove the rules with our comment, and no others. Raises HostError."""
-    _close(place, output_of("iptables-save"))
+    _close(paths, output_of("iptables-save"))
 
 
-def _close(place: Place, shown: str) -> None:
-    if place.comment not in shown:
+def _close(paths: MachinePaths, shown: str) -> None:
+    if paths.comment not in shown:
         return
     lines: list[str] = []
     for line in shown.splitlines():
         if line.startswith("*") or line == "COMMIT":
             lines.append(line)
-        elif line.startswith("-A ") and re.search(rf'--comment "?{place.comment}"?(\s|$)', line):
+        elif line.startswith("-A ") and re.search(rf'--comment "?{paths.comment}"?(\s|$)', line):
             lines.append("-D " + line[3:])
     output_of("iptables-restore", "--noflush", "--wait", text="\n".join(lines) + "\n")
 
 
-def restore_forwarding(place: Place, uplinks: Iterable[str]) -> None:
+def restore_forwarding(paths: MachinePaths, uplinks: Iterable[str]) -> None:
     """Switch forwarding off where we switched it on, unless somebody needs it by now."""
-    if _others(place) or is_forwarding("all"):
+    if _others(paths) or is_forwarding("all"):
         return
     for uplink in uplinks:
         with contextlib.suppress(OSError, HostError):
             _write_forwarding(uplink, False)
 
 
-def _others(place: Place) -> list[str]:
-    return [name for name in interfaces() if name.startswith("rdd") and name != place.link]
+def _others(paths: MachinePaths) -> list[str]:
+    return [name for name in interfaces() if name.startswith("rdd") and name != paths.link]
 
 
 def is_forwarding(interface: str) -> bool:

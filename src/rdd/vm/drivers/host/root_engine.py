@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """An engine run by root, in namespaces of its own.
 
-The agent makes the namespaces and the cable, starts the services inside, opens the way out,
+The agent makes the namespaces and the veth, starts the services inside, opens the way out,
 and resolves names for them. All but the last two goes on without the agent; one that takes
 over does them again.
 """
@@ -21,18 +21,16 @@ from rdd.host.exits import ended_within, wait_ended
 from rdd.host.files import read_text, remove, write_atomically
 from rdd.host.logs import rotate
 from rdd.host.processes import Identity, send_signal
-from rdd.vm.drivers.host import dns, docker_api, k3s, network, services
-from rdd.vm.drivers.host import teardown as leftovers
-from rdd.vm.drivers.host import unhandled_signals as deaf
+from rdd.vm.drivers.host import dns, docker_api, k3s, network, services, teardown, unhandled_signals
 from rdd.vm.drivers.host.commands import find
-from rdd.vm.drivers.host.layout import Place
-from rdd.vm.drivers.host.listeners import Watch, readable
-from rdd.vm.drivers.host.network import Cable
-from rdd.vm.drivers.host.record import Record
-from rdd.vm.drivers.host.sandbox import Entrance, Sandbox
-from rdd.vm.drivers.host.services import Service, Surrounding
+from rdd.vm.drivers.host.listeners import ListenerWatch, readable
+from rdd.vm.drivers.host.network import VethPair
+from rdd.vm.drivers.host.paths import MachinePaths
+from rdd.vm.drivers.host.sandbox import NamespaceBuilder, Sandbox
+from rdd.vm.drivers.host.services import EngineNetwork, Service
+from rdd.vm.drivers.host.state import HostMachineState
 from rdd.vm.drivers.protocol import DriverContext, Endpoint, Listener, Unmet
-from rdd.vm.instances import living, write_pid
+from rdd.vm.process_files import live_process, write_pid_file
 
 _RTMGRP_IPV4_ROUTE = 0x40
 _ROUTES_SETTLE_S = 0.5
@@ -47,11 +45,11 @@ _LOG_TAIL_BYTES = 8 << 10
 class RootEngine:
     """The engine of one machine. Made for one start or take-over."""
 
-    def __init__(self, context: DriverContext, place: Place, engine: str) -> None:
+    def __init__(self, context: DriverContext, paths: MachinePaths, engine: str) -> None:
         self._context = context
-        self._place = place
+        self._paths = paths
         self._engine = engine
-        self._record: Record | None = None
+        self._record: HostMachineState | None = None
         self._sandbox: Sandbox | None = None
         self._relay: dns.DnsRelay | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -74,8 +72,8 @@ class RootEngine:
 
     async def adopt(self) -> bool:
         """Take over what another agent started; False when nothing of it lives."""
-        process = living(self._place.pid_file, self._place.identity_file)
-        record = Record.read(self._place.record)
+        process = live_process(self._paths.pid_file, self._paths.identity_file)
+        record = HostMachineState.read(self._paths.record)
         if process is None or record is None or record.engine != self._engine:
             return False
         if record.state == "stopping":
@@ -85,75 +83,75 @@ class RootEngine:
         await self._attach(process, record)
         return True
 
-    def _make(self) -> tuple[Identity, Record]:
-        place, name = self._place, self._context.directory.name
-        for directory in (place.staging, self._context.directory.sockets):
+    def _make(self) -> tuple[Identity, HostMachineState]:
+        paths, name = self._paths, self._context.directory.name
+        for directory in (paths.staging, self._context.directory.sockets):
             make_private_dir(directory)
-        remove(place.ended)
-        entrance = Entrance(place, name)
+        remove(paths.ended)
+        builder = NamespaceBuilder(paths, name)
         try:
-            process = entrance.wait()
-            write_pid(place.pid_file, process)
-            cable = network.plug_in(place, process.pid)
-            record = Record(
+            process = builder.wait()
+            write_pid_file(paths.pid_file, process)
+            veth = network.create_veth(paths, process.pid)
+            record = HostMachineState(
                 engine=self._engine,
                 mode="root",
-                host_ip=cable.host_ip,
-                guest_ip=cable.guest_ip,
+                host_ip=veth.host_ip,
+                guest_ip=veth.guest_ip,
                 sockets=tuple(str(path) for path in self._outer_sockets()),
                 state="starting",
             )
-            record.write(place.record)
-            started = [self._service(cable)]
+            record.write(paths.record)
+            started = [self._service(veth)]
             if (cluster := self._kubernetes()) is not None:
                 started.append(cluster)
             for service in started:
-                files = {place.config(service.name): service.config, **service.files}
+                files = {paths.config(service.name): service.config, **service.files}
                 for path, text in files.items():
                     write_atomically(path, text, durable=False)
-                rotate(place.directory.path, service.name, create=False)
-            entrance.open_up(
+                rotate(paths.directory.path, service.name, create=False)
+            builder.start_services(
                 {
-                    "resolv_conf": dns.inside_text(cable.guest_ip),
-                    "ip": network.configuration(cable),
-                    "ended": str(place.ended),
-                    "services": [_as_plan(service, place) for service in started],
+                    "resolv_conf": dns.inside_text(veth.guest_ip),
+                    "ip": network.configuration(veth),
+                    "ended": str(paths.ended),
+                    "services": [_as_plan(service, paths) for service in started],
                 }
             )
             record = replace(record, state="running")
-            record.write(place.record)
+            record.write(paths.record)
             return process, record
         except BaseException:
-            if entrance.process is not None:
-                send_signal(entrance.process, signal.SIGKILL)
+            if builder.process is not None:
+                send_signal(builder.process, signal.SIGKILL)
             raise
         finally:
-            entrance.close()
+            builder.close()
 
-    def _service(self, cable: Cable) -> Service:
+    def _service(self, veth: VethPair) -> Service:
         environment = self._context.environment
         program = find("dockerd" if self.is_docker else "containerd", environment)
         if program is None:
             raise HostError(f"the program of the engine {self._engine} is not installed")
         if not self.is_docker:
-            return services.containerd(self._place, program=program, environment=environment)
+            return services.containerd(self._paths, program=program, environment=environment)
         used = network.used_networks(network.routes())
-        surrounding = Surrounding(
-            nameserver=cable.guest_ip,
-            gateway=cable.host_ip,
+        engine_network = EngineNetwork(
+            nameserver=veth.guest_ip,
+            gateway=veth.host_ip,
             pools=network.container_pools(used),
         )
         return services.moby(
-            self._place,
+            self._paths,
             self._context.template,
-            surrounding,
+            engine_network,
             program=program,
             environment=environment,
         )
 
     def _kubernetes(self) -> Service | None:
         template, environment = self._context.template, self._context.environment
-        found = k3s.k3s(self._place, template, environment=environment)
+        found = k3s.k3s(self._paths, template, environment=environment)
         if found is None and k3s.is_wanted(template):
             release = template.param.get("KUBERNETES_RELEASE", "")
             self._context.warn(k3s.missing_k3s(release, environment))
@@ -165,7 +163,7 @@ class RootEngine:
             return services.docker_sockets(self._context.template)
         return [self._context.directory.sockets / services.CONTAINERD_SOCKET]
 
-    async def _attach(self, process: Identity, record: Record) -> None:
+    async def _attach(self, process: Identity, record: HostMachineState) -> None:
         """Do for the namespaces what does not go on without an agent."""
         self._record = record
         self._sandbox = sandbox = Sandbox(process)
@@ -196,12 +194,12 @@ class RootEngine:
     def _open_way_out(self) -> None:
         record = self._record
         assert record is not None
-        cable = Cable(self._place.link, record.host_ip, record.guest_ip)
-        uplinks = network.wanted_uplinks(self._place, record.uplinks)
+        veth = VethPair(self._paths.link, record.host_ip, record.guest_ip)
+        uplinks = network.wanted_uplinks(self._paths, record.uplinks)
         if uplinks != record.uplinks:
             self._record = replace(record, uplinks=uplinks)
-            self._record.write(self._place.record)
-        network.open_way_out(self._place, cable, uplinks)
+            self._record.write(self._paths.record)
+        network.enable_egress(self._paths, veth, uplinks)
 
     async def check(self) -> None:
         """Raise Unmet unless the engine answers where clients expect it."""
@@ -226,7 +224,7 @@ class RootEngine:
             Listener("tcp", self._record.guest_ip, dns.PORT),
         ]
         docker = self._sandbox.path(services.DOCKER_SOCKET) if self.is_docker else None
-        watch = Watch(self._sandbox, docker_socket=docker, without=own)
+        watch = ListenerWatch(self._sandbox, docker_socket=docker, without=own)
         async for found in watch.listeners():
             yield found
 
@@ -259,35 +257,37 @@ class RootEngine:
         return self._why()
 
     def _why(self) -> str:
-        name, _, how = (read_text(self._place.ended) or "").strip().partition(" ")
+        name, _, how = (read_text(self._paths.ended) or "").strip().partition(" ")
         if not name:
             return "the process that holds the namespaces of the engine was killed"
-        tail = _last_lines(self._place.log(name))
+        tail = _last_lines(self._paths.log(name))
         return f"{name} ended with {how}" + (f": {' / '.join(tail)}" if tail else "")
 
     async def stop(self, *, grace_s: float) -> None:
         """Stop the services, by force after a while, and remove what is left."""
-        process = living(self._place.pid_file, self._place.identity_file)
+        process = live_process(self._paths.pid_file, self._paths.identity_file)
         try:
             if process is not None and grace_s > 0:
                 await self._shut_down(process, grace_s)
         finally:
             await self.detach()
-            await leftovers.cleanup(self._context.directory)
+            await teardown.cleanup(self._context.directory)
 
     async def _shut_down(self, process: Identity, grace_s: float) -> None:
         loop = asyncio.get_running_loop()
         end = loop.time() + grace_s
         signals: dict[int, int] = {}
         if self.is_docker and self._sandbox is not None:
-            signals = await deaf.stop_signals(self._sandbox.path(services.DOCKER_SOCKET))
+            signals = await unhandled_signals.stop_signals(
+                self._sandbox.path(services.DOCKER_SOCKET)
+            )
         await self._end_tasks()
         if self._record is not None:
             with contextlib.suppress(HostError):  # a full disk must not keep it running
-                replace(self._record, state="stopping").write(self._place.record)
+                replace(self._record, state="stopping").write(self._paths.record)
         send_signal(process, signal.SIGTERM)
         if signals and not await ended_within(process, _ENGINE_HEARS_S):
-            deaf.kill_deaf(process.pid, signals)
+            unhandled_signals.kill_containers_without_handler(process.pid, signals)
         await ended_within(process, max(0, end - loop.time()))
 
     async def detach(self) -> None:
@@ -307,12 +307,12 @@ class RootEngine:
             await asyncio.gather(self._opening, return_exceptions=True)
 
 
-def _as_plan(service: Service, place: Place) -> dict[str, object]:
+def _as_plan(service: Service, paths: MachinePaths) -> dict[str, object]:
     return {
         "name": service.name,
         "argv": [str(service.program), *service.arguments],
         "environment": dict(service.environment),
-        "log": str(place.log(service.name)),
+        "log": str(paths.log(service.name)),
     }
 
 

@@ -21,15 +21,14 @@ from rdd.host.files import write_atomically
 from rdd.host.logs import rotate
 from rdd.host.processes import Identity, identity, send_signal
 from rdd.host.spawn import spawn_detached
-from rdd.vm.drivers.host import docker_api, services
-from rdd.vm.drivers.host import teardown as leftovers
+from rdd.vm.drivers.host import docker_api, services, teardown
 from rdd.vm.drivers.host.availability import rootless_network
 from rdd.vm.drivers.host.commands import find, search_path
-from rdd.vm.drivers.host.layout import Place
-from rdd.vm.drivers.host.record import Record
-from rdd.vm.drivers.host.services import Service, Surrounding
+from rdd.vm.drivers.host.paths import MachinePaths
+from rdd.vm.drivers.host.services import EngineNetwork, Service
+from rdd.vm.drivers.host.state import HostMachineState
 from rdd.vm.drivers.protocol import DriverContext, Endpoint, Listener, Unmet
-from rdd.vm.instances import living, write_pid
+from rdd.vm.process_files import live_process, write_pid_file
 
 # Links that RootlessKit's copy of /run has to the engines of the system.
 _FOREIGN = (
@@ -40,9 +39,9 @@ _FOREIGN = (
 class RootlessEngine:
     """The engine of one machine, without root. Made for one start or take-over."""
 
-    def __init__(self, context: DriverContext, place: Place) -> None:
+    def __init__(self, context: DriverContext, paths: MachinePaths) -> None:
         self._context = context
-        self._place = place
+        self._paths = paths
         self._process: Identity | None = None
 
     @property
@@ -59,40 +58,42 @@ class RootlessEngine:
         if not self._sockets():
             raise HostError("the template forwards no Docker socket, so nobody could reach dockerd")
         service = services.moby(
-            self._place,
+            self._paths,
             self._context.template,
-            Surrounding(is_rootless=True),
+            EngineNetwork(is_rootless=True),
             program=program,
             environment=environment,
         )
         make_private_dir(self._state)
         make_private_dir(self._context.directory.sockets)
-        files = {self._place.config(service.name): service.config, **service.files}
+        files = {self._paths.config(service.name): service.config, **service.files}
         for path, text in files.items():
             write_atomically(path, text, durable=False)
-        log = rotate(self._place.directory.path, service.name)
-        record = Record(engine="moby", mode="rootless", sockets=tuple(map(str, self._sockets())))
-        record.write(self._place.record)
+        log = rotate(self._paths.directory.path, service.name)
+        record = HostMachineState(
+            engine="moby", mode="rootless", sockets=tuple(map(str, self._sockets()))
+        )
+        record.write(self._paths.record)
         process = spawn_detached(
             command(service, self._state, environment),
             environment={**environment, "PATH": search_path(environment)},
-            directory=self._place.directory.path,
+            directory=self._paths.directory.path,
             stdout=log,
             stderr=log,
         )
         self._process = identity(process.pid)
         if self._process is None:
             raise HostError(f'rootlesskit ended at once; see "{log}"')
-        write_pid(self._place.pid_file, self._process)
+        write_pid_file(self._paths.pid_file, self._process)
 
     async def adopt(self) -> bool:
         """Take over what another agent started; False when nothing of it lives."""
-        self._process = living(self._place.pid_file, self._place.identity_file)
+        self._process = live_process(self._paths.pid_file, self._paths.identity_file)
         return self._process is not None
 
     @property
     def _state(self) -> Path:
-        return self._place.directory.path / "rootlesskit"
+        return self._paths.directory.path / "rootlesskit"
 
     def _sockets(self) -> list[Path]:
         return services.docker_sockets(self._context.template)
@@ -118,17 +119,17 @@ class RootlessEngine:
         """Wait until RootlessKit has ended; why."""
         assert self._process is not None
         await wait_ended(self._process)
-        return f'rootlesskit ended; see "{self._place.log("dockerd")}"'
+        return f'rootlesskit ended; see "{self._paths.log("dockerd")}"'
 
     async def stop(self, *, grace_s: float) -> None:
         """Stop the engine, by force after a while, and remove what is left."""
-        process = living(self._place.pid_file, self._place.identity_file)
+        process = live_process(self._paths.pid_file, self._paths.identity_file)
         try:
             if process is not None and grace_s > 0:
                 send_signal(process, signal.SIGTERM)
                 await ended_within(process, grace_s)
         finally:
-            await leftovers.cleanup(self._context.directory)
+            await teardown.cleanup(self._context.directory)
 
     async def detach(self) -> None:
         """Nothing is done for it, so nothing is to be stopped."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The namespaces of an engine, seen from the agent.
 
-An `Entrance` has `enter.py` make them. From then on one process, which
+An `NamespaceBuilder` has `enter.py` make them. From then on one process, which
 is known by identity, stands for everything (`Sandbox`): the file system of the namespaces is
 below `/proc/<pid>/root`, and sockets can be made in their network without going there: a
 socket belongs to the network its thread was in when it was made.
@@ -22,7 +22,7 @@ from rdd.host.errors import HostError
 from rdd.host.processes import Identity, identity
 from rdd.host.spawn import popen
 from rdd.vm.drivers.host.commands import search_path
-from rdd.vm.drivers.host.layout import Place
+from rdd.vm.drivers.host.paths import MachinePaths
 from rdd.vm.drivers.host.services import in_run
 
 _ENTER = Path(__file__).with_name("enter.py")
@@ -76,16 +76,16 @@ class Sandbox:
         self._inside = self._here = -1
 
 
-class Entrance:
+class NamespaceBuilder:
     """The making of namespaces, step by step; blocking, so it runs in a thread.
 
-    Their first process waits for `open_up`; if that never comes it ends by itself.
+    Their first process waits for `start_services`; if that never comes it ends by itself.
     """
 
-    def __init__(self, place: Place, name: str) -> None:
+    def __init__(self, paths: MachinePaths, name: str) -> None:
         try:
             self._program = popen(
-                [sys.executable, "-I", "-S", "-B", str(_ENTER), name, str(place.staging)],
+                [sys.executable, "-I", "-S", "-B", str(_ENTER), name, str(paths.staging)],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 env={"PATH": search_path(os.environ)},
@@ -105,7 +105,7 @@ class Entrance:
             raise HostError(f"the namespaces ended at once: {self._answer('ready')}")
         return self.process
 
-    def open_up(self, plan: dict[str, Any]) -> None:
+    def start_services(self, plan: dict[str, Any]) -> None:
         """Hand over the plan; the services are being started. Raises HostError."""
         assert self._program.stdin is not None
         try:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from rdd.vm.drivers.host import settings
-from rdd.vm.drivers.host.layout import Place
+from rdd.vm.drivers.host.paths import MachinePaths
 from rdd.vm.template.model import Template
 
 ENGINES = ("moby", "containerd")
@@ -41,7 +41,7 @@ class Service:
 
 
 @dataclass(frozen=True, slots=True)
-class Surrounding:
+class EngineNetwork:
     """What the namespaces look like to a service."""
 
     nameserver: str = ""
@@ -72,30 +72,30 @@ def in_run(path: str) -> str:
 
 
 def moby(
-    place: Place,
+    paths: MachinePaths,
     template: Template,
-    surrounding: Surrounding,
+    engine_network: EngineNetwork,
     *,
     program: Path,
     environment: Mapping[str, str],
 ) -> Service:
     """dockerd, with its socket at the usual path inside and at the template's outside."""
-    is_root = not surrounding.is_rootless
+    is_root = not engine_network.is_rootless
     hosts = [f"unix://{DOCKER_SOCKET}", *(f"unix://{path}" for path in docker_sockets(template))]
     config = {
-        "data-root": str(place.data("docker")),
+        "data-root": str(paths.data("docker")),
         "exec-root": "/run/docker",
         "pidfile": "/run/docker.pid",
         "hosts": hosts,
         "group": "0" if is_root else None,
         # systemd is outside the process namespace and would take our numbers for its own.
         "exec-opts": ["native.cgroupdriver=cgroupfs"] if is_root else None,
-        "cgroup-parent": place.cgroup if is_root else None,
-        "dns": [surrounding.nameserver] if surrounding.nameserver else None,
-        "host-gateway-ip": surrounding.gateway or None,
+        "cgroup-parent": paths.cgroup if is_root else None,
+        "dns": [engine_network.nameserver] if engine_network.nameserver else None,
+        "host-gateway-ip": engine_network.gateway or None,
         "default-address-pools": [
             {"base": pool, "size": max(24, int(pool.partition("/")[2]))}
-            for pool in surrounding.pools
+            for pool in engine_network.pools
         ]
         or None,
     }
@@ -104,20 +104,20 @@ def moby(
     return Service(
         name="dockerd",
         program=program,
-        arguments=("--config-file", str(place.config("dockerd"))),
+        arguments=("--config-file", str(paths.config("dockerd"))),
         config=json.dumps(kept, indent=2) + "\n",
         socket=DOCKER_SOCKET,
-        environment={**passed_on(environment), **settings.environment_of(template, place)},
-        files=settings.files_of(template, place),
+        environment={**passed_on(environment), **settings.environment_of(template, paths)},
+        files=settings.files_of(template, paths),
     )
 
 
-def containerd(place: Place, *, program: Path, environment: Mapping[str, str]) -> Service:
+def containerd(paths: MachinePaths, *, program: Path, environment: Mapping[str, str]) -> Service:
     """containerd, with its socket among the forwarded ones of the machine."""
-    socket = str(place.directory.sockets / CONTAINERD_SOCKET)
+    socket = str(paths.directory.sockets / CONTAINERD_SOCKET)
     config = (
         "version = 2\n"
-        f"root = {json.dumps(str(place.data('containerd')))}\n"
+        f"root = {json.dumps(str(paths.data('containerd')))}\n"
         'state = "/run/containerd"\n'
         # Its streaming server would listen on a port that looks like somebody's service.
         'disabled_plugins = ["io.containerd.grpc.v1.cri"]\n'
@@ -126,7 +126,7 @@ def containerd(place: Place, *, program: Path, environment: Mapping[str, str]) -
     return Service(
         name="containerd",
         program=program,
-        arguments=("--config", str(place.config("containerd"))),
+        arguments=("--config", str(paths.config("containerd"))),
         config=config,
         socket=socket,
         environment=passed_on(environment),

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from rdd.host.errors import HostError
-from rdd.vm.drivers.host.layout import Place
+from rdd.vm.drivers.host.paths import MachinePaths
 from rdd.vm.template.model import Template
 
 DAEMON_JSON = "/etc/docker/daemon.json"
@@ -49,24 +49,24 @@ def engine_settings(template: Template) -> dict[str, Any]:
     return found
 
 
-def environment_of(template: Template, place: Place) -> dict[str, str]:
+def environment_of(template: Template, paths: MachinePaths) -> dict[str, str]:
     """What the template adds to the environment of the programs; the rest of `env` is a shell's."""
     found = {name: value for name, value in template.env.items() if name.lower() in _PROXY}
     if template.ca_certs.certs:
-        found["SSL_CERT_FILE"] = str(trust_file(place))
+        found["SSL_CERT_FILE"] = str(trust_file(paths))
     return found
 
 
-def files_of(template: Template, place: Place) -> dict[Path, str]:
+def files_of(template: Template, paths: MachinePaths) -> dict[Path, str]:
     """The files the programs read besides their configuration."""
     if not template.ca_certs.certs:
         return {}
-    return {trust_file(place): _system_authorities() + "".join(template.ca_certs.certs)}
+    return {trust_file(paths): _system_authorities() + "".join(template.ca_certs.certs)}
 
 
-def trust_file(place: Place) -> Path:
+def trust_file(paths: MachinePaths) -> Path:
     """Whom the programs trust, if it is not just whom this machine does."""
-    return place.directory.path / "authorities.pem"
+    return paths.directory.path / "authorities.pem"
 
 
 def _system_authorities() -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from rdd.vm.drivers.host.services import CONTAINERD_SOCKET, docker_sockets, engine_of
 from rdd.vm.drivers.protocol import ShellCommand
-from rdd.vm.instances import InstanceDirectory
+from rdd.vm.instance_dir import InstanceDirectory
 from rdd.vm.template.model import Template
 
 

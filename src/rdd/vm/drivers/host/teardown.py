@@ -2,7 +2,7 @@
 """What a machine leaves on this machine when it ends, and how it is removed.
 
 Ending the first process of the namespaces ends every process in them; mounts and the inner
-network vanish with those. Outside there are firewall rules and the cable, found by the name of
+network vanish with those. Outside there are firewall rules and the veth, found by the name of
 the instance; the switched forwarding and foreign sockets, found in the record; empty cgroups;
 and files. Every step is done even if another fails.
 """
@@ -20,10 +20,11 @@ from rdd.host.files import remove
 from rdd.host.processes import Identity, send_signal
 from rdd.vm.drivers.host import network
 from rdd.vm.drivers.host.commands import find
-from rdd.vm.drivers.host.layout import Place
-from rdd.vm.drivers.host.record import Record
+from rdd.vm.drivers.host.paths import MachinePaths
+from rdd.vm.drivers.host.state import HostMachineState
 from rdd.vm.forwarding.sockets import listening_process
-from rdd.vm.instances import InstanceDirectory, living
+from rdd.vm.instance_dir import InstanceDirectory
+from rdd.vm.process_files import live_process
 
 _KILL_S = 10.0
 _CGROUPS = Path("/sys/fs/cgroup")
@@ -31,13 +32,13 @@ _CGROUPS = Path("/sys/fs/cgroup")
 
 async def cleanup(directory: InstanceDirectory) -> None:
     """End by force what of a machine still runs, and remove what it left. Raises HostError."""
-    place = Place(directory)
-    record = Record.read(place.record)
-    process = living(place.pid_file, place.identity_file)
+    paths = MachinePaths(directory)
+    record = HostMachineState.read(paths.record)
+    process = live_process(paths.pid_file, paths.identity_file)
     if process is not None and process.pid != os.getpid():
         await end(process)
-    if record is not None or place.pid_file.exists():
-        problems = await asyncio.to_thread(_remove_all, place, record)
+    if record is not None or paths.pid_file.exists():
+        problems = await asyncio.to_thread(_remove_all, paths, record)
         if problems:
             raise HostError("; ".join(problems))
 
@@ -49,15 +50,15 @@ async def end(process: Identity) -> None:
         raise HostError(f"process {process.pid} still runs {_KILL_S:g} s after SIGKILL")
 
 
-def _remove_all(place: Place, record: Record | None) -> list[str]:
+def _remove_all(paths: MachinePaths, record: HostMachineState | None) -> list[str]:
     problems = []
     steps: list[Callable[[], None]] = [
-        lambda: _remove_network(place, record),
+        lambda: _remove_network(paths, record),
         lambda: _remove_sockets(record),
-        lambda: _remove_cgroups(place.cgroup),
-        lambda: _remove_directory(place.staging),
+        lambda: _remove_cgroups(paths.cgroup),
+        lambda: _remove_directory(paths.staging),
     ]
-    files = (place.pid_file, place.identity_file, place.ended)
+    files = (paths.pid_file, paths.identity_file, paths.ended)
     steps += [lambda path=path: remove(path) for path in files]  # type: ignore[misc]
     for step in steps:
         try:
@@ -65,21 +66,21 @@ def _remove_all(place: Place, record: Record | None) -> list[str]:
         except HostError as error:
             problems.append(str(error))
     if not problems:
-        remove(place.record)  # last: it is what a second attempt goes by
+        remove(paths.record)  # last: it is what a second attempt goes by
     return problems
 
 
-def _remove_network(place: Place, record: Record | None) -> None:
+def _remove_network(paths: MachinePaths, record: HostMachineState | None) -> None:
     if record is not None and record.mode != "root":
         return
-    network.unplug(place)
+    network.delete_veth(paths)
     if find("iptables-save", os.environ) is not None:  # without it there are no rules of ours
-        network.close_way_out(place)
+        network.disable_egress(paths)
     if record is not None:
-        network.restore_forwarding(place, record.uplinks)
+        network.restore_forwarding(paths, record.uplinks)
 
 
-def _remove_sockets(record: Record | None) -> None:
+def _remove_sockets(record: HostMachineState | None) -> None:
     for text in record.sockets if record is not None else ():
         path = Path(text)
         if path.is_socket() and listening_process(path) is None:

@@ -66,7 +66,7 @@ def signal_number(name: str) -> int | None:
         return None
 
 
-def kill_deaf(holder: int, stop: Mapping[int, int]) -> int:
+def kill_containers_without_handler(holder: int, stop: Mapping[int, int]) -> int:
     """Kill the containers below `holder` that do not hear their stop signal; how many."""
     count = 0
     for process in first_processes(holder, processes()):

@@ -13,7 +13,7 @@ Methods import what they need when they are called. docs/lima-driver.md
 from collections.abc import Callable, Mapping, Sequence
 
 from rdd.vm.drivers.protocol import AgentCommand, Availability, ShellCommand
-from rdd.vm.instances import InstanceDirectory
+from rdd.vm.instance_dir import InstanceDirectory
 from rdd.vm.template.model import Template
 
 __all__ = ["PROVIDER"]

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from rdd.vm.drivers.lima import limactl
 from rdd.vm.drivers.protocol import AgentCommand, ShellCommand
-from rdd.vm.instances import InstanceDirectory
+from rdd.vm.instance_dir import InstanceDirectory
 
 START_S = 60.0
 """Timeout for limactl to write its pid file: it may have to grow a disk first."""

@@ -25,8 +25,9 @@ from rdd.host.errors import HostError
 from rdd.host.exits import ended_within
 from rdd.host.files import remove
 from rdd.host.processes import identity
-from rdd.vm.instances import InstanceDirectory, write_pid
+from rdd.vm.instance_dir import InstanceDirectory
 from rdd.vm.lifecycle.kill import kill_all
+from rdd.vm.process_files import write_pid_file
 
 PROGRAM = "limactl"
 LINES = 3  # of what it said that belong to an error
@@ -139,7 +140,7 @@ async def run(
     try:
         who = identity(process.pid)
         if pid_file is not None and who is not None:
-            write_pid(pid_file, who)
+            write_pid_file(pid_file, who)
         assert process.stderr is not None
         async for line in _lines(process.stderr):
             if text := message_of(line):

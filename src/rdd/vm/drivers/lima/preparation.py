@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Creation by limactl, of an instance that we have begun already.
+"""Creation by limactl, of an instance that we have creation_dir already.
 
 limactl makes the directory of an instance itself and refuses one that is there. So ours goes back
 to where it began (`.NAME.creating`); as long as that exists, `NAME` is no complete instance,
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from rdd.host.errors import HostError
 from rdd.vm.drivers.lima import limactl
-from rdd.vm.instances import (
+from rdd.vm.instance_dir import (
     LIMA_VERSION,
     LIMA_YAML,
     PREPARING,
@@ -36,16 +36,16 @@ async def prepare(
     progress: Callable[[str], None],
 ) -> None:
     """Have limactl make the instance. Cancellable. Raises HostError."""
-    _move(directory.path, directory.begun)
+    _move(directory.path, directory.creation_dir)
     try:
         await limactl.run(
             "create",
             f"--name={directory.name}",
-            str(directory.begun / LIMA_YAML),
+            str(directory.creation_dir / LIMA_YAML),
             directory=directory,
             environment=environment,
             progress=progress,
-            pid_file=directory.begun / _WORKER,
+            pid_file=directory.creation_dir / _WORKER,
         )
         await asyncio.to_thread(_complete, directory)
     except BaseException:
@@ -56,19 +56,19 @@ async def prepare(
 def _complete(directory: InstanceDirectory) -> None:
     """Put our files into what limactl has made, and say that it is complete."""
     try:
-        (directory.begun / LIMA_VERSION).unlink(missing_ok=True)  # limactl has told its own
+        (directory.creation_dir / LIMA_VERSION).unlink(missing_ok=True)  # limactl has told its own
         for name in _OURS:
-            (directory.begun / name).replace(directory.path / name)
-        directory.begun.rmdir()  # `.preparing` marks it from here on, until the creation ends
+            (directory.creation_dir / name).replace(directory.path / name)
+        directory.creation_dir.rmdir()  # from here on `.preparing` marks it as incomplete
     except OSError as error:
         raise HostError.from_os(f'complete "{directory.path}"', error) from error
 
 
 def _undo(directory: InstanceDirectory) -> None:
     """Whatever happened: one directory, with our files in it, for the creation to remove."""
-    if directory.begun.exists():
+    if directory.creation_dir.exists():
         shutil.rmtree(directory.path, ignore_errors=True)
-        _move(directory.begun, directory.path)
+        _move(directory.creation_dir, directory.path)
 
 
 def _move(source: Path, target: Path) -> None:

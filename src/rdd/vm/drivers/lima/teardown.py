@@ -12,7 +12,7 @@ from contextlib import suppress
 
 from rdd.host.errors import HostError
 from rdd.vm.drivers.lima import limactl
-from rdd.vm.instances import InstanceDirectory
+from rdd.vm.instance_dir import InstanceDirectory
 from rdd.vm.lifecycle.kill import kill_all
 from rdd.vm.template import TemplateError
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from rdd.vm.drivers.protocol import Availability, Driver, DriverContext, ShellCommand
-from rdd.vm.instances import InstanceDirectory
+from rdd.vm.instance_dir import InstanceDirectory
 from rdd.vm.template.model import Template
 
 if TYPE_CHECKING:

@@ -53,7 +53,7 @@ class SharedDirectory:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Machine:
+class EmulatorOptions:
     """What the command line says beside the template."""
 
     program: Path
@@ -81,7 +81,7 @@ def find_firmware(arch: str) -> Path | None:
     return None
 
 
-def hardware(template: Template, machine: Machine, mac: str) -> list[str]:
+def hardware(template: Template, machine: EmulatorOptions, mac: str) -> list[str]:
     """The part of the command line that memory of a suspended machine depends on."""
     cpus, arch = template.cpus, template.arch
     memory = template.memory // _MIB  # half of a machine's memory need not be whole pages
@@ -111,7 +111,9 @@ def hardware(template: Template, machine: Machine, mac: str) -> list[str]:
     return words
 
 
-def command(template: Template, machine: Machine, *, mac: str, resume: bool = False) -> list[str]:
+def command(
+    template: Template, machine: EmulatorOptions, *, mac: str, resume: bool = False
+) -> list[str]:
     """The whole command line; with `resume` the machine goes on with the memory it had."""
     words = [str(machine.program), "-name", hostname(machine.name)]
     words += hardware(template, machine, mac)

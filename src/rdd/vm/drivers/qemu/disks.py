@@ -35,7 +35,7 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class Disk:
+class DiskInfo:
     """What is known about a disk."""
 
     format: str
@@ -61,11 +61,11 @@ def image_format(path: Path) -> str:
     return "raw"
 
 
-async def inspect(path: Path, format_: str = "qcow2") -> Disk:
+async def inspect(path: Path, format_: str = "qcow2") -> DiskInfo:
     """Look at a disk. Raises HostError when it is damaged or missing."""
     text = await run("qemu-img", "info", "--force-share", "--output=json", "-f", format_, path)
     data = json.loads(text)
-    return Disk(
+    return DiskInfo(
         format_,
         int(data["virtual-size"]),
         int(data.get("actual-size", 0)),

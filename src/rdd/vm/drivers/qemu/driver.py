@@ -26,13 +26,13 @@ from rdd.vm.drivers.protocol import DriverContext, Forward, Listener, Requiremen
 from rdd.vm.drivers.qemu import arguments, disks, files, mounts, suspension
 from rdd.vm.drivers.qemu import listeners as listening
 from rdd.vm.drivers.qemu.accelerator import CACHE_FILE, choose, cpu_model
-from rdd.vm.drivers.qemu.checks import Checks
-from rdd.vm.drivers.qemu.link import Link
+from rdd.vm.drivers.qemu.guest_connection import GuestConnection
 from rdd.vm.drivers.qemu.programs import system_program, version
-from rdd.vm.drivers.qemu.qmp import Event, Qmp, QmpError
+from rdd.vm.drivers.qemu.qmp import Qmp, QmpError, QmpEvent
+from rdd.vm.drivers.qemu.requirements import GuestRequirements
 from rdd.vm.drivers.qemu.teardown import cleanup
 from rdd.vm.images.location import cache_directory
-from rdd.vm.instances import living, write_pid
+from rdd.vm.process_files import live_process, write_pid_file
 
 _BOOT_S = 20.0  # from the start of the emulator to its control socket
 _LOAD_S = 120.0  # the same when it loads the memory of a suspended machine
@@ -55,13 +55,15 @@ class QemuDriver:
         self._process: Identity | None = None
         self._child: subprocess.Popen[bytes] | None = None
         self._qmp: Qmp | None = None
-        self._shutdown: Event | None = None
+        self._shutdown: QmpEvent | None = None
         self._is_resumed = False
         before = files.read_state(context.directory)
-        self._state = files.State(self._choose_port(before), before.instance_id if before else "")
+        self._state = files.QemuMachineState(
+            self._choose_port(before), before.instance_id if before else ""
+        )
         lima_home = self._path.parent
-        self._link = Link(
-            ssh.Target(
+        self._connection = GuestConnection(
+            ssh.SshTarget(
                 port=self._state.ssh_port,
                 user=self._template.user.name,
                 identity=lima_home / ssh.CONFIG_DIR / ssh.KEY,
@@ -72,8 +74,8 @@ class QemuDriver:
             keep=lambda carried: self._keep(replace(self._state, forwards=carried)),
             warn=context.warn,
         )
-        self._sshfs = mounts.Sshfs(
-            self._link,
+        self._sshfs = mounts.SshfsMounts(
+            self._connection,
             log=self._path / "sshfs.log",
             helper=self._add_helper,
             degrade=context.degrade,
@@ -116,7 +118,7 @@ class QemuDriver:
             if is_asked:
                 self._context.warn(f"{name} is ignored by the qemu driver")
 
-    async def _describe(self) -> tuple[arguments.Machine, suspension.Kind]:
+    async def _describe(self) -> tuple[arguments.EmulatorOptions, suspension.MachineKind]:
         environment = self._context.environment
         program = system_program(self._template.arch, environment)
         cache = cache_directory(environment, self._home) / CACHE_FILE
@@ -129,7 +131,7 @@ class QemuDriver:
         shares: tuple[arguments.SharedDirectory, ...] = ()
         if self._template.mounts:
             shares = mounts.offered(self._template.mounts, self._mount_kind())
-        machine = arguments.Machine(
+        machine = arguments.EmulatorOptions(
             program=program,
             name=self._directory.name,
             accelerator=accelerator,
@@ -139,7 +141,7 @@ class QemuDriver:
             has_initrd=(self._path / files.INITRD).exists(),
             firmware=firmware,
         )
-        kind = suspension.Kind(
+        kind = suspension.MachineKind(
             self._directory.read_lima_yaml() or "",
             accelerator,
             f"{cpu_model(accelerator)} {suspension.processor()}",
@@ -148,7 +150,7 @@ class QemuDriver:
         )
         return machine, kind
 
-    async def _usable_memory(self, kind: suspension.Kind) -> suspension.Suspended | None:
+    async def _usable_memory(self, kind: suspension.MachineKind) -> suspension.Suspended | None:
         """What the machine was suspended with, if it fits; what does not is thrown away."""
         path = self._path / files.SUSPENDED
         if not path.exists():
@@ -164,7 +166,9 @@ class QemuDriver:
         await disks.discard_memory(self._path / files.DISK)
         return None
 
-    async def _resume(self, machine: arguments.Machine, suspended: suspension.Suspended) -> bool:
+    async def _resume(
+        self, machine: arguments.EmulatorOptions, suspended: suspension.Suspended
+    ) -> bool:
         """Go on where the machine stopped; False when it could not, and must boot."""
         suspension.take(self._path / files.SUSPENDED)
         try:
@@ -188,7 +192,7 @@ class QemuDriver:
             timeout_s=_SUSPEND_S,
         )
 
-    async def _boot(self, machine: arguments.Machine) -> None:
+    async def _boot(self, machine: arguments.EmulatorOptions) -> None:
         disk = self._path / files.DISK
         if self._template.disk > (await disks.inspect(disk)).virtual_bytes:
             await disks.grow(disk, self._template.disk)
@@ -219,7 +223,7 @@ class QemuDriver:
         write_atomically(self._path / files.CIDATA, content, durable=False)
 
     async def _launch(
-        self, machine: arguments.Machine, instance_id: str, *, resume: bool = False
+        self, machine: arguments.EmulatorOptions, instance_id: str, *, resume: bool = False
     ) -> None:
         """Start the emulator and wait until it listens to us. Raises HostError."""
         helpers: tuple[Identity, ...] = ()
@@ -227,14 +231,14 @@ class QemuDriver:
             helpers = await mounts.start_virtiofs(
                 self._path, self._template.mounts, self._context.environment
             )
-        self._keep(files.State(machine.ssh_port, instance_id, (), helpers))
+        self._keep(files.QemuMachineState(machine.ssh_port, instance_id, (), helpers))
         command = arguments.command(self._template, machine, mac=self._mac(), resume=resume)
         self._child = _spawn(command, self._path)
         self._process = identity(self._child.pid)
         if self._process is not None:
-            write_pid(self._directory.pid_file(self.name), self._process)
+            write_pid_file(self._directory.pid_file(self.name), self._process)
         self._qmp = await self._connect(_LOAD_S if resume else _BOOT_S)
-        target = self._link.target
+        target = self._connection.target
         config = target.config(self._directory.name)
         write_atomically(self._directory.ssh_config, config, durable=False)
 
@@ -254,13 +258,13 @@ class QemuDriver:
         except TimeoutError:
             raise HostError(f"qemu does not answer within {timeout_s:g} s") from None
 
-    def _on_event(self, event: Event) -> None:
+    def _on_event(self, event: QmpEvent) -> None:
         if event["event"] == "SHUTDOWN":
             self._shutdown = event
 
     async def adopt(self) -> bool:
         """Take over an emulator that another agent has started."""
-        process = living(
+        process = live_process(
             self._directory.pid_file(self.name), self._directory.identity_file(self.name)
         )
         before = files.read_state(self._directory)
@@ -269,7 +273,7 @@ class QemuDriver:
         self._process = process
         self._state = before
         self._qmp = await self._connect(_BOOT_S)
-        await self._link.adopt(before.forwards)
+        await self._connection.adopt(before.forwards)
         return True
 
     async def wait_ended(self) -> str:
@@ -301,14 +305,14 @@ class QemuDriver:
     async def stop(self, *, grace_s: float) -> None:
         """Shut the guest down, by force after `grace_s`."""
         process = self._process
-        await self._link.stop_watching()  # that it is lost now is no surprise
+        await self._connection.stop_watching()  # that it is lost now is no surprise
         if process is not None and is_alive(process) and grace_s > 0:
             with suppress(HostError):
                 if self._qmp is not None:
                     await self._qmp.execute("system_powerdown", timeout_s=min(5.0, grace_s))
                     await ended_within(process, grace_s)
         with suppress(HostError):
-            await self._link.close()
+            await self._connection.close()
         await self._end_emulator()
         await cleanup(self._directory)
         for item in self._template.copy_to_host:
@@ -363,7 +367,7 @@ class QemuDriver:
 
     async def detach(self) -> None:
         """Leave everything running for another agent."""
-        await self._link.detach()
+        await self._connection.detach()
         if self._qmp is not None:
             await self._qmp.close()
             self._qmp = None
@@ -375,8 +379,8 @@ class QemuDriver:
 
     def requirements(self) -> Sequence[Requirement]:
         """What must be true before the machine counts as running."""
-        checks = Checks(
-            self._link,
+        checks = GuestRequirements(
+            self._connection,
             self._template,
             instance_id=self._state.instance_id,
             degrade=self._context.degrade,
@@ -399,29 +403,31 @@ class QemuDriver:
             self._context.warn(f"the guest's clock was {ahead_s:+.0f} s off and is set")
         now = time.time()
         with suppress(ssh.SshError):
-            await self._link.run(f"sudo -n date -u -s @{now:.0f}")
+            await self._connection.run(f"sudo -n date -u -s @{now:.0f}")
 
     async def listeners(self) -> AsyncIterator[frozenset[Listener]]:
         """All ports listened on in the guest, now and whenever the set changes."""
-        command = self._link.target.command(listening.LOOP, ControlMaster="no")
+        command = self._connection.target.command(listening.LOOP, ControlMaster="no")
         async for found in listening.watch(command, on_drift=self._set_clock):
             yield found
 
     async def open_forward(self, forward: Forward) -> None:
         """Carry connections. Raises ForwardError."""
-        await self._link.open_forward(forward)
+        await self._connection.open_forward(forward)
 
     async def close_forward(self, forward: Forward) -> None:
         """Stop carrying connections."""
-        await self._link.close_forward(forward)
+        await self._connection.close_forward(forward)
 
     # What is kept
 
-    def _choose_port(self, before: files.State | None) -> int:
+    def _choose_port(self, before: files.QemuMachineState | None) -> int:
         """The port of the guest's sshd: the template's, the last one if it is free, or any."""
         if self._template.ssh.local_port:
             return self._template.ssh.local_port
-        runs = living(self._directory.pid_file(self.name), self._directory.identity_file(self.name))
+        runs = live_process(
+            self._directory.pid_file(self.name), self._directory.identity_file(self.name)
+        )
         if before is not None and (runs or _is_free(before.ssh_port)):
             return before.ssh_port
         with socket.socket() as probe:
@@ -434,7 +440,7 @@ class QemuDriver:
     def _mac(self) -> str:
         return arguments.mac_address(self._directory.name, self._path)
 
-    def _keep(self, state: files.State) -> None:
+    def _keep(self, state: files.QemuMachineState) -> None:
         self._state = state
         files.write_state(self._directory, state)
 

@@ -13,7 +13,7 @@ from typing import Any
 from rdd.host.errors import HostError
 from rdd.host.files import read_text, write_atomically
 from rdd.host.processes import Identity
-from rdd.vm.instances import InstanceDirectory
+from rdd.vm.instance_dir import InstanceDirectory
 
 NAME = "qemu"
 IMAGE = "image"  # what the machine was made from; never written to
@@ -31,7 +31,7 @@ SUSPENDED = "suspended.json"  # the machine's memory is kept in its disk, and of
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class QemuMachineState:
     """One run of a machine, for the agent that takes it over."""
 
     ssh_port: int
@@ -42,11 +42,11 @@ class State:
     """Processes that share directories; they end with the emulator."""
 
 
-def read_state(directory: InstanceDirectory) -> State | None:
+def read_state(directory: InstanceDirectory) -> QemuMachineState | None:
     """What the last agent left; None if nothing that can be read."""
     try:
         data: dict[str, Any] = json.loads(read_text(directory.path / STATE) or "null")
-        return State(
+        return QemuMachineState(
             int(data["ssh_port"]),
             str(data["instance_id"]),
             tuple((str(text), bool(reverse)) for text, reverse in data["forwards"]),
@@ -56,7 +56,7 @@ def read_state(directory: InstanceDirectory) -> State | None:
         return None
 
 
-def write_state(directory: InstanceDirectory, state: State) -> None:
+def write_state(directory: InstanceDirectory, state: QemuMachineState) -> None:
     """Keep it. Raises HostError."""
     text = json.dumps(asdict(state)) + "\n"
     write_atomically(directory.path / STATE, text, durable=False)

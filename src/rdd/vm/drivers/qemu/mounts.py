@@ -23,7 +23,7 @@ from rdd.vm.cidata import Share
 from rdd.vm.drivers.protocol import Requirement, RequirementPhase, Unmet
 from rdd.vm.drivers.qemu.arguments import SharedDirectory
 from rdd.vm.drivers.qemu.files import tail
-from rdd.vm.drivers.qemu.link import Link
+from rdd.vm.drivers.qemu.guest_connection import GuestConnection
 from rdd.vm.drivers.qemu.programs import find
 from rdd.vm.ssh import SshError
 from rdd.vm.template.model import Mount, Template
@@ -151,18 +151,18 @@ def _sftp_server() -> str | None:
     return next((path for path in _SFTP_SERVERS if Path(path).exists()), None)
 
 
-class Sshfs:
+class SshfsMounts:
     """Mounts over sshfs of one machine."""
 
     def __init__(
         self,
-        link: Link,
+        connection: GuestConnection,
         *,
         log: Path,
         helper: Callable[[Identity], None],
         degrade: Callable[[str], None],
     ) -> None:
-        self._link = link
+        self._connection = connection
         self._log = log
         self._helper = helper
         self._degrade = degrade
@@ -209,7 +209,7 @@ class Sshfs:
             f"exec sudo -n sshfs -f -o $mode,{','.join(options)} {source} {point}"
         )
         words = [server, "-e"] if mount.writable else [server, "-e", "-R"]
-        self._connect(words, self._link.target.command(line, ControlMaster="no"))
+        self._connect(words, self._connection.target.command(line, ControlMaster="no"))
         for _ in range(20):
             await asyncio.sleep(0.5)
             if await self._is_mounted(mount):
@@ -218,21 +218,21 @@ class Sshfs:
 
     async def _has_sshfs(self) -> bool:
         try:
-            return (await self._link.run("command -v sshfs")).status == 0
+            return (await self._connection.run("command -v sshfs")).status == 0
         except SshError as error:
             raise Unmet(str(error)) from error
 
     async def _is_mounted(self, mount: Mount) -> bool:
         point = shlex.quote(f" {mount.mount_point} ")
         try:
-            answer = await self._link.run(
+            answer = await self._connection.run(
                 f"grep -qF {point} /proc/mounts && timeout 5 ls {shlex.quote(mount.mount_point)}"
             )
         except SshError as error:
             raise Unmet(str(error)) from error
         if answer.status not in (0, 1):  # it is mounted and nobody answers: of an earlier agent
             with suppress(SshError):
-                await self._link.run(f"sudo -n umount -l {shlex.quote(mount.mount_point)}")
+                await self._connection.run(f"sudo -n umount -l {shlex.quote(mount.mount_point)}")
         return answer.status == 0
 
     def _connect(self, server: Sequence[str], client: Sequence[str]) -> None:

@@ -14,12 +14,12 @@ from rdd.host.files import write_atomically
 from rdd.vm import ssh
 from rdd.vm.drivers.qemu import accelerator, disks, files
 from rdd.vm.drivers.qemu.programs import system_program
-from rdd.vm.images.cache import ImageCache, place
-from rdd.vm.images.download import Unreachable
-from rdd.vm.images.fetching import fetch
+from rdd.vm.images.cache import ImageCache, link_or_copy
+from rdd.vm.images.download import SourceUnreachable
+from rdd.vm.images.fetch import fetch
 from rdd.vm.images.local import chosen_image, installed_image
 from rdd.vm.images.location import cache_directory
-from rdd.vm.instances import InstanceDirectory
+from rdd.vm.instance_dir import InstanceDirectory
 from rdd.vm.template.model import File, Image, Template
 
 
@@ -39,7 +39,7 @@ async def prepare(
         try:
             await _place(image, directory.path, cache, progress)
             break
-        except Unreachable as error:
+        except SourceUnreachable as error:
             problem = error
             progress(str(error))
     else:
@@ -79,6 +79,6 @@ async def _place(
             wanted.append((files.INITRD, image.initrd))
     for name, file in wanted:
         path = await fetch(file.location, file.digest, cache=cache, progress=progress)
-        place(path, directory / name)
+        link_or_copy(path, directory / name)
     if image.kernel is not None:
         write_atomically(directory / files.KERNEL_LINE, f"{image.kernel.cmdline}\n", mode=0o644)

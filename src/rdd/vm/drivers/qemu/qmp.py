@@ -18,7 +18,7 @@ from rdd.host.errors import HostError
 _LINE_LIMIT_BYTES = 4 << 20  # answers about large machines are long lines
 _JOB_POLL_S = 0.05  # jobs tell of their end by events, but one that fails at once tells nobody
 
-Event = Mapping[str, Any]
+QmpEvent = Mapping[str, Any]
 
 
 class QmpError(HostError):
@@ -32,20 +32,20 @@ class Qmp:
         self,
         reader: asyncio.StreamReader,
         writer: asyncio.StreamWriter,
-        on_event: Callable[[Event], None],
+        on_event: Callable[[QmpEvent], None],
     ) -> None:
         self._reader = reader
         self._writer = writer
         self._on_event = on_event
         self._answers: dict[int, asyncio.Future[Any]] = {}
-        self._waiting: list[tuple[str, Callable[[Event], bool], asyncio.Future[Event]]] = []
+        self._waiting: list[tuple[str, Callable[[QmpEvent], bool], asyncio.Future[QmpEvent]]] = []
         self._last_id = 0
         self._reading: asyncio.Task[None] | None = None
         self.closed = asyncio.Event()
 
     @classmethod
     async def connect(
-        cls, path: Path, *, on_event: Callable[[Event], None] = lambda event: None
+        cls, path: Path, *, on_event: Callable[[QmpEvent], None] = lambda event: None
     ) -> "Qmp":
         """Connect and agree on the protocol. Raises QmpError, also when nobody listens."""
         try:
@@ -95,12 +95,12 @@ class Qmp:
     async def wait_event(
         self,
         name: str,
-        matches: Callable[[Event], bool] = lambda event: True,
+        matches: Callable[[QmpEvent], bool] = lambda event: True,
         *,
         timeout_s: float,
-    ) -> Event:
+    ) -> QmpEvent:
         """The next event of a name. Raises QmpError after `timeout_s` or when qemu ends."""
-        future: asyncio.Future[Event] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[QmpEvent] = asyncio.get_running_loop().create_future()
         entry = (name, matches, future)
         self._waiting.append(entry)
         try:
@@ -163,7 +163,7 @@ class Qmp:
         finally:
             self._end()
 
-    def _dispatch(self, event: Event) -> None:
+    def _dispatch(self, event: QmpEvent) -> None:
         for entry in list(self._waiting):
             name, matches, future = entry
             if name == event["event"] and not future.done() and matches(event):

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from rdd.host.errors import HostError
 from rdd.vm.drivers.protocol import ShellCommand
 from rdd.vm.drivers.qemu import files
-from rdd.vm.instances import InstanceDirectory
-from rdd.vm.ssh import CONFIG_DIR, KEY, Target
+from rdd.vm.instance_dir import InstanceDirectory
+from rdd.vm.ssh import CONFIG_DIR, KEY, SshTarget
 from rdd.vm.template.model import Template
 
 
@@ -26,7 +26,7 @@ def shell_command(
     state = files.read_state(directory)
     if state is None:
         raise HostError(f'machine "{directory.name}" has never run')
-    target = Target(
+    target = SshTarget(
         port=state.ssh_port,
         user=template.user.name,
         identity=directory.path.parent / CONFIG_DIR / KEY,

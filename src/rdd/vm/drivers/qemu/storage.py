@@ -19,8 +19,8 @@ from rdd.vm.drivers.qemu import disks, files
 from rdd.vm.drivers.qemu.disks import SnapshotError
 from rdd.vm.drivers.qemu.programs import run
 from rdd.vm.drivers.qemu.shell import shell_command
-from rdd.vm.images.cache import place
-from rdd.vm.instances import InstanceDirectory
+from rdd.vm.images.cache import link_or_copy
+from rdd.vm.instance_dir import InstanceDirectory
 from rdd.vm.template.model import Template
 
 _NAME = re.compile(r"(?![0-9]+$)[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
@@ -76,7 +76,9 @@ class QemuStorage:
         """Give another machine a disk like this one, with its snapshots. Raises HostError."""
         for name in _SHARED:
             if (self._directory.path / name).exists():
-                await asyncio.to_thread(place, self._directory.path / name, target.path / name)
+                await asyncio.to_thread(
+                    link_or_copy, self._directory.path / name, target.path / name
+                )
         line = self._directory.path / files.KERNEL_LINE
         if line.exists():
             shutil.copyfile(line, target.path / files.KERNEL_LINE)

@@ -26,7 +26,7 @@ _WORDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class MachineKind:
     """All that must be the same for memory to fit."""
 
     template: str
@@ -35,7 +35,7 @@ class Kind:
     qemu: str
     hardware: str
 
-    def difference(self, other: "Kind") -> str:
+    def difference(self, other: "MachineKind") -> str:
         """Why memory of this kind does not fit a machine of the other; empty if it does."""
         ours, theirs = asdict(self), asdict(other)
         return ", ".join(_WORDS[key] for key in ours if ours[key] != theirs[key])
@@ -45,7 +45,7 @@ class Kind:
 class Suspended:
     """A machine that waits to go on."""
 
-    kind: Kind
+    kind: MachineKind
     instance_id: str
     shares: tuple[str, ...] = ()
     """Mount points that were taken away for it and are mounted again afterwards."""
@@ -69,7 +69,7 @@ def read(path: Path) -> Suspended | None:
     try:
         data = json.loads(read_text(path) or "null")
         return Suspended(
-            Kind(**data["kind"]), str(data["instance_id"]), tuple(data.get("shares", ()))
+            MachineKind(**data["kind"]), str(data["instance_id"]), tuple(data.get("shares", ()))
         )
     except (ValueError, KeyError, TypeError, HostError):
         return None

@@ -9,8 +9,9 @@ from rdd.host.exits import ended_within
 from rdd.host.files import remove
 from rdd.host.processes import is_alive, send_signal
 from rdd.vm.drivers.qemu import files
-from rdd.vm.instances import InstanceDirectory, living
-from rdd.vm.ssh import LOG, Master, Target
+from rdd.vm.instance_dir import InstanceDirectory
+from rdd.vm.process_files import live_process
+from rdd.vm.ssh import LOG, ControlMaster, SshTarget
 
 _END_S = 5.0
 
@@ -19,7 +20,7 @@ async def cleanup(directory: InstanceDirectory) -> None:
     """End by force what still runs and remove pid files and sockets. Raises HostError."""
     pid_file, identity_file = directory.pid_file(files.NAME), directory.identity_file(files.NAME)
     state = files.read_state(directory)
-    processes = [process for process in [living(pid_file, identity_file)] if process]
+    processes = [process for process in [live_process(pid_file, identity_file)] if process]
     if state is not None:
         processes += [helper for helper in state.helpers if is_alive(helper)]
     for process in processes:
@@ -42,9 +43,9 @@ async def _end_ssh(directory: InstanceDirectory) -> None:
     if not directory.ssh_sock.exists():
         return
     unused = directory.path / "unused"
-    target = Target(port=0, user="", identity=unused, control=directory.ssh_sock)
+    target = SshTarget(port=0, user="", identity=unused, control=directory.ssh_sock)
     with suppress(HostError):
-        await Master(target, log=directory.path / LOG).stop()
+        await ControlMaster(target, log=directory.path / LOG).stop()
 
 
 def _remove_socket(path: str) -> None:

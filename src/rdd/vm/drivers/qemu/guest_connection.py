@@ -18,7 +18,7 @@ from rdd.host.errors import HostError
 from rdd.vm.drivers.protocol import Endpoint, Forward, ForwardError, Unmet
 from rdd.vm.forwarding.sockets import SocketInUse, check_length, clear_stale, listen_inet
 from rdd.vm.problem import ADDRESS_IN_USE
-from rdd.vm.ssh import Master, SshError, Target, has_banner, run
+from rdd.vm.ssh import ControlMaster, SshError, SshTarget, has_banner, run
 
 _RECONNECT_S = 1.0
 _LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}
@@ -27,19 +27,19 @@ Carried = tuple[str, bool]
 """What `ssh -L` (or `-R`, if True) is given."""
 
 
-class Link:
+class GuestConnection:
     """The connection to one guest."""
 
     def __init__(
         self,
-        target: Target,
+        target: SshTarget,
         *,
         log: Path,
         keep: Callable[[tuple[Carried, ...]], None],
         warn: Callable[[str], None],
     ) -> None:
         self.target = target
-        self._master = Master(target, log=log)
+        self._master = ControlMaster(target, log=log)
         self._keep = keep
         self._warn = warn
         self._carried: dict[Carried, None] = {}

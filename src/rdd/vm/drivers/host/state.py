@@ -14,7 +14,7 @@ from rdd.host.files import read_text, write_atomically
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class HostMachineState:
     """What this machine uses."""
 
     engine: str
@@ -34,7 +34,7 @@ class Record:
         write_atomically(path, json.dumps(asdict(self)) + "\n", durable=False)
 
     @classmethod
-    def read(cls, path: Path) -> "Record | None":
+    def read(cls, path: Path) -> "HostMachineState | None":
         """What was kept; None if there is nothing that can be read."""
         try:
             data = json.loads(read_text(path) or "null")

@@ -12,8 +12,15 @@ from tests.unit.vm.machine_world import World
 
 from rdd.host.errors import HostError
 from rdd.vm.drivers.protocol import Availability
-from rdd.vm.instances import InstanceDirectory, InvalidName
-from rdd.vm.machines import AlreadyExists, NotCreated, Phase, Status, StopFailed, TemplateError
+from rdd.vm.instance_dir import InstanceDirectory, InvalidName
+from rdd.vm.machines import (
+    InstanceStatus,
+    MachineExists,
+    NotCreated,
+    Phase,
+    StopFailed,
+    TemplateError,
+)
 from rdd.vm.template import Template
 
 
@@ -25,13 +32,13 @@ async def test_instance_has_the_files_of_lima_and_remembers_its_driver(world: Wo
     assert (directory.path / "disk").exists()
     assert not directory.preparing.exists()
     assert directory.path.stat().st_mode & 0o777 == 0o700
-    assert world.machines.inspect("vm") is Status.STOPPED
+    assert world.machines.inspect("vm") is InstanceStatus.STOPPED
     assert world.progress == ["half of it"]
 
 
 async def test_instance_that_exists_is_not_created_again(world: World) -> None:
     await world.create()
-    with pytest.raises(AlreadyExists, match='machine "vm" already exists'):
+    with pytest.raises(MachineExists, match='machine "vm" already exists'):
         await world.create()
     assert world.directory().lima_yaml.exists()
 
@@ -72,7 +79,7 @@ async def test_cancelled_creation_leaves_nothing(world: World) -> None:
     task = asyncio.create_task(world.create())
     await began.wait()
     assert world.directory().preparing.exists()
-    assert world.machines.inspect("vm") is Status.UNINITIALIZED
+    assert world.machines.inspect("vm") is InstanceStatus.UNINITIALIZED
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -101,9 +108,9 @@ async def test_what_an_interrupted_creation_left_is_replaced(world: World, left:
     path.mkdir(parents=True)
     for name in left.split():
         (path / name).write_text("{")
-    assert world.machines.inspect("vm") is Status.UNINITIALIZED
+    assert world.machines.inspect("vm") is InstanceStatus.UNINITIALIZED
     await world.create()
-    assert world.machines.inspect("vm") is Status.STOPPED
+    assert world.machines.inspect("vm") is InstanceStatus.STOPPED
 
 
 async def test_no_driver_is_told_with_reason_and_remedy(world: World) -> None:
@@ -191,7 +198,7 @@ async def test_protected_machine_is_not_deleted(world: World) -> None:
     (directory.path / "protected").touch()
     with pytest.raises(HostError, match=r'machine "vm" is protected; remove ".*/protected" first'):
         await world.machines.delete("vm")
-    assert world.machines.inspect("vm") is Status.STOPPED
+    assert world.machines.inspect("vm") is InstanceStatus.STOPPED
 
 
 async def test_half_deleted_instances_are_swept(world: World) -> None:

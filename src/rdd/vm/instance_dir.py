@@ -22,8 +22,9 @@ from pathlib import Path
 
 from rdd.host.errors import HostError
 from rdd.host.files import read_text, remove, write_atomically
-from rdd.host.processes import Identity, identity, is_alive, started_at
+from rdd.host.processes import Identity
 from rdd.instance import SOCKET_PATH_LIMIT_BYTES
+from rdd.vm.process_files import live_process
 from rdd.vm.template import HostFacts, Template, dump, load, parse, resolved
 
 NAME_LIMIT = 76
@@ -50,7 +51,6 @@ RECORD = "rdd.json"  # what was decided at creation
 TEMPLATE_CACHE = "template.json"  # the template as it is used, made from lima.yaml
 TEMPORARY_SUFFIXES = (".pid", ".identity", ".sock", ".tmp")  # what a dead machine leaves
 
-_CLOCK_SLACK_S = 2  # start times are known to the second, and clocks are adjusted
 LAYOUT_VERSION = "2.1.0"  # of Lima, whose files these are
 # ssh adds 16 random characters and a dot while it makes its socket.
 LONGEST_SOCKET = f"{SSH_SOCKET}.1234567890123456"
@@ -60,7 +60,7 @@ class InvalidName(ValueError):
     """A machine cannot have this name."""
 
 
-class Status(StrEnum):
+class InstanceStatus(StrEnum):
     """What the files and processes of an instance say."""
 
     RUNNING = "Running"  # agent and driver live
@@ -86,7 +86,7 @@ def check_socket_path(path: Path) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class InstanceRecord:
     """What was decided at creation and stays."""
 
     driver: str
@@ -161,7 +161,7 @@ class InstanceDirectory:
         return self.path / PREPARING
 
     @property
-    def begun(self) -> Path:
+    def creation_dir(self) -> Path:
         """Where an instance begins. As long as this exists there is no complete one."""
         return self.path.with_name(f".{self.name}{CREATING}")
 
@@ -189,9 +189,9 @@ class InstanceDirectory:
 
     def is_incomplete(self) -> bool:
         """Whether it is being created, or a crash has interrupted that. Raises HostError."""
-        return _look(self.preparing, Path.exists) or _look(self.begun, Path.exists)
+        return _look(self.preparing, Path.exists) or _look(self.creation_dir, Path.exists)
 
-    def read_record(self) -> Record | None:
+    def read_record(self) -> InstanceRecord | None:
         """What was decided at creation; None for an instance that is not ours.
 
         Raises HostError when it cannot be read.
@@ -201,11 +201,11 @@ class InstanceDirectory:
             return None
         try:
             data = json.loads(text)
-            return Record(str(data["driver"]), str(data.get("version", "")))
+            return InstanceRecord(str(data["driver"]), str(data.get("version", "")))
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise HostError(f'"{self.record}" is damaged: {error}') from error
 
-    def write_record(self, record: Record) -> None:
+    def write_record(self, record: InstanceRecord) -> None:
         """Keep what was decided. Raises HostError."""
         data = {"driver": record.driver, "version": record.version}
         write_atomically(self.record, json.dumps(data) + "\n")
@@ -258,12 +258,12 @@ class InstanceDirectory:
 
     def agent(self) -> Identity | None:
         """The host agent, if it lives."""
-        return living(self.ha_pid, self.ha_identity)
+        return live_process(self.ha_pid, self.ha_identity)
 
     def driver_process(self) -> Identity | None:
         """The driver's process, if it lives."""
         for pid_file in self._driver_pid_files():
-            process = living(pid_file, pid_file.with_suffix(".identity"))
+            process = live_process(pid_file, pid_file.with_suffix(".identity"))
             if process is not None:
                 return process
         return None
@@ -274,16 +274,16 @@ class InstanceDirectory:
             if path.name != AGENT_PID:
                 yield path
 
-    def status(self) -> Status:
+    def status(self) -> InstanceStatus:
         """What the files and processes say now. Raises HostError when they cannot be read."""
         if not self.exists() or not _look(self.lima_yaml, Path.exists):
-            return Status.UNINITIALIZED
+            return InstanceStatus.UNINITIALIZED
         if self.is_incomplete():
-            return Status.UNINITIALIZED
+            return InstanceStatus.UNINITIALIZED
         agent, driver = self.agent() is not None, self.driver_process() is not None
         if agent and driver:
-            return Status.RUNNING
-        return Status.BROKEN if agent or driver else Status.STOPPED
+            return InstanceStatus.RUNNING
+        return InstanceStatus.BROKEN if agent or driver else InstanceStatus.STOPPED
 
     def remove_temporary_files(self) -> None:
         """Remove what a dead machine left: pid files, sockets. Raises HostError."""
@@ -308,46 +308,6 @@ def _look(path: Path, question: Callable[[Path], bool]) -> bool:
         return question(path)
     except OSError as error:
         raise HostError.from_os(f'look at "{path}"', error) from error
-
-
-def living(pid_file: Path, identity_file: Path) -> Identity | None:
-    """The process that a pid file names, if exactly that process lives."""
-    try:
-        written = pid_file.stat().st_mtime
-        pid = int(pid_file.read_text())
-    except (OSError, ValueError):
-        return None
-    known = read_identity(identity_file)
-    if known is not None and known.pid == pid:
-        return known if is_alive(known) else None
-    # No identity: Lima's own agent or driver. A process that started after the file was
-    # written is another one that was given the number.
-    process = identity(pid)
-    if process is None:
-        return None
-    started = started_at(process)
-    return process if started is None or started <= written + _CLOCK_SLACK_S else None
-
-
-def read_identity(path: Path) -> Identity | None:
-    """The identity kept in a file; None if there is none, or no such thing in it."""
-    try:
-        data = json.loads(read_text(path) or "null")
-        return Identity(int(data["pid"]), str(data["started"]))
-    except (ValueError, KeyError, TypeError, HostError):
-        return None
-
-
-def write_identity(path: Path, process: Identity) -> None:
-    """Keep the identity of a process. Raises HostError."""
-    data = {"pid": process.pid, "started": process.started}
-    write_atomically(path, json.dumps(data) + "\n", durable=False)
-
-
-def write_pid(pid_file: Path, process: Identity) -> None:
-    """Write a pid file as Lima does, and the identity beside it first. Raises HostError."""
-    write_identity(pid_file.with_suffix(".identity"), process)
-    write_atomically(pid_file, f"{process.pid}\n", mode=0o644, durable=False)
 
 
 @dataclass(frozen=True, slots=True)

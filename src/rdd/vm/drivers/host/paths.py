@@ -10,13 +10,13 @@ import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from rdd.vm.instances import InstanceDirectory
+from rdd.vm.instance_dir import InstanceDirectory
 
 NAME = "host"  # of the driver; also of its pid file
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class MachinePaths:
     """Where things of one machine are."""
 
     directory: InstanceDirectory

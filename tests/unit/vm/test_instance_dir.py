@@ -13,19 +13,16 @@ from tests.programs import run_program, start_program
 
 from rdd.host.errors import HostError
 from rdd.host.processes import Identity, identity, own_identity
-from rdd.vm.instances import (
+from rdd.vm.instance_dir import (
     InstanceDirectory,
+    InstanceRecord,
+    InstanceStatus,
     InvalidName,
     LimaHome,
-    Record,
-    Status,
     check_name,
     check_socket_path,
-    living,
-    read_identity,
-    write_identity,
-    write_pid,
 )
+from rdd.vm.process_files import live_process, read_identity, write_identity, write_pid_file
 from rdd.vm.template import HostFacts, TemplateError
 
 FACTS = HostFacts(
@@ -39,7 +36,7 @@ def directory(tmp_path: Path) -> InstanceDirectory:
     found = LimaHome(tmp_path).directory("vm")
     found.path.mkdir()
     found.lima_yaml.write_text("cpus: 1\n")
-    found.write_record(Record("host", "1.2.3"))
+    found.write_record(InstanceRecord("host", "1.2.3"))
     return found
 
 
@@ -105,28 +102,28 @@ def test_machines_are_found_by_the_names_they_may_have(tmp_path: Path) -> None:
 def test_status_follows_from_agent_and_driver(
     directory: InstanceDirectory, sleeper: Identity
 ) -> None:
-    assert directory.status() is Status.STOPPED
-    write_pid(directory.ha_pid, own_identity())
-    assert directory.status() is Status.BROKEN
-    write_pid(directory.pid_file("qemu"), sleeper)
-    assert directory.status() is Status.RUNNING
+    assert directory.status() is InstanceStatus.STOPPED
+    write_pid_file(directory.ha_pid, own_identity())
+    assert directory.status() is InstanceStatus.BROKEN
+    write_pid_file(directory.pid_file("qemu"), sleeper)
+    assert directory.status() is InstanceStatus.RUNNING
     directory.ha_pid.unlink()
-    assert directory.status() is Status.BROKEN
+    assert directory.status() is InstanceStatus.BROKEN
 
 
 def test_incomplete_instance_is_uninitialized(directory: InstanceDirectory) -> None:
     directory.preparing.touch()
-    assert directory.status() is Status.UNINITIALIZED
+    assert directory.status() is InstanceStatus.UNINITIALIZED
     directory.preparing.unlink()
     directory.lima_yaml.unlink()
-    assert directory.status() is Status.UNINITIALIZED
-    assert InstanceDirectory(directory.path / "none").status() is Status.UNINITIALIZED
+    assert directory.status() is InstanceStatus.UNINITIALIZED
+    assert InstanceDirectory(directory.path / "none").status() is InstanceStatus.UNINITIALIZED
 
 
 def test_pid_file_has_limas_form_and_the_identity_is_beside_it(
     directory: InstanceDirectory, sleeper: Identity
 ) -> None:
-    write_pid(directory.pid_file("host"), sleeper)
+    write_pid_file(directory.pid_file("host"), sleeper)
     assert directory.pid_file("host").read_text() == f"{sleeper.pid}\n"
     assert read_identity(directory.identity_file("host")) == sleeper
     assert directory.driver_process() == sleeper
@@ -135,7 +132,7 @@ def test_pid_file_has_limas_form_and_the_identity_is_beside_it(
 def test_process_that_was_given_the_number_of_another_is_not_believed(
     directory: InstanceDirectory, sleeper: Identity
 ) -> None:
-    write_pid(directory.ha_pid, Identity(sleeper.pid, "another time"))
+    write_pid_file(directory.ha_pid, Identity(sleeper.pid, "another time"))
     assert directory.agent() is None
 
 
@@ -160,7 +157,7 @@ def test_identity_of_another_process_does_not_count(
 @pytest.mark.parametrize("text", ["", "x", "-1", "0", "99999999", "1 2"])
 def test_pid_file_without_a_process_names_none(directory: InstanceDirectory, text: str) -> None:
     directory.ha_pid.write_text(text)
-    assert living(directory.ha_pid, directory.ha_identity) is None
+    assert live_process(directory.ha_pid, directory.ha_identity) is None
 
 
 def test_zombie_is_dead(directory: InstanceDirectory) -> None:
@@ -178,7 +175,7 @@ def test_damaged_identity_is_none(directory: InstanceDirectory, text: str) -> No
 
 def test_driver_is_that_of_the_creation(directory: InstanceDirectory) -> None:
     assert directory.driver == "host"
-    assert directory.read_record() == Record("host", "1.2.3")
+    assert directory.read_record() == InstanceRecord("host", "1.2.3")
     directory.record.unlink()
     assert directory.driver == ""
 
@@ -218,7 +215,7 @@ def test_damaged_copy_of_the_template_is_made_again(
 def test_kept_template_is_read_without_yaml(directory: InstanceDirectory) -> None:
     directory.refresh_template(FACTS)
     code = (
-        "import sys; from pathlib import Path; from rdd.vm.instances import InstanceDirectory;"
+        "import sys; from pathlib import Path; from rdd.vm.instance_dir import InstanceDirectory;"
         f"assert InstanceDirectory(Path({str(directory.path)!r})).template().cpus == 1;"
         "print('yaml' in sys.modules, 'rdd.vm.template.rules' in sys.modules)"
     )

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from rdd.vm.template import TemplateError, TemplateSyntaxError, parse, validate
 from rdd.vm.template.model import Mount, PortForward, Template
-from rdd.vm.template.reading import MAX_DEPTH, parse_size
+from rdd.vm.template.parser import MAX_DEPTH, parse_size
 
 
 def problems(text: str) -> list[str]:

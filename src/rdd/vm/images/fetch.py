@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from rdd.host.errors import HostError
 from rdd.host.locks import FileLock
-from rdd.vm.images.cache import Digest, ImageCache, Remembered, written
+from rdd.vm.images.cache import Digest, ImageCache, LocationRecord, written
 from rdd.vm.images.download import Download, Progress
 from rdd.vm.images.expansion import Cancelled, expand, packing
 
@@ -59,7 +59,7 @@ async def _remote(
     async with _locked(partial.with_name(partial.name + ".lock"), progress):
         if expected and cache.find(expected):
             return expected
-        known = None if expected else cache.remembered(url)
+        known = None if expected else cache.recorded(url)
         if known and await _is_same(url, known):
             return Digest.parse(known.digest)
         download = Download(url, partial, has_digest=bool(expected), progress=progress)
@@ -75,11 +75,11 @@ async def _remote(
         cache.add(done.path, actual)
         download.discard()
         if not expected:
-            cache.remember(url, Remembered(str(actual), done.etag, done.last_modified))
+            cache.record_location(url, LocationRecord(str(actual), done.etag, done.last_modified))
         return actual
 
 
-async def _is_same(url: str, known: Remembered) -> bool:
+async def _is_same(url: str, known: LocationRecord) -> bool:
     """Whether a file without a digest is still the one we have; who is offline believes so."""
     import aiohttp
 
@@ -102,7 +102,7 @@ async def _local(
     path: Path, expected: Digest | None, cache: ImageCache, progress: Progress
 ) -> Digest:
     mark = _mark(path)
-    known = cache.remembered(str(path))
+    known = cache.recorded(str(path))
     algorithm = expected.algorithm if expected else "sha256"
     if known and known.etag == mark and known.digest.startswith(algorithm):
         actual = Digest.parse(known.digest)
@@ -119,7 +119,7 @@ async def _local(
         finally:
             partial.unlink(missing_ok=True)
     if not known or known.etag != mark:
-        cache.remember(str(path), Remembered(str(actual), mark))
+        cache.record_location(str(path), LocationRecord(str(actual), mark))
     return actual
 
 

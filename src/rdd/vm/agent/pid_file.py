@@ -14,7 +14,7 @@ from rdd.host.errors import HostError
 from rdd.host.files import remove
 from rdd.host.locks import FileLock
 from rdd.host.processes import own_identity
-from rdd.vm.instances import living, write_pid
+from rdd.vm.process_files import live_process, write_pid_file
 
 
 class PidFile:
@@ -33,11 +33,11 @@ class PidFile:
         lock = FileLock.take(lock_path)
         if lock is None:
             raise HostError(f'another host agent holds "{lock_path}"')
-        other = living(path, path.with_suffix(".identity"))
+        other = live_process(path, path.with_suffix(".identity"))
         if other is not None and other.pid != os.getpid():
             lock.release()
             raise HostError(f'"{path}" belongs to process {other.pid}, which is alive')
-        write_pid(path, own_identity())
+        write_pid_file(path, own_identity())
         return cls(path, lock)
 
     def release(self) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 from rdd.host.files import write_atomically
 from rdd.vm.cidata import BOOT_DONE, FAILURES, LOG, SSH_READY
 from rdd.vm.drivers.protocol import Requirement, RequirementPhase, Unmet
-from rdd.vm.drivers.qemu.link import Link
+from rdd.vm.drivers.qemu.guest_connection import GuestConnection
 from rdd.vm.ssh import SshError
 from rdd.vm.template.model import CopyToHost, Probe, Template
 
@@ -26,13 +26,18 @@ _PAUSES = "0.1 0.2 0.4 0.8 " + "1 " * 18
 _WAIT_IN_GUEST_S = 20
 
 
-class Checks:
+class GuestRequirements:
     """The requirements of one machine."""
 
     def __init__(
-        self, link: Link, template: Template, *, instance_id: str, degrade: Callable[[str], None]
+        self,
+        connection: GuestConnection,
+        template: Template,
+        *,
+        instance_id: str,
+        degrade: Callable[[str], None],
     ) -> None:
-        self._link = link
+        self._connection = connection
         self._template = template
         self._id = instance_id
         self._degrade = degrade
@@ -46,7 +51,7 @@ class Checks:
         """All of them, in order. `after_ssh` is done as soon as there is a connection."""
 
         async def ssh() -> None:
-            await self._link.connect()
+            await self._connection.connect()
             await after_ssh()
 
         found = [
@@ -86,7 +91,7 @@ class Checks:
     def _copy(self, item: CopyToHost) -> Requirement:
         async def check() -> None:
             try:
-                answer = await self._link.run(f"sudo -n cat {shlex.quote(item.guest)}")
+                answer = await self._connection.run(f"sudo -n cat {shlex.quote(item.guest)}")
             except SshError as error:
                 raise Unmet(str(error)) from error
             if answer.status != 0:
@@ -117,7 +122,7 @@ class Checks:
 
     async def _run(self, line: str, *, timeout_s: float = 30, unmet: str = "") -> str:
         try:
-            answer = await self._link.run(f"sh -c {shlex.quote(line)}", timeout_s=timeout_s)
+            answer = await self._connection.run(f"sh -c {shlex.quote(line)}", timeout_s=timeout_s)
         except SshError as error:
             raise Unmet(str(error)) from error
         if unmet and answer.status != 0:
@@ -133,7 +138,9 @@ class Checks:
 
         async def check() -> None:
             try:
-                answer = await self._link.run(line, script=probe.script, timeout_s=_PROBE_TIMEOUT_S)
+                answer = await self._connection.run(
+                    line, script=probe.script, timeout_s=_PROBE_TIMEOUT_S
+                )
             except SshError as error:
                 raise Unmet(str(error)) from error
             if answer.status != 0:

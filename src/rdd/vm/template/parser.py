@@ -16,8 +16,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
+from rdd.vm.template.errors import TemplateSyntaxError, shown
 from rdd.vm.template.model import Template
-from rdd.vm.template.problems import TemplateSyntaxError, shown
 from rdd.vm.template.shape import FieldShape, shape_of
 
 MAX_DEPTH = 64
@@ -38,10 +38,10 @@ _GONE = {
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class YamlNode:
     """A value of the file: text, list of nodes, or mapping from text to nodes."""
 
-    value: "str | list[Node] | dict[str, Node]"
+    value: "str | list[YamlNode] | dict[str, YamlNode]"
     line: int
     is_plain: bool = False
     """A scalar without quotes: only such can be null."""
@@ -74,7 +74,7 @@ def read(text: str) -> tuple[Template, list[str]]:
     return template, problems
 
 
-def compose(text: str) -> Node | None:
+def compose(text: str) -> YamlNode | None:
     """The nodes of a YAML text; None without a document. Raises TemplateSyntaxError."""
     import yaml  # 20 ms, paid only by processes that read YAML
 
@@ -97,9 +97,9 @@ class _Composer:
     def __init__(self, next_event: Any, yaml: Any) -> None:
         self.next = next_event
         self.yaml = yaml
-        self.anchors: dict[str, Node] = {}
+        self.anchors: dict[str, YamlNode] = {}
 
-    def document(self) -> Node | None:
+    def document(self) -> YamlNode | None:
         self.next()  # the stream begins
         if type(self.next()) is not self.yaml.DocumentStartEvent:
             return None
@@ -111,7 +111,7 @@ class _Composer:
             raise TemplateSyntaxError([f"line {line}: a template is one YAML document"])
         return root
 
-    def node(self, event: Any, depth: int) -> Node:
+    def node(self, event: Any, depth: int) -> YamlNode:
         line = event.start_mark.line + 1
         if depth > MAX_DEPTH:
             raise TemplateSyntaxError([f"line {line}: nested deeper than {MAX_DEPTH} levels"])
@@ -121,23 +121,23 @@ class _Composer:
                 raise TemplateSyntaxError([f'line {line}: anchor "{event.anchor}" is not defined'])
             return self.anchors[event.anchor]
         if kind is self.yaml.ScalarEvent:
-            node = Node(event.value, line, event.implicit[0])
+            node = YamlNode(event.value, line, event.implicit[0])
         elif kind is self.yaml.SequenceStartEvent:
-            node = Node(self.items(depth), line)
+            node = YamlNode(self.items(depth), line)
         else:
-            node = Node(self.mapping(depth), line)
+            node = YamlNode(self.mapping(depth), line)
         if event.anchor:
             self.anchors[event.anchor] = node
         return node
 
-    def items(self, depth: int) -> list[Node]:
+    def items(self, depth: int) -> list[YamlNode]:
         found = []
         while type(event := self.next()) is not self.yaml.SequenceEndEvent:
             found.append(self.node(event, depth + 1))
         return found
 
-    def mapping(self, depth: int) -> dict[str, Node]:
-        found: dict[str, Node] = {}
+    def mapping(self, depth: int) -> dict[str, YamlNode]:
+        found: dict[str, YamlNode] = {}
         while type(event := self.next()) is not self.yaml.MappingEndEvent:
             line = event.start_mark.line + 1
             key = self.node(event, depth + 1).value
@@ -161,12 +161,12 @@ class _Reader:
         self.problems = problems
         self.values = 0
 
-    def wrong(self, node: Node, path: str, text: str) -> None:
+    def wrong(self, node: YamlNode, path: str, text: str) -> None:
         self.problems.append(
             f"line {node.line}: {path}: {text}" if path else f"line {node.line}: {text}"
         )
 
-    def record(self, record: type[Any], node: Node, path: str) -> Any:
+    def record(self, record: type[Any], node: YamlNode, path: str) -> Any:
         if not isinstance(node.value, dict):
             if not path:
                 raise TemplateSyntaxError(
@@ -190,7 +190,7 @@ class _Reader:
                     values[item.name] = value
         return record(**values)
 
-    def field(self, item: FieldShape, node: Node, path: str) -> Any:
+    def field(self, item: FieldShape, node: YamlNode, path: str) -> Any:
         self.count(node)
         match item.kind:
             case "record":
@@ -208,26 +208,26 @@ class _Reader:
             case kind:
                 return self.scalar(kind, node, path)
 
-    def count(self, node: Node) -> None:
+    def count(self, node: YamlNode) -> None:
         """Aliases are shared nodes: what is counted is what a reader has to look at."""
         self.values += 1
         if self.values > MAX_VALUES:
             raise TemplateSyntaxError([f"line {node.line}: more than {MAX_VALUES} values"])
 
-    def list(self, node: Node, path: str) -> "list[Node]":
+    def list(self, node: YamlNode, path: str) -> "list[YamlNode]":
         if not isinstance(node.value, list):
             self.wrong(node, path, f"{_described(node)} is not a list")
             return []
         return node.value
 
-    def records(self, record: type[Any], node: Node, path: str) -> tuple[Any, ...]:
+    def records(self, record: type[Any], node: YamlNode, path: str) -> tuple[Any, ...]:
         found = []
         for number, child in enumerate(self.list(node, path)):
             self.count(child)
             found.append(self.record(record, child, f"{path}[{number}]"))
         return tuple(found)
 
-    def texts(self, node: Node, path: str) -> tuple[str, ...]:
+    def texts(self, node: YamlNode, path: str) -> tuple[str, ...]:
         found = []
         for number, child in enumerate(self.list(node, path)):
             self.count(child)
@@ -236,7 +236,7 @@ class _Reader:
                 found.append(text)
         return tuple(found)
 
-    def texts_by_key(self, node: Node, path: str) -> dict[str, str]:
+    def texts_by_key(self, node: YamlNode, path: str) -> dict[str, str]:
         if not isinstance(node.value, dict):
             self.wrong(node, path, f"{_described(node)} is not a mapping")
             return {}
@@ -248,7 +248,7 @@ class _Reader:
                 found[key] = text
         return found
 
-    def range(self, node: Node, path: str) -> tuple[int, int] | None:
+    def range(self, node: YamlNode, path: str) -> tuple[int, int] | None:
         numbers = [
             self.scalar("int", child, f"{path}[{number}]")
             for number, child in enumerate(self.list(node, path))
@@ -259,7 +259,7 @@ class _Reader:
             self.wrong(node, path, f"must be two ports, the first and the last, not {len(numbers)}")
         return None
 
-    def anything(self, node: Node) -> Any:
+    def anything(self, node: YamlNode) -> Any:
         """A value whose form nobody knows (`vmOpts`), scalars resolved as YAML 1.2 does."""
         self.count(node)
         if isinstance(node.value, list):
@@ -275,7 +275,7 @@ class _Reader:
                 return int(node.value)
         return node.value
 
-    def scalar(self, kind: str, node: Node, path: str) -> Any:
+    def scalar(self, kind: str, node: YamlNode, path: str) -> Any:
         text = node.value
         if not isinstance(text, str):
             self.wrong(node, path, f"{_described(node)} is not {_EXPECTED[kind]}")
@@ -310,13 +310,13 @@ def _place(path: str, key: str) -> str:
     return f"{path}.{shown_key}" if path else shown_key
 
 
-def _kind_of(node: Node) -> str:
+def _kind_of(node: YamlNode) -> str:
     if isinstance(node.value, list):
         return "a list"
     return "a mapping" if isinstance(node.value, dict) else "text"
 
 
-def _described(node: Node) -> str:
+def _described(node: YamlNode) -> str:
     return shown(node.value) if isinstance(node.value, str) else _kind_of(node)
 
 

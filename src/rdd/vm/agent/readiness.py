@@ -11,12 +11,12 @@ from collections.abc import Iterable
 from itertools import groupby
 
 from rdd.host.errors import HostError
-from rdd.vm.agent.events import Events, Log
+from rdd.vm.agent.events import AgentLog, EventStream
 from rdd.vm.drivers.protocol import Requirement, RequirementPhase, Unmet
 from rdd.vm.problem import Problem
 
 
-async def wait_for(requirements: Iterable[Requirement], events: Events, log: Log) -> None:
+async def wait_for(requirements: Iterable[Requirement], events: EventStream, log: AgentLog) -> None:
     """Wait for requirements, sorted by phase. Raises HostError when an essential one fails."""
     for phase, group in groupby(requirements, key=lambda requirement: requirement.phase):
         members = list(group)
@@ -36,7 +36,7 @@ async def wait_for(requirements: Iterable[Requirement], events: Events, log: Log
             events.degraded(Problem(problem))
 
 
-async def _wait_for_one(requirement: Requirement, log: Log) -> str:
+async def _wait_for_one(requirement: Requirement, log: AgentLog) -> str:
     """Try until it is met; why it is not, when the time is over."""
     last = ""
     try:

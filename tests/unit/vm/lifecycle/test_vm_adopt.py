@@ -11,8 +11,8 @@ from tests.unit.vm.machine_world import World
 from rdd.host.exits import ended_within
 from rdd.host.processes import Identity, is_alive
 from rdd.vm.agent import client as agentclient
-from rdd.vm.instances import InstanceDirectory
-from rdd.vm.machines import Busy, Phase, Status
+from rdd.vm.instance_dir import InstanceDirectory
+from rdd.vm.machines import Busy, InstanceStatus, Phase
 
 
 async def orphan(world: World, **behaviour: bool) -> tuple[Identity, Identity]:
@@ -22,7 +22,7 @@ async def orphan(world: World, **behaviour: bool) -> tuple[Identity, Identity]:
     await world.until_phase(Phase.RUNNING)
     found = both(directory)
     await world.machines.close()
-    world.machines = world.new_daemon(answer_s=1.0, let_go_s=2.0, grace_s=2.0)
+    world.machines = world.new_daemon(response_s=1.0, detach_s=2.0, grace_s=2.0)
     return found
 
 
@@ -76,7 +76,7 @@ async def test_driver_whose_agent_died_gets_a_new_one(world: World) -> None:
     agent, driver = await orphan(world)
     os.kill(agent.pid, signal.SIGKILL)
     assert await ended_within(agent, 10)
-    assert world.machines.inspect("vm") is Status.BROKEN
+    assert world.machines.inspect("vm") is InstanceStatus.BROKEN
     assert await world.machines.adopt("vm") is True
     await world.until_phase(Phase.RUNNING)
     assert both(world.directory())[1] == driver

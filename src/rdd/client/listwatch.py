@@ -18,14 +18,13 @@ is raised, because a resource that is not served (any more) is nothing time
 cures. Between RELIST and SYNCED the caller knows that it does not know.
 """
 
-import asyncio
 import logging
-import random
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import TYPE_CHECKING
 
 from rdd.api import errors
+from rdd.base.backoff import Backoff
 from rdd.client.errors import Unreachable
 from rdd.client.objects import Event
 from rdd.client.resources import ApiResource
@@ -36,25 +35,13 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("rdd.client")
 
-FIRST_PAUSE_S = 0.1
-LONGEST_PAUSE_S = 30.0
+FIRST_DELAY_S = 0.1
+LONGEST_DELAY_S = 30.0
 
 
-class Backoff:
-    """Growing pauses between attempts, reset by success."""
-
-    def __init__(self, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> None:
-        self._sleep = sleep
-        self._next_s = FIRST_PAUSE_S
-
-    def reset(self) -> None:
-        """The last attempt was good."""
-        self._next_s = FIRST_PAUSE_S
-
-    async def pause(self) -> None:
-        """Wait; half of it is chance, so that many clients do not return at once."""
-        pause_s, self._next_s = self._next_s, min(self._next_s * 2, LONGEST_PAUSE_S)
-        await self._sleep(pause_s * (0.5 + random.random() / 2))
+def make_backoff() -> Backoff:
+    """Return the backoff for requests that failed or watches that ended."""
+    return Backoff(FIRST_DELAY_S, LONGEST_DELAY_S)
 
 
 async def list_and_watch(
@@ -68,7 +55,7 @@ async def list_and_watch(
     keep: Keep | None = None,
 ) -> AsyncGenerator[Event, None]:
     """The stream described above. `keep` applies to changes, not to what is listed."""
-    backoff = Backoff(client.sleep)
+    backoff = make_backoff()
     version = ""
     reported = ""
     while True:
@@ -112,7 +99,7 @@ async def list_and_watch(
         except Unreachable as error:
             reported = _report(resource, str(error), reported)
         # A watch that ends as soon as it has begun must not be begun again at once, either.
-        await backoff.pause()
+        await client.sleep(backoff.next_s())
 
 
 def _report(resource: ApiResource, message: str, reported: str) -> str:

@@ -27,7 +27,7 @@ import orjson
 from rdd.api import errors, selectors
 from rdd.api.types import Object
 from rdd.client import ApiResource, Client, Event
-from rdd.client.listwatch import Backoff
+from rdd.client.listwatch import make_backoff
 from rdd.runtime.metrics import Metrics
 from rdd.runtime.types import ObjectKey
 
@@ -195,7 +195,7 @@ class Informer:
         A resource that does not exist (yet, or any more) is tried again, with
         growing pauses: its CRD may come.
         """
-        backoff = Backoff()
+        backoff = make_backoff()
         while True:
             try:
                 events = self._client.list_and_watch(self.resource, **self._selection)
@@ -206,7 +206,7 @@ class Informer:
                             backoff.reset()
             except errors.NotFound:
                 log.debug("%s is not served", self.resource.qualified)
-            await backoff.pause()
+            await asyncio.sleep(backoff.next_s())
 
     def note_decoded(self, cached: Cached) -> None:
         """Remember that an object was decoded, and let go of the one decoded longest ago."""

@@ -30,7 +30,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from rdd.client import Client
-from rdd.client.listwatch import Backoff
+from rdd.client.listwatch import make_backoff
 from rdd.runtime.admission import Reviewer, Webhook
 from rdd.runtime.cache import Cache
 from rdd.runtime.controller import Controller, Workers, is_of_server, told
@@ -277,7 +277,7 @@ class Manager:
         """Run a controller whenever it is ours."""
         name = controller.name
         is_first = claim is not None or self.ownership is None
-        backoff = Backoff()
+        backoff = make_backoff()
         try:
             while not self._is_stopping:
                 try:
@@ -295,7 +295,7 @@ class Manager:
                         raise
                     log.warning("controller %s could not start: %s", name, told(error))
                     await self._give_back(claim)
-                    await backoff.pause()
+                    await asyncio.sleep(backoff.next_s())
                 if claim is None or not claim.lost.is_set():
                     return
                 claim = None

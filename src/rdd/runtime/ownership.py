@@ -29,7 +29,7 @@ from typing import TypeVar
 from rdd.api import errors, timestamps
 from rdd.api.types import Object
 from rdd.client import Client, Unreachable
-from rdd.client.listwatch import Backoff
+from rdd.client.listwatch import make_backoff
 from rdd.client.resources import LEASES, NAMESPACES
 from rdd.runtime.fencing import FencedTransport
 from rdd.runtime.heartbeats import NAMESPACE, end_of, heartbeat_name, shows_life
@@ -240,7 +240,7 @@ class Ownership:
 
     async def _insist(self, step: Callable[[], Awaitable[T]]) -> T:
         """The outcome of a step, tried again while the server does not answer properly."""
-        backoff = Backoff()
+        backoff = make_backoff()
         problem = "no answer"
         try:
             async with asyncio.timeout(self._start_s):
@@ -255,7 +255,7 @@ class Ownership:
                         problem = error.message
                     except (errors.ApiError, Unreachable) as error:
                         problem = str(error)
-                    await backoff.pause()
+                    await asyncio.sleep(backoff.next_s())
         except TimeoutError:
             raise OwnershipUnavailable(
                 f"cannot find out who runs the controllers: {problem}"

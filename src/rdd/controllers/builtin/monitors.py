@@ -15,7 +15,7 @@ from contextlib import aclosing
 
 from rdd.api import errors
 from rdd.client import ApiResource, Client, Event, ServerResources, Unreachable
-from rdd.client.listwatch import Backoff
+from rdd.client.listwatch import make_backoff
 from rdd.client.resources import CUSTOM_RESOURCE_DEFINITIONS
 from rdd.client.transport import Keep
 
@@ -70,7 +70,7 @@ class Monitors:
         """Follow everything until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._follow_definitions(), name="rdd-gc-definitions")
-            backoff = Backoff(self._client.sleep)
+            backoff = make_backoff()
             while True:
                 await self._stale.wait()
                 try:
@@ -78,7 +78,7 @@ class Monitors:
                     backoff.reset()
                 except (errors.ApiError, Unreachable) as error:
                     log.warning("gc: cannot discover resources: %s", error)
-                    await backoff.pause()
+                    await self._client.sleep(backoff.next_s())
 
     async def resolve(self, api_version: str, kind: str) -> ApiResource | None:
         """The resource of a kind, asking the server again if the kind is not known."""

@@ -21,7 +21,7 @@ from rdd.client import Client, LocalTransport
 from rdd.client.resources import NAMESPACES
 from rdd.controllers.containers.container import container
 from rdd.controllers.containers.containernamespace import containernamespace
-from rdd.controllers.containers.engine import Pace, engine
+from rdd.controllers.containers.engine import SyncSettings, engine
 from rdd.controllers.containers.image import image
 from rdd.controllers.containers.volume import volume
 from rdd.controllers.environment import ControllerEnvironment
@@ -48,7 +48,7 @@ from rdd.store.memory import MemoryStore
 ADMIN = User("admin", ("system:masters",))
 NAMESPACE = "desktop"
 SECRET = "for tests"
-QUICK = Pace(retry_s=0.05)
+QUICK = SyncSettings(retry_s=0.05)
 TIMEOUT_S = 60.0
 
 
@@ -75,22 +75,22 @@ class World:
 
     # -- the control plane
 
-    def controllers(self, pace: Pace = QUICK) -> list[Controller]:
+    def controllers(self, settings: SyncSettings = QUICK) -> list[Controller]:
         return [
             containernamespace(self.env),
             container(self.env),
             image(self.env),
             volume(self.env),
-            engine(self.env, pace=pace),
+            engine(self.env, settings=settings),
         ]
 
     async def start(
-        self, *, pace: Pace = QUICK, clock_shift: Callable[[], float] = lambda: 0.0
+        self, *, settings: SyncSettings = QUICK, clock_shift: Callable[[], float] = lambda: 0.0
     ) -> None:
         self.manager = Manager(
             "test",
             self.client,
-            self.controllers(pace),
+            self.controllers(settings),
             host=InProcessHost(self.server.endpoints),
             options=ManagerOptions(clock=lambda: time.time() + clock_shift()),
             passthrough=self._passthrough(),

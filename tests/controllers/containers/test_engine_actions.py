@@ -12,7 +12,7 @@ from tests.controllers.containers.engine_world import NAMESPACE, World, open_wor
 from rdd.api import errors
 from rdd.api.types import Object
 from rdd.apiserver.http.request import Request
-from rdd.controllers.containers.engine.moby import Moby
+from rdd.controllers.containers.engine.moby import MobyBackend
 from rdd.kinds.container import ACTION, Container
 from rdd.kinds.image import Image
 from rdd.kinds.volume import Volume
@@ -156,11 +156,11 @@ async def test_restart_happens_once_wherever_we_crash(
         await world.run_app()
         if where == "after the note":
 
-            async def stuck(self: Moby, item: object, action: str) -> None:
+            async def stuck(self: MobyBackend, item: object, action: str) -> None:
                 reached.set()
                 await never.wait()
 
-            monkeypatch.setattr(Moby, "act", stuck)
+            monkeypatch.setattr(MobyBackend, "act", stuck)
         world.disturb = hold
         await world.annotate(id_, action="restart")
         await asyncio.wait_for(reached.wait(), 30)

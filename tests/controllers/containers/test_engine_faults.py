@@ -16,8 +16,8 @@ from tests.controllers.containers.engine_world import NAMESPACE, World, open_wor
 
 from rdd.api import errors
 from rdd.apiserver.http.request import Request
-from rdd.controllers.containers.engine import Pace
-from rdd.controllers.containers.engine.moby import Moby
+from rdd.controllers.containers.engine import SyncSettings
+from rdd.controllers.containers.engine.moby import MobyBackend
 from rdd.engine import Docker
 from rdd.engine import docker as docker_module
 from rdd.kinds.app import App
@@ -122,24 +122,24 @@ async def test_lost_event_is_healed_by_looking_at_everything(
 ) -> None:
     docker.clear()
     async with open_world(tmp_path, docker.socket) as world:
-        await world.restart(pace=Pace(resync_s=0.5, batch=2, pause_s=0.01))
+        await world.restart(settings=SyncSettings(resync_s=0.5, batch=2, pause_s=0.01))
         await world.run_app()
         kept = docker.create("kept")
         await world.state(kept, "created")
         lost: set[str] = set()
 
-        items = Moby._items
+        items = MobyBackend._items
 
-        def deaf(self: Moby, event: Any) -> Any:
+        def deaf(self: MobyBackend, event: Any) -> Any:
             lost.add(event.id)
             return ()
 
-        monkeypatch.setattr(Moby, "_items", deaf)
+        monkeypatch.setattr(MobyBackend, "_items", deaf)
         missed = docker.create("missed")
         docker.remove(kept)
         await world.until(lambda: mirrors_exactly(world, {missed}))
         assert {kept, missed} <= lost
-        monkeypatch.setattr(Moby, "_items", items)
+        monkeypatch.setattr(MobyBackend, "_items", items)
 
 
 async def test_write_that_fails_is_told_and_tried_again(world: World, docker: Dockerd) -> None:

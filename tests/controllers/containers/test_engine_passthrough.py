@@ -12,7 +12,7 @@ from aiohttp import ClientSession, ClientWebSocketResponse, WSMsgType, WSServerH
 from tests.controllers.containers.engine_parts import Dockerd, dockerd
 from tests.controllers.containers.engine_world import World, open_world, running_world
 
-from rdd.controllers.containers.engine.endpoints import Socket
+from rdd.controllers.containers.engine.endpoints import EndpointSocket
 
 V5 = "v5.channel.k8s.io"
 
@@ -101,7 +101,7 @@ async def test_logs_over_plain_http(docker: Dockerd, client: ClientSession) -> N
         pytest.param("logs/00?tail=-1", 400, "invalid value '-1' for tail", id="tail"),
         pytest.param("stats/00ff", 404, "No such container: 00ff", id="statistics"),
         pytest.param("exec/00ff?command=ls", 404, "No such container: 00ff", id="command"),
-        pytest.param("exec/00ff", 400, "no command is given", id="no command"),
+        pytest.param("exec/00ff", 400, "command is required", id="no command"),
     ],
 )
 async def test_what_cannot_be_done_is_refused_before_the_upgrade(
@@ -128,14 +128,14 @@ async def test_client_that_does_not_read_stops_the_flow(
 ) -> None:
     id_ = docker.run("flood", Cmd=["yes", "0123456789" * 100])
     sent = 0
-    send = Socket.send
+    send = EndpointSocket.send
 
-    async def count(self: Socket, data: bytes) -> None:
+    async def count(self: EndpointSocket, data: bytes) -> None:
         nonlocal sent
         await send(self, data)
         sent += len(data)
 
-    monkeypatch.setattr(Socket, "send", count)
+    monkeypatch.setattr(EndpointSocket, "send", count)
     async with client.ws_connect(f"/engine/logs/{id_}", max_msg_size=0) as socket:
         await socket.receive_bytes(timeout=30)
         before = -1

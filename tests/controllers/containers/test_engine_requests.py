@@ -140,7 +140,7 @@ async def test_container_that_cannot_be_made_leaves_nothing(
 async def test_name_that_is_taken_is_refused(world: World, docker: Dockerd) -> None:
     id_ = docker.create("taken")
     await world.state(id_, "created")
-    with pytest.raises(errors.Forbidden, match='there is a container "taken" already'):
+    with pytest.raises(errors.Forbidden, match='container name "taken" is already in use'):
         await world.ask(ContainerCreateRequest, "second", image="busybox", name="taken")
 
 
@@ -158,11 +158,11 @@ async def test_second_request_for_the_same_name_is_refused(docker: Dockerd, tmp_
     async with open_world(tmp_path, docker.socket) as world:  # nothing is carried out yet
         await world.ask(ContainerCreateRequest, "first", image="busybox", name="same")
         await settled_waiting(world, ContainerCreateRequest, "first")
-        with pytest.raises(errors.Forbidden, match='"first" asks for a container "same" already'):
+        with pytest.raises(errors.Forbidden, match="already requested by ContainerCreateR"):
             await world.ask(ContainerCreateRequest, "second", image="busybox", name="same")
         await world.ask(ImagePullRequest, "first", repoTag="alpine")
         await settled_waiting(world, ImagePullRequest, "first")
-        with pytest.raises(errors.Forbidden, match='"first" is about "alpine:latest" already'):
+        with pytest.raises(errors.Forbidden, match='"alpine:latest" is already requested'):
             await world.ask(ImagePullRequest, "second", repoTag="docker.io/library/alpine:latest")
         await world.ask(ImagePushRequest, "first", imageRef="img-x")
         await settled_waiting(world, ImagePushRequest, "first")
@@ -170,7 +170,7 @@ async def test_second_request_for_the_same_name_is_refused(docker: Dockerd, tmp_
             await world.ask(ImagePushRequest, "second", imageRef="img-x")
         await world.ask(VolumeCreateRequest, "first", driver="local", name="same")
         await settled_waiting(world, VolumeCreateRequest, "first")
-        with pytest.raises(errors.Forbidden, match='"first" asks for a volume "same" already'):
+        with pytest.raises(errors.Forbidden, match='volume name "same" is already requested'):
             await world.ask(VolumeCreateRequest, "second", driver="local", name="same")
 
 
@@ -186,7 +186,7 @@ async def test_what_is_asked_for_cannot_be_changed(world: World) -> None:
     await world.ask(VolumeCreateRequest, "done", driver="local", name="done")
     await world.outcome(VolumeCreateRequest, "done")
     resource = resource_of(VolumeCreateRequest)
-    with pytest.raises(errors.Forbidden, match="spec is immutable: make another request"):
+    with pytest.raises(errors.Forbidden, match="spec is immutable: create another request"):
         await world.client.patch(resource, "done", {"spec": {"name": "other"}}, namespace=NAMESPACE)
     labels = {"metadata": {"labels": {"a": "b"}}}
     await world.client.patch(resource, "done", labels, namespace=NAMESPACE)
@@ -253,7 +253,7 @@ async def test_volume_is_created(world: World, docker: Dockerd) -> None:
     await world.ask(VolumeCreateRequest, "unnamed", driver="local")
     assert (await world.outcome(VolumeCreateRequest, "unnamed"))[0] == "Complete"
     await world.until(lambda: has_volumes(world, 2))
-    with pytest.raises(errors.Forbidden, match='there is a volume "asked" already'):
+    with pytest.raises(errors.Forbidden, match='volume name "asked" is already in use'):
         await world.ask(VolumeCreateRequest, "again", driver="local", name="asked")
 
 

@@ -216,9 +216,10 @@ def status_schema(kind: type[Container | Image | Volume]) -> Any:
 @settings(max_examples=100, deadline=None)
 def test_any_container_can_be_mirrored(found: Any) -> None:
     mirror = container_mirror(found)
-    conditions = container_conditions(
-        None, mirror.status["status"], oom_killed=mirror.oom_killed, now="2026-01-01T00:00:00Z"
-    )
+    conditions = [
+        condition.to_object(now="2026-01-01T00:00:00Z")
+        for condition in container_conditions(mirror.status["status"], oom_killed=mirror.oom_killed)
+    ]
     check(status_schema(Container), {**mirror.status, "conditions": conditions})
     assert mirror.status["status"] in STATES
 

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The container engine as objects: its mirror, and requests to it.
+"""The controllers of the container engine: its mirror, and requests to it.
 
-engine                    mirrors the engine's containers, images and volumes, and carries
-                          deletions and actions back to it
+engine                    mirrors the engine's containers, images and volumes, and forwards
+                          deletions and actions to it
 container, image, volume  the kinds, and requests to create, pull, push, scan
+requests, request_rules   execution and admission of requests
 containernamespace        the kind, and its protection
 """

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The conditions of a Container, derived from its state.
 
-`Running` is False while a container is paused, although its processes exist:
-whoever waits for it to work wants to know. OOMKilled is Unknown unless the
-engine was asked.
+`Running` is False while a container is paused, although its processes exist: a
+client that waits for the container to work must not proceed. OOMKilled is Unknown
+unless the state comes from the engine.
 """
 
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from typing import Final, get_args
 
 from rdd.api.types import Object
 from rdd.kinds.container import ContainerState
-from rdd.runtime.conditions import Condition, ConditionStatus, set_condition
+from rdd.runtime.conditions import Condition
 
 STATES: Final[frozenset[str]] = frozenset(get_args(ContainerState))
 UNKNOWN: Final = "unknown"
@@ -24,45 +24,36 @@ _BY_STATE = (
 )
 
 
-def container_conditions(
-    present: Sequence[Object] | None, state: str, *, oom_killed: bool | None, now: str
-) -> list[Object]:
-    """The conditions for a state; those that do not change keep their transition time."""
-    conditions: list[Object] = list(present or ())
-    for type_, holds in _BY_STATE:
-        is_so = state == holds
-        conditions = set_condition(
-            conditions,
-            Condition(
-                type_,
-                "True" if is_so else "False",
-                type_ if is_so else f"Not{type_}",
-                f"Container is {state or UNKNOWN}",
-            ),
-            now=now,
-        )
-    status: ConditionStatus = "Unknown" if oom_killed is None else "True" if oom_killed else "False"
-    return set_condition(
-        conditions,
-        Condition(
-            "OOMKilled",
-            status,
-            "NotOOMKilled" if oom_killed is False else "OOMKilled",
-            _OOM[oom_killed],
-        ),
-        now=now,
-    )
+def container_conditions(state: str, *, oom_killed: bool | None) -> list[Condition]:
+    """Return the conditions of a state; `oom_killed` is None if unknown."""
+    message = f"Container is {state or UNKNOWN}"
+    conditions = [
+        Condition(type_, "True", type_, message)
+        if state == true_state
+        else Condition(type_, "False", f"Not{type_}", message)
+        for type_, true_state in _BY_STATE
+    ]
+    return [*conditions, _OOM_KILLED[oom_killed]]
 
 
-_OOM = {
-    None: "It is not known whether the container was killed for lack of memory",
-    True: "The container was killed for lack of memory",
-    False: "The container was not killed for lack of memory",
+_OOM_KILLED = {
+    None: Condition(
+        "OOMKilled",
+        "Unknown",
+        "OOMKilled",
+        "It is unknown whether the container was killed for lack of memory",
+    ),
+    True: Condition(
+        "OOMKilled", "True", "OOMKilled", "The container was killed for lack of memory"
+    ),
+    False: Condition(
+        "OOMKilled", "False", "NotOOMKilled", "The container was not killed for lack of memory"
+    ),
 }
 
 
-def changes(old: Sequence[Object] | None, new: Sequence[Object]) -> list[str]:
-    """What to tell people about the conditions that have another status now."""
+def condition_changes(old: Sequence[Object] | None, new: Sequence[Object]) -> list[str]:
+    """Return one event note for each condition whose status changed."""
     before = {condition["type"]: condition["status"] for condition in old or ()}
     return [
         f"{condition['type']} changed from {before[condition['type']]} to {condition['status']}"

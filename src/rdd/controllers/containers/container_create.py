@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ContainerCreateRequest: makes a container, and starts it if it should run.
+"""ContainerCreateRequest: creates a container, and starts it if it should run.
 
-The container carries the request's UID in a label, so after a crash it is found
-instead of made again. If it cannot be started it is removed: a request that
-failed leaves nothing.
+A label of the container has the UID of the request, so the request is idempotent:
+after a crash it finds the container instead of creating another one. A container that
+cannot be started is removed: a failed request leaves nothing behind.
 """
 
 from typing import Final
@@ -14,21 +14,21 @@ from rdd.engine import ContainerConfig, Docker, EngineFailure
 from rdd.kinds.container import ContainerCreateRequest
 
 REQUEST: Final = "io.rancherdesktop.request"
-"""The label of a container or volume with the UID of the request it was made for."""
+"""The label of a container or volume with the UID of the request that created it."""
 
 
 class CreateContainer:
-    """Carries out requests for containers."""
+    """Executes requests for containers."""
 
     def __init__(self, docker: Docker) -> None:
         self._docker = docker
 
     async def __call__(self, obj: Object, report: Report) -> Object:
-        """Make the container; its ID is the name of its object."""
+        """Create the container and return its ID, which is the name of its mirror."""
         spec = ContainerCreateRequest.of(obj).spec
         check_namespace(spec.namespace)
         uid = obj["metadata"]["uid"]
-        id_ = await self._made_before(uid)
+        id_ = await self._find_created(uid)
         if not id_:
             config = ContainerConfig(
                 spec.image,
@@ -49,7 +49,7 @@ class CreateContainer:
                 raise
         return {"name": id_}
 
-    async def _made_before(self, uid: str) -> str:
+    async def _find_created(self, uid: str) -> str:
         found = await self._docker.containers(label=f"{REQUEST}={uid}")
         return str(found[0]["Id"]) if found else ""
 

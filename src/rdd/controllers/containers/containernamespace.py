@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """containernamespace: the ContainerNamespace kind, and its protection.
 
-A namespace of the engine cannot be deleted while the engine has anything in it;
-the mirror would bring it back, and whoever selects by it would see nothing for
-a moment.
+A namespace of the engine cannot be deleted while it is not empty: the mirror would
+recreate it, and clients that select by it would see nothing meanwhile.
 """
 
 from rdd.api.types import Object
@@ -34,29 +33,29 @@ _INSIDE: tuple[type[Kind], ...] = (Container, Image, Volume)
 
 
 def containernamespace(env: ControllerEnvironment) -> Controller:
-    """The controller of ContainerNamespaces."""
+    """Create the controller of ContainerNamespaces."""
     return Controller(
         "containernamespace",
-        Nothing,
-        sources=tuple(maps(kind, lambda obj: ()) for kind in _INSIDE),  # admission counts them
+        NoOpReconciler,
+        sources=tuple(maps(kind, lambda obj: ()) for kind in _INSIDE),  # for admission only
         definitions=(definition_of(ContainerNamespace), *map(definition_of, _INSIDE)),
         webhooks=_webhooks,
     )
 
 
-class Nothing:
-    """A reconciler for a kind that needs none."""
+class NoOpReconciler:
+    """A reconciler for a kind without desired state."""
 
     def __init__(self, context: Context) -> None:
         pass
 
     async def reconcile(self, key: ObjectKey) -> Result:
-        """Nothing is to do."""
+        """Do nothing."""
         return Result.done()
 
 
 def _webhooks(context: Context) -> tuple[Webhook, ...]:
-    guard = Guard(context)
+    guard = NamespaceDeletionGuard(context)
     return (
         validating(
             "container-namespace-deleting", ContainerNamespace, guard.check, operations=(DELETE,)
@@ -64,8 +63,8 @@ def _webhooks(context: Context) -> tuple[Webhook, ...]:
     )
 
 
-class Guard:
-    """Refuses to delete namespaces that are not empty."""
+class NamespaceDeletionGuard:
+    """Rejects the deletion of namespaces that are not empty."""
 
     def __init__(self, context: Context) -> None:
         self._informers = {kind.plural: context.cache.informer(kind) for kind in _INSIDE}
@@ -73,7 +72,7 @@ class Guard:
             informer.add_index(_NAMESPACE, _by_namespace)
 
     async def check(self, request: AdmissionRequest[ContainerNamespace]) -> None:
-        """Count what is in it."""
+        """Raise Denied if objects refer to the namespace."""
         name = request.key.name
         where = f"{request.key.namespace}/{name}"
         counts = {

@@ -1,20 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ImageScanRequest: looks for known vulnerabilities with an installed scanner.
+"""ImageScanRequest: scans for known vulnerabilities with an installed scanner.
 
-Trivy is used if it is on the PATH, otherwise Grype. Both ask the engine for the
-image and write JSON, which is kept as it is in `status.result`.
+The scanner is Trivy if it is on the PATH, otherwise Grype. Both read the image from
+the engine and write JSON, which is stored in `status.result`.
 """
 
-import asyncio
-import shutil
 from collections.abc import Mapping
 
 import orjson
 
 from rdd.api.types import Object
 from rdd.controllers.containers.requests import Report, RequestFailed
-from rdd.controllers.containers.transfers import referred
-from rdd.host.commands import start_process
+from rdd.controllers.containers.transfers import referenced_image
+from rdd.host import commands
+from rdd.host.errors import HostError
 from rdd.kinds.image import ImageScanRequest
 from rdd.runtime import Context
 
@@ -27,7 +26,7 @@ _SCANNERS = {
 
 
 class ScanImage:
-    """Carries out requests to scan."""
+    """Executes requests to scan."""
 
     def __init__(
         self, context: Context, *, docker_host: str, environment: Mapping[str, str]
@@ -36,55 +35,35 @@ class ScanImage:
         self._environment = {**environment, "DOCKER_HOST": docker_host}
 
     async def __call__(self, obj: Object, report: Report) -> Object:
-        """Run the scanner; what it writes is the result."""
-        image = referred(self._context, obj, ImageScanRequest.of(obj).spec.image_ref)
-        name = image.status.repo_tag or image.status.id
-        command = self._command(name)
+        """Run the scanner and return its report."""
+        image = referenced_image(self._context, obj, ImageScanRequest.of(obj).spec.image_ref)
+        command = self._command(image.status.repo_tag or image.status.id)
         await report({})
-        out = await self._output(command)
+        output = await self._run(command)
         try:
-            result = orjson.dumps(orjson.loads(out)).decode()  # without the white space
+            result = orjson.dumps(orjson.loads(output)).decode()  # removes white space
         except ValueError:
-            raise RequestFailed("ScannerFailed", f"{command[0]} wrote no JSON") from None
+            raise RequestFailed("ScannerFailed", f"{command[0]} did not write JSON") from None
         if len(result) > MAX_RESULT_BYTES:
             raise RequestFailed(
                 "ResultTooLarge",
-                f"the result has {len(result)} bytes; at most {MAX_RESULT_BYTES} can be kept",
+                f"the report has {len(result)} bytes; the limit is {MAX_RESULT_BYTES}",
             )
         return {"result": result}
 
     def _command(self, image: str) -> list[str]:
         for scanner, arguments in _SCANNERS.items():
-            path = shutil.which(scanner, path=self._environment.get("PATH"))
+            path = commands.find(scanner, self._environment)
             if path is not None:
-                return [path, *(argument.format(image=image) for argument in arguments)]
+                return [str(path), *(argument.format(image=image) for argument in arguments)]
         raise RequestFailed("NotSupported", "No scanner is installed: install trivy or grype")
 
-    async def _output(self, command: list[str]) -> bytes:
+    async def _run(self, command: list[str]) -> str:
         try:
-            process = await start_process(
-                *command,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.PIPE,
-                env=self._environment,
-            )
-        except OSError as error:
-            raise RequestFailed(
-                "ScannerFailed", f"cannot run {command[0]}: {error.strerror or error}"
-            ) from error
-        try:
-            async with asyncio.timeout(_SCAN_S):
-                out, err = await process.communicate()
-        except TimeoutError:
-            raise RequestFailed(
-                "ScannerFailed", f"{command[0]} did not end within {_SCAN_S:g} s"
-            ) from None
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
-        if process.returncode != 0:
-            said = err.decode("utf-8", "replace").strip()[-1000:]
-            raise RequestFailed("ScannerFailed", said or f"exit status {process.returncode}")
-        return out
+            done = await commands.run(*command, timeout_s=_SCAN_S, environment=self._environment)
+        except HostError as error:
+            raise RequestFailed("ScannerFailed", str(error)) from error
+        if done.status != 0:
+            errors = done.errors.strip()[-1000:]
+            raise RequestFailed("ScannerFailed", errors or f"exit status {done.status}")
+        return done.output

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """ImagePullRequest and ImagePushRequest: images from and to registries.
 
-The registry is told who the user is by the user's own Docker configuration.
-Progress is the sum over the layers the engine has named so far, so the total
-grows at first.
+Credentials come from the user's own Docker configuration. Progress is the sum over
+the layers that the engine has reported so far, so the total grows at first.
 """
 
 import logging
@@ -21,14 +20,14 @@ from rdd.runtime import Context, ObjectKey
 
 log = logging.getLogger("rdd.engine")
 
-# What the engine says when nothing is left to do for a layer.
+# The final states of a layer, as the engine reports them.
 _DONE = ("Pull complete", "Already exists", "Pushed", "Layer already exists", "Mounted from")
-# Transfers proper; unpacking counts the same bytes again.
-_MOVES = ("Downloading", "Pushing")
+# Only these states transfer bytes; unpacking counts the same bytes again.
+_TRANSFERS = ("Downloading", "Pushing")
 
 
-class Registries:
-    """Who we are to registries."""
+class RegistryCredentials:
+    """The user's credentials for registries."""
 
     def __init__(self, home: Path, environment: Mapping[str, str]) -> None:
         given = environment.get("DOCKER_CONFIG")
@@ -36,7 +35,7 @@ class Registries:
         self._environment = environment
 
     async def auth(self, reference: Reference) -> Mapping[str, str]:
-        """What to send along to the registry of an image."""
+        """Return the credentials for the registry of an image."""
         found = await credentials.find(
             self._directory, reference.server, environment=self._environment
         )
@@ -45,8 +44,8 @@ class Registries:
         return found.auth
 
 
-class Tally:
-    """The progress of a transfer, added up."""
+class TransferProgress:
+    """The progress of a transfer, summed over its layers."""
 
     def __init__(self) -> None:
         self._layers: dict[str, tuple[int, int]] = {}
@@ -54,12 +53,12 @@ class Tally:
         self._message = ""
 
     def add(self, progress: Progress) -> Object:
-        """The progress after one more message of the engine."""
+        """Add a message of the engine and return the progress."""
         layer, status = progress.layer, progress.status
         self._message = f"{layer}: {status}" if layer else status
         if layer:
             current, total = self._layers.get(layer, (0, 0))
-            if status in _MOVES:
+            if status in _TRANSFERS:
                 current, total = progress.current, max(total, progress.total)
             elif status.startswith(_DONE):
                 self._done.add(layer)
@@ -68,7 +67,7 @@ class Tally:
         return self.progress()
 
     def progress(self) -> Object:
-        """As `status.progress` has it."""
+        """Return the content of `status.progress`."""
         return {
             "current": sum(current for current, _ in self._layers.values()),
             "total": sum(total for _, total in self._layers.values()),
@@ -79,59 +78,59 @@ class Tally:
 
 
 async def _follow(transfer: AsyncGenerator[Progress, None], report: Report) -> Object:
-    tally = Tally()
+    total = TransferProgress()
     async with aclosing(transfer) as messages:
         async for message in messages:
-            await report({"progress": tally.add(message)})
-    return {"progress": tally.progress()}
+            await report({"progress": total.add(message)})
+    return {"progress": total.progress()}
 
 
 class PullImage:
-    """Carries out requests to pull."""
+    """Executes requests to pull."""
 
-    def __init__(self, docker: Docker, registries: Registries) -> None:
+    def __init__(self, docker: Docker, registries: RegistryCredentials) -> None:
         self._docker = docker
         self._registries = registries
 
     async def __call__(self, obj: Object, report: Report) -> Object:
-        """Pull; what is there already is not transferred again."""
+        """Pull the image; the engine skips layers that it has."""
         spec = ImagePullRequest.of(obj).spec
         check_namespace(spec.namespace)
-        reference = parsed(spec.repo_tag)
+        reference = parse_reference(spec.repo_tag)
         auth = await self._registries.auth(reference)
         transfer = self._docker.pull(reference.familiar, reference.version, auth=auth)
         return await _follow(transfer, report)
 
 
 class PushImage:
-    """Carries out requests to push."""
+    """Executes requests to push."""
 
-    def __init__(self, context: Context, docker: Docker, registries: Registries) -> None:
+    def __init__(self, context: Context, docker: Docker, registries: RegistryCredentials) -> None:
         self._context = context
         self._docker = docker
         self._registries = registries
 
     async def __call__(self, obj: Object, report: Report) -> Object:
-        """Push the tag an Image stands for."""
-        image = referred(self._context, obj, ImagePushRequest.of(obj).spec.image_ref)
+        """Push the tag of an Image."""
+        image = referenced_image(self._context, obj, ImagePushRequest.of(obj).spec.image_ref)
         if not image.status.repo_tag:
             raise RequestFailed("NotTagged", f'image "{image.metadata.name}" has no tag to push')
-        reference = parsed(image.status.repo_tag)
+        reference = parse_reference(image.status.repo_tag)
         auth = await self._registries.auth(reference)
         transfer = self._docker.push(reference.familiar, reference.version, auth=auth)
         return await _follow(transfer, report)
 
 
-def parsed(text: str) -> Reference:
-    """The name of an image taken apart. Raises RequestFailed."""
+def parse_reference(text: str) -> Reference:
+    """Parse the name of an image. Raises RequestFailed."""
     try:
         return parse(text)
     except InvalidReference as error:
         raise RequestFailed("Invalid", str(error)) from error
 
 
-def referred(context: Context, request: Object, name: str) -> Image:
-    """The Image a request names. Raises RequestFailed if there is none."""
+def referenced_image(context: Context, request: Object, name: str) -> Image:
+    """Return the Image that a request refers to. Raises RequestFailed."""
     key = ObjectKey(request["metadata"]["namespace"], name)
     image = context.cache.of(Image).get(key)
     if image is None or not image.status.id:

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""VolumeCreateRequest: makes a volume.
+"""VolumeCreateRequest: creates a volume.
 
-The volume carries the request's UID in a label, so after a crash it is found
-instead of made again; the engine has no other way to tell a volume without a
-name from the next one.
+A label of the volume has the UID of the request, so the request is idempotent; a
+volume without a name could not be identified otherwise.
 """
 
 from rdd.api.types import Object
@@ -14,13 +13,13 @@ from rdd.kinds.volume import VolumeCreateRequest
 
 
 class CreateVolume:
-    """Carries out requests for volumes."""
+    """Executes requests for volumes."""
 
     def __init__(self, docker: Docker) -> None:
         self._docker = docker
 
     async def __call__(self, obj: Object, report: Report) -> Object:
-        """Make the volume."""
+        """Create the volume."""
         spec = VolumeCreateRequest.of(obj).spec
         check_namespace(spec.namespace)
         uid = obj["metadata"]["uid"]

@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""engine: the container engine's containers, images and volumes as objects.
+"""engine: mirrors the container engine's containers, images and volumes as objects.
 
-reconciler       when to be connected, and what the App says about it
-session          one connection: events, complete looks, one item at a time
-items, mirrors   what is mirrored, and the objects
-actions          what users ask for on mirrors: actions, deletion
-errands          what takes long
-backend          what the mirror needs of an engine
-moby, moby_objects    the Docker engine
-docker_context   our Docker context
+reconciler         connects and disconnects; writes the condition of the App
+session            one connection: events, resyncs, one item at a time
+items, mirrors     the items of the engine, and the objects that mirror them
+actions            requests on mirrors: actions, deletion
+background_tasks   slow work on items
+backend            the interface to an engine
+moby, containerd   the two engines; *_objects convert their data
+endpoints          shared by streams (logs, stats) and execs (exec)
+docker_context     the Docker context of the instance
 """
 
 from functools import partial
@@ -16,16 +17,16 @@ from pathlib import Path
 
 from rdd.controllers.containers.engine.backend import Backend
 from rdd.controllers.containers.engine.docker_context import DockerContext
-from rdd.controllers.containers.engine.endpoints import Link
+from rdd.controllers.containers.engine.endpoints import EngineHandle
 from rdd.controllers.containers.engine.execs import Execs
-from rdd.controllers.containers.engine.items import KINDS, item_key
-from rdd.controllers.containers.engine.moby import Moby
+from rdd.controllers.containers.engine.items import KINDS, item_keys
+from rdd.controllers.containers.engine.moby import MobyBackend
 from rdd.controllers.containers.engine.reconciler import (
     EngineReconciler,
     MakeBackend,
-    concerns_the_engine,
+    is_request,
 )
-from rdd.controllers.containers.engine.session import Pace
+from rdd.controllers.containers.engine.session import SyncSettings
 from rdd.controllers.containers.engine.streams import Streams
 from rdd.controllers.environment import ControllerEnvironment
 from rdd.kinds.app import App
@@ -34,21 +35,21 @@ from rdd.kinds.kind import Kind
 from rdd.runtime import Context, Controller, maps, watch
 
 CONTAINERD_SOCKET = Path("rd") / "sock" / "containerd.sock"
-"""Where the App's machine has containerd's socket, below LIMA_HOME."""
+"""The socket of containerd in the App's machine, relative to LIMA_HOME."""
 
 WORKERS = 32
-"""Items looked at at the same time: enough to keep the engine busy and to share commits."""
+"""Items reconciled concurrently: enough to keep the engine busy and to share commits."""
 
-__all__ = ["Backend", "Pace", "engine"]
+__all__ = ["Backend", "SyncSettings", "engine"]
 
 
-def engine(env: ControllerEnvironment, *, pace: Pace | None = None) -> Controller:
-    """The controller that mirrors the engine of the App."""
+def engine(env: ControllerEnvironment, *, settings: SyncSettings | None = None) -> Controller:
+    """Create the controller that mirrors the engine of the App."""
     instance = env.instance
-    link = Link()
-    streams, execs = Streams(link), Execs(link)
+    handle = EngineHandle()
+    streams, execs = Streams(handle), Execs(handle)
     backends: dict[str, MakeBackend] = {
-        "moby": lambda: Moby(instance.docker_socket),
+        "moby": lambda: MobyBackend(instance.docker_socket),
         "containerd": lambda: _containerd(instance.lima_home / CONTAINERD_SOCKET),
     }
 
@@ -57,8 +58,8 @@ def engine(env: ControllerEnvironment, *, pace: Pace | None = None) -> Controlle
             context,
             backends=backends,
             docker_context=DockerContext(env),
-            link=link,
-            pace=pace or Pace(),
+            handle=handle,
+            settings=settings or SyncSettings(),
         )
 
     kinds: tuple[type[Kind], ...] = (App, *KINDS.values())
@@ -67,9 +68,9 @@ def engine(env: ControllerEnvironment, *, pace: Pace | None = None) -> Controlle
         make,
         sources=(
             watch(App),
-            *(maps(kind, partial(item_key, kind), concerns_the_engine) for kind in KINDS.values()),
+            *(maps(kind, partial(item_keys, kind), is_request) for kind in KINDS.values()),
         ),
-        # What it watches must be served for it to start, whichever controllers run beside it.
+        # Watched kinds must be served, even if the controllers that own them do not run.
         definitions=tuple(definition_of(kind) for kind in kinds),
         workers=WORKERS,
         passthroughs={"logs": streams.logs, "stats": streams.stats, "exec": execs.exec},
@@ -77,7 +78,7 @@ def engine(env: ControllerEnvironment, *, pace: Pace | None = None) -> Controlle
 
 
 def _containerd(socket: Path) -> Backend:
-    # HTTP/2 takes longer to load than the rest of the controller; few need it.
-    from rdd.controllers.containers.engine.containerd import Containerd
+    # Importing HTTP/2 takes longer than importing the rest of the controller, and is rarely needed.
+    from rdd.controllers.containers.engine.containerd import ContainerdBackend
 
-    return Containerd(socket)
+    return ContainerdBackend(socket)

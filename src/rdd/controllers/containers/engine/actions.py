@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What users ask for on a mirror: an action on a container, or its deletion.
+"""Requests on mirrors: an action on a container, or the deletion of an item.
 
-An action must not be carried out twice because we crashed in between: a second
-restart interrupts, a second stop may hit what somebody has started since. So
-the order is
+An action must not run twice because of a crash: a second restart interrupts the
+container, a second stop may hit a process started since. So the order is
 
-    1. note in an annotation that the action begins, and the state of the container
-    2. have the engine do it
+    1. record in an annotation that the action begins, and the state of the container
+    2. let the engine perform it
     3. write the outcome to `status.lastAction`
-    4. remove both annotations, unless another action was asked for meanwhile
+    4. remove both annotations, unless another action was requested meanwhile
 
-After a crash the note is found. If the outcome is written, only step 4 is left.
-If the state is no longer the noted one, the engine has done it. Otherwise it
-has not, and the action is carried out now.
+After a crash the annotation is present. If the outcome is written, only step 4
+remains. If the state differs from the recorded one, the engine has performed the
+action. Otherwise it has not, and the action runs now.
 """
 
 import logging
@@ -23,39 +22,39 @@ import orjson
 from rdd.api import errors, timestamps
 from rdd.api.types import Object
 from rdd.controllers.containers.engine.backend import Backend
-from rdd.controllers.containers.engine.items import KINDS, MANAGER
+from rdd.controllers.containers.engine.items import IMAGES, KINDS, MANAGER, EngineItem
 from rdd.controllers.containers.engine.mirrors import Mirrors
 from rdd.engine import Conflict, EngineError, NotFound
 from rdd.kinds.container import ACTION, Action, Container
 from rdd.kinds.image import Image
-from rdd.runtime import Condition, Context, ObjectKey, is_deleting, remove_finalizer, resource_of
+from rdd.runtime import Condition, Context, is_deleting, remove_finalizer, resource_of
 from rdd.runtime.conditions import set_condition
 from rdd.runtime.finalizers import MIRROR, finalizers_of
 
 log = logging.getLogger("rdd.engine")
 
 DISPATCHED: Final = "engine.rancherdesktop.io/dispatched"
-"""The annotation that an action has begun."""
+"""The annotation that records a started action."""
 ACTIONS: Final[tuple[str, ...]] = get_args(Action)
 
 
-class InUse(Exception):
-    """Something cannot be removed because something else uses it; the text is the engine's."""
+class ItemInUse(Exception):
+    """An item cannot be removed because another one uses it; the text is the engine's."""
 
 
-def asks_for_action(obj: Object) -> bool:
-    """Whether an action waits, or what is left of one."""
+def has_action(obj: Object) -> bool:
+    """Return whether a mirror has an action that is pending or not cleaned up."""
     annotations = obj["metadata"].get("annotations") or {}
     return ACTION in annotations or DISPATCHED in annotations
 
 
-def asks_for_removal(obj: Object) -> bool:
-    """Whether the engine is to remove what a mirror stands for."""
+def has_removal(obj: Object) -> bool:
+    """Return whether the engine must remove the item of a mirror."""
     return is_deleting(obj) and MIRROR in finalizers_of(obj)
 
 
-class Requests:
-    """Carries out what is asked for on mirrors."""
+class MirrorRequests:
+    """Executes the requests on mirrors."""
 
     def __init__(self, context: Context, mirrors: Mirrors, backend: Backend) -> None:
         self._context = context
@@ -63,48 +62,45 @@ class Requests:
         self._mirrors = mirrors
         self._backend = backend
 
-    def is_needed(self, item: ObjectKey, namespace: str) -> bool:
-        """Whether anything is asked for on the mirrors of an item."""
-        return any(
-            asks_for_removal(obj) or asks_for_action(obj)
-            for obj in self._mirrors.of(item, namespace)
-        )
+    def is_needed(self, item: EngineItem, namespace: str) -> bool:
+        """Return whether a mirror of an item has a request."""
+        return any(has_removal(obj) or has_action(obj) for obj in self._mirrors.of(item, namespace))
 
-    async def serve(self, item: ObjectKey, namespace: str) -> None:
-        """Do what is asked for on the mirrors of an item.
+    async def execute(self, item: EngineItem, namespace: str) -> None:
+        """Execute the requests on the mirrors of an item.
 
-        Raises EngineFailure, ApiError, or InUse if a removal has to wait; it holds up none of
-        the others, such as that of another tag of an image.
+        Raises EngineFailure, ApiError, or ItemInUse if a removal has to wait. A removal that
+        waits does not block the others, such as that of another tag of an image.
         """
-        in_use: InUse | None = None
+        in_use: ItemInUse | None = None
         for obj in self._mirrors.of(item, namespace):
-            if asks_for_removal(obj):
+            if has_removal(obj):
                 try:
                     await self._remove(item, obj)
-                except InUse as held:
-                    in_use = held
-            elif asks_for_action(obj):
+                except ItemInUse as error:
+                    in_use = error
+            elif has_action(obj):
                 await self._act(item, obj)
         if in_use is not None:
             raise in_use
 
     # -- deletion
 
-    async def _remove(self, item: ObjectKey, obj: Object) -> None:
-        kind = KINDS[item.namespace]
-        if obj.get("status"):  # otherwise nobody knows what it stands for
+    async def _remove(self, item: EngineItem, obj: Object) -> None:
+        kind = KINDS[item.kind]
+        if obj.get("status"):  # without a status it has never been matched to an item
             try:
                 await self._backend.remove(item, obj)
             except NotFound:
                 pass
             except Conflict as conflict:
-                await self._say_in_use(item, obj, conflict.message)
-                raise InUse(conflict.message) from conflict
+                await self._report_in_use(item, obj, conflict.message)
+                raise ItemInUse(conflict.message) from conflict
         await remove_finalizer(self._client, kind, obj, MIRROR)
 
-    async def _say_in_use(self, item: ObjectKey, obj: Object, message: str) -> None:
+    async def _report_in_use(self, item: EngineItem, obj: Object, message: str) -> None:
         self._context.events.event(obj, "Warning", "InUse", message, action="Delete")
-        if KINDS[item.namespace] is not Image:
+        if item.kind != IMAGES:
             return
 
         def change(status: Object) -> Object:
@@ -119,32 +115,32 @@ class Requests:
 
     # -- actions
 
-    async def _act(self, item: ObjectKey, obj: Object) -> None:
+    async def _act(self, item: EngineItem, obj: Object) -> None:
         annotations = obj["metadata"]["annotations"]
         action = annotations.get(ACTION)
         if action not in ACTIONS:
-            await self._forget(obj, action)
+            await self._clean_up(obj, action)
             return
-        note = _note(annotations.get(DISPATCHED), action)
+        record = _record(annotations.get(DISPATCHED), action)
         last = (obj.get("status") or {}).get("lastAction") or {}
-        if note and last.get("observedAt") == note["observedAt"] and last["action"] == action:
-            await self._forget(obj, action)
+        if record and last.get("observedAt") == record["observedAt"] and last["action"] == action:
+            await self._clean_up(obj, action)
             return
         error = ""
         try:
             state = await self._backend.state(item)
-            if not note:
-                note = {"action": action, "observedAt": self._now(), "state": state}
-                obj = await self._annotate(obj, note)
-            if state == note["state"]:
+            if not record:
+                record = {"action": action, "observedAt": self._now(), "state": state}
+                obj = await self._annotate(obj, record)
+            if state == record["state"]:
                 await self._backend.act(item, action)
-        except EngineError as refusal:
-            error = refusal.message
-            note = note or {"observedAt": self._now()}
+        except EngineError as failure:
+            error = failure.message
+            record = record or {"observedAt": self._now()}
         outcome: Object = {
             "action": action,
             "state": "Failed" if error else "Succeeded",
-            "observedAt": note["observedAt"],
+            "observedAt": record["observedAt"],
             "completedAt": self._now(),
         }
         if error:
@@ -153,16 +149,16 @@ class Requests:
             obj = await self._mirrors.write_status(
                 Container, obj, lambda status: {**status, "lastAction": outcome}
             )
-            await self._forget(obj, action)
+            await self._clean_up(obj, action)
         except errors.NotFound:
-            pass  # it was removed meanwhile
+            pass  # removed meanwhile
 
-    async def _annotate(self, obj: Object, note: Object) -> Object:
+    async def _annotate(self, obj: Object, record: Object) -> Object:
         metadata = obj["metadata"]
         patch = {
-            # Somebody may have thought better of it.
+            # Invariant: no action starts that was withdrawn meanwhile.
             "resourceVersion": metadata["resourceVersion"],
-            "annotations": {DISPATCHED: orjson.dumps(note).decode()},
+            "annotations": {DISPATCHED: orjson.dumps(record).decode()},
         }
         return await self._client.patch(
             resource_of(Container),
@@ -172,8 +168,8 @@ class Requests:
             field_manager=MANAGER,
         )
 
-    async def _forget(self, obj: Object, action: str | None) -> None:
-        """Remove the annotations, the action's only if it is still this one."""
+    async def _clean_up(self, obj: Object, action: str | None) -> None:
+        """Remove the annotations; that of the action only if it is unchanged."""
         metadata = obj["metadata"]
         annotations = metadata["annotations"]
         operations: list[Object] = []
@@ -194,7 +190,7 @@ class Requests:
         except errors.NotFound:
             pass
         except (errors.Invalid, errors.BadRequest):
-            # Another action was asked for, or this one taken back: only our note goes.
+            # Another action was requested, or this one withdrawn: remove only the record.
             patch = {"metadata": {"annotations": {DISPATCHED: None}}}
             await self._client.patch(
                 resource, name, patch, namespace=namespace, field_manager=MANAGER
@@ -208,8 +204,8 @@ def _pointer(annotation: str) -> str:
     return "/metadata/annotations/" + annotation.replace("~", "~0").replace("/", "~1")
 
 
-def _note(text: str | None, action: str) -> Object | None:
-    """The note about an action; None if there is none, or one about another action."""
+def _record(text: str | None, action: str) -> Object | None:
+    """Return the record of an action; None if it is missing or of another action."""
     try:
         found: Any = orjson.loads(text or "null")
         if found["action"] == action and found["observedAt"] and isinstance(found["state"], str):

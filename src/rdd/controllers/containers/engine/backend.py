@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the mirror needs of an engine, whichever it is.
+"""The interface between the mirror and an engine.
 
-Everything raises `EngineFailure`; an engine that cannot do something raises
-EngineError with status 501.
+Every method raises `EngineFailure`; an engine that does not support an
+operation raises EngineError with status 501.
 """
 
 from collections.abc import AsyncIterator, Sequence
@@ -11,59 +11,58 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from rdd.api.types import Object
-from rdd.controllers.containers.engine.items import Mirror
+from rdd.controllers.containers.engine.items import EngineItem, Mirror
 from rdd.kinds.container import Action
-from rdd.runtime import ObjectKey
 
 
 @dataclass(frozen=True, slots=True)
 class Description:
-    """An item as the engine has it now."""
+    """The present state of an item in the engine."""
 
     mirrors: Sequence[Mirror] = ()
-    """None if the engine does not have it."""
-    also: Sequence[ObjectKey] = ()
-    """Other items that should be looked at because of it."""
+    """Empty if the engine does not have the item."""
+    related: Sequence[EngineItem] = ()
+    """Other items that must be reconciled because of this one."""
 
 
 class Backend(Protocol):
-    """One kind of engine, connected or not."""
+    """One type of engine, connected or not."""
 
     name: str
-    """As `spec.containerEngine.name` of the App."""
+    """The value of `spec.containerEngine.name` of the App."""
 
     async def connect(self) -> None:
-        """Find out whether the engine is there."""
+        """Check that the engine responds."""
         ...
 
-    def changes(self) -> AbstractAsyncContextManager[AsyncIterator[ObjectKey]]:
-        """The items that have changed since the block was entered, until the connection ends."""
+    def changes(self) -> AbstractAsyncContextManager[AsyncIterator[EngineItem]]:
+        """Yield the items that change after the block is entered, until the connection ends."""
         ...
 
     async def namespaces(self) -> Sequence[str]:
-        """The engine's own namespaces."""
+        """Return the engine's own namespaces."""
         ...
 
-    async def everything(self) -> Sequence[ObjectKey]:
-        """All items but namespaces."""
+    async def everything(self) -> Sequence[EngineItem]:
+        """Return all items except namespaces."""
         ...
 
-    async def describe(self, item: ObjectKey) -> Description:
-        """One item as it is now."""
+    async def describe(self, item: EngineItem) -> Description:
+        """Return the present state of an item."""
         ...
 
-    async def remove(self, item: ObjectKey, mirror: Object) -> None:
-        """Remove what a mirror stands for; NotFound if it is gone, Conflict if it is in use."""
+    async def remove(self, item: EngineItem, mirror: Object) -> None:
+        """Remove the item of a mirror; EngineNotFound if it is gone, EngineConflict if in use."""
         ...
 
-    async def act(self, item: ObjectKey, action: Action) -> None:
-        """Do something to a container."""
+    async def act(self, item: EngineItem, action: Action) -> None:
+        """Perform an action on a container."""
         ...
 
-    async def state(self, item: ObjectKey) -> str:
-        """A text that is another one after every change of a container's state."""
+    async def state(self, item: EngineItem) -> str:
+        """Return a text that differs after every state change of a container."""
         ...
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""
         ...

@@ -1,62 +1,64 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Work that may take long and must not hold up the mirror: stopping, removing.
+"""Background tasks for slow work on items (stopping, removing) that must not delay the mirror.
 
-There is at most one errand per item at a time; asking for another one while it
-runs is remembered and told when it is over. Errands end with the session that
-started them.
+An item has at most one task at a time. A request for another one while it runs is
+recorded and passed to the callback when the task ends. The tasks end with the
+session that started them.
 """
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-from rdd.runtime import ObjectKey
+from rdd.controllers.containers.engine.items import EngineItem
 
-_AT_ONCE = 32
+_MAX_CONCURRENT = 32
+
+TaskDone = Callable[[EngineItem, Exception | None, bool], None]
+"""Receives the item, the failure, and whether the task was requested again meanwhile."""
 
 
-class Errands:
-    """Tasks by item."""
+class BackgroundTasks:
+    """At most one task per item."""
 
-    def __init__(self, done: Callable[[ObjectKey, Exception | None, bool], None]) -> None:
-        """`done` gets the item, what went wrong, and whether another errand was asked for."""
+    def __init__(self, done: TaskDone) -> None:
         self._done = done
-        self._asked_again: set[ObjectKey] = set()
-        self._tasks: dict[ObjectKey, asyncio.Task[None]] = {}
-        self._turns = asyncio.Semaphore(_AT_ONCE)
+        self._requested_again: set[EngineItem] = set()
+        self._tasks: dict[EngineItem, asyncio.Task[None]] = {}
+        self._slots = asyncio.Semaphore(_MAX_CONCURRENT)
 
-    def begin(self, item: ObjectKey, work: Callable[[], Awaitable[None]]) -> None:
-        """Do something about an item, unless something is being done."""
+    def start(self, item: EngineItem, work: Callable[[], Awaitable[None]]) -> None:
+        """Start work on an item, or record the request if a task of the item is running."""
         if item in self._tasks:
-            self._asked_again.add(item)
+            self._requested_again.add(item)
         else:
             self._tasks[item] = asyncio.get_running_loop().create_task(
-                self._run(item, work), name=f"rdd-errand {item}"
+                self._run(item, work), name=f"rdd-engine-task {item}"
             )
 
     async def stop(self) -> None:
-        """End all of them."""
+        """Cancel all tasks and wait for them."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _run(self, item: ObjectKey, work: Callable[[], Awaitable[None]]) -> None:
+    async def _run(self, item: EngineItem, work: Callable[[], Awaitable[None]]) -> None:
         failure: Exception | None = None
         try:
-            async with self._turns:
+            async with self._slots:
                 await work()
         except Exception as error:
             failure = error
         finally:
             del self._tasks[item]
-            asked_again = item in self._asked_again
-            self._asked_again.discard(item)
-        self._done(item, failure, asked_again)
+            requested_again = item in self._requested_again
+            self._requested_again.discard(item)
+        self._done(item, failure, requested_again)
 
 
 async def first_of(*works: Coroutine[Any, Any, None]) -> None:
-    """Do several things until one of them ends; what it raises is raised."""
+    """Run coroutines until the first one ends, cancel the others and raise its exception."""
     loop = asyncio.get_running_loop()
     tasks = [loop.create_task(work, name="rdd-engine") for work in works]
     try:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """containerd as a backend of the mirror.
 
-It has namespaces, and names in them; an item is `<namespace>/<name>`. There are
-no volumes. Starting a container needs what its client (nerdctl, the kubelet) set
-up around it, so that is refused; stopping, pausing and removing are not.
+containerd has namespaces but no volumes. Starting a container needs the resources
+that its client (nerdctl, the kubelet) set up around it, so this backend rejects it;
+stopping, pausing and removing work.
 """
 
 import asyncio
@@ -18,18 +18,23 @@ from typing import Final
 from rdd.api.types import Object
 from rdd.controllers.containers.engine.backend import Description
 from rdd.controllers.containers.engine.containerd_objects import (
-    Document,
-    chosen_manifest,
+    ImageDocuments,
     container_mirror,
     digest_in,
     image_mirror,
+    select_manifest,
 )
-from rdd.controllers.containers.engine.items import CONTAINERS, IMAGES, NAMESPACES, Mirror
+from rdd.controllers.containers.engine.items import (
+    CONTAINERS,
+    IMAGES,
+    NAMESPACES,
+    EngineItem,
+    Mirror,
+)
 from rdd.engine import EngineError, NotFound
 from rdd.engine import containerd as api
 from rdd.kinds.container import Action
 from rdd.kinds.containernamespace import ContainerNamespace
-from rdd.runtime import ObjectKey
 
 log = logging.getLogger("rdd.engine")
 
@@ -38,8 +43,8 @@ _TOPICS: Final = ("/containers/", "/tasks/", "/images/", "/namespaces/")
 _ARCHITECTURES = {"x86_64": "amd64", "aarch64": "arm64"}
 
 
-class Containerd:
-    """The engine behind one socket."""
+class ContainerdBackend:
+    """containerd on a unix socket."""
 
     name = "containerd"
 
@@ -50,79 +55,81 @@ class Containerd:
         self._architecture = _ARCHITECTURES.get(machine, machine)
 
     async def connect(self) -> None:
-        """Find out whether it answers."""
+        """Check that containerd responds."""
         await self._api.version()
 
     @asynccontextmanager
-    async def changes(self) -> AsyncIterator[AsyncIterator[ObjectKey]]:
-        """Follow events from now on."""
+    async def changes(self) -> AsyncIterator[AsyncIterator[EngineItem]]:
+        """Follow events from the present on."""
         async with self._api.events(*_TOPICS) as events:
             yield (item async for event in events for item in self._items(event))
 
-    def _items(self, event: api.Event) -> list[ObjectKey]:
+    def _items(self, event: api.Event) -> list[EngineItem]:
         kind = event.topic.split("/")[1] if event.topic.count("/") > 1 else ""
         if kind == "namespaces":
             self._seen.discard(event.id)
-            return [ObjectKey(NAMESPACES, event.id)]
+            return [EngineItem(NAMESPACES, "", event.id)]
         namespace = event.namespace
         if not event.id or not _is_object_name(namespace):
             return []
         items = []
-        if namespace not in self._seen:  # the first thing in it makes it, without an event
+        if namespace not in self._seen:  # its first object creates it without an event
             self._seen.add(namespace)
-            items.append(ObjectKey(NAMESPACES, namespace))
+            items.append(EngineItem(NAMESPACES, "", namespace))
         plural = {"containers": CONTAINERS, "tasks": CONTAINERS, "images": IMAGES}.get(kind)
         if plural:
-            items.append(ObjectKey(plural, f"{namespace}/{event.id}"))
+            items.append(EngineItem(plural, namespace, event.id))
         return items
 
     async def namespaces(self) -> Sequence[str]:
-        """All namespaces; those whose names no object can have are left out."""
+        """Return the namespaces whose names are valid for objects."""
         return [name for name in await self._api.namespaces() if _is_object_name(name)]
 
-    async def everything(self) -> Sequence[ObjectKey]:
-        """All containers and images of all namespaces."""
-        items: list[ObjectKey] = []
+    async def everything(self) -> Sequence[EngineItem]:
+        """List the containers and images of all namespaces."""
+        items: list[EngineItem] = []
         for namespace in await self.namespaces():
             images = await self._api.images(namespace)
-            items += [ObjectKey(IMAGES, f"{namespace}/{image.name}") for image in images]
+            items += [EngineItem(IMAGES, namespace, image.name) for image in images]
             containers = await self._api.containers(namespace)
-            items += [ObjectKey(CONTAINERS, f"{namespace}/{found.id}") for found in containers]
+            items += [EngineItem(CONTAINERS, namespace, found.id) for found in containers]
         return items
 
-    async def describe(self, item: ObjectKey) -> Description:
-        """Ask about an item."""
-        if item.namespace == NAMESPACES:
-            is_there = item.name in await self.namespaces()
-            return Description([Mirror(ContainerNamespace, item.name)] if is_there else ())
-        namespace, _, name = item.name.partition("/")
+    async def describe(self, item: EngineItem) -> Description:
+        """Look up an item."""
+        kind, namespace, name = item
+        if kind == NAMESPACES:
+            exists = name in await self.namespaces()
+            return Description([Mirror(ContainerNamespace, name)] if exists else ())
+        if not namespace:  # a mirror of another engine
+            return Description()
         try:
-            if item.namespace == CONTAINERS:
+            if kind == CONTAINERS:
                 found = await self._api.container(namespace, name)
                 task = await self._api.task(namespace, name)
                 return Description([container_mirror(namespace, found, task)])
-            if item.namespace == IMAGES:
+            if kind == IMAGES:
                 image = await self._api.image(namespace, name)
-                document = await self._document(namespace, image)
-                return Description([image_mirror(namespace, image, document)])
+                documents = await self._documents(namespace, image)
+                return Description([image_mirror(namespace, image, documents)])
         except NotFound:
             pass
         return Description()
 
-    async def _document(self, namespace: str, image: api.Image) -> Document:
+    async def _documents(self, namespace: str, image: api.Image) -> ImageDocuments:
         manifest = await self._api.document(namespace, image.digest)
-        if chosen := chosen_manifest(manifest, self._architecture):
+        if chosen := select_manifest(manifest, self._architecture):
             manifest = await self._api.document(namespace, chosen)
         digest = digest_in(manifest, "config")
         config = await self._api.document(namespace, digest) if digest else {}
-        return Document(manifest, config)
+        return ImageDocuments(manifest, config)
 
-    async def remove(self, item: ObjectKey, mirror: Object) -> None:
-        """Containers by force; images only if no container uses them."""
-        namespace, _, name = item.name.partition("/")
-        if item.namespace == CONTAINERS:
+    async def remove(self, item: EngineItem, mirror: Object) -> None:
+        """Remove containers by force, images only if no container uses them."""
+        kind, namespace, name = item
+        if kind == CONTAINERS:
             await self._remove_container(namespace, name)
-        elif item.namespace == IMAGES:
+        elif kind == IMAGES:
             users = [
                 found.id for found in await self._api.containers(namespace) if found.image == name
             ]
@@ -143,11 +150,11 @@ class Containerd:
             try:
                 await self._api.remove_snapshot(namespace, found.snapshotter, found.snapshot)
             except EngineError as error:
-                log.warning("the snapshot of container %s stays: %s", id_, error)
+                log.warning("cannot remove the snapshot of container %s: %s", id_, error)
 
-    async def act(self, item: ObjectKey, action: Action) -> None:
+    async def act(self, item: EngineItem, action: Action) -> None:
         """Stop, pause or unpause a container."""
-        namespace, _, id_ = item.name.partition("/")
+        _, namespace, id_ = item
         task = await self._api.task(namespace, id_)
         state = task.state if task is not None else "stopped"
         if action in ("start", "restart"):
@@ -173,18 +180,18 @@ class Containerd:
             await self._api.kill_task(namespace, id_, signal.SIGKILL)
             await self._api.wait_task(namespace, id_)
 
-    async def state(self, item: ObjectKey) -> str:
-        """The state of the task and its process."""
-        namespace, _, id_ = item.name.partition("/")
+    async def state(self, item: EngineItem) -> str:
+        """Return the state of the task and its process."""
+        _, namespace, id_ = item
         await self._api.container(namespace, id_)
         task = await self._api.task(namespace, id_)
         return f"{task.state} {task.pid} {task.exited_s}" if task is not None else "no task"
 
     async def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         await self._api.close()
 
 
 def _is_object_name(name: str) -> bool:
-    """Namespaces of containerd may have underscores and capitals; names of objects may not."""
+    """Return whether a namespace, which may have underscores and capitals, can name an object."""
     return bool(name) and name == name.lower() and "_" not in name

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""containerd's containers and images as the status of mirrors.
+"""Conversion of containerd's containers and images to the status of mirrors.
 
-containerd knows less than Docker: a container has no name and no ports, but
+containerd stores less than Docker: a container has no name and no ports, but
 nerdctl and the kubelet write both into labels. A container without a task has
-not been started, or its task was removed. Images are names; what an image is
-made for stands in documents that were pulled along with it.
+not been started, or its task was removed. Images are names; their platform is in
+documents of the content store.
 """
 
 import re
@@ -33,7 +33,7 @@ _BY_ID = "sha256:"
 
 
 def container_name(namespace: str, id_: str) -> str:
-    """The name of the mirror: the ID if it is one, since short ones are not unique."""
+    """Return the name of the mirror: the ID if it is a full one, since short IDs are not unique."""
     if _is_unique(id_):
         return id_
     return "ctr-" + sha256(f"{namespace}\0{id_}".encode()).hexdigest()
@@ -42,7 +42,7 @@ def container_name(namespace: str, id_: str) -> str:
 def container_mirror(
     namespace: str, found: containerd.Container, task: containerd.Task | None
 ) -> Mirror:
-    """The mirror of a container."""
+    """Return the mirror of a container."""
     labels = found.labels
     process = found.spec.get("process")
     given = process.get("args") if isinstance(process, dict) else None
@@ -73,8 +73,8 @@ def container_mirror(
     return Mirror(Container, container_name(namespace, found.id), status, oom_killed)
 
 
-def image_mirror(namespace: str, found: containerd.Image, document: "Document") -> Mirror:
-    """The mirror of a name."""
+def image_mirror(namespace: str, found: containerd.Image, document: "ImageDocuments") -> Mirror:
+    """Return the mirror of an image name."""
     status: Object = {
         "namespace": namespace,
         "id": found.digest,
@@ -82,7 +82,7 @@ def image_mirror(namespace: str, found: containerd.Image, document: "Document") 
         "os": document.os,
         "size": document.size or max(found.size, 0),
     }
-    # The kubelet gives every image its digest as a second name.
+    # The kubelet adds the digest of every image as a second name.
     if not found.name.startswith(_BY_ID):
         status["repoTag"] = found.name
     if created := document.created or _time(found.created_s):
@@ -93,8 +93,8 @@ def image_mirror(namespace: str, found: containerd.Image, document: "Document") 
     return Mirror(Image, f"img-{name}", status)
 
 
-class Document:
-    """What the manifest and the configuration of an image say."""
+class ImageDocuments:
+    """Manifest and configuration of an image."""
 
     def __init__(self, manifest: Object, config: Object) -> None:
         self.architecture = _text(config.get("architecture"))
@@ -116,13 +116,13 @@ class Document:
 
 
 def digest_in(manifest: Object, member: str) -> str:
-    """The digest of a document that another one names."""
+    """Return the digest of a document that a manifest refers to."""
     found = manifest.get(member)
     return _text(found.get("digest")) if isinstance(found, dict) else ""
 
 
-def chosen_manifest(index: Object, architecture: str) -> str:
-    """The manifest for this machine in an index of several; empty if it is no index."""
+def select_manifest(index: Object, architecture: str) -> str:
+    """Return the digest of the manifest for this machine; empty if the document is no index."""
     manifests = index.get("manifests")
     if not isinstance(manifests, list):
         return ""
@@ -170,7 +170,7 @@ def _text(value: Any) -> str:
 
 
 def _time(second: int) -> str:
-    """A point in time; empty for none, which is Go's year 1 or zero."""
+    """Return a timestamp; empty for Go's zero time."""
     return timestamps.text(second) if second > 0 else ""
 
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our Docker context, for as long as our engine can be reached.
+"""Publishes the Docker context of the instance while its engine is connected.
 
-Publishing it makes `docker --context` work; it becomes the current one only if
-the user's current one leads nowhere, which may take three seconds to find out and
-is decided once per connection. Who says that the engine is connected waits for it
-(`is_decided`), beside other work: when the App is settled, `docker` works. Files of
-the user are changed in threads: they may be on a slow disk, and are locked.
+The context makes `docker --context` work. It becomes the current one only if the
+user's current context does not work; that check takes up to three seconds and runs
+once per connection, concurrently with other work. The condition of the App waits for
+it (`is_decided`): once the App is settled, `docker` works. Files of the user are
+changed in threads, since they are locked and may be on a slow disk.
 """
 
 import asyncio
@@ -21,11 +21,11 @@ from rdd.host.errors import HostError
 log = logging.getLogger("rdd.engine")
 
 LIMIT_S = 4.0
-"""For the choice: a probe of 3 s, and a file that is locked."""
+"""The limit of the check: a probe of 3 s and a locked file."""
 
 
 class DockerContext:
-    """The context of one instance."""
+    """The Docker context of one instance."""
 
     def __init__(self, env: ControllerEnvironment) -> None:
         self._environment = env.environment
@@ -36,17 +36,17 @@ class DockerContext:
         self._probe: asyncio.Task[None] | None = None
         self._is_withdrawn = False
         self.problem = ""
-        """Why there is no context, or why it is not what it should be."""
+        """Why the context is missing or not as expected."""
 
     @property
     def is_decided(self) -> bool:
-        """Whether nothing is being found out."""
+        """Whether no check is running."""
         return self._probe is None or self._probe.done()
 
     async def publish(self, decided: Callable[[], None]) -> None:
-        """Have the context, and begin to find out whether it should be the current one.
+        """Write the context, and start the check whether it should become the current one.
 
-        `decided` is called when that is known, at the latest after LIMIT_S.
+        The callback `decided` runs when the check ends, at the latest after LIMIT_S.
         """
         self._is_withdrawn = False
         self.problem = ""
@@ -64,7 +64,7 @@ class DockerContext:
             self._probe.add_done_callback(lambda _: decided())
 
     async def withdraw(self) -> None:
-        """Have no context; nothing is read or written if that is known to be so."""
+        """Remove the context; a no-op if it is already removed."""
         if self._is_withdrawn:
             return
         self.problem = ""
@@ -76,7 +76,7 @@ class DockerContext:
             log.warning("the Docker context was not removed: %s", error)
 
     async def stop(self) -> None:
-        """Decide nothing any more."""
+        """Cancel the check."""
         if self._probe is not None:
             self._probe.cancel()
             await asyncio.gather(self._probe, return_exceptions=True)
@@ -87,16 +87,16 @@ class DockerContext:
             async with asyncio.timeout(LIMIT_S):
                 await self._switch()
         except TimeoutError:
-            self._failed("the current Docker context stays", f"no decision in {LIMIT_S:g} s")
+            self._failed("the current Docker context was not changed", f"timeout of {LIMIT_S:g} s")
         except HostError as error:
-            self._failed("the current Docker context stays", error)
+            self._failed("the current Docker context was not changed", error)
 
     def _failed(self, what: str, why: object) -> None:
         self.problem = f"{what}: {why}"
         log.warning("%s", self.problem)
 
     async def _switch(self) -> None:
-        await asyncio.to_thread(docker_contexts.current, self._directory)  # or why it is unreadable
+        await asyncio.to_thread(docker_contexts.current, self._directory)  # raises if unreadable
         verdict = await should_switch(self._directory, self._name, environment=self._environment)
         log.debug("Docker context %s: %s", self._name, verdict.reason)
         if not verdict.should_switch:
@@ -108,4 +108,4 @@ class DockerContext:
             instead_of=verdict.current,
         )
         if changed:
-            log.info("Docker context %s is the current one: %s", self._name, verdict.reason)
+            log.info("switched to Docker context %s: %s", self._name, verdict.reason)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the endpoints of the engine share: who is asked for what, and sockets that stay alive.
+"""Shared parts of the engine's endpoints: parameters, errors, WebSockets with keep-alive.
 
-Everything that can be refused is refused before the upgrade, with a status and
-one line of text; after it there is only a close code. A socket is pinged while it
-is idle, and given up when the other side has been silent for a minute or takes
-nothing for ten seconds.
+An endpoint rejects a request before the upgrade, with a status and one line of
+text; after the upgrade only a close code is possible. An idle socket is pinged,
+and closed when the peer has been silent for a minute or does not read for ten
+seconds.
 """
 
 import asyncio
@@ -12,7 +12,8 @@ import re
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import Final
+from functools import wraps
+from typing import Final, TypeVar
 
 from aiohttp import WSMessage, WSMsgType, web
 
@@ -21,7 +22,7 @@ from rdd.engine import Docker, EngineError, EngineFailure, Unreachable
 PING_S: Final = 10.0
 SILENCE_S: Final = 60.0
 WRITE_S: Final = 10.0
-GOODBYE: Final = b"Closing connection"
+CLOSE_MESSAGE: Final = b"Closing connection"
 _MAX_MESSAGE = 4096
 
 _is_id = re.compile(r"[0-9a-fA-F]+").fullmatch
@@ -31,102 +32,115 @@ _BOOLEANS = {
 }  # fmt: skip
 
 
-class Refused(Exception):
-    """A request that is answered with a status and a line of text."""
+class EndpointError(Exception):
+    """A rejected request: an HTTP status and a line of text."""
 
     def __init__(self, status: int, text: str) -> None:
         super().__init__(text)
         self.status = status
 
-    def response(self) -> web.Response:
-        """The answer."""
-        return web.Response(status=self.status, text=f"{self}\n")
+    @classmethod
+    def of(cls, error: EngineFailure) -> "EndpointError":
+        """Convert a failure of the engine."""
+        if isinstance(error, EngineError):
+            status = error.status if error.status in (400, 404, 409) else 500
+            return cls(status, error.message)
+        if isinstance(error, Unreachable):
+            return cls(503, f"the container engine is not connected: {error}")
+        return cls(500, str(error))
+
+
+_S = TypeVar("_S")
+Endpoint = Callable[[_S, web.BaseRequest, str], Awaitable[web.StreamResponse]]
+
+
+def endpoint(handler: Endpoint[_S]) -> Endpoint[_S]:
+    """Decorate a handler method: an EndpointError becomes the response."""
+
+    @wraps(handler)
+    async def handle(self: _S, request: web.BaseRequest, rest: str) -> web.StreamResponse:
+        try:
+            return await handler(self, request, rest)
+        except EndpointError as error:
+            return web.Response(status=error.status, text=f"{error}\n")
+
+    return handle
 
 
 @dataclass(slots=True)
-class Link:
-    """The engine there is at the moment; shared by the reconciler and the endpoints."""
+class EngineHandle:
+    """The present connection to the engine; set by the reconciler, used by the endpoints."""
 
     docker: Docker | None = None
     """None while there is no connection."""
     backend: str = ""
 
     def get(self) -> Docker:
-        """The engine. Raises Refused."""
+        """Return the client of the engine. Raises EndpointError."""
         if self.docker is not None:
             return self.docker
         if self.backend:
-            raise Refused(501, f"the engine {self.backend} does not support this")
-        raise Refused(503, "the container engine is not connected")
-
-
-def refusal(error: EngineFailure) -> Refused:
-    """What a failure of the engine means to whoever asked."""
-    if isinstance(error, EngineError):
-        status = error.status if error.status in (400, 404, 409) else 500
-        return Refused(status, error.message)
-    if isinstance(error, Unreachable):
-        return Refused(503, f"the container engine is not connected: {error}")
-    return Refused(500, str(error))
+            raise EndpointError(501, f"the engine {self.backend} does not support this")
+        raise EndpointError(503, "the container engine is not connected")
 
 
 def container_id(rest: str) -> str:
-    """The container a path names. Raises Refused."""
+    """Return the container ID in a path. Raises EndpointError."""
     id_ = rest.strip("/")
     if not _is_id(id_):
-        raise Refused(400, f"invalid container ID {id_!r}")
+        raise EndpointError(400, f"invalid container ID {id_!r}")
     return id_
 
 
 def flag(request: web.BaseRequest, name: str, default: bool) -> bool:
-    """A truth value of the query, as Go reads them. Raises Refused."""
+    """Return a boolean query parameter, in Go's spellings. Raises EndpointError."""
     text = request.query.get(name)
     if not text:
         return default
     value = _BOOLEANS.get(text)
     if value is None:
-        raise Refused(400, f"invalid value {text!r} for {name}")
+        raise EndpointError(400, f"invalid value {text!r} for {name}")
     return value
 
 
 def wants_socket(request: web.BaseRequest) -> bool:
-    """Whether the client asks for a WebSocket, or for plain HTTP."""
+    """Return whether the client requests a WebSocket instead of plain HTTP."""
     return request.headers.get("Upgrade", "").lower() == "websocket"
 
 
-class Socket:
-    """A WebSocket that notices when the other side is gone."""
+class EndpointSocket:
+    """A WebSocket that detects a dead peer."""
 
     def __init__(self, socket: web.WebSocketResponse) -> None:
         self._socket = socket
         self._loop = asyncio.get_running_loop()
-        self._heard_at = self._loop.time()
-        self._said_at = self._heard_at
+        self._received_at = self._loop.time()
+        self._sent_at = self._received_at
 
     @property
     def response(self) -> web.WebSocketResponse:
-        """What the handler returns."""
+        """The response that the handler returns."""
         return self._socket
 
     @property
     def protocol(self) -> str:
-        """The subprotocol both sides agreed on."""
+        """The negotiated subprotocol."""
         return self._socket.ws_protocol or ""
 
     async def send(self, data: bytes) -> None:
-        """Send a binary message; ConnectionError if it is not taken."""
+        """Send a binary message. Raises TimeoutError or ConnectionError."""
         async with asyncio.timeout(WRITE_S):
             await self._socket.send_bytes(data)
-        self._said_at = self._loop.time()
+        self._sent_at = self._loop.time()
 
     async def listen(self, take: Callable[[bytes], Awaitable[None]] | None = None) -> None:
-        """Take messages until the other side is gone; without `take` they are ignored.
+        """Receive messages until the peer closes, and pass them to `take`.
 
-        While a message is being taken the next one waits, and then the sender does.
+        The next message is received after `take` returns, which throttles the sender.
         """
         while True:
             message: WSMessage = await self._socket.receive()
-            self._heard_at = self._loop.time()
+            self._received_at = self._loop.time()
             if message.type is WSMsgType.PING:
                 await self._socket.pong(message.data)
             elif message.type in (WSMsgType.BINARY, WSMsgType.TEXT):
@@ -137,28 +151,27 @@ class Socket:
                 return
 
     async def keep_alive(self) -> None:
-        """Ping while nothing is said; returns when the other side has been silent too long."""
+        """Ping while the socket is idle, and return when the peer has been silent too long."""
         while True:
             await asyncio.sleep(PING_S)
             now = self._loop.time()
-            if now - self._heard_at > SILENCE_S:
+            if now - self._received_at > SILENCE_S:
                 return
-            if now - self._said_at >= PING_S:
+            if now - self._sent_at >= PING_S:
                 await self._socket.ping()
 
     async def close(self, *, is_failure: bool = False) -> None:
-        """Say goodbye."""
         code = 1011 if is_failure else 1000
-        await self._socket.close(code=code, message=GOODBYE)
+        await self._socket.close(code=code, message=CLOSE_MESSAGE)
 
 
 @asynccontextmanager
 async def opened(
     request: web.BaseRequest, *, protocols: tuple[str, ...] = (), max_message: int = _MAX_MESSAGE
-) -> AsyncIterator[Socket]:
-    """The socket of a client."""
+) -> AsyncIterator[EndpointSocket]:
+    """Upgrade a request to a WebSocket."""
     response = web.WebSocketResponse(
         autoping=False, protocols=protocols, max_msg_size=max_message, timeout=WRITE_S
     )
     await response.prepare(request)
-    yield Socket(response)
+    yield EndpointSocket(response)

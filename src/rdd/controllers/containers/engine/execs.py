@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`engine/exec`: a command in a container, over a WebSocket as Kubernetes frames it.
+"""`engine/exec`: runs a command in a container, over a WebSocket with the framing of Kubernetes.
 
     GET /passthrough/engine/exec/<id>?command=sh&command=-c&command=ls
         &stdin=false&stdout=true&stderr=true&tty=false&user=&workdir=&env=A=b
 
 The first byte of a message is its channel:
 
-    0 stdin    1 stdout    2 stderr    3 how it ended (a Status)    4 size of the terminal
-    255        of v5: the sender has no more for the channel in the second byte
+    0 stdin    1 stdout    2 stderr    3 outcome (a Status)    4 terminal size
+    255        v5 only: end of the channel whose number is the second byte
 
-With a terminal everything comes on 1. The last message is a Status: Success, or
-the exit code as Kubernetes tells it, so kubectl's own library can be the client.
+With a terminal all output uses channel 1. The last message is a Status: Success, or
+the exit code in the form of Kubernetes, so client-go can be the client.
 """
 
 import logging
@@ -21,13 +21,13 @@ from aiohttp import web
 
 from rdd.controllers.containers.engine.background_tasks import first_of
 from rdd.controllers.containers.engine.endpoints import (
-    Link,
-    Refused,
-    Socket,
+    EndpointError,
+    EndpointSocket,
+    EngineHandle,
     container_id,
+    endpoint,
     flag,
     opened,
-    refusal,
     wants_socket,
 )
 from rdd.engine import Docker, EngineFailure, ExecConfig, Hijacked
@@ -43,41 +43,44 @@ _MAX_MESSAGE = 1024 * 1024
 class Execs:
     """The endpoint for commands."""
 
-    def __init__(self, link: Link) -> None:
-        self._link = link
+    def __init__(self, handle: EngineHandle) -> None:
+        self._handle = handle
 
+    @endpoint
     async def exec(self, request: web.BaseRequest, rest: str) -> web.StreamResponse:
-        """Answer a request to run a command."""
+        """Run a command."""
+        id_ = container_id(rest)
+        config = _config(request)
+        docker = self._handle.get()
+        if not wants_socket(request):
+            raise EndpointError(400, "exec requires a WebSocket")
+        offered = request.headers.get("Sec-WebSocket-Protocol", "")
+        if not any(name.strip() in PROTOCOLS for name in offered.split(",")):
+            raise EndpointError(400, f"the subprotocol must be one of {', '.join(PROTOCOLS)}")
         try:
-            id_ = container_id(rest)
-            config = _config(request)
-            docker = self._link.get()
-            if not wants_socket(request):
-                raise Refused(400, "a WebSocket is needed to run a command")
-            offered = request.headers.get("Sec-WebSocket-Protocol", "")
-            if not any(name.strip() in PROTOCOLS for name in offered.split(",")):
-                raise Refused(400, f"the subprotocol must be one of {', '.join(PROTOCOLS)}")
-            try:
-                exec_id = await docker.create_exec(id_, config)
-                running = docker.start_exec(exec_id, is_terminal=config.is_terminal)
-                hijacked = await running.__aenter__()
-            except EngineFailure as error:
-                raise refusal(error) from error
-        except Refused as refused:
-            return refused.response()
+            exec_id = await docker.create_exec(id_, config)
+            running = docker.start_exec(exec_id, is_terminal=config.is_terminal)
+            hijacked = await running.__aenter__()
+        except EngineFailure as error:
+            raise EndpointError.of(error) from error
         try:
             async with opened(request, protocols=PROTOCOLS, max_message=_MAX_MESSAGE) as socket:
-                await _Run(docker, exec_id, hijacked, socket, config).serve()
+                await _ExecSession(docker, exec_id, hijacked, socket, config).serve()
                 return socket.response
         finally:
             await running.__aexit__(None, None, None)
 
 
-class _Run:
-    """One command that runs."""
+class _ExecSession:
+    """A running command."""
 
     def __init__(
-        self, docker: Docker, exec_id: str, hijacked: Hijacked, socket: Socket, config: ExecConfig
+        self,
+        docker: Docker,
+        exec_id: str,
+        hijacked: Hijacked,
+        socket: EndpointSocket,
+        config: ExecConfig,
     ) -> None:
         self._docker = docker
         self._exec_id = exec_id
@@ -86,14 +89,14 @@ class _Run:
         self._config = config
 
     async def serve(self) -> None:
-        """Copy in both directions until the command or the client is gone."""
+        """Copy in both directions until the command or the client ends."""
         is_failure = False
         try:
             await first_of(
                 self._to_client(), self._socket.listen(self._take), self._socket.keep_alive()
             )
         except (EngineFailure, ConnectionError, TimeoutError) as error:
-            log.debug("a command of a client was cut off: %s", error)
+            log.debug("exec aborted: %s", error)
             is_failure = True
         await self._socket.close(is_failure=is_failure)
 
@@ -125,15 +128,15 @@ class _Run:
         try:
             await self._docker.resize_exec(self._exec_id, height=height, width=width)
         except EngineFailure as error:
-            log.debug("a terminal was not resized: %s", error)  # the command may have ended
+            log.debug("terminal not resized: %s", error)  # the command may have ended
 
 
 def exit_status(code: Any) -> dict[str, Any]:
-    """The Status that tells how a command ended."""
+    """Return the Status of an exit code."""
     if code == 0:
         return {"metadata": {}, "status": "Success"}
     if not isinstance(code, int):
-        message = "the engine does not say how the command ended"
+        message = "the engine does not report an exit code"
         return {"metadata": {}, "status": "Failure", "reason": "InternalError", "message": message}
     return {
         "metadata": {},
@@ -147,7 +150,7 @@ def exit_status(code: Any) -> dict[str, Any]:
 def _config(request: web.BaseRequest) -> ExecConfig:
     command = request.query.getall("command", [])
     if not command:
-        raise Refused(400, "no command is given")
+        raise EndpointError(400, "command is required")
     is_terminal = flag(request, "tty", False)
     return ExecConfig(
         command,
@@ -163,7 +166,7 @@ def _config(request: web.BaseRequest) -> ExecConfig:
 
 
 def _size(data: bytes) -> tuple[int, int] | None:
-    """Width and height of a terminal; None for what is none."""
+    """Return width and height of a terminal; None if invalid."""
     try:
         found = orjson.loads(data)
         width, height = int(found["Width"]), int(found["Height"])

@@ -1,20 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is mirrored: things of the engine, and the objects that stand for them.
+"""What the engine controller mirrors: items of the engine, and the objects that represent them.
 
 An *item* is one thing in the engine: a container, an image, a volume, a
-namespace. It is the unit of work, and its key is what goes through the queue:
-the plural of its kind and the engine's name for it. An item has any number of
-*mirrors*; only an image has more than one, one per tag.
+namespace. It is the unit of work and the key in the queue. An item has any
+number of *mirrors*; only an image has more than one, one per tag.
 
-Mirrors are ours, and only ours are ever changed or removed. They carry a label
-with the backend, and an annotation with the item, so that one whose status was
-never written can be told to which item it belongs.
+The engine controller changes and removes only objects that it created. A mirror
+carries a label with the backend and an annotation with the item, so a mirror
+whose status was never written can still be matched to its item.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import Final
+from typing import Final, NamedTuple
 
 from rdd.api.types import Object
 from rdd.kinds.container import Container
@@ -22,15 +21,14 @@ from rdd.kinds.containernamespace import ContainerNamespace
 from rdd.kinds.image import Image
 from rdd.kinds.kind import Kind
 from rdd.kinds.volume import Volume
-from rdd.runtime import ObjectKey
 from rdd.runtime.finalizers import MIRROR, finalizers_of
 
 MANAGER: Final = "engine-controller"
-"""Owns the fields of mirrors."""
+"""The field manager of mirrors."""
 BACKEND: Final = "engine.rancherdesktop.io/backend"
-"""The label of a mirror."""
+"""The label of a mirror with the name of its backend."""
 ITEM: Final = "engine.rancherdesktop.io/item"
-"""The annotation of a mirror; also the index by it."""
+"""The annotation of a mirror with `EngineItem.id`; also the name of the index by it."""
 
 TAG: Final = "status.repoTag"
 """The index of images by tag."""
@@ -38,15 +36,44 @@ TAG: Final = "status.repoTag"
 KINDS: Final[dict[str, type[Kind]]] = {
     kind.plural: kind for kind in (ContainerNamespace, Container, Image, Volume)
 }
-"""Mirrored kinds by plural; namespaces first, since the others name theirs."""
+"""Mirrored kinds by plural; namespaces first, since the others refer to theirs."""
 
 CONTAINERS, IMAGES, VOLUMES = Container.plural, Image.plural, Volume.plural
 NAMESPACES = ContainerNamespace.plural
 
+_NAMESPACED_BACKEND = "containerd"
+
+
+class EngineItem(NamedTuple):
+    """One thing in the engine, and the queue key of its mirrors."""
+
+    kind: str
+    """The plural of the kind of its mirrors."""
+    namespace: str
+    """In the engine; empty for namespaces themselves and for engines without namespaces."""
+    name: str
+
+    @property
+    def id(self) -> str:
+        """The item as the annotation ITEM stores it."""
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.id}"
+
+    @classmethod
+    def of(cls, kind: type[Kind], mirror: Object) -> "EngineItem":
+        """Return the item of a mirror; its name is empty if the annotation is missing."""
+        id_ = str((mirror["metadata"].get("annotations") or {}).get(ITEM, ""))
+        if backend_of(mirror) == _NAMESPACED_BACKEND and kind is not ContainerNamespace:
+            namespace, _, name = id_.partition("/")
+            return cls(kind.plural, namespace, name)
+        return cls(kind.plural, "", id_)
+
 
 @dataclass(frozen=True, slots=True)
 class Mirror:
-    """An object as it should be."""
+    """The desired state of a mirror object."""
 
     kind: type[Kind]
     name: str
@@ -57,74 +84,74 @@ class Mirror:
 
     @property
     def has_status(self) -> bool:
-        """Whether there is a status to write."""
         return self.kind is not ContainerNamespace
 
     @property
     def finalizers(self) -> list[str]:
-        """What a deletion has to wait for: the engine, where it is asked to remove something."""
+        """The finalizer that delays a deletion until the engine has removed the item."""
         return [MIRROR] if self.has_status else []
 
 
 def image_name(id_: str, tag: str) -> str:
-    """The name of the mirror of a tag, or of an image without any."""
+    """Return the name of the mirror of a tag, or of an image without tags."""
     return "img-" + sha256(f"{id_}\0{tag}".encode() if tag else id_.encode()).hexdigest()
 
 
 def volume_name(name: str) -> str:
-    """The name of the mirror of a volume, whose own name may be no name of an object."""
+    """Return the name of the mirror of a volume, whose own name may be invalid for an object."""
     return "vol-" + sha256(name.encode()).hexdigest()
 
 
 def backend_of(obj: Object) -> str:
-    """The backend an object mirrors; empty for objects of others."""
+    """Return the backend label of an object; empty if it is not a mirror."""
     return str((obj["metadata"].get("labels") or {}).get(BACKEND, ""))
 
 
-def item_of(obj: Object) -> str:
-    """The engine's name for what an object mirrors; empty for objects of others."""
-    metadata = obj["metadata"]
-    if BACKEND not in (metadata.get("labels") or {}):
+def item_id_of(obj: Object) -> str:
+    """Return the item annotation of a mirror; empty for other objects."""
+    if not backend_of(obj):
         return ""
-    return str((metadata.get("annotations") or {}).get(ITEM, ""))
+    return str((obj["metadata"].get("annotations") or {}).get(ITEM, ""))
 
 
-def by_item(obj: Object) -> Iterable[str]:
-    """The index of mirrors by item."""
-    item = item_of(obj)
-    return (item,) if item else ()
+def index_by_item(obj: Object) -> Iterable[str]:
+    id_ = item_id_of(obj)
+    return (id_,) if id_ else ()
 
 
-def by_tag(obj: Object) -> Iterable[str]:
-    """The index of images by tag; those without any are not in it."""
+def index_by_tag(obj: Object) -> Iterable[str]:
     tag = (obj.get("status") or {}).get("repoTag")
-    return (tag,) if tag and BACKEND in (obj["metadata"].get("labels") or {}) else ()
+    return (tag,) if tag and backend_of(obj) else ()
 
 
-def item_key(kind: type[Kind], obj: Object) -> Iterable[ObjectKey]:
-    """The key of the item of a mirror."""
-    item = item_of(obj)
-    return (ObjectKey(kind.plural, item),) if item else ()
+def item_keys(kind: type[Kind], obj: Object) -> Iterable[EngineItem]:
+    """Return the queue key of the item of a mirror."""
+    return (EngineItem.of(kind, obj),) if item_id_of(obj) else ()
 
 
 def is_mirror(obj: Object) -> bool:
-    """Whether an object was made by us, even if somebody took its label away."""
+    """Return whether this controller created an object, even if its label was removed."""
     return bool(backend_of(obj)) or MIRROR in finalizers_of(obj)
 
 
 def marks_of(obj: Object) -> tuple[str, str]:
-    """What makes an object a mirror; others may take it away or change it.
+    """Return the label and the annotation that make an object a mirror.
 
-    Not the finalizer: who takes it away wants the object gone and the thing kept.
+    The finalizer is not one of them: removing it means deleting the object and keeping the item.
     """
-    return backend_of(obj), item_of(obj)
+    return backend_of(obj), item_id_of(obj)
 
 
-def unknown_container(id_: str, known: Object) -> Mirror:
-    """The mirror of a container whose description makes no sense, from what was known before."""
-    status = {"name": "", "namespace": "", "path": "", "image": ""} | (known.get("status") or {})
-    kept = {name: value for name, value in status.items() if name not in _NOT_KEPT}
-    return Mirror(Container, id_, {**kept, "status": "unknown"})
+def unknown_container(item: EngineItem, present: Object | None) -> Mirror:
+    """Return the mirror of a container whose description is malformed.
+
+    It keeps the members of the present mirror that are still useful.
+    """
+    name = present["metadata"]["name"] if present else item.name
+    status = {"name": "", "namespace": "", "path": "", "image": ""}
+    status |= (present or {}).get("status") or {}
+    kept = {member: value for member, value in status.items() if member not in _NOT_KEPT}
+    return Mirror(Container, name, {**kept, "status": "unknown"})
 
 
 _NOT_KEPT = ("conditions", "lastAction", "pid")

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The objects that stand for the engine's things: made, kept as they should be, let go.
+"""The mirror objects: creates, updates and deletes them.
 
-The server takes no status when an object is created, so a new mirror is two
+The server ignores the status in a create request, so a new mirror takes two
 writes. A crash between them leaves a mirror without a status; the next sync
-finds that it differs from what it should be and writes it. All writes are
-conditional: the cache may be a moment behind, and others may put an action or
-a deletion on a mirror at any time. One that was overtaken is made again from
-what is there now.
+detects the difference and writes it. All writes are conditional: the cache may
+lag behind, and other clients may add an action or a deletion at any time. A
+write that loses the race is recomputed from the present object.
 
-The status has one writer, which is this; conditions and the outcome of the last
-action are parts of it.
+Invariant: this class is the only writer of the status of mirrors; conditions
+and the outcome of the last action are parts of it.
 """
 
 import asyncio
@@ -17,80 +16,80 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 
 from rdd.api import errors, timestamps
+from rdd.api.conditions import set_condition
 from rdd.api.mergepatch import create_merge_patch
 from rdd.api.types import Object
-from rdd.controllers.containers.container_conditions import changes, container_conditions
+from rdd.controllers.containers.container_conditions import condition_changes, container_conditions
 from rdd.controllers.containers.engine.items import (
     BACKEND,
-    CONTAINERS,
     IMAGES,
     ITEM,
     KINDS,
     MANAGER,
     TAG,
+    EngineItem,
     Mirror,
     backend_of,
-    by_item,
-    by_tag,
+    index_by_item,
+    index_by_tag,
     is_mirror,
-    item_of,
 )
+from rdd.kinds.container import Container
+from rdd.kinds.image import Image
 from rdd.kinds.kind import Kind
 from rdd.runtime import Context, ObjectKey, is_deleting, remove_finalizer, resource_of
 from rdd.runtime.finalizers import MIRROR, finalizers_of, is_stale_owner
 
 _ATTEMPTS = 10
-_AT_ONCE = 16
-"""Objects swept at the same time: enough to share commits."""
+_MAX_CONCURRENT = 16
+"""Objects deleted concurrently by `delete_all`: enough to share commits."""
 
 
-class NotOurs(Exception):
-    """An object of somebody else has the name of a mirror."""
+class NameCollision(Exception):
+    """An object that this controller did not create has the name of a mirror."""
 
 
 class Mirrors:
-    """The mirrors of one namespace of the API."""
+    """Reads and writes mirrors."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._client = context.client
         self._informers = {plural: context.cache.informer(kind) for plural, kind in KINDS.items()}
         for informer in self._informers.values():
-            informer.add_index(ITEM, by_item)
-        self._informers[IMAGES].add_index(TAG, by_tag)
+            informer.add_index(ITEM, index_by_item)
+        self._informers[IMAGES].add_index(TAG, index_by_tag)
 
     # -- reading
 
-    def of(self, item: ObjectKey, namespace: str) -> list[Object]:
-        """The mirrors of an item."""
-        found = self._informers[item.namespace].by_index(ITEM, item.name)
+    def of(self, item: EngineItem, namespace: str) -> list[Object]:
+        """Return the mirrors of an item."""
+        found = self._informers[item.kind].by_index(ITEM, item.id)
         return [obj for obj in found if obj["metadata"].get("namespace") == namespace]
 
-    def items(self, namespace: str) -> set[ObjectKey]:
-        """Everything that has a mirror."""
+    def items(self, namespace: str) -> set[EngineItem]:
+        """Return the items of all mirrors."""
         return {
-            ObjectKey(plural, str((obj["metadata"].get("annotations") or {}).get(ITEM, "")))
+            EngineItem.of(KINDS[plural], obj)
             for plural, informer in self._informers.items()
             for obj in informer.list(namespace=namespace)
             if backend_of(obj)
         }
 
     def losing_tags(
-        self, item: ObjectKey, mirrors: Sequence[Mirror], namespace: str
-    ) -> set[ObjectKey]:
-        """Other images with mirrors of the same tags: a tag belongs to one image at a time."""
-        informer = self._informers[item.namespace]
-        return {
-            ObjectKey(item.namespace, other)
+        self, item: EngineItem, mirrors: Sequence[Mirror], namespace: str
+    ) -> set[EngineItem]:
+        """Return other images with mirrors of the same tags: a tag belongs to one image only."""
+        found = {
+            EngineItem.of(Image, obj)
             for mirror in mirrors
-            for obj in informer.by_index(TAG, mirror.status.get("repoTag", ""))
+            for obj in self._informers[IMAGES].by_index(TAG, mirror.status.get("repoTag", ""))
             if obj["metadata"].get("namespace") == namespace
-            and (other := item_of(obj))
-            and other != item.name
         }
+        return {other for other in found if other.name and other != item}
 
-    def any_left(self, namespace: str) -> bool:
-        """Whether there is a mirror, in all namespaces if none is given."""
+    def exist(self, namespace: str) -> bool:
+        """Return whether any mirror exists; an empty namespace means all namespaces."""
         return any(
             backend_of(obj)
             for informer in self._informers.values()
@@ -99,26 +98,29 @@ class Mirrors:
 
     # -- writing
 
-    async def settle(
-        self, item: ObjectKey, wanted: Sequence[Mirror], *, namespace: str, backend: str
+    async def apply(
+        self, item: EngineItem, wanted: Sequence[Mirror], *, namespace: str, backend: str
     ) -> None:
-        """Have exactly these mirrors of an item, as they should be. Raises ApiError, NotOurs."""
+        """Create, update and delete mirrors until an item has exactly the wanted ones.
+
+        Raises ApiError or NameCollision.
+        """
         present = {obj["metadata"]["name"]: obj for obj in self.of(item, namespace)}
         for mirror in wanted:
             obj = present.pop(mirror.name, None)
             if obj is None:
-                # It may exist without our label or annotation.
+                # It may exist without the label or the annotation.
                 key = ObjectKey(namespace, mirror.name)
-                obj = self._informers[item.namespace].get(key)
+                obj = self._informers[item.kind].get(key)
             if obj is None:
                 obj = await self._create(item, mirror, namespace, backend)
-            obj = await self._claim(item, obj, mirror, backend)
+            obj = await self._mark(item, obj, mirror, backend)
             await self._write_status(obj, mirror)
         for obj in present.values():
-            await self.let_go(KINDS[item.namespace], obj)
+            await self._delete(KINDS[item.kind], obj)
 
-    async def let_go(self, kind: type[Kind], obj: Object) -> None:
-        """Remove a mirror without asking the engine for anything."""
+    async def _delete(self, kind: type[Kind], obj: Object) -> None:
+        """Delete a mirror without removing its item from the engine."""
         left = await remove_finalizer(self._client, kind, obj, MIRROR)
         if left is None or is_deleting(left):
             return
@@ -133,26 +135,26 @@ class Mirrors:
         except errors.NotFound:
             pass
 
-    async def sweep(self, namespace: str = "") -> None:
-        """Remove all mirrors, of one namespace or of all; namespaces of the engine come last.
+    async def delete_all(self, namespace: str = "") -> None:
+        """Delete all mirrors; ContainerNamespaces last. An empty namespace means all namespaces.
 
-        Raises the first refusal after everything has been tried.
+        Raises the first failure after every object has been tried.
         """
         for plural in reversed(KINDS):
             kind = KINDS[plural]
             found = [
                 obj for obj in self._informers[plural].list(namespace=namespace) if backend_of(obj)
             ]
-            await _all(found, partial(self.let_go, kind))
+            await _for_each(found, partial(self._delete, kind))
             if found:
-                await self._until_gone(plural, found)
+                await self._wait_until_gone(plural, found)
 
     async def write_status(
         self, kind: type[Kind], obj: Object, change: Callable[[Object], Object]
     ) -> Object:
-        """The object with the status that `change` makes of its present one.
+        """Replace the status by the one that `change` computes, and return the object.
 
-        Raises NotFound if it is gone. `change` MUST NOT change its argument.
+        Raises NotFound if it is gone. `change` MUST NOT modify its argument.
         """
         resource = resource_of(kind)
         metadata = obj["metadata"]
@@ -179,20 +181,20 @@ class Mirrors:
                     resource, metadata["name"], namespace=metadata["namespace"]
                 )
         raise errors.Conflict.of(
-            resource.plural, resource.group, metadata["name"], "others write it all the time"
+            resource.plural, resource.group, metadata["name"], "too many concurrent writes"
         )
 
-    # -- inside
+    # -- internals
 
     async def _create(
-        self, item: ObjectKey, mirror: Mirror, namespace: str, backend: str
+        self, item: EngineItem, mirror: Mirror, namespace: str, backend: str
     ) -> Object:
         resource = resource_of(mirror.kind)
         metadata: Object = {
             "name": mirror.name,
             "namespace": namespace,
             "labels": {BACKEND: backend},
-            "annotations": {ITEM: item.name},
+            "annotations": {ITEM: item.id},
         }
         if mirror.finalizers:
             metadata["finalizers"] = mirror.finalizers
@@ -203,20 +205,20 @@ class Mirrors:
         except errors.AlreadyExists:
             return await self._client.get(resource, mirror.name, namespace=namespace)
 
-    async def _claim(self, item: ObjectKey, obj: Object, mirror: Mirror, backend: str) -> Object:
-        """The object with our marks, all of which others may have taken away."""
+    async def _mark(self, item: EngineItem, obj: Object, mirror: Mirror, backend: str) -> Object:
+        """Restore label, annotation and finalizer, which other clients may have removed."""
         for _ in range(_ATTEMPTS):
             metadata = obj["metadata"]
             if not is_mirror(obj):
-                raise NotOurs(
+                raise NameCollision(
                     f"{mirror.kind.kind} {metadata['namespace']}/{metadata['name']} "
-                    "exists and was not made by the engine controller"
+                    "exists and does not belong to the engine controller"
                 )
             patch: Object = {}
             if backend_of(obj) != backend:
                 patch["labels"] = {BACKEND: backend}
-            if (metadata.get("annotations") or {}).get(ITEM) != item.name:
-                patch["annotations"] = {ITEM: item.name}
+            if (metadata.get("annotations") or {}).get(ITEM) != item.id:
+                patch["annotations"] = {ITEM: item.id}
             # The server accepts no new finalizer on an object that is being deleted.
             if mirror.finalizers and MIRROR not in finalizers_of(obj) and not is_deleting(obj):
                 patch["finalizers"] = [*finalizers_of(obj), MIRROR]
@@ -242,30 +244,29 @@ class Mirrors:
     async def _write_status(self, obj: Object, mirror: Mirror) -> None:
         if not mirror.has_status:
             return
-        is_container = mirror.kind is KINDS[CONTAINERS]
+        is_container = mirror.kind is Container
         before = (obj.get("status") or {}).get("conditions")
 
         def change(present: Object) -> Object:
             kept = {name: present[name] for name in _KEPT if name in present}
             status = {**mirror.status, **kept}
             if is_container:
-                status["conditions"] = container_conditions(
+                status["conditions"] = set_condition(
                     present.get("conditions"),
-                    mirror.status["status"],
-                    oom_killed=mirror.oom_killed,
+                    *container_conditions(mirror.status["status"], oom_killed=mirror.oom_killed),
                     now=timestamps.now_text(self._context.clock),
                 )
             return status
 
         written = await self.write_status(mirror.kind, obj, change)
         if is_container and before and written is not obj:
-            for note in changes(before, written["status"]["conditions"]):
+            for note in condition_changes(before, written["status"]["conditions"]):
                 self._context.events.event(written, "Normal", "ConditionChanged", note)
 
-    async def _until_gone(self, plural: str, swept: Sequence[Object]) -> None:
-        """Return when the cache has seen what was swept go; finalizers of others may keep it."""
+    async def _wait_until_gone(self, plural: str, deleted: Sequence[Object]) -> None:
+        """Wait until the cache shows the deletions; foreign finalizers may keep an object."""
         informer = self._informers[plural]
-        for obj in swept:
+        for obj in deleted:
             key = ObjectKey.of(obj)
             for _ in range(_ATTEMPTS):
                 left = informer.get(key)
@@ -275,23 +276,23 @@ class Mirrors:
 
 
 _KEPT = ("conditions", "lastAction")
-"""Members of a status that the engine does not know."""
+"""Members of a status that do not come from the engine."""
 
 
-async def _all(objects: Iterable[Object], do: Callable[[Object], Awaitable[None]]) -> None:
-    """Do something to many objects, some at a time; the first failure is raised at the end."""
-    left = iter(objects)
+async def _for_each(objects: Iterable[Object], do: Callable[[Object], Awaitable[None]]) -> None:
+    """Process objects concurrently and raise the first failure at the end."""
+    remaining = iter(objects)
     failures: list[Exception] = []
 
     async def work() -> None:
-        for obj in left:
+        for obj in remaining:
             try:
                 await do(obj)
             except Exception as error:
                 failures.append(error)
 
     async with asyncio.TaskGroup() as group:
-        for _ in range(_AT_ONCE):
+        for _ in range(_MAX_CONCURRENT):
             group.create_task(work())
     if failures:
         raise failures[0]

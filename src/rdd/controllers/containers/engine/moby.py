@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The Docker engine as a backend of the mirror.
 
-Events say only that something has happened to a container, an image or a
-volume; what it is like now is asked for. Some say it in other words than ours:
-a pull names the image by its tag, and a tag that moves from one image to another
-is no event of the image it leaves. For these, describing an image names the
-other items to look at.
+An event only states that a container, an image or a volume has changed; the
+backend inspects it for the present state. Some events do not name the item
+directly: a pull names the image by its tag, and a tag that moves from one image
+to another causes no event of the image that loses it. Therefore the description
+of an image also names the related items to reconcile.
 """
 
 import logging
@@ -18,7 +18,13 @@ from typing import Final
 from rdd.api import timestamps
 from rdd.api.types import Object
 from rdd.controllers.containers.engine.backend import Description
-from rdd.controllers.containers.engine.items import CONTAINERS, IMAGES, VOLUMES, Mirror
+from rdd.controllers.containers.engine.items import (
+    CONTAINERS,
+    IMAGES,
+    VOLUMES,
+    EngineItem,
+    Mirror,
+)
 from rdd.controllers.containers.engine.moby_objects import (
     NAMESPACE,
     container_mirror,
@@ -29,15 +35,14 @@ from rdd.engine import Docker, EngineEvent, NotFound
 from rdd.engine.errors import EngineError
 from rdd.kinds.container import Action
 from rdd.kinds.containernamespace import ContainerNamespace
-from rdd.runtime import ObjectKey
 
 log = logging.getLogger("rdd.engine")
 
 _PLURALS = {"container": CONTAINERS, "image": IMAGES, "volume": VOLUMES}
 _FILTERS: Final = {
     "type": tuple(_PLURALS),
-    # Of containers, of images, of volumes. What is not here changes no mirror: health checks
-    # alone make three events each.
+    # Events of containers, images and volumes. The others change no mirror: a health check alone
+    # causes three events.
     "event": (
         "create", "start", "stop", "die", "kill", "oom", "pause", "unpause", "restart", "rename",
         "update", "destroy",
@@ -45,84 +50,89 @@ _FILTERS: Final = {
     ),
 }  # fmt: skip
 _LOOK_BACK_S = 120
-_MAX_STRANGE = 20
+_MAX_REPORTED = 20
 
 
-class Moby:
-    """The engine behind one socket."""
+class MobyBackend:
+    """The Docker engine on a unix socket."""
 
     name = "moby"
 
     def __init__(self, socket: Path) -> None:
         self.docker = Docker(socket)
         self._since = ""
-        self._strange: set[str] = set()
+        self._reported: set[str] = set()
 
     async def connect(self) -> None:
-        """Agree on a version, and take the time by the engine's own clock."""
+        """Negotiate the API version, and read the engine's clock."""
         await self.docker.ping()
-        said = (await self.docker.info()).get("SystemTime")
+        time_text = (await self.docker.info()).get("SystemTime")
         try:
-            second, nanosecond = timestamps.parse(str(said))
+            second, nanosecond = timestamps.parse(str(time_text))
         except ValueError:
             second, nanosecond = int(time.time()) - _LOOK_BACK_S, 0
         self._since = f"{second}.{nanosecond:09d}"
 
     @asynccontextmanager
-    async def changes(self) -> AsyncIterator[AsyncIterator[ObjectKey]]:
-        """Follow events since `connect`; the past ones come first, so none is missed."""
+    async def changes(self) -> AsyncIterator[AsyncIterator[EngineItem]]:
+        """Follow events since `connect`; the engine replays past ones first, so none is lost."""
         async with self.docker.events(since=self._since, filters=_FILTERS) as events:
             yield (item async for event in events for item in self._items(event))
 
-    def _items(self, event: EngineEvent) -> Sequence[ObjectKey]:
+    def _items(self, event: EngineEvent) -> Sequence[EngineItem]:
         plural = _PLURALS.get(event.type)
         if plural is None or not event.id:
-            if event.type not in self._strange and len(self._strange) < _MAX_STRANGE:
-                self._strange.add(event.type)
-                log.warning("the engine sent an event that is not understood: %.200s", event)
+            if event.type not in self._reported and len(self._reported) < _MAX_REPORTED:
+                self._reported.add(event.type)
+                log.warning("the engine sent an unknown event: %.200s", event)
             return ()
-        return (ObjectKey(plural, event.id),)
+        return (EngineItem(plural, "", event.id),)
 
     async def namespaces(self) -> Sequence[str]:
-        """The one we say it has."""
+        """Return the constant namespace: the engine has none."""
         return (NAMESPACE,)
 
-    async def everything(self) -> Sequence[ObjectKey]:
-        """All containers, images and volumes."""
-        docker = self.docker
-        items = [ObjectKey(VOLUMES, str(found.get("Name"))) for found in await docker.volumes()]
-        items += [ObjectKey(IMAGES, str(found.get("Id"))) for found in await docker.images()]
-        items += [
-            ObjectKey(CONTAINERS, str(found.get("Id"))) for found in await docker.containers()
+    async def everything(self) -> Sequence[EngineItem]:
+        """List all containers, images and volumes."""
+        found = (
+            (VOLUMES, "Name", await self.docker.volumes()),
+            (IMAGES, "Id", await self.docker.images()),
+            (CONTAINERS, "Id", await self.docker.containers()),
+        )
+        return [
+            EngineItem(kind, "", str(each.get(member)))
+            for kind, member, listed in found
+            for each in listed
         ]
-        return items
 
-    async def describe(self, item: ObjectKey) -> Description:
-        """Ask the engine about an item."""
-        kind, id_ = item
+    async def describe(self, item: EngineItem) -> Description:
+        """Inspect an item."""
+        kind, namespace, id_ = item
+        if namespace:  # a mirror of another engine
+            return Description()
         try:
             if kind == CONTAINERS:
                 return Description([container_mirror(await self.docker.inspect_container(id_))])
             if kind == VOLUMES:
                 return Description([volume_mirror(await self.docker.inspect_volume(id_))])
             if kind == IMAGES:
-                return await self._image(id_)
+                return await self._describe_image(id_)
             if id_ == NAMESPACE:
                 return Description([Mirror(ContainerNamespace, NAMESPACE)])
         except NotFound:
             pass
         return Description()
 
-    async def _image(self, id_: str) -> Description:
+    async def _describe_image(self, id_: str) -> Description:
         found = await self.docker.inspect_image(id_)
         actual = str(found.get("Id"))
-        if actual != id_:  # it was named by a tag
-            return Description(also=(ObjectKey(IMAGES, actual),))
+        if actual != id_:  # the event named a tag
+            return Description(related=(EngineItem(IMAGES, "", actual),))
         return Description(image_mirrors(found))
 
-    async def remove(self, item: ObjectKey, mirror: Object) -> None:
-        """Containers and volumes by force, images only if nobody uses them."""
-        kind, id_ = item
+    async def remove(self, item: EngineItem, mirror: Object) -> None:
+        """Remove containers and volumes by force, images only if unused."""
+        kind, _, id_ = item
         if kind == CONTAINERS:
             await self.docker.remove_container(id_, force=True)
         elif kind == VOLUMES:
@@ -131,7 +141,7 @@ class Moby:
             status = mirror.get("status") or {}
             await self.docker.remove_image(status.get("repoTag") or id_)
 
-    async def act(self, item: ObjectKey, action: Action) -> None:
+    async def act(self, item: EngineItem, action: Action) -> None:
         """Start, stop, restart, pause or unpause a container."""
         docker, id_ = self.docker, item.name
         if action == "start":
@@ -150,12 +160,12 @@ class Moby:
                 if state.get("Paused"):
                     await docker.unpause_container(id_)
 
-    async def state(self, item: ObjectKey) -> str:
-        """State and the times it last started and ended."""
+    async def state(self, item: EngineItem) -> str:
+        """Return the state and the times of the last start and end."""
         state = (await self.docker.inspect_container(item.name)).get("State") or {}
         members = (state.get("Status"), state.get("StartedAt"), state.get("FinishedAt"))
         return " ".join(map(str, members))
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close the connections."""
         await self.docker.close()

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engine's JSON as the status of mirrors: functions without side effects.
+"""Conversion of the Docker engine's JSON to the status of mirrors, without side effects.
 
-Members come and go with versions, and plugins answer what they like. Whatever
-is missing or of the wrong type is left out; only what the schema of a kind
-requires is filled in: an empty text, zero, the state `unknown`, and for a
-volume without a date the epoch.
+Members vary with versions and plugins. A member that is missing or has the wrong
+type is left out; only members that the schema of a kind requires get a value: an
+empty text, zero, the state `unknown`, and for a volume without a date the epoch.
 """
 
 import logging
@@ -22,18 +21,18 @@ from rdd.kinds.volume import Volume
 log = logging.getLogger("rdd.engine")
 
 NAMESPACE: Final = "moby"
-"""There are no namespaces in this engine; whatever is in a name with a slash belongs to it."""
+"""The engine has no namespaces; a slash in a name belongs to the name."""
 
 EPOCH: Final = "1970-01-01T00:00:00Z"
 _NO_TAG = "<none>:<none>"
 _INT32 = 1 << 31
 _INT64_MAX = (1 << 63) - 1
 
-_strange: set[str] = set()
+_reported_states: set[str] = set()
 
 
 def container_mirror(found: Object) -> Mirror:
-    """The mirror of a container, from what inspecting it says."""
+    """Return the mirror of a container from its inspection."""
     state = _dict(found.get("State"))
     config = _dict(found.get("Config"))
     status: Object = {
@@ -60,18 +59,18 @@ def container_mirror(found: Object) -> Mirror:
 
 
 def container_state(value: Any) -> str:
-    """A state we know; any other is logged once and unknown."""
+    """Return a known state; log any other once and return `unknown`."""
     if isinstance(value, str) and value in STATES:
         return value
     shown = repr(value)[:80]
-    if shown not in _strange and len(_strange) < 100:
-        _strange.add(shown)
-        log.warning("the engine has a container in the state %s, which is not known", shown)
+    if shown not in _reported_states and len(_reported_states) < 100:
+        _reported_states.add(shown)
+        log.warning("the engine reports an unknown container state: %s", shown)
     return UNKNOWN
 
 
 def image_mirrors(found: Object) -> list[Mirror]:
-    """The mirrors of an image: one per tag, or one for an image without any."""
+    """Return the mirrors of an image: one per tag, or a single one without tags."""
     id_ = _text(found.get("Id"))
     size = found.get("Size")
     common: Object = {
@@ -93,7 +92,6 @@ def image_mirrors(found: Object) -> list[Mirror]:
 
 
 def tags(found: Object) -> list[str]:
-    """The tags of an image."""
     given = found.get("RepoTags")
     if not isinstance(given, list):
         return []
@@ -101,7 +99,7 @@ def tags(found: Object) -> list[str]:
 
 
 def volume_mirror(found: Object) -> Mirror:
-    """The mirror of a volume."""
+    """Return the mirror of a volume."""
     name = _text(found.get("Name"))
     status: Object = {
         "name": name,
@@ -117,7 +115,7 @@ def volume_mirror(found: Object) -> Mirror:
 
 
 def _ports(published: Any, config: Object) -> list[Object]:
-    """Ports by name; while a container does not run, those it would expose."""
+    """Return ports by name; those of the configuration while the container is stopped."""
     ports = _dict(published) or dict.fromkeys(_dict(config.get("ExposedPorts")))
     found = []
     for name, bindings in sorted(ports.items()):
@@ -151,14 +149,14 @@ def _labels(value: Any) -> Mapping[str, str]:
 
 
 def _int32(value: Any) -> int:
-    """Exit codes of some systems use all 32 bits; they keep their bits."""
+    """Wrap a value to 32 bits: exit codes of some systems use all of them."""
     if not isinstance(value, int):
         return 0
     return (value + _INT32) % (2 * _INT32) - _INT32
 
 
 def _time(value: Any) -> str:
-    """A point in time to the second; empty for none, Go's zero, and what is no time."""
+    """Return a timestamp in seconds; empty for Go's zero time and invalid values."""
     if not isinstance(value, str) or not value or value.startswith("0001-01-01"):
         return ""
     try:

@@ -1,45 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
-"""engine: when to be connected to what, and what the App says about it.
+"""engine: connects to the engine of the App, and reports the connection in its conditions.
 
-The queue has two sorts of keys: the App, which decides about the session, and
-the items of the engine, which the session looks at. What changes a mirror from
-outside (an action, a deletion, its disappearance) is a reason to look at its
-item, and nothing else is: our own writes come back as changes, too.
+The queue has two types of keys: the App, which decides about the session, and
+the items of the engine, which the session reconciles. An item is enqueued when
+another client changes a mirror (an action, a deletion, its disappearance) and for
+no other change: the controller's own writes arrive as changes, too.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
-from rdd.api import errors, timestamps
-from rdd.controllers.containers.engine.actions import asks_for_action
+from rdd.api import errors
+from rdd.base.backoff import Backoff
+from rdd.controllers.containers.engine.actions import has_action
 from rdd.controllers.containers.engine.backend import Backend
 from rdd.controllers.containers.engine.docker_context import DockerContext
-from rdd.controllers.containers.engine.endpoints import Link
-from rdd.controllers.containers.engine.items import KINDS, MANAGER, backend_of, marks_of
+from rdd.controllers.containers.engine.endpoints import EngineHandle
+from rdd.controllers.containers.engine.items import MANAGER, EngineItem, backend_of, marks_of
 from rdd.controllers.containers.engine.mirrors import Mirrors
-from rdd.controllers.containers.engine.moby import Moby
-from rdd.controllers.containers.engine.session import Pace, Session
+from rdd.controllers.containers.engine.moby import MobyBackend
+from rdd.controllers.containers.engine.reasons import READY, REASONS
+from rdd.controllers.containers.engine.session import Session, SyncSettings
 from rdd.engine import EngineFailure
 from rdd.kinds.app import App
 from rdd.runtime import (
     Change,
-    Condition,
     Context,
     ObjectKey,
     Result,
-    apply_status,
+    StatusWriter,
+    conditions_of,
     find_condition,
     is_deleting,
     is_true,
 )
-from rdd.runtime.conditions import ConditionStatus
 
 log = logging.getLogger("rdd.engine")
 
 APP = ObjectKey("", "app")
-READY = "ContainerEngineReady"
-RECONCILING = "Verifying the container engine after controller restart"
 
 FIRST_RETRY_S = 0.25
 LONGEST_RETRY_S = 10.0
@@ -47,14 +46,14 @@ LONGEST_RETRY_S = 10.0
 MakeBackend = Callable[[], Backend]
 
 
-def concerns_the_engine(change: Change) -> bool:
-    """Whether a change of a mirror is one that the engine, or we, must answer."""
+def is_request(change: Change) -> bool:
+    """Return whether the engine controller must act on a change of a mirror."""
     new, old = change.new, change.old
     if new is None:
         return True
     if is_deleting(new):
         return old is None or not is_deleting(old)
-    if asks_for_action(new):
+    if has_action(new):
         return old is None or old["metadata"].get("annotations") != new["metadata"].get(
             "annotations"
         )
@@ -70,39 +69,40 @@ class EngineReconciler:
         *,
         backends: dict[str, MakeBackend],
         docker_context: DockerContext,
-        link: Link,
-        pace: Pace,
+        handle: EngineHandle,
+        settings: SyncSettings,
     ) -> None:
         self._context = context
         self._apps = context.cache.of(App)
+        self._status = StatusWriter(context, App, field_manager=MANAGER)
         self._mirrors = Mirrors(context)
         self._backends = backends
         self._docker_context = docker_context
-        self._link = link
-        self._pace = pace
+        self._handle = handle
+        self._settings = settings
         self.session: Session | None = None
         self._task: asyncio.Task[None] | None = None
-        self._attempts = 0
+        self._backoff = Backoff(FIRST_RETRY_S, LONGEST_RETRY_S)
         self._retry_at = 0.0
 
     async def begin(self) -> None:
-        """A connection of another process is none of ours."""
+        """Revert the condition of an earlier process: its connection ended with it."""
         app = self._apps.get(APP)
-        if app is not None and is_true(_conditions(app), READY):
-            await self._report(app, "Unknown", "Reconciling", RECONCILING)
+        if app is not None and is_true(conditions_of(app.raw), READY):
+            await self._report(app, "Reconciling")
 
-    async def reconcile(self, key: ObjectKey) -> Result:
-        """Look at the App, or at an item of the engine."""
-        if key == APP:
-            return await self._look_at_app()
+    async def reconcile(self, key: ObjectKey | EngineItem) -> Result:
+        """Reconcile the App, or an item of the engine."""
+        if not isinstance(key, EngineItem):
+            return await self._reconcile_app() if key == APP else Result.done()
         session = self.session
-        if key.namespace not in KINDS or session is None or session.is_over:
+        if session is None or session.is_over:
             return Result.done()
-        wait_s = await session.reconcile(key)
-        return Result.done() if wait_s is None else Result.requeue(wait_s)
+        retry_s = await session.reconcile(key)
+        return Result.done() if retry_s is None else Result.requeue(retry_s)
 
     async def run(self) -> None:
-        """Whatever was started ends with the controller."""
+        """Wait until the controller stops, and stop the session with it."""
         try:
             await asyncio.Event().wait()
         finally:
@@ -110,13 +110,13 @@ class EngineReconciler:
             await self._docker_context.stop()
 
     async def drain(self) -> None:
-        """The engine goes with the daemon: nobody should be led to it any more."""
+        """Remove the Docker context: the engine stops with the daemon."""
         await self._disconnect()
         await self._docker_context.withdraw()
 
     # -- the App
 
-    async def _look_at_app(self) -> Result:
+    async def _reconcile_app(self) -> Result:
         app = self._apps.get(APP)
         if app is not None and self._is_undecided(app):
             return Result.done()
@@ -130,16 +130,16 @@ class EngineReconciler:
             return Result.done()
         if session is not None and not session.is_over:
             if session.is_synced and self._docker_context.is_decided:
-                self._attempts = 0
+                self._backoff.reset()
                 problems = (session.problem(), self._docker_context.problem)
                 message = "; ".join(filter(None, ("Container engine synced", *problems)))
-                await self._report(app, "True", "Connected", message)
+                await self._report(app, "Connected", message)
             return Result.done()
         return await self._connect(app, *wanted)
 
     def _is_undecided(self, app: App) -> bool:
-        """Whether the machine's state is being found out: mirrors and context wait for it."""
-        running = find_condition(_conditions(app), "Running")
+        """Return whether the state of the machine is unknown: mirrors and context wait for it."""
+        running = find_condition(conditions_of(app.raw), "Running")
         return (
             not app.metadata.deletion_timestamp
             and running is not None
@@ -147,19 +147,19 @@ class EngineReconciler:
         )
 
     def _wanted(self, app: App | None) -> tuple[str, str] | None:
-        if app is None or not is_true(_conditions(app), "Running"):
+        if app is None or not is_true(conditions_of(app.raw), "Running"):
             return None
         name = app.spec.container_engine.name
         return (name, app.spec.namespace) if name in self._backends else None
 
     async def _stopped(self, app: App | None) -> None:
-        self._attempts = 0
+        self._backoff.reset()
         await self._docker_context.withdraw()
         namespace = app.spec.namespace if app is not None else ""
-        if self._mirrors.any_left(namespace):
-            await self._mirrors.sweep(namespace)
+        if self._mirrors.exist(namespace):
+            await self._mirrors.delete_all(namespace)
         if app is not None:
-            await self._report(app, "False", "Stopped", "Container engine stopped")
+            await self._report(app, "Stopped")
 
     async def _connect(self, app: App, name: str, namespace: str) -> Result:
         loop = asyncio.get_running_loop()
@@ -168,7 +168,7 @@ class EngineReconciler:
         last = self.session
         await self._disconnect()
         if last is not None and not last.is_synced:
-            return await self._failed(app, last.why)
+            return await self._failed(app, last.failure)
         backend = self._backends[name]()
         try:
             await backend.connect()
@@ -184,51 +184,33 @@ class EngineReconciler:
             backend,
             namespace=namespace,
             changed=lambda: self._context.enqueue(APP),
-            pace=self._pace,
+            settings=self._settings,
         )
         self._task = loop.create_task(self.session.run(), name="rdd-engine session")
-        self._link.backend = name
-        self._link.docker = backend.docker if isinstance(backend, Moby) else None
+        self._handle.backend = name
+        self._handle.docker = backend.docker if isinstance(backend, MobyBackend) else None
         if name == "moby":
             await self._docker_context.publish(lambda: self._context.enqueue(APP))
         else:
             await self._docker_context.withdraw()
         return Result.done()
 
-    async def _failed(self, app: App, why: str) -> Result:
-        pause_s = min(FIRST_RETRY_S * 2.0 ** min(self._attempts, 30), LONGEST_RETRY_S)
-        self._attempts += 1
-        self._retry_at = asyncio.get_running_loop().time() + pause_s
-        await self._report(app, "False", "ConnectFailed", why)
-        return Result.requeue(pause_s)
+    async def _failed(self, app: App, message: str) -> Result:
+        retry_s = self._backoff.next_s()
+        self._retry_at = asyncio.get_running_loop().time() + retry_s
+        await self._report(app, "ConnectFailed", message)
+        return Result.requeue(retry_s)
 
     async def _disconnect(self) -> None:
         self.session, task, self._task = None, self._task, None
-        self._link.docker, self._link.backend = None, ""
+        self._handle.docker, self._handle.backend = None, ""
         if task is not None:
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    async def _report(self, app: App, status: ConditionStatus, reason: str, message: str) -> None:
-        """Say it on the App, at the generation that was looked at."""
-        present = _conditions(app)
-        wanted = Condition(READY, status, reason, message, app.metadata.generation).to_object(
-            present, now=timestamps.now_text(self._context.clock)
-        )
-        if wanted == find_condition(present, READY):
-            return
+    async def _report(self, app: App, reason: str, message: str = "") -> None:
+        """Write the condition for the generation of `app`."""
         try:
-            await apply_status(
-                self._context.client,
-                App,
-                APP,
-                {"conditions": [wanted]},
-                field_manager=MANAGER,
-            )
+            await self._status.write(app.raw, REASONS.condition(READY, reason, message))
         except errors.NotFound:
-            pass  # the App is gone, and with it whoever would read this
-
-
-def _conditions(app: App) -> Sequence[dict[str, object]]:
-    found: Sequence[dict[str, object]] = (app.raw.get("status") or {}).get("conditions") or []
-    return found
+            pass  # the App is gone

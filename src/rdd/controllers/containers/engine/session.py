@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """One connection to an engine: follows its events and keeps the mirrors complete.
 
-A session subscribes to events first and then lists everything, so nothing falls
-between the two. From then on an event costs the items it names. Every few
-minutes everything is looked at again, a few items at a time, because events can
-be lost and writes can fail; it finds nothing to do if nothing was.
+A session subscribes to events before it lists everything, so no change is lost
+between the two. From then on an event costs only the items that it names. Every
+few minutes a resync reconciles all items in small batches, because events can be
+lost and writes can fail; it is a no-op if neither happened.
 
-A session ends with its connection. The mirrors stay; the next one compares.
+A session ends with its connection. The mirrors stay; the next session compares.
 """
 
 import asyncio
@@ -15,40 +15,48 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass
 
 from rdd.api import errors
+from rdd.base.backoff import delay_s
 from rdd.client import Unreachable
-from rdd.controllers.containers.engine.actions import InUse, Requests
+from rdd.controllers.containers.engine.actions import ItemInUse, MirrorRequests
 from rdd.controllers.containers.engine.backend import Backend
-from rdd.controllers.containers.engine.background_tasks import Errands, first_of
+from rdd.controllers.containers.engine.background_tasks import BackgroundTasks, first_of
 from rdd.controllers.containers.engine.items import (
     CONTAINERS,
     IMAGES,
     NAMESPACES,
+    EngineItem,
     Mirror,
     unknown_container,
 )
-from rdd.controllers.containers.engine.mirrors import Mirrors, NotOurs
+from rdd.controllers.containers.engine.mirrors import Mirrors, NameCollision
 from rdd.engine import EngineFailure, Unintelligible
-from rdd.engine import Unreachable as EngineGone
-from rdd.runtime import Context, ObjectKey
+from rdd.engine import Unreachable as EngineUnreachable
+from rdd.runtime import Context
 
 log = logging.getLogger("rdd.engine")
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
-    """How often and how fast everything is looked at again."""
+class SyncSettings:
+    """Intervals of resyncs and retries."""
 
     resync_s: float = 300.0
     batch: int = 20
     pause_s: float = 0.1
     """Between batches, so that events do not wait behind a resync."""
     retry_s: float = 1.0
-    """After the first failure of an item; it doubles."""
+    """The delay after the first failure of an item; it doubles with each further one."""
     longest_retry_s: float = 60.0
 
 
+@dataclass(slots=True)
+class _ItemFailure:
+    message: str
+    count: int = 0
+
+
 class Session:
-    """A connection and what is known through it."""
+    """The mirrors of one engine while it is connected."""
 
     def __init__(
         self,
@@ -58,36 +66,36 @@ class Session:
         *,
         namespace: str,
         changed: Callable[[], None],
-        pace: Pace,
+        settings: SyncSettings,
     ) -> None:
-        """`changed` is called when `is_synced`, `is_over` or `problem()` may be another."""
+        """`changed` is called when `is_synced`, `is_over` or `problem()` may have changed."""
         self.backend = backend
         self.namespace = namespace
         self.is_synced = False
-        """Everything there is has been mirrored, or failed to be."""
+        """Each item of the engine was mirrored at least once, or failed."""
         self.is_over = False
-        self.why = ""
-        """Why it is over."""
+        self.failure = ""
+        """Why the connection ended."""
         self._context = context
         self._mirrors = mirrors
         self._changed = changed
-        self._pace = pace
-        self._requests = Requests(context, mirrors, backend)
-        self._errands = Errands(self._errand_done)
-        self._failures: dict[ObjectKey, tuple[str, int]] = {}
-        self._in_use: set[ObjectKey] = set()
-        self._held: dict[ObjectKey, asyncio.TimerHandle] = {}
-        self._pending: set[ObjectKey] = set()
+        self._settings = settings
+        self._requests = MirrorRequests(context, mirrors, backend)
+        self._tasks = BackgroundTasks(self._task_done)
+        self._failures: dict[EngineItem, _ItemFailure] = {}
+        self._in_use: set[EngineItem] = set()
+        self._delayed: dict[EngineItem, asyncio.TimerHandle] = {}
+        self._pending: set[EngineItem] = set()
         self._none_pending = asyncio.Event()
 
     def problem(self) -> str:
-        """What could not be mirrored; empty if everything could."""
+        """Describe the items that could not be mirrored; empty if there are none."""
         if not self._failures:
             return ""
-        item, (why, _) = next(iter(self._failures.items()))
+        item, failure = next(iter(self._failures.items()))
         count = len(self._failures)
         what = "1 object" if count == 1 else f"{count} objects"
-        return f"{what} could not be mirrored, such as {item.namespace} {item.name}: {why}"
+        return f"{what} could not be mirrored, such as {item}: {failure.message}"
 
     # -- the connection
 
@@ -96,129 +104,134 @@ class Session:
         try:
             async with self.backend.changes() as changes:
                 await first_of(self._follow(changes), self._keep_complete())
-        except (EngineFailure, errors.ApiError, Unreachable, NotOurs) as error:
-            self.why = str(error)
+        except (EngineFailure, errors.ApiError, Unreachable, NameCollision) as error:
+            self.failure = str(error)
             log.info("the connection to the %s engine ended: %s", self.backend.name, error)
         finally:
             self.is_over = True
-            for timer in self._held.values():
+            for timer in self._delayed.values():
                 timer.cancel()
-            await self._errands.stop()
+            await self._tasks.stop()
             await self.backend.close()
             self._changed()
 
-    async def _follow(self, changes: AsyncIterator[ObjectKey]) -> None:
+    async def _follow(self, changes: AsyncIterator[EngineItem]) -> None:
         async for item in changes:
             self._context.enqueue(item)
-        raise EngineGone("the engine closed the stream of events")
+        raise EngineUnreachable("the engine closed the stream of events")
 
     async def _keep_complete(self) -> None:
-        await self._look_at_everything()
+        await self._reconcile_all()
         self.is_synced = True
         self._changed()
         while True:
-            await asyncio.sleep(self._pace.resync_s)
-            await self._look_at_everything(self._pace.batch)
+            await asyncio.sleep(self._settings.resync_s)
+            await self._reconcile_all(self._settings.batch)
 
-    async def _look_at_everything(self, batch: int = 0) -> None:
-        """Have every item looked at, and return when that has been done."""
+    async def _reconcile_all(self, batch: int = 0) -> None:
+        """Enqueue every item, and return when all have been reconciled."""
         for name in await self.backend.namespaces():
-            # The others refer to it: without it, they are not tried.
-            await self._mirror(ObjectKey(NAMESPACES, name))
+            # The other items refer to it: if it fails, they are not tried.
+            await self._mirror(EngineItem(NAMESPACES, "", name))
         items = set(await self.backend.everything())
         items |= self._mirrors.items(self.namespace)
         self._pending = set(items)
         self._none_pending.clear()
         for i, item in enumerate(items):
             if batch and i % batch == batch - 1:
-                await asyncio.sleep(self._pace.pause_s)
+                await asyncio.sleep(self._settings.pause_s)
             self._context.enqueue(item)
         if items:
             await self._none_pending.wait()
 
     # -- one item
 
-    async def reconcile(self, item: ObjectKey) -> float | None:
-        """Mirror an item and see to what is asked for on its mirrors.
+    async def reconcile(self, item: EngineItem) -> float | None:
+        """Mirror an item and start the requests on its mirrors.
 
-        Returns after how many seconds to look again, if not everything could be done.
+        Returns the delay in seconds before the next attempt if the item failed.
         """
-        wait_s: float | None = None
+        retry_s: float | None = None
         try:
-            self._see_to_requests(item)
+            self._start_requests(item)
             await self._mirror(item)
-        except EngineGone:
-            pass  # the session is about to end, the next one looks at everything
-        except (EngineFailure, NotOurs, errors.ApiError) as error:
-            wait_s = self._note_failure(item, str(error))
+        except EngineUnreachable:
+            pass  # the session is about to end; the next one reconciles everything
+        except (EngineFailure, NameCollision, errors.ApiError) as error:
+            retry_s = self._record_failure(item, str(error))
         else:
-            self._note_success(item)
+            self._record_success(item)
         self._pending.discard(item)
         if not self._pending:
             self._none_pending.set()
-        return wait_s
+        return retry_s
 
-    async def _mirror(self, item: ObjectKey) -> None:
+    async def _mirror(self, item: EngineItem) -> None:
         try:
             found = await self.backend.describe(item)
         except Unintelligible:
-            # It is there, and more cannot be said; what was known before still helps.
-            known = self._mirrors.of(item, self.namespace)
-            if item.namespace == CONTAINERS:
-                mirror = unknown_container(item.name, known[0] if known else {})
-                await self._settle(item, [mirror])
+            # The container exists; the rest of its last known status is still useful.
+            if item.kind == CONTAINERS:
+                present = self._mirrors.of(item, self.namespace)
+                await self._apply(item, [unknown_container(item, present[0] if present else None)])
             raise
-        for other in found.also:
+        for other in found.related:
             self._context.enqueue(other)
-        await self._settle(item, found.mirrors)
-        if item.namespace == IMAGES:
+        await self._apply(item, found.mirrors)
+        if item.kind == IMAGES:
             for other in self._mirrors.losing_tags(item, found.mirrors, self.namespace):
                 self._context.enqueue(other)
         if not found.mirrors:
-            for other in self._in_use - {item}:  # perhaps by this one
+            for other in self._in_use - {item}:  # this item may have been the user
                 self._context.enqueue(other)
 
-    async def _settle(self, item: ObjectKey, mirrors: Sequence[Mirror]) -> None:
-        await self._mirrors.settle(
+    async def _apply(self, item: EngineItem, mirrors: Sequence[Mirror]) -> None:
+        await self._mirrors.apply(
             item, mirrors, namespace=self.namespace, backend=self.backend.name
         )
 
-    def _note_failure(self, item: ObjectKey, why: str) -> float:
-        times = self._failures.get(item, ("", 0))[1]
-        if not times or self._failures[item][0] != why:
-            log.warning("%s %s is not mirrored: %s", item.namespace, item.name, why)
-        self._failures[item] = (why, times + 1)
-        if not times:
+    def _record_failure(self, item: EngineItem, message: str) -> float:
+        failure = self._failures.get(item)
+        if failure is None or failure.message != message:
+            log.warning("%s is not mirrored: %s", item, message)
+        if failure is None:
+            failure = self._failures[item] = _ItemFailure(message)
             self._changed()
-        pace = self._pace
-        return min(pace.retry_s * 2.0 ** min(times, 30), pace.longest_retry_s)
+        delay = delay_s(
+            failure.count,
+            first_s=self._settings.retry_s,
+            longest_s=self._settings.longest_retry_s,
+        )
+        failure.message = message
+        failure.count += 1
+        return delay
 
-    def _note_success(self, item: ObjectKey) -> None:
+    def _record_success(self, item: EngineItem) -> None:
         if self._failures.pop(item, None) is not None:
             self._changed()
 
-    # -- what is asked for
+    # -- requests
 
-    def _see_to_requests(self, item: ObjectKey) -> None:
-        # Whatever was the reason to look at it, it may be free now, or another tag be removed.
+    def _start_requests(self, item: EngineItem) -> None:
+        # Any change may have freed the item, or may request the removal of another tag.
         self._in_use.discard(item)
-        if item not in self._held and self._requests.is_needed(item, self.namespace):
-            self._errands.begin(item, lambda: self._requests.serve(item, self.namespace))
+        if item not in self._delayed and self._requests.is_needed(item, self.namespace):
+            self._tasks.start(item, lambda: self._requests.execute(item, self.namespace))
 
-    def _errand_done(self, item: ObjectKey, error: Exception | None, asked_again: bool) -> None:
+    def _task_done(self, item: EngineItem, error: Exception | None, requested_again: bool) -> None:
         if error is None:
             self._context.enqueue(item)
             return
-        if isinstance(error, InUse):
+        if isinstance(error, ItemInUse):
             self._in_use.add(item)
-            if asked_again:  # perhaps for what was not asked for when it began
+            if requested_again:  # possibly a request that did not exist when the task started
                 self._context.enqueue(item)
-        elif not isinstance(error, EngineGone) and not self.is_over:
-            delay_s = self._pace.retry_s
-            loop = asyncio.get_running_loop()
-            self._held[item] = loop.call_later(delay_s, self._release, item)
-        log.warning("%s %s: %s", item.namespace, item.name, error)
+        elif not isinstance(error, EngineUnreachable) and not self.is_over:
+            self._delayed[item] = asyncio.get_running_loop().call_later(
+                self._settings.retry_s, self._retry, item
+            )
+        log.warning("%s: %s", item, error)
 
-    def _release(self, item: ObjectKey) -> None:
-        self._held.pop(item, None)
+    def _retry(self, item: EngineItem) -> None:
+        self._delayed.pop(item, None)
         self._context.enqueue(item)

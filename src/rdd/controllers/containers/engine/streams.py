@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`engine/logs` and `engine/stats`: what a container writes, and what it uses.
+"""`engine/logs` and `engine/stats`: the output and the resource usage of a container.
 
     GET /passthrough/engine/logs/<id>?follow=true&tail=all&since=&timestamps=false
     GET /passthrough/engine/stats/<id>?stream=true
 
 Over a WebSocket, each piece of output and each line of statistics is a binary
-message; over plain HTTP they are the body. Standard output and standard error
-come in the order in which they were written, as one stream.
+message; over plain HTTP they are the body. stdout and stderr are merged in the
+order in which the container wrote them.
 """
 
 import asyncio
@@ -19,13 +19,13 @@ from aiohttp import web
 from rdd.controllers.containers.engine.background_tasks import first_of
 from rdd.controllers.containers.engine.endpoints import (
     WRITE_S,
-    Link,
-    Refused,
-    Socket,
+    EndpointError,
+    EndpointSocket,
+    EngineHandle,
     container_id,
+    endpoint,
     flag,
     opened,
-    refusal,
     wants_socket,
 )
 from rdd.engine import Docker, EngineFailure
@@ -38,35 +38,31 @@ Pieces = AbstractAsyncContextManager[AsyncIterator[bytes]]
 class Streams:
     """The endpoints that only send."""
 
-    def __init__(self, link: Link) -> None:
-        self._link = link
+    def __init__(self, handle: EngineHandle) -> None:
+        self._handle = handle
 
+    @endpoint
     async def logs(self, request: web.BaseRequest, rest: str) -> web.StreamResponse:
-        """Answer a request for the output of a container."""
-        try:
-            id_ = container_id(rest)
-            follow = flag(request, "follow", True)
-            timestamps = flag(request, "timestamps", False)
-            tail = request.query.get("tail") or "all"
-            if tail != "all" and not (tail.isascii() and tail.isdigit()):
-                raise Refused(400, f"invalid value {tail!r} for tail")
-            since = request.query.get("since") or ""
-            docker = self._link.get()
-            stream = _output(
-                docker, id_, follow=follow, tail=tail, since=since, timestamps=timestamps
-            )
-        except Refused as refused:
-            return refused.response()
-        return await _send(request, stream)
+        """Send the output of a container."""
+        id_ = container_id(rest)
+        follow = flag(request, "follow", True)
+        timestamps = flag(request, "timestamps", False)
+        tail = request.query.get("tail") or "all"
+        if tail != "all" and not (tail.isascii() and tail.isdigit()):
+            raise EndpointError(400, f"invalid value {tail!r} for tail")
+        since = request.query.get("since") or ""
+        docker = self._handle.get()
+        return await _send(
+            request,
+            _output(docker, id_, follow=follow, tail=tail, since=since, timestamps=timestamps),
+        )
 
+    @endpoint
     async def stats(self, request: web.BaseRequest, rest: str) -> web.StreamResponse:
-        """Answer a request for what a container uses."""
-        try:
-            id_ = container_id(rest)
-            stream = _usage(self._link.get(), id_, stream=flag(request, "stream", True))
-        except Refused as refused:
-            return refused.response()
-        return await _send(request, stream)
+        """Send the resource usage of a container."""
+        id_ = container_id(rest)
+        stream = flag(request, "stream", True)
+        return await _send(request, _usage(self._handle.get(), id_, stream=stream))
 
 
 @asynccontextmanager
@@ -93,11 +89,11 @@ async def _usage(docker: Docker, id_: str, *, stream: bool) -> AsyncIterator[Asy
 
 
 async def _send(request: web.BaseRequest, stream: Pieces) -> web.StreamResponse:
-    """Send a stream; what goes wrong before its begin is a status, after it a close code."""
+    """Send a stream; failures are a status before its start, and a close code after it."""
     try:
         pieces = await stream.__aenter__()
     except EngineFailure as error:
-        return refusal(error).response()
+        raise EndpointError.of(error) from error
     try:
         if wants_socket(request):
             return await _to_socket(request, pieces)
@@ -112,13 +108,13 @@ async def _to_socket(request: web.BaseRequest, pieces: AsyncIterator[bytes]) -> 
         try:
             await first_of(_copy(pieces, socket), socket.listen(), socket.keep_alive())
         except (EngineFailure, ConnectionError, TimeoutError) as error:
-            log.debug("a stream to a client ended: %s", error)
+            log.debug("stream aborted: %s", error)
             is_failure = True
         await socket.close(is_failure=is_failure)
         return socket.response
 
 
-async def _copy(pieces: AsyncIterator[bytes], socket: Socket) -> None:
+async def _copy(pieces: AsyncIterator[bytes], socket: EndpointSocket) -> None:
     async for piece in pieces:
         await socket.send(piece)
 
@@ -132,8 +128,8 @@ async def _to_body(request: web.BaseRequest, pieces: AsyncIterator[bytes]) -> we
                 await response.write(piece)
         await response.write_eof()
     except (EngineFailure, TimeoutError) as error:
-        # The only way left to say that this is not all.
-        log.debug("a stream to a client ended: %s", error)
+        # Aborting the connection is the only way left to signal an incomplete body.
+        log.debug("stream aborted: %s", error)
         if request.transport is not None:
             request.transport.abort()
     return response

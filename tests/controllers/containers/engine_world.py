@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A control plane in this process with a real engine below it; the App is played by the test."""
+"""A control plane in this process with a real engine; the test plays the App controller.
+
+The mirror follows the engine asynchronously, so tests never read an object before they waited
+for it: `find`, `image`, `state` and `eventually` wait on a watch, `until` polls for the rest.
+`get` and `list` read the present state. They are for objects that the test has waited for, and
+for assertions that something does not exist.
+"""
 
 import asyncio
 import socket
@@ -37,6 +43,7 @@ from rdd.runtime import (
     ManagerOptions,
     ObjectKey,
     apply_status,
+    conditions_of,
     find_condition,
     resource_of,
 )
@@ -61,9 +68,9 @@ class World:
         self.env = env
         self.client = Client(LocalTransport(self._handle, partial(Request, user=ADMIN)))
         self.writes: list[tuple[str, str]] = []
-        """Method and path of every write."""
+        """The method and path of every write."""
         self.disturb: Callable[[Request], Awaitable[None]] | None = None
-        """Called before each request; what it raises is the answer."""
+        """Called before each request; an exception becomes the response."""
         self.manager: Manager | None = None
 
     async def _handle(self, request: Request) -> Answer:
@@ -103,7 +110,7 @@ class World:
         return passthrough
 
     def session(self) -> ClientSession:
-        """A client of the endpoints of controllers."""
+        """Return a client of the endpoints of controllers."""
         return ClientSession(self.passthrough_url, headers={SECRET_HEADER: SECRET})
 
     async def restart(self, **options: Any) -> None:
@@ -116,7 +123,7 @@ class World:
             self.manager = None
 
     async def crash(self) -> None:
-        """End the controllers in the middle of what they are at."""
+        """Cancel the controllers without draining them."""
         assert self.manager is not None
         tasks = list(self.manager._tasks)
         for task in tasks:
@@ -149,16 +156,16 @@ class World:
         )
 
     async def run_app(self) -> None:
-        """An App whose machine runs, with everything mirrored."""
+        """Create an App with a running machine, and wait until everything is mirrored."""
         await self.create_app()
         await self.set_running(True)
         await self.ready("Connected")
 
     async def ready(self, reason: str, *, message: str = "") -> Object:
-        """The condition of the engine, as soon as it has a reason."""
+        """Wait until the condition of the engine has a reason, and return it."""
 
         def has_reason(app: Object) -> bool:
-            found = find_condition(app.get("status", {}).get("conditions"), "ContainerEngineReady")
+            found = find_condition(conditions_of(app), "ContainerEngineReady")
             return (
                 found is not None
                 and found["reason"] == reason
@@ -178,13 +185,13 @@ class World:
         namespace = NAMESPACE if resource.namespaced else ""
         return await self.client.get(resource, name, namespace=namespace)
 
-    async def all(self, kind: AnyResource) -> Sequence[Object]:
+    async def list(self, kind: AnyResource) -> Sequence[Object]:
         return (await self.client.list(resource_of(kind))).items
 
     async def names(self, kind: AnyResource) -> set[str]:
-        """The engine's names of what is mirrored."""
+        """Return the engine's names of the present mirrors."""
         member = "repoTag" if kind is Image else "name"
-        return {obj.get("status", {}).get(member, "") for obj in await self.all(kind)}
+        return {obj.get("status", {}).get(member, "") for obj in await self.list(kind)}
 
     async def annotate(self, name: str, **annotations: str | None) -> Object:
         names = {f"containers.rancherdesktop.io/{key}": text for key, text in annotations.items()}
@@ -195,13 +202,28 @@ class World:
     async def delete(self, kind: AnyResource, name: str) -> None:
         await self.client.delete(resource_of(kind), name, namespace=NAMESPACE)
 
-    async def ask(self, kind: AnyResource, name: str, /, **spec: Any) -> Object:
-        """Make a request."""
+    async def request(
+        self, kind: AnyResource, name: str, /, *, dry_run: bool = False, **spec: Any
+    ) -> Object:
+        """Create a request."""
         body = {"metadata": {"name": name, "namespace": NAMESPACE}, "spec": spec}
-        return await self.client.create(resource_of(kind), body)
+        return await self.client.create(resource_of(kind), body, dry_run=dry_run)
+
+    async def rejected(self, kind: AnyResource, message: str, **spec: Any) -> None:
+        """Wait until admission, which reads a cache, rejects a request with a message."""
+
+        async def is_rejected() -> bool:
+            try:
+                await self.request(kind, "rejected", dry_run=True, **spec)
+            except errors.Forbidden as error:
+                assert message in error.message
+                return True
+            return False
+
+        await self.until(is_rejected)
 
     async def outcome(self, kind: AnyResource, name: str) -> tuple[str, str, str]:
-        """How a request ended: the condition that is True, its reason and its message."""
+        """Wait for the end of a request; return its true condition, reason and message."""
 
         def ended(obj: Object) -> bool:
             conditions = obj.get("status", {}).get("conditions") or ()
@@ -214,10 +236,22 @@ class World:
     async def eventually(
         self, kind: AnyResource, name: str, condition: Callable[[Object], object]
     ) -> Object:
-        """The object as soon as a condition holds."""
+        """Wait until a condition holds for an object, and return the object."""
+        return await self._watch(kind, f"metadata.name={name}", condition)
+
+    async def find(self, kind: AnyResource, condition: Callable[[Object], object]) -> Object:
+        """Wait until a condition holds for any object with a status, and return the object."""
+        return await self._watch(kind, "", lambda obj: obj.get("status") and condition(obj))
+
+    async def image(self, tag: str) -> Object:
+        """Wait for the mirror of a tag."""
+        return await self.find(Image, lambda obj: obj["status"].get("repoTag") == tag)
+
+    async def _watch(
+        self, kind: AnyResource, selector: str, condition: Callable[[Object], object]
+    ) -> Object:
         resource = resource_of(kind)
         namespace = NAMESPACE if resource.namespaced else ""
-        selector = f"metadata.name={name}"
         last: Object = {}
         try:
             async with asyncio.timeout(TIMEOUT_S):
@@ -229,11 +263,11 @@ class World:
                         if condition(last):
                             return last
         except TimeoutError:
-            raise AssertionError(f"{resource.kind} {name} stayed {last}") from None
+            raise AssertionError(f"{resource.kind} {selector} stayed {last}") from None
         raise AssertionError("the watch ended")
 
     async def state(self, id_: str, state: str) -> Object:
-        """The container as soon as its mirror is in a state."""
+        """Wait until the mirror of a container has a state."""
         return await self.eventually(
             Container, id_, lambda obj: obj.get("status", {}).get("status") == state
         )
@@ -249,6 +283,7 @@ class World:
         return False
 
     async def until(self, holds: Callable[[], Awaitable[object]], *, pause_s: float = 0.01) -> None:
+        """Poll until a check that no watch can replace holds."""
         try:
             async with asyncio.timeout(TIMEOUT_S):
                 while True:
@@ -256,23 +291,27 @@ class World:
                         return
                     await asyncio.sleep(pause_s)
         except TimeoutError:
-            raise AssertionError(f"did not happen in time: {holds}") from None
+            raise AssertionError(f"timeout: {holds}") from None
 
     async def counts(self) -> tuple[int, int, int]:
         kinds = (Container, Image, Volume)
-        return tuple([len(await self.all(kind)) for kind in kinds])  # type: ignore[return-value]
+        return tuple([len(await self.list(kind)) for kind in kinds])  # type: ignore[return-value]
 
-    async def notes(self, reason: str) -> list[str]:
-        """The notes of events with a reason."""
-        found = (await self.client.list(EVENTS)).items
-        return [event["note"] for event in found if event["reason"] == reason]
+    async def noted(self, reason: str, text: str) -> None:
+        """Wait for an event with a reason and a text in its note; events are sent in batches."""
+
+        async def is_noted() -> bool:
+            found = (await self.client.list(EVENTS)).items
+            return any(event["reason"] == reason and text in event["note"] for event in found)
+
+        await self.until(is_noted)
 
 
 @asynccontextmanager
 async def open_world(
     home: Path, engine_socket: Path | None, *, environment: dict[str, str] | None = None
 ) -> AsyncIterator[World]:
-    """A control plane with its controllers at work, whose engine is behind a socket."""
+    """Start a control plane with the controllers of containers."""
     instance = Instance("7", home)
     instance.short_dir.mkdir(parents=True, exist_ok=True)
     if engine_socket is not None:
@@ -294,7 +333,7 @@ async def open_world(
 
 @asynccontextmanager
 async def running_world(home: Path, dockerd: Dockerd) -> AsyncIterator[World]:
-    """A control plane in which everything of an engine is mirrored."""
+    """Start a control plane and wait until it mirrors an engine."""
     async with open_world(home, dockerd.socket) as world:
         await world.run_app()
         yield world

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What users ask for on mirrors reaches a real engine, once."""
+"""Actions on and deletions of mirrors reach a real engine exactly once."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -46,9 +46,7 @@ def is_done(action: str) -> Callable[[Object], bool]:
     return done
 
 
-async def test_actions_are_carried_out_and_their_outcome_is_told(
-    world: World, docker: Dockerd
-) -> None:
+async def test_actions_run_and_report_their_outcome(world: World, docker: Dockerd) -> None:
     id_ = docker.create("acted")
     await world.state(id_, "created")
     for action, state in (
@@ -70,7 +68,7 @@ async def test_actions_are_carried_out_and_their_outcome_is_told(
         assert docker.inspect(id_)["State"]["Status"] == state
 
 
-async def test_action_that_fails_says_what_the_engine_said(world: World, docker: Dockerd) -> None:
+async def test_failed_action_has_the_message_of_the_engine(world: World, docker: Dockerd) -> None:
     id_ = docker.create("idle")
     await world.state(id_, "created")
     await world.annotate(id_, action="unpause")
@@ -97,7 +95,7 @@ async def test_rules_for_containers(world: World, docker: Dockerd) -> None:
         await world.client.create(resource_of(Container), body)
 
 
-async def test_slow_action_holds_up_nobody(world: World, docker: Dockerd) -> None:
+async def test_slow_action_does_not_delay_others(world: World, docker: Dockerd) -> None:
     slow = docker.run("slow", StopSignal="SIGTERM")  # the first process ignores it for 10 s
     other = docker.create("other")
     await world.state(slow, "running")
@@ -111,7 +109,7 @@ async def test_slow_action_holds_up_nobody(world: World, docker: Dockerd) -> Non
     await world.eventually(Container, slow, is_done("stop"))
 
 
-async def test_pause_and_unpause_in_a_race_end_in_what_the_engine_says(
+async def test_racing_pause_and_unpause_end_in_the_state_of_the_engine(
     world: World, docker: Dockerd
 ) -> None:
     id_ = docker.run("raced")
@@ -131,37 +129,37 @@ async def test_pause_and_unpause_in_a_race_end_in_what_the_engine_says(
 
 
 @pytest.mark.parametrize(
-    "where", ["before the note", "after the note", "before the outcome", "before the end"]
+    "where", ["before the record", "after the record", "before the outcome", "before the cleanup"]
 )
-async def test_restart_happens_once_wherever_we_crash(
+async def test_restart_runs_once_wherever_the_controller_crashes(
     where: str, docker: Dockerd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     docker.clear()
     id_ = docker.run("crashed")
     reached, never = asyncio.Event(), asyncio.Event()
 
-    async def hold(request: Request) -> None:
+    async def block(request: Request) -> None:
         body = bytes(request.body)
-        is_there = {
-            "before the note": request.method == "PATCH" and DISPATCHED.encode() in body,
+        matches = {
+            "before the record": request.method == "PATCH" and DISPATCHED.encode() in body,
             "before the outcome": request.path.endswith("/status") and b"lastAction" in body,
-            "before the end": b'"op":"test"' in body,
+            "before the cleanup": b'"op":"test"' in body,
         }
-        if is_there.get(where, False):
+        if matches.get(where, False):
             reached.set()
             await never.wait()
 
     started = docker.inspect(id_)["State"]["StartedAt"]
     async with open_world(tmp_path, docker.socket) as world:
         await world.run_app()
-        if where == "after the note":
+        if where == "after the record":
 
             async def stuck(self: MobyBackend, item: object, action: str) -> None:
                 reached.set()
                 await never.wait()
 
             monkeypatch.setattr(MobyBackend, "act", stuck)
-        world.disturb = hold
+        world.disturb = block
         await world.annotate(id_, action="restart")
         await asyncio.wait_for(reached.wait(), 30)
         await world.crash()
@@ -175,21 +173,21 @@ async def test_restart_happens_once_wherever_we_crash(
         assert state["State"]["Status"] == "running"
 
 
-async def test_action_is_not_repeated_on_what_somebody_has_changed_since(
+async def test_action_is_not_repeated_on_a_container_that_changed_meanwhile(
     docker: Dockerd, tmp_path: Path
 ) -> None:
     docker.clear()
     id_ = docker.run("stopped-once")
     reached, never = asyncio.Event(), asyncio.Event()
 
-    async def hold(request: Request) -> None:
+    async def block(request: Request) -> None:
         if request.path.endswith("/status") and b"lastAction" in bytes(request.body):
             reached.set()
             await never.wait()
 
     async with open_world(tmp_path, docker.socket) as world:
         await world.run_app()
-        world.disturb = hold
+        world.disturb = block
         await world.annotate(id_, action="stop")
         await asyncio.wait_for(reached.wait(), 30)
         await world.crash()
@@ -209,12 +207,12 @@ async def test_mirror_without_a_status_is_completed_after_a_crash(
     async with open_world(tmp_path, docker.socket) as world:
         await world.run_app()
 
-        async def hold(request: Request) -> None:
+        async def block(request: Request) -> None:
             if request.path.endswith("/status") and "/containers/" in request.path:
                 reached.set()
                 await never.wait()
 
-        world.disturb = hold
+        world.disturb = block
         id_ = docker.create("half")
         await asyncio.wait_for(reached.wait(), 30)
         await world.crash()
@@ -229,9 +227,7 @@ async def test_mirror_without_a_status_is_completed_after_a_crash(
 # -- deletion
 
 
-async def test_deleting_a_container_removes_it_even_if_it_runs(
-    world: World, docker: Dockerd
-) -> None:
+async def test_deleting_a_running_container_removes_it(world: World, docker: Dockerd) -> None:
     id_ = docker.run("doomed")
     await world.state(id_, "running")
     await world.delete(Container, id_)
@@ -240,14 +236,13 @@ async def test_deleting_a_container_removes_it_even_if_it_runs(
         docker.inspect(id_)
 
 
-async def test_image_in_use_waits_for_its_container_and_says_so(
+async def test_deletion_of_an_image_in_use_waits_and_reports_it(
     world: World, docker: Dockerd
 ) -> None:
     docker.import_image("used", "1", a="1")
     id_ = docker.create("user", Image="used:1")
     await world.state(id_, "created")
-    (image,) = [obj for obj in await world.all(Image) if obj["status"]["repoTag"] == "used:1"]
-    name = image["metadata"]["name"]
+    name = (await world.image("used:1"))["metadata"]["name"]
     await world.delete(Image, name)
     obj = await world.eventually(Image, name, lambda found: found["status"].get("conditions"))
     condition = find_condition(obj["status"]["conditions"], "Removed")
@@ -257,54 +252,48 @@ async def test_image_in_use_waits_for_its_container_and_says_so(
     await world.delete(Container, id_)
     await world.gone(Image, name)
     assert "used:1" not in str(docker.call("GET", "/images/json"))
-    assert condition["message"] in await world.notes("InUse")
+    await world.noted("InUse", condition["message"])
 
 
-async def test_image_in_use_goes_when_it_has_another_tag_and_holds_up_none(
+async def test_image_in_use_is_removed_when_it_has_another_tag(
     world: World, docker: Dockerd
 ) -> None:
     id_ = docker.import_image("held", "1", a="1")
     container = docker.create("user", Image="held:1")
     await world.state(container, "created")
-    (held,) = [obj for obj in await world.all(Image) if obj["status"]["repoTag"] == "held:1"]
+    held = await world.image("held:1")
     await world.delete(Image, held["metadata"]["name"])
-    await world.until(lambda: has_note(world, "InUse", "is using its referenced image"))
+    await world.noted("InUse", "is using its referenced image")
     docker.call("POST", f"/images/{id_}/tag?repo=held&tag=2", raw=True)
     await world.gone(Image, held["metadata"]["name"])
-    (last,) = [obj for obj in await world.all(Image) if obj["status"]["id"] == id_]
+    last = await world.image("held:2")
     await world.delete(Image, last["metadata"]["name"])
-    await world.until(lambda: has_note(world, "InUse", '"held:2"'))
+    await world.noted("InUse", '"held:2"')
     docker.call("POST", f"/images/{id_}/tag?repo=held&tag=3", raw=True)
     await world.gone(Image, last["metadata"]["name"])
     assert docker.call("GET", f"/images/{id_}/json")["RepoTags"] == ["held:3"]
 
 
-async def test_image_with_images_made_from_it_goes_after_them(
-    world: World, docker: Dockerd
-) -> None:
+async def test_image_with_child_images_is_removed_after_them(world: World, docker: Dockerd) -> None:
     base = docker.import_image("base", "1", a="1")
     container = docker.create("user", Image="base:1")
     made = docker.call("POST", f"/commit?container={container}&repo=made&tag=1", {})["Id"]
     docker.call("DELETE", f"/containers/{container}", raw=True)
-    docker.import_image("base", "1", a="2")  # takes the tag away
-    await world.until(lambda: is_dangling(world, base))
-    (image,) = [obj for obj in await world.all(Image) if obj["status"]["id"] == base]
+    docker.import_image("base", "1", a="2")  # moves the tag
+    image = await world.find(
+        Image, lambda obj: obj["status"]["id"] == base and "repoTag" not in obj["status"]
+    )
     await world.delete(Image, image["metadata"]["name"])
-    await world.until(lambda: has_note(world, "InUse", "dependent child images"))
+    await world.noted("InUse", "dependent child images")
     docker.call("DELETE", f"/images/{made}?noprune=true")
     await world.gone(Image, image["metadata"]["name"])
-
-
-async def is_dangling(world: World, id_: str) -> bool:
-    found = [obj for obj in await world.all(Image) if obj["status"].get("id") == id_]
-    return len(found) == 1 and "repoTag" not in found[0]["status"]
 
 
 async def test_deleting_one_tag_keeps_the_others(world: World, docker: Dockerd) -> None:
     id_ = docker.import_image("two", "1", a="1")
     docker.call("POST", f"/images/{id_}/tag?repo=two&tag=2", raw=True)
-    await world.until(lambda: has_tags(world, {"two:1", "two:2"}))
-    (first,) = [obj for obj in await world.all(Image) if obj["status"]["repoTag"] == "two:1"]
+    await world.image("two:2")
+    first = await world.image("two:1")
     await world.delete(Image, first["metadata"]["name"])
     await world.gone(Image, first["metadata"]["name"])
     assert docker.call("GET", f"/images/{id_}/json")["RepoTags"] == ["two:2"]
@@ -314,17 +303,16 @@ async def test_deleting_a_volume_waits_for_its_container(world: World, docker: D
     docker.call("POST", "/volumes/create", {"Name": "kept"})
     id_ = docker.create("user", HostConfig={"Binds": ["kept:/data"]})
     await world.state(id_, "created")
-    await world.until(lambda: has_volume(world))
-    (volume,) = await world.all(Volume)
+    volume = await world.find(Volume, lambda obj: obj["status"]["name"] == "kept")
     name = volume["metadata"]["name"]
     await world.delete(Volume, name)
-    await world.until(lambda: has_note(world, "InUse", "volume is in use"))
+    await world.noted("InUse", "volume is in use")
     await world.delete(Container, id_)
     await world.gone(Volume, name)
     assert not docker.call("GET", "/volumes")["Volumes"]
 
 
-async def test_deletion_asked_for_while_we_were_away_is_carried_out(
+async def test_deletion_while_the_controller_is_down_is_executed_later(
     world: World, docker: Dockerd
 ) -> None:
     id_ = docker.create("late")
@@ -348,15 +336,3 @@ async def test_deletion_while_the_engine_is_stopped_removes_only_the_mirror(
     await world.start()
     await world.gone(Container, id_)
     assert docker.inspect(id_)
-
-
-async def has_tags(world: World, tags: set[str]) -> bool:
-    return tags <= await world.names(Image)
-
-
-async def has_volume(world: World) -> bool:
-    return bool(await world.all(Volume))
-
-
-async def has_note(world: World, reason: str, text: str) -> bool:
-    return any(text in note for note in await world.notes(reason))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The client of the Docker API against a real engine: what the mirror itself does not use."""
+"""The Docker client against a real engine: the parts that the mirror does not use."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -28,7 +28,7 @@ async def docker(engine: Dockerd) -> AsyncIterator[Docker]:
         yield client
 
 
-async def test_attached_streams_go_both_ways(docker: Docker, engine: Dockerd) -> None:
+async def test_attached_streams_are_bidirectional(docker: Docker, engine: Dockerd) -> None:
     id_ = engine.create(
         "attached", Cmd=["sh", "-c", "cat; echo oops >&2"], OpenStdin=True, StdinOnce=True,
         AttachStdin=True,
@@ -55,7 +55,7 @@ async def test_terminal_of_a_container_is_resized(docker: Docker, engine: Docker
                 seen += await streams.read()
 
 
-async def test_events_come_from_the_past_and_end_when_told(docker: Docker, engine: Dockerd) -> None:
+async def test_events_replay_the_past_and_end_at_until(docker: Docker, engine: Dockerd) -> None:
     id_ = engine.create("eventful")
     now = (await docker.info())["SystemTime"]
     assert now
@@ -78,7 +78,7 @@ async def test_typed_requests_and_errors(docker: Docker) -> None:
     with pytest.raises(Conflict, match='The container name "/typed" is already in use'):
         await docker.create_container(ContainerConfig("busybox", path="true"), name="typed")
     await docker.start_container(made)
-    await docker.start_container(made)  # that it runs already is fine
+    await docker.start_container(made)  # idempotent
     with pytest.raises(Conflict, match="cannot remove a running container"):
         await docker.remove_container(made)
     await docker.remove_container(made, force=True)
@@ -86,7 +86,7 @@ async def test_typed_requests_and_errors(docker: Docker) -> None:
         await docker.inspect_container(made)
 
 
-async def test_pull_that_is_left_early_ends_in_the_engine(docker: Docker, engine: Dockerd) -> None:
+async def test_cancelled_pull_ends_in_the_engine(docker: Docker, engine: Dockerd) -> None:
     with silent_port(engine, 5003):
         pulling = docker.pull("localhost:5003/x", "1")
         async with aclosing(pulling):
@@ -97,7 +97,9 @@ async def test_pull_that_is_left_early_ends_in_the_engine(docker: Docker, engine
         assert await docker.ping() == "1.41"
 
 
-async def test_transfers_fail_in_the_words_of_the_engine(docker: Docker, engine: Dockerd) -> None:
+async def test_failed_transfer_has_the_message_of_the_engine(
+    docker: Docker, engine: Dockerd
+) -> None:
     with pytest.raises(EngineError, match="connection refused"):
         async for _ in docker.pull("localhost:1/x", "1"):
             pass
@@ -106,7 +108,7 @@ async def test_transfers_fail_in_the_words_of_the_engine(docker: Docker, engine:
             pass
 
 
-async def test_engine_that_goes_ends_its_streams_and_is_found_again(
+async def test_streams_end_with_the_engine_and_the_client_reconnects(
     docker: Docker, engine: Dockerd
 ) -> None:
     async with docker.events() as events:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real containerd, mirrored through its own API."""
+"""A real containerd is mirrored through its own API."""
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -65,13 +65,10 @@ async def test_namespaces_images_and_containers_are_mirrored(
     assert status["createdAt"]
     for namespace in ("one", "two"):
         await world.eventually(ContainerNamespace, namespace, lambda found: True)
-    await world.until(lambda: has_tag(world, "docker.io/library/other:1"))
-    images = {
-        (obj["status"]["namespace"], obj["status"]["repoTag"]): obj["status"]
-        for obj in await world.all(Image)
-    }
-    assert ("two", "docker.io/library/other:1") in images
-    image = images["one", IMAGE]
+    other = (await world.image("docker.io/library/other:1"))["status"]
+    assert other["namespace"] == "two"
+    image = (await world.image(IMAGE))["status"]
+    assert image["namespace"] == "one"
     assert (image["architecture"], image["os"]) == ("amd64", "linux")
     assert image["createdAt"] == "2026-01-02T03:04:05Z"
     assert image["size"] > 1_000_000
@@ -85,7 +82,7 @@ async def test_namespaces_images_and_containers_are_mirrored(
     await world.until(lambda: lacks_tag(world, "docker.io/library/other:1"))
 
 
-async def test_containers_of_one_name_in_two_namespaces_are_two(
+async def test_same_name_in_two_namespaces_has_two_mirrors(
     engine: Containerd, world: World
 ) -> None:
     engine.import_image(IMAGE, namespace="two")
@@ -99,7 +96,7 @@ async def test_containers_of_one_name_in_two_namespaces_are_two(
         assert "same" not in engine.ctr("containers", "list", "-q", namespace=namespace).stdout
 
 
-async def test_actions_that_containerd_can_do(engine: Containerd, world: World) -> None:
+async def test_supported_actions(engine: Containerd, world: World) -> None:
     engine.run(IMAGE, "acted", "sleep", "1000", namespace="one")
     name = container_name("one", "acted")
     await world.state(name, "running")
@@ -123,13 +120,14 @@ async def test_actions_that_containerd_can_do(engine: Containerd, world: World) 
     assert engine.ctr("snapshots", "list", namespace="one").stdout.count("acted") == 0
 
 
-async def test_image_in_use_waits_for_its_container(engine: Containerd, world: World) -> None:
+async def test_deletion_of_an_image_in_use_waits_for_its_container(
+    engine: Containerd, world: World
+) -> None:
     tag = "docker.io/library/used:1"
     engine.import_image(tag, namespace="one")
     engine.run(tag, "user", "sleep", "1000", namespace="one")
     await world.state(container_name("one", "user"), "running")
-    await world.until(lambda: has_tag(world, tag))
-    (image,) = [obj for obj in await world.all(Image) if obj["status"]["repoTag"] == tag]
+    image = await world.image(tag)
     await world.delete(Image, image["metadata"]["name"])
     obj = await world.eventually(
         Image, image["metadata"]["name"], lambda found: found["status"].get("conditions")
@@ -141,22 +139,22 @@ async def test_image_in_use_waits_for_its_container(engine: Containerd, world: W
     await world.gone(Image, image["metadata"]["name"])
 
 
-async def test_requests_end_in_not_supported(world: World) -> None:
-    await world.ask(ImagePullRequest, "pull", repoTag="alpine")
+async def test_requests_fail_as_not_supported(world: World) -> None:
+    await world.request(ImagePullRequest, "pull", repoTag="alpine")
     assert (await world.outcome(ImagePullRequest, "pull"))[:2] == ("Failed", "NotSupported")
     async with world.session() as client, client.get("/engine/logs/00") as answer:
         assert answer.status == 501
 
 
-async def test_changing_the_engine_sweeps_and_leaves_the_docker_context_alone(
+async def test_changing_the_engine_deletes_mirrors_and_keeps_the_docker_context(
     world: World,
 ) -> None:
-    assert await world.all(Image)
+    assert await world.list(Image)
     patch = {"spec": {"containerEngine": {"name": "moby"}}}
     await world.set_running(False)
     await world.ready("Stopped")
-    assert await world.all(Image) == []
-    assert await world.all(ContainerNamespace) == []
+    assert await world.list(Image) == []
+    assert await world.list(ContainerNamespace) == []
     await world.client.patch(resource_of(App), "app", patch)
     await world.set_running(True)
     condition = await world.ready("ConnectFailed")
@@ -164,9 +162,7 @@ async def test_changing_the_engine_sweeps_and_leaves_the_docker_context_alone(
     assert not (world.env.home / ".docker" / "contexts").exists()
 
 
-async def test_containerd_that_dies_and_comes_back_keeps_the_objects(
-    engine: Containerd, world: World
-) -> None:
+async def test_restarted_containerd_keeps_the_mirrors(engine: Containerd, world: World) -> None:
     engine.ctr("containers", "create", IMAGE, "kept", namespace="one")
     name = container_name("one", "kept")
     uid = (await world.state(name, "created"))["metadata"]["uid"]
@@ -177,10 +173,6 @@ async def test_containerd_that_dies_and_comes_back_keeps_the_objects(
     assert (await world.get(Container, name))["metadata"]["uid"] == uid
     await world.delete(Container, name)
     await world.gone(Container, name)
-
-
-async def has_tag(world: World, tag: str) -> bool:
-    return tag in await world.names(Image)
 
 
 async def lacks_tag(world: World, tag: str) -> bool:

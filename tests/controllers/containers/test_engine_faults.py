@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The mirror when things go wrong: engines that die, events that are lost, answers that are odd."""
+"""The mirror under faults: engine crashes, lost events, malformed responses."""
 
 import asyncio
 import hashlib
@@ -45,32 +45,30 @@ async def world(docker: Dockerd, tmp_path: Path) -> AsyncIterator[World]:
 # -- the connection
 
 
-async def test_engine_that_dies_and_comes_back_keeps_the_objects(
-    world: World, docker: Dockerd
-) -> None:
+async def test_restarted_engine_keeps_the_mirrors(world: World, docker: Dockerd) -> None:
     kept, lost = docker.create("kept"), docker.create("lost")
     running = docker.run("running")
     await world.state(kept, "created")
     await world.state(lost, "created")
     await world.state(running, "running")
-    before = {obj["metadata"]["name"]: obj["metadata"]["uid"] for obj in await world.all(Container)}
+    before = {
+        obj["metadata"]["name"]: obj["metadata"]["uid"] for obj in await world.list(Container)
+    }
     docker.kill()
     condition = await world.ready("ConnectFailed")
     assert condition["status"] == "False"
     assert str(world.env.instance.docker_socket) in condition["message"]
-    assert len(await world.all(Container)) == 3  # nobody says that they are gone
+    assert len(await world.list(Container)) == 3  # the mirrors stay
     docker.start()
     docker.remove(lost)
     await world.ready("Connected")
     await world.gone(Container, lost)
-    await world.state(running, "exited")  # it went down with its engine
-    after = {obj["metadata"]["name"]: obj["metadata"]["uid"] for obj in await world.all(Container)}
+    await world.state(running, "exited")  # it stopped with its engine
+    after = {obj["metadata"]["name"]: obj["metadata"]["uid"] for obj in await world.list(Container)}
     assert after == {name: before[name] for name in (kept, running)}
 
 
-async def test_engine_that_dies_in_a_storm_of_events_converges(
-    world: World, docker: Dockerd
-) -> None:
+async def test_mirrors_converge_after_a_crash_under_load(world: World, docker: Dockerd) -> None:
     ids = [docker.create(f"storm{i}") for i in range(30)]
     docker.kill()
     docker.start()
@@ -81,7 +79,7 @@ async def test_engine_that_dies_in_a_storm_of_events_converges(
     await world.until(lambda: mirrors_exactly(world, wanted))
 
 
-async def test_engine_that_is_not_there_yet_is_waited_for(docker: Dockerd, tmp_path: Path) -> None:
+async def test_waits_for_the_engine(docker: Dockerd, tmp_path: Path) -> None:
     docker.clear()
     async with open_world(tmp_path, None) as world:
         await world.create_app()
@@ -92,7 +90,7 @@ async def test_engine_that_is_not_there_yet_is_waited_for(docker: Dockerd, tmp_p
         await world.ready("Connected")
 
 
-async def test_connecting_is_tried_less_and_less_often(
+async def test_connects_with_exponential_backoff(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     loop = asyncio.get_running_loop()
@@ -117,7 +115,7 @@ async def test_connecting_is_tried_less_and_less_often(
 # -- lost events, failed writes
 
 
-async def test_lost_event_is_healed_by_looking_at_everything(
+async def test_resync_repairs_a_lost_event(
     docker: Dockerd, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     docker.clear()
@@ -130,11 +128,11 @@ async def test_lost_event_is_healed_by_looking_at_everything(
 
         items = MobyBackend._items
 
-        def deaf(self: MobyBackend, event: Any) -> Any:
+        def drop(self: MobyBackend, event: Any) -> Any:
             lost.add(event.id)
             return ()
 
-        monkeypatch.setattr(MobyBackend, "_items", deaf)
+        monkeypatch.setattr(MobyBackend, "_items", drop)
         missed = docker.create("missed")
         docker.remove(kept)
         await world.until(lambda: mirrors_exactly(world, {missed}))
@@ -142,7 +140,7 @@ async def test_lost_event_is_healed_by_looking_at_everything(
         monkeypatch.setattr(MobyBackend, "_items", items)
 
 
-async def test_write_that_fails_is_told_and_tried_again(world: World, docker: Dockerd) -> None:
+async def test_failed_write_is_reported_and_retried(world: World, docker: Dockerd) -> None:
     fails = True
 
     async def disturb(request: Request) -> None:
@@ -161,7 +159,7 @@ async def test_write_that_fails_is_told_and_tried_again(world: World, docker: Do
     await world.eventually(App, "app", is_without_problems)
 
 
-async def test_one_event_costs_a_few_calls_however_many_containers_there_are(
+async def test_one_event_costs_one_request_and_one_write(
     world: World, docker: Dockerd, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ids = [docker.create(f"many{i}") for i in range(100)]
@@ -177,16 +175,16 @@ async def test_one_event_costs_a_few_calls_however_many_containers_there_are(
     world.writes.clear()
     docker.call("POST", f"/containers/{ids[0]}/rename?name=other", raw=True)
     await world.eventually(Container, ids[0], lambda obj: obj["status"]["name"] == "other")
-    await asyncio.sleep(0.2)  # nothing may follow
-    mine = [write for write in world.writes if "/leases/" not in write[1]]
-    path = resource_of(Container).path(NAMESPACE, ids[0], "status")
-    assert mine == [("PATCH", path)]
-    assert asked == [f"/containers/{ids[0]}/json"]
+    # A second event is processed completely; by then further work for the first would show.
+    docker.call("POST", f"/containers/{ids[1]}/rename?name=marker", raw=True)
+    await world.eventually(Container, ids[1], lambda obj: obj["status"]["name"] == "marker")
+    writes = [write for write in world.writes if "/leases/" not in write[1]]
+    paths = [resource_of(Container).path(NAMESPACE, id_, "status") for id_ in ids[:2]]
+    assert writes == [("PATCH", path) for path in paths]
+    assert asked == [f"/containers/{id_}/json" for id_ in ids[:2]]
 
 
-async def test_action_and_engine_write_the_same_status_without_losing_anything(
-    world: World, docker: Dockerd
-) -> None:
+async def test_concurrent_status_writes_lose_nothing(world: World, docker: Dockerd) -> None:
     id_ = docker.run("busy")
     await world.state(id_, "running")
     for action, state in (("pause", "paused"), ("unpause", "running"), ("stop", "exited")):
@@ -202,12 +200,10 @@ async def test_action_and_engine_write_the_same_status_without_losing_anything(
         assert len(obj["status"]["conditions"]) == 5
 
 
-# -- odd engines
+# -- fake engines
 
 
-async def test_clock_of_the_host_does_not_have_to_be_the_clock_of_the_engine(
-    docker: Dockerd, tmp_path: Path
-) -> None:
+async def test_host_clock_may_differ_from_engine_clock(docker: Dockerd, tmp_path: Path) -> None:
     docker.clear()
     async with open_world(tmp_path, docker.socket) as world:
         for shift_s in (-86400.0, 86400.0):
@@ -221,8 +217,8 @@ async def test_clock_of_the_host_does_not_have_to_be_the_clock_of_the_engine(
             await world.gone(Container, id_)
 
 
-class OddEngine:
-    """An engine of which single answers are not what the API promises."""
+class FakeEngine:
+    """An engine with malformed responses."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -275,12 +271,12 @@ class OddEngine:
         id_ = path.removeprefix("/containers/").removesuffix("/json")
         if id_ in self.containers:
             return 200, json.dumps(self.containers[id_]).encode()
-        return 404, b'{"message": "no such thing"}'
+        return 404, b'{"message": "no such object"}'
 
 
 @pytest.fixture
-async def odd(tmp_path: Path) -> AsyncIterator[OddEngine]:
-    engine = OddEngine(tmp_path / "odd.sock")
+async def fake(tmp_path: Path) -> AsyncIterator[FakeEngine]:
+    engine = FakeEngine(tmp_path / "fake.sock")
     await engine.start()
     yield engine
     await engine.stop()
@@ -289,16 +285,16 @@ async def odd(tmp_path: Path) -> AsyncIterator[OddEngine]:
 ID = "ab" * 32
 
 
-async def test_unknown_states_and_missing_members_are_mirrored_all_the_same(
-    odd: OddEngine, tmp_path: Path, caplog: pytest.LogCaptureFixture
+async def test_unknown_states_and_missing_members_are_mirrored(
+    fake: FakeEngine, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    odd.containers = {ID: {"Id": ID, "State": {"Status": "levitating", "Pid": "many"}}}
-    odd.volumes = [
+    fake.containers = {ID: {"Id": ID, "State": {"Status": "levitating", "Pid": "many"}}}
+    fake.volumes = [
         {"Name": "undated", "Driver": "cloud", "CreatedAt": None, "Labels": None},
         {"Name": "nonsense", "Driver": "cloud", "CreatedAt": "yesterday"},
     ]
     with caplog.at_level(logging.WARNING, "rdd.engine"):
-        async with open_world(tmp_path, odd.path) as world:
+        async with open_world(tmp_path, fake.path) as world:
             await world.run_app()
             status = (await world.get(Container, ID))["status"]
             assert status["status"] == "unknown"
@@ -307,21 +303,21 @@ async def test_unknown_states_and_missing_members_are_mirrored_all_the_same(
                 mirror = "vol-" + hashlib.sha256(name.encode()).hexdigest()
                 volume = (await world.get(Volume, mirror))["status"]
                 assert (volume["createdAt"], volume["scope"]) == ("1970-01-01T00:00:00Z", "")
-            odd.events.put_nowait(b'{"Type":"container","Action":"start","Actor":{"ID":"%s"}}'
+            fake.events.put_nowait(b'{"Type":"container","Action":"start","Actor":{"ID":"%s"}}'
                                   % ID.encode())  # fmt: skip
-            odd.containers[ID]["State"]["Status"] = "running"
+            fake.containers[ID]["State"]["Status"] = "running"
             await world.state(ID, "running")
     assert sum("levitating" in record.message for record in caplog.records) == 1
 
 
-async def test_answer_and_event_that_make_no_sense_do_not_stop_the_mirror(
-    odd: OddEngine, tmp_path: Path, caplog: pytest.LogCaptureFixture
+async def test_malformed_response_and_event_do_not_stop_the_mirror(
+    fake: FakeEngine, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     other = "cd" * 32
-    odd.containers = {id_: {"Id": id_, "State": {"Status": "running"}} for id_ in (ID, other)}
-    odd.answers[f"/containers/{ID}/json"] = b"<html>" + b"x" * 10_000
+    fake.containers = {id_: {"Id": id_, "State": {"Status": "running"}} for id_ in (ID, other)}
+    fake.answers[f"/containers/{ID}/json"] = b"<html>" + b"x" * 10_000
     with caplog.at_level(logging.WARNING, "rdd.engine"):
-        async with open_world(tmp_path, odd.path) as world:
+        async with open_world(tmp_path, fake.path) as world:
             await world.create_app()
             await world.set_running(True)
             condition = await world.ready("Connected", message="1 object could not be mirrored")
@@ -329,46 +325,50 @@ async def test_answer_and_event_that_make_no_sense_do_not_stop_the_mirror(
             assert len(condition["message"]) < 600
             assert (await world.get(Container, other))["status"]["status"] == "running"
             assert (await world.get(Container, ID))["status"]["status"] == "unknown"
-            odd.events.put_nowait(b"this is no event")
-            odd.events.put_nowait(b"this is no event")
-            odd.events.put_nowait(b'{"Type":"comet","Action":"seen","Actor":{"ID":"x"}}')
-            del odd.answers[f"/containers/{ID}/json"]
+            fake.events.put_nowait(b"this is no event")
+            fake.events.put_nowait(b"this is no event")
+            fake.events.put_nowait(b'{"Type":"comet","Action":"seen","Actor":{"ID":"x"}}')
+            # Events are processed in order: the mirror of the last one proves that all were read.
+            last = "ef" * 32
+            fake.containers[last] = {"Id": last, "State": {"Status": "running"}}
+            fake.events.put_nowait(b'{"Type":"container","Action":"start","Actor":{"ID":"%s"}}'
+                                   % last.encode())  # fmt: skip
+            await world.state(last, "running")
+            del fake.answers[f"/containers/{ID}/json"]
             await world.state(ID, "running")
             await world.eventually(App, "app", is_without_problems)
-    said = [record.message for record in caplog.records if "is not JSON" in record.message]
-    assert len(said) == 1
-    assert len(said[0]) < 500
+    logged = [record.message for record in caplog.records if "is not JSON" in record.message]
+    assert len(logged) == 1
+    assert len(logged[0]) < 500
     assert sum("this is no event" in record.message for record in caplog.records) == 1
 
 
-async def test_engine_that_is_too_old_is_named_as_the_reason(
-    odd: OddEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+async def test_reports_an_engine_that_is_too_old(
+    fake: FakeEngine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(docker_module, "OLDEST", (1, 44))
-    async with open_world(tmp_path, odd.path) as world:
+    async with open_world(tmp_path, fake.path) as world:
         await world.create_app()
         await world.set_running(True)
         condition = await world.ready("ConnectFailed")
         assert "speaks version 1.41 of the Docker API" in condition["message"]
 
 
-async def test_list_that_makes_no_sense_is_a_failed_connection(
-    odd: OddEngine, tmp_path: Path
-) -> None:
-    odd.answers["/containers/json"] = b'{"not": "a list"}'
-    async with open_world(tmp_path, odd.path) as world:
+async def test_malformed_list_is_a_failed_connection(fake: FakeEngine, tmp_path: Path) -> None:
+    fake.answers["/containers/json"] = b'{"not": "a list"}'
+    async with open_world(tmp_path, fake.path) as world:
         await world.create_app()
         await world.set_running(True)
         condition = await world.ready("ConnectFailed")
         assert "is not a list" in condition["message"]
-        del odd.answers["/containers/json"]
+        del fake.answers["/containers/json"]
         await world.ready("Connected")
 
 
 # -- Docker contexts
 
 
-async def test_docker_context_is_there_while_the_engine_is(
+async def test_docker_context_exists_while_the_engine_is_connected(
     world: World, docker: Dockerd, tmp_path: Path
 ) -> None:
     name = world.env.instance.name
@@ -376,7 +376,7 @@ async def test_docker_context_is_there_while_the_engine_is(
     metadata = json.loads((path / "meta.json").read_text())
     assert metadata["Endpoints"]["docker"]["Host"] == world.env.instance.docker_endpoint
     config = tmp_path / ".docker" / "config.json"
-    await world.until(lambda: is_current(config, name))  # nothing else answers here
+    await world.until(lambda: is_current(config, name))  # no other engine responds
     await world.set_running(False)
     await world.ready("Stopped")
     assert not path.exists()
@@ -400,7 +400,7 @@ def current_context(config: Path) -> str:
 
 
 async def mirrors_exactly(world: World, ids: set[str]) -> bool:
-    found = await world.all(Container)
+    found = await world.list(Container)
     return {obj["metadata"]["name"] for obj in found} == ids and all("status" in o for o in found)
 
 

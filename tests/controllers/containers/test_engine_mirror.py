@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is in a real engine is in the API, and follows it."""
+"""The API mirrors a real engine and follows its changes."""
 
 import hashlib
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -10,6 +10,7 @@ import pytest
 from tests.controllers.containers.engine_parts import Dockerd, dockerd
 from tests.controllers.containers.engine_world import NAMESPACE, World, running_world
 
+from rdd.api import errors
 from rdd.controllers.containers.engine.items import ITEM
 from rdd.kinds.app import App
 from rdd.kinds.container import Container
@@ -36,7 +37,7 @@ async def world(docker: Dockerd, tmp_path: Path) -> AsyncIterator[World]:
         yield made
 
 
-async def test_container_is_mirrored_with_everything_inspect_tells(
+async def test_container_is_mirrored_with_all_inspected_members(
     world: World, docker: Dockerd
 ) -> None:
     id_ = docker.run(
@@ -65,7 +66,7 @@ async def test_container_is_mirrored_with_everything_inspect_tells(
     assert "exitCode" not in status
 
 
-async def test_states_of_a_container_become_its_conditions(world: World, docker: Dockerd) -> None:
+async def test_container_states_become_conditions(world: World, docker: Dockerd) -> None:
     id_ = docker.create("life")
     await world.state(id_, "created")
     docker.post(id_, "start")
@@ -86,17 +87,17 @@ async def test_states_of_a_container_become_its_conditions(world: World, docker:
     assert (condition["reason"], condition["message"]) == ("NotRunning", "Container is exited")
     docker.remove(id_)
     await world.gone(Container, id_)
-    assert "Running changed from True to False" in await world.notes("ConditionChanged")
+    await world.noted("ConditionChanged", "Running changed from True to False")
 
 
-async def test_container_killed_for_lack_of_memory_says_so(world: World, docker: Dockerd) -> None:
+async def test_oom_killed_container_has_the_condition(world: World, docker: Dockerd) -> None:
     id_ = docker.run(
         "greedy",
-        # The engine hears of a lack of memory only once it listens for it.
+        # The engine detects an OOM kill only after its listener has started.
         Cmd=["sh", "-c", "sleep 1; exec dd if=/dev/zero of=/dev/null bs=200M"],
         HostConfig={"Memory": 8 * 1024 * 1024, "MemorySwap": 8 * 1024 * 1024},
     )
-    # The engine may tell of the end before it tells of its cause.
+    # The engine may report the exit before its cause.
     await world.eventually(
         Container, id_, lambda found: "status" in found and true_conditions(found) == {"OOMKilled"}
     )
@@ -131,7 +132,7 @@ async def test_image_has_one_object_per_tag(world: World, docker: Dockerd) -> No
         assert obj["status"]["size"] > 1_000_000
     docker.call("DELETE", f"/images/{tags[0]}", raw=True)
     await world.until(lambda: lacks(world, Image, tags[0]))
-    assert tags[1] in await world.names(Image)
+    await world.image(tags[1])
 
 
 async def test_tag_that_moves_leaves_the_old_image_dangling(world: World, docker: Dockerd) -> None:
@@ -167,22 +168,20 @@ async def test_volume_is_mirrored_whatever_its_name(world: World, docker: Docker
     assert names[0] in await world.names(Volume)
 
 
-async def test_what_was_there_before_is_mirrored_on_connecting(
-    docker: Dockerd, tmp_path: Path
-) -> None:
+async def test_existing_items_are_mirrored_on_connect(docker: Dockerd, tmp_path: Path) -> None:
     docker.clear()
     running, created = docker.run("one"), docker.create("two")
     docker.call("POST", "/volumes/create", {"Name": "vol"})
     async with running_world(tmp_path, docker) as world:
-        # The condition says that everything is mirrored.
+        # The condition guarantees that everything is mirrored.
         assert (await world.get(Container, running))["status"]["status"] == "running"
         assert (await world.get(Container, created))["status"]["status"] == "created"
         assert await world.names(Volume) == {"vol"}
         assert await world.names(Image) == {"busybox:latest"}
-        assert [obj["metadata"]["name"] for obj in await world.all(ContainerNamespace)] == ["moby"]
+        assert [obj["metadata"]["name"] for obj in await world.list(ContainerNamespace)] == ["moby"]
 
 
-async def test_objects_of_others_are_never_touched(world: World, docker: Dockerd) -> None:
+async def test_foreign_objects_are_never_changed(world: World, docker: Dockerd) -> None:
     body = {"metadata": {"name": "mine", "namespace": NAMESPACE}}
     for kind in (Image, Volume, ContainerNamespace, Container):
         await world.client.create(resource_of(kind), body)
@@ -191,11 +190,11 @@ async def test_objects_of_others_are_never_touched(world: World, docker: Dockerd
     await world.set_running(False)
     await world.ready("Stopped")
     for kind in (Image, Volume, ContainerNamespace, Container):
-        left = [obj["metadata"]["name"] for obj in await world.all(kind)]
+        left = [obj["metadata"]["name"] for obj in await world.list(kind)]
         assert left == ["mine"]
 
 
-async def test_conditions_of_containers_of_others_are_derived_from_their_state(
+async def test_foreign_containers_get_conditions_from_their_state(
     world: World,
 ) -> None:
     body = {"metadata": {"name": "mock", "namespace": NAMESPACE}}
@@ -220,7 +219,7 @@ async def test_conditions_of_containers_of_others_are_derived_from_their_state(
         assert (oom["status"], oom["reason"]) == ("Unknown", "OOMKilled")
 
 
-async def test_foreign_objects_do_not_keep_the_namespace_of_the_engine(
+async def test_foreign_objects_do_not_keep_the_container_namespace(
     world: World,
 ) -> None:
     body = {"metadata": {"name": "mine", "namespace": NAMESPACE}}
@@ -231,11 +230,11 @@ async def test_foreign_objects_do_not_keep_the_namespace_of_the_engine(
     )
     await world.set_running(False)
     await world.ready("Stopped")
-    assert await world.all(ContainerNamespace) == []
-    assert [obj["metadata"]["name"] for obj in await world.all(Image)] == ["mine"]
+    assert await world.list(ContainerNamespace) == []
+    assert [obj["metadata"]["name"] for obj in await world.list(Image)] == ["mine"]
 
 
-async def test_object_of_another_in_the_place_of_a_mirror_is_reported_and_kept(
+async def test_name_collision_is_reported_and_the_object_kept(
     world: World, docker: Dockerd
 ) -> None:
     name = "vol-" + hashlib.sha256(b"taken").hexdigest()
@@ -243,7 +242,7 @@ async def test_object_of_another_in_the_place_of_a_mirror_is_reported_and_kept(
     await world.client.create(resource_of(Volume), body)
     docker.call("POST", "/volumes/create", {"Name": "taken"})
     condition = await world.ready("Connected", message="1 object could not be mirrored")
-    assert "was not made by the engine controller" in condition["message"]
+    assert "does not belong to the engine controller" in condition["message"]
     assert (await world.get(Volume, name))["metadata"]["labels"] == {"whose": "mine"}
     await world.delete(Volume, name)
     await world.eventually(Volume, name, lambda found: found.get("status"))
@@ -254,7 +253,7 @@ async def test_object_of_another_in_the_place_of_a_mirror_is_reported_and_kept(
     assert found["status"] == "True"
 
 
-async def test_label_that_somebody_takes_away_comes_back(world: World, docker: Dockerd) -> None:
+async def test_removed_label_is_restored(world: World, docker: Dockerd) -> None:
     id_ = docker.create("labelled")
     obj = await world.state(id_, "created")
     labels = obj["metadata"]["labels"]
@@ -264,9 +263,9 @@ async def test_label_that_somebody_takes_away_comes_back(world: World, docker: D
 
 
 @pytest.mark.parametrize(
-    "value", [pytest.param(None, id="taken away"), pytest.param("elsewhere", id="changed")]
+    "value", [pytest.param(None, id="removed"), pytest.param("elsewhere", id="changed")]
 )
-async def test_item_of_a_mirror_that_somebody_changes_comes_back(
+async def test_changed_item_annotation_is_restored(
     value: str | None, world: World, docker: Dockerd
 ) -> None:
     id_ = docker.create("pointed")
@@ -279,7 +278,7 @@ async def test_item_of_a_mirror_that_somebody_changes_comes_back(
     assert docker.call("GET", f"/containers/{id_}/json")["Name"] == "/pointed"
 
 
-async def test_mirror_that_was_removed_by_force_comes_back(world: World, docker: Dockerd) -> None:
+async def test_mirror_deleted_by_force_is_recreated(world: World, docker: Dockerd) -> None:
     id_ = docker.create("stubborn")
     uid = (await world.state(id_, "created"))["metadata"]["uid"]
     await world.client.patch(
@@ -292,16 +291,26 @@ async def test_mirror_that_was_removed_by_force_comes_back(world: World, docker:
     assert docker.inspect(id_)
 
 
-async def test_namespace_of_the_engine_cannot_be_deleted_while_it_is_used(
-    world: World, docker: Dockerd
-) -> None:
+async def test_container_namespace_in_use_cannot_be_deleted(world: World, docker: Dockerd) -> None:
     id_ = docker.create("inside")
     await world.state(id_, "created")
-    with pytest.raises(Exception, match=r"is not empty: 1 containers, 1 images"):
+    # Admission counts in its own cache.
+    await world.until(lambda: is_protected(world, "is not empty: 1 containers, 1 images"))
+    with pytest.raises(errors.Forbidden, match="is not empty: 1 containers, 1 images"):
         await world.delete(ContainerNamespace, "moby")
 
 
-async def test_stopped_machine_takes_its_mirrors_along(world: World, docker: Dockerd) -> None:
+async def is_protected(world: World, message: str) -> bool:
+    try:
+        await world.client.delete(
+            resource_of(ContainerNamespace), "moby", namespace=NAMESPACE, dry_run=True
+        )
+    except errors.Forbidden as error:
+        return message in error.message
+    return False
+
+
+async def test_mirrors_are_deleted_when_the_machine_stops(world: World, docker: Dockerd) -> None:
     docker.create("one")
     docker.call("POST", "/volumes/create", {"Name": "vol"})
     await world.until(lambda: has_counts(world, (1, 1, 1)))
@@ -309,8 +318,8 @@ async def test_stopped_machine_takes_its_mirrors_along(world: World, docker: Doc
     condition = await world.ready("Stopped")
     assert (condition["status"], condition["message"]) == ("False", "Container engine stopped")
     assert await world.counts() == (0, 0, 0)
-    assert await world.all(ContainerNamespace) == []
-    # The containers themselves are none of our business.
+    assert await world.list(ContainerNamespace) == []
+    # The containers themselves are not removed.
     assert len(docker.call("GET", "/containers/json?all=1")) == 1
     await world.set_running(True)
     await world.ready("Connected")
@@ -341,7 +350,7 @@ async def test_condition_follows_the_generation_of_the_app(world: World) -> None
     assert condition["observedGeneration"] == generation
 
 
-async def test_deleted_app_takes_the_mirrors_along(world: World, docker: Dockerd) -> None:
+async def test_mirrors_are_deleted_with_the_app(world: World, docker: Dockerd) -> None:
     docker.create("one")
     await world.until(lambda: has_counts(world, (1, 1, 0)))
     await world.client.delete(resource_of(App), "app")

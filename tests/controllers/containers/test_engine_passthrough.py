@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Logs, statistics and commands of real containers through the endpoints of the controller."""
+"""Logs, statistics and commands of real containers through the endpoints of the engine."""
 
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from aiohttp import ClientSession, ClientWebSocketResponse, WSMsgType, WSServerHandshakeError
@@ -39,7 +40,7 @@ async def client(world: World) -> AsyncIterator[ClientSession]:
 
 
 async def everything(socket: ClientWebSocketResponse) -> bytes:
-    """All messages until the server closes."""
+    """Read all messages until the server closes."""
     found = b""
     async with asyncio.timeout(30):
         async for message in socket:
@@ -51,9 +52,7 @@ async def everything(socket: ClientWebSocketResponse) -> bytes:
 # -- logs
 
 
-async def test_logs_come_as_one_stream_and_end_normally(
-    docker: Dockerd, client: ClientSession
-) -> None:
+async def test_logs_merge_stdout_and_stderr(docker: Dockerd, client: ClientSession) -> None:
     id_ = docker.run("talk", Cmd=["sh", "-c", "echo out; echo err >&2"])
     docker.post(id_, "wait")
     async with client.ws_connect(f"/engine/logs/{id_}?follow=false") as socket:
@@ -68,11 +67,17 @@ async def test_logs_of_a_terminal_are_raw(docker: Dockerd, client: ClientSession
         assert await everything(socket) == b"one\r\ntwo\r\n"
 
 
-async def test_logs_are_followed_until_the_container_goes(
-    docker: Dockerd, client: ClientSession
+async def has_logged(client: ClientSession, id_: str, text: bytes) -> bool:
+    async with client.get(f"/engine/logs/{id_}?follow=false") as answer:
+        return text in await answer.read()
+
+
+async def test_logs_are_followed_until_the_container_is_removed(
+    world: World, docker: Dockerd, client: ClientSession
 ) -> None:
     command = "for i in $(seq 5); do echo line $i; done; cat"
     id_ = docker.run("follow", Cmd=["sh", "-c", command], OpenStdin=True)
+    await world.until(lambda: has_logged(client, id_, b"line 5\n"))
     async with client.ws_connect(f"/engine/logs/{id_}?tail=2") as socket:
         assert await socket.receive_bytes(timeout=30) in (b"line 4\n", b"line 4\nline 5\n")
         docker.remove(id_)
@@ -86,7 +91,7 @@ async def test_logs_over_plain_http(docker: Dockerd, client: ClientSession) -> N
     async with client.get(f"/engine/logs/{id_}?follow=false&tail=3") as answer:
         assert answer.status == 200
         assert await answer.read() == b"998\n999\n1000\n"
-    async with client.get(f"/engine/logs/{id_}?follow=&tail=") as answer:  # as if not given
+    async with client.get(f"/engine/logs/{id_}?follow=&tail=") as answer:  # defaults
         assert (await answer.read()).count(b"\n") == 1000
 
 
@@ -104,7 +109,7 @@ async def test_logs_over_plain_http(docker: Dockerd, client: ClientSession) -> N
         pytest.param("exec/00ff", 400, "command is required", id="no command"),
     ],
 )
-async def test_what_cannot_be_done_is_refused_before_the_upgrade(
+async def test_rejects_before_the_upgrade(
     path: str, status: int, text: str, client: ClientSession
 ) -> None:
     with pytest.raises(WSServerHandshakeError) as caught:
@@ -115,7 +120,7 @@ async def test_what_cannot_be_done_is_refused_before_the_upgrade(
         assert text in await answer.text()
 
 
-async def test_without_an_engine_the_endpoints_say_so(tmp_path: Path) -> None:
+async def test_rejects_without_an_engine(tmp_path: Path) -> None:
     async with open_world(tmp_path, None) as world, world.session() as client:
         for path in ("logs/00", "stats/00", "exec/00?command=ls"):
             async with client.get(f"/engine/{path}") as answer:
@@ -123,7 +128,7 @@ async def test_without_an_engine_the_endpoints_say_so(tmp_path: Path) -> None:
                 assert await answer.text() == "the container engine is not connected\n"
 
 
-async def test_client_that_does_not_read_stops_the_flow(
+async def test_slow_client_throttles_the_engine(
     docker: Dockerd, client: ClientSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     id_ = docker.run("flood", Cmd=["yes", "0123456789" * 100])
@@ -139,7 +144,7 @@ async def test_client_that_does_not_read_stops_the_flow(
     async with client.ws_connect(f"/engine/logs/{id_}", max_msg_size=0) as socket:
         await socket.receive_bytes(timeout=30)
         before = -1
-        while before != sent:  # until nothing moves any more
+        while before != sent:  # until the stream stalls
             before = sent
             await asyncio.sleep(0.2)
         assert sent < 30 * 1024 * 1024
@@ -166,7 +171,7 @@ async def test_statistics_once_and_as_a_stream(docker: Dockerd, client: ClientSe
 
 
 class Command:
-    """The client's side of a command."""
+    """The client side of a command."""
 
     def __init__(self, socket: ClientWebSocketResponse) -> None:
         self.socket = socket
@@ -181,7 +186,7 @@ class Command:
                 self._take(await self.socket.receive_bytes())
 
     async def status(self) -> Any:
-        """The Status at the end."""
+        """Return the final Status."""
         async with asyncio.timeout(30):
             async for message in self.socket:
                 self._take(message.data)
@@ -193,8 +198,6 @@ class Command:
 
 
 def exec_path(id_: str, *command: str, **flags: str) -> str:
-    from urllib.parse import urlencode
-
     query = [("command", word) for word in command] + list(flags.items())
     return f"/engine/exec/{id_}?{urlencode(query)}"
 
@@ -244,9 +247,7 @@ async def test_terminal_of_a_command_is_resized(docker: Dockerd, client: ClientS
         assert status["details"]["causes"][0]["message"] == "7"
 
 
-async def test_large_input_and_output_pass_unchanged(
-    docker: Dockerd, client: ClientSession
-) -> None:
+async def test_large_input_and_output_are_unchanged(docker: Dockerd, client: ClientSession) -> None:
     id_ = docker.run("host")
     data = bytes(range(256)) * 16384  # 4 MiB
     async with client.ws_connect(

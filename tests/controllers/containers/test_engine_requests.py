@@ -24,7 +24,7 @@ from rdd.runtime import resource_of
 
 PASSWORD = "open-sesame"
 BCRYPT = "$2b$05$abcdefghijklmnopqrstuutXu9KzOt.1yBoZUeFWoT/914/JfszCO"
-"""Of the password: the only kind of hash the registry accepts."""
+"""The hash of PASSWORD, of the only type that the registry accepts."""
 
 
 @pytest.fixture(scope="module")
@@ -52,30 +52,19 @@ async def world(docker: Dockerd, tmp_path: Path) -> AsyncIterator[World]:
 
 
 async def image_named(world: World, tag: str) -> str:
-    """The name of the object of a tag, as soon as there is one."""
-    found: list[str] = []
-
-    async def is_there() -> bool:
-        found[:] = [
-            obj["metadata"]["name"]
-            for obj in await world.all(Image)
-            if obj.get("status", {}).get("repoTag") == tag
-        ]
-        return bool(found)
-
-    await world.until(is_there)
-    return found[0]
+    """Wait for the mirror of a tag, and return its name."""
+    return str((await world.image(tag))["metadata"]["name"])
 
 
 # -- containers
 
 
 async def test_container_is_created_and_started(world: World, docker: Dockerd) -> None:
-    await world.ask(
+    await world.request(
         ContainerCreateRequest,
         "new",
         image="busybox:latest",
-        name="asked-for",
+        name="requested",
         path="sh",
         args=["-c", "sleep 1000"],
         labels={"mine": "yes"},
@@ -88,7 +77,7 @@ async def test_container_is_created_and_started(world: World, docker: Dockerd) -
     request = await world.get(ContainerCreateRequest, "new")
     id_ = request["status"]["name"]
     found = docker.inspect(id_)
-    assert found["Name"] == "/asked-for"
+    assert found["Name"] == "/requested"
     assert (found["Path"], found["Args"]) == ("sh", ["-c", "sleep 1000"])
     assert found["Config"]["Labels"]["mine"] == "yes"
     assert found["HostConfig"]["PortBindings"]["80/tcp"] == [
@@ -96,11 +85,13 @@ async def test_container_is_created_and_started(world: World, docker: Dockerd) -
     ]
     assert "81/tcp" in found["Config"]["ExposedPorts"]
     obj = await world.state(id_, "running")
-    assert obj["status"]["name"] == "asked-for"
+    assert obj["status"]["name"] == "requested"
 
 
-async def test_container_is_only_created_if_that_is_wanted(world: World, docker: Dockerd) -> None:
-    await world.ask(ContainerCreateRequest, "new", image="busybox", path="true", state="created")
+async def test_container_is_created_without_starting_it(world: World, docker: Dockerd) -> None:
+    await world.request(
+        ContainerCreateRequest, "new", image="busybox", path="true", state="created"
+    )
     await world.outcome(ContainerCreateRequest, "new")
     id_ = (await world.get(ContainerCreateRequest, "new"))["status"]["name"]
     assert docker.inspect(id_)["State"]["Status"] == "created"
@@ -126,10 +117,10 @@ async def test_container_is_only_created_if_that_is_wanted(world: World, docker:
         ),
     ],
 )  # fmt: skip
-async def test_container_that_cannot_be_made_leaves_nothing(
+async def test_failed_create_request_leaves_nothing(
     spec: dict[str, Any], reason: str, message: str, world: World, docker: Dockerd
 ) -> None:
-    await world.ask(ContainerCreateRequest, "new", **spec)
+    await world.request(ContainerCreateRequest, "new", **spec)
     type_, found_reason, found = await world.outcome(ContainerCreateRequest, "new")
     assert (type_, found_reason) == ("Failed", reason)
     assert message in found
@@ -137,53 +128,59 @@ async def test_container_that_cannot_be_made_leaves_nothing(
     assert docker.call("GET", "/containers/json?all=1") == []
 
 
-async def test_name_that_is_taken_is_refused(world: World, docker: Dockerd) -> None:
+async def test_rejects_container_name_in_use(world: World, docker: Dockerd) -> None:
     id_ = docker.create("taken")
     await world.state(id_, "created")
-    with pytest.raises(errors.Forbidden, match='container name "taken" is already in use'):
-        await world.ask(ContainerCreateRequest, "second", image="busybox", name="taken")
+    message = 'container name "taken" is already in use'
+    await world.rejected(ContainerCreateRequest, message, image="busybox", name="taken")
+    with pytest.raises(errors.Forbidden, match=message):
+        await world.request(ContainerCreateRequest, "second", image="busybox", name="taken")
 
 
-async def test_ports_that_are_none_are_refused(world: World) -> None:
+async def test_rejects_invalid_ports(world: World) -> None:
     for name in ("80", "x/tcp", "80/http", "0/tcp", "65536/udp", "/tcp"):
         with pytest.raises(errors.Forbidden, match=r"spec\.ports: invalid port"):
-            await world.ask(ContainerCreateRequest, "x", image="busybox", ports=[{"name": name}])
+            await world.request(
+                ContainerCreateRequest, "x", image="busybox", ports=[{"name": name}]
+            )
     ports = [{"name": "80/tcp", "bindings": [{"hostIP": "", "hostPort": "http"}]}]
     with pytest.raises(errors.Forbidden, match='invalid hostPort "http" of 80/tcp'):
-        await world.ask(ContainerCreateRequest, "x", image="busybox", ports=ports)
+        await world.request(ContainerCreateRequest, "x", image="busybox", ports=ports)
 
 
-async def test_second_request_for_the_same_name_is_refused(docker: Dockerd, tmp_path: Path) -> None:
+async def test_rejects_second_request_for_the_same_subject(docker: Dockerd, tmp_path: Path) -> None:
     docker.clear()
-    async with open_world(tmp_path, docker.socket) as world:  # nothing is carried out yet
-        await world.ask(ContainerCreateRequest, "first", image="busybox", name="same")
-        await settled_waiting(world, ContainerCreateRequest, "first")
+    async with open_world(tmp_path, docker.socket) as world:  # the requests stay pending
+        await world.request(ContainerCreateRequest, "first", image="busybox", name="same")
+        await waits_for_engine(world, ContainerCreateRequest, "first")
         with pytest.raises(errors.Forbidden, match="already requested by ContainerCreateR"):
-            await world.ask(ContainerCreateRequest, "second", image="busybox", name="same")
-        await world.ask(ImagePullRequest, "first", repoTag="alpine")
-        await settled_waiting(world, ImagePullRequest, "first")
+            await world.request(ContainerCreateRequest, "second", image="busybox", name="same")
+        await world.request(ImagePullRequest, "first", repoTag="alpine")
+        await waits_for_engine(world, ImagePullRequest, "first")
         with pytest.raises(errors.Forbidden, match='"alpine:latest" is already requested'):
-            await world.ask(ImagePullRequest, "second", repoTag="docker.io/library/alpine:latest")
-        await world.ask(ImagePushRequest, "first", imageRef="img-x")
-        await settled_waiting(world, ImagePushRequest, "first")
+            await world.request(
+                ImagePullRequest, "second", repoTag="docker.io/library/alpine:latest"
+            )
+        await world.request(ImagePushRequest, "first", imageRef="img-x")
+        await waits_for_engine(world, ImagePushRequest, "first")
         with pytest.raises(errors.Forbidden, match="already"):
-            await world.ask(ImagePushRequest, "second", imageRef="img-x")
-        await world.ask(VolumeCreateRequest, "first", driver="local", name="same")
-        await settled_waiting(world, VolumeCreateRequest, "first")
+            await world.request(ImagePushRequest, "second", imageRef="img-x")
+        await world.request(VolumeCreateRequest, "first", driver="local", name="same")
+        await waits_for_engine(world, VolumeCreateRequest, "first")
         with pytest.raises(errors.Forbidden, match='volume name "same" is already requested'):
-            await world.ask(VolumeCreateRequest, "second", driver="local", name="same")
+            await world.request(VolumeCreateRequest, "second", driver="local", name="same")
 
 
-async def settled_waiting(world: World, kind: Any, name: str) -> None:
-    """Return when a request says that it waits; by then admission has heard of it, too."""
+async def waits_for_engine(world: World, kind: Any, name: str) -> None:
+    """Wait until a request reports that it waits: its controller's cache has it by then."""
     obj = await world.eventually(
         kind, name, lambda found: "WaitingForEngine" in str(found.get("status"))
     )
     assert all(c["status"] == "False" for c in obj["status"]["conditions"])
 
 
-async def test_what_is_asked_for_cannot_be_changed(world: World) -> None:
-    await world.ask(VolumeCreateRequest, "done", driver="local", name="done")
+async def test_spec_of_a_request_is_immutable(world: World) -> None:
+    await world.request(VolumeCreateRequest, "done", driver="local", name="done")
     await world.outcome(VolumeCreateRequest, "done")
     resource = resource_of(VolumeCreateRequest)
     with pytest.raises(errors.Forbidden, match="spec is immutable: create another request"):
@@ -195,24 +192,24 @@ async def test_what_is_asked_for_cannot_be_changed(world: World) -> None:
 async def test_request_waits_for_the_engine(docker: Dockerd, tmp_path: Path) -> None:
     docker.clear()
     async with open_world(tmp_path, docker.socket) as world:
-        await world.ask(VolumeCreateRequest, "early", driver="local", name="early")
-        await settled_waiting(world, VolumeCreateRequest, "early")
+        await world.request(VolumeCreateRequest, "early", driver="local", name="early")
+        await waits_for_engine(world, VolumeCreateRequest, "early")
         await world.run_app()
         assert (await world.outcome(VolumeCreateRequest, "early"))[0] == "Complete"
 
 
-async def test_container_made_before_a_crash_is_not_made_again(
+async def test_container_created_before_a_crash_is_not_created_again(
     world: World, docker: Dockerd
 ) -> None:
     reached, never = asyncio.Event(), asyncio.Event()
 
-    async def hold(request: Request) -> None:
+    async def block(request: Request) -> None:
         if request.path.endswith("containercreaterequests/new/status"):
             reached.set()
             await never.wait()
 
-    world.disturb = hold
-    await world.ask(ContainerCreateRequest, "new", image="busybox", args=["sleep", "1000"])
+    world.disturb = block
+    await world.request(ContainerCreateRequest, "new", image="busybox", args=["sleep", "1000"])
     await asyncio.wait_for(reached.wait(), 30)
     await world.crash()
     world.disturb = None
@@ -232,7 +229,7 @@ async def test_request_is_removed_ten_minutes_after_its_end(
         shift_s = 0.0
         await world.restart(clock_shift=lambda: shift_s)
         await world.run_app()
-        await world.ask(VolumeCreateRequest, "done", driver="local", name="done")
+        await world.request(VolumeCreateRequest, "done", driver="local", name="done")
         await world.outcome(VolumeCreateRequest, "done")
         shift_s = KEPT_S - 30
         await world.restart(clock_shift=lambda: shift_s)
@@ -247,25 +244,27 @@ async def test_request_is_removed_ten_minutes_after_its_end(
 
 
 async def test_volume_is_created(world: World, docker: Dockerd) -> None:
-    await world.ask(VolumeCreateRequest, "new", driver="local", name="asked")
+    await world.request(VolumeCreateRequest, "new", driver="local", name="asked")
     assert (await world.outcome(VolumeCreateRequest, "new"))[0] == "Complete"
     assert docker.call("GET", "/volumes/asked")["Driver"] == "local"
-    await world.ask(VolumeCreateRequest, "unnamed", driver="local")
+    await world.request(VolumeCreateRequest, "unnamed", driver="local")
     assert (await world.outcome(VolumeCreateRequest, "unnamed"))[0] == "Complete"
     await world.until(lambda: has_volumes(world, 2))
-    with pytest.raises(errors.Forbidden, match='volume name "asked" is already in use'):
-        await world.ask(VolumeCreateRequest, "again", driver="local", name="asked")
+    message = 'volume name "asked" is already in use'
+    await world.rejected(VolumeCreateRequest, message, driver="local", name="asked")
+    with pytest.raises(errors.Forbidden, match=message):
+        await world.request(VolumeCreateRequest, "again", driver="local", name="asked")
 
 
-async def test_volume_that_cannot_be_made_fails_in_the_words_of_the_engine(world: World) -> None:
-    await world.ask(VolumeCreateRequest, "new", driver="local", name="x")
+async def test_failed_volume_request_has_the_message_of_the_engine(world: World) -> None:
+    await world.request(VolumeCreateRequest, "new", driver="local", name="x")
     type_, reason, message = await world.outcome(VolumeCreateRequest, "new")
     assert (type_, reason) == ("Failed", "Invalid")
     assert "volume name is too short" in message
 
 
 async def has_volumes(world: World, count: int) -> bool:
-    return len(await world.all(Volume)) == count
+    return len(await world.list(Volume)) == count
 
 
 # -- images
@@ -277,19 +276,21 @@ async def test_image_is_pushed_and_pulled_through_a_registry(
     tag = f"{hub}/some/app:1.0"
     docker.import_image(f"{hub}/some/app", "1.0", content="x" * 1000)
     name = await image_named(world, tag)
-    await world.ask(ImagePushRequest, "up", imageRef=name)
+    await world.request(ImagePushRequest, "up", imageRef=name)
     assert await world.outcome(ImagePushRequest, "up") == ("Complete", "Completed", "")
     progress = (await world.get(ImagePushRequest, "up"))["status"]["progress"]
     assert progress["layersDone"] == progress["layers"] == 1
     await world.delete(Image, name)
     await world.gone(Image, name)
-    await world.ask(ImagePullRequest, "down", repoTag=tag)
+    await world.request(ImagePullRequest, "down", repoTag=tag)
     assert (await world.outcome(ImagePullRequest, "down"))[0] == "Complete"
     progress = (await world.get(ImagePullRequest, "down"))["status"]["progress"]
     assert progress["layersDone"] == 1
     assert progress["current"] == progress["total"] > 0
     assert "Downloaded newer image" in progress["message"]
-    pulled = await world.get(Image, await image_named(world, tag))
+    pulled = await world.find(
+        Image, lambda obj: obj["status"].get("repoTag") == tag and obj["status"].get("repoDigests")
+    )
     assert pulled["status"]["repoDigests"][0].startswith(f"{hub}/some/app@sha256:")
 
 
@@ -300,50 +301,35 @@ async def test_image_is_pushed_and_pulled_through_a_registry(
         pytest.param("localhost:1/x:1", "connection refused", id="no registry"),
     ],
 )
-async def test_pull_that_fails_says_what_the_engine_said(
+async def test_failed_pull_has_the_message_of_the_engine(
     tag: str, message: str, world: World, hub: str
 ) -> None:
-    await world.ask(ImagePullRequest, "down", repoTag=tag)
+    await world.request(ImagePullRequest, "down", repoTag=tag)
     type_, _, found = await world.outcome(ImagePullRequest, "down")
     assert type_ == "Failed"
     assert message in found
 
 
-async def test_pull_of_what_is_no_reference_is_refused(world: World) -> None:
+async def test_rejects_invalid_image_reference(world: World) -> None:
     for bad in ("UPPER", "a b", "x:y:z", "", "x@sha256:1", "-x/y"):
         with pytest.raises(errors.Forbidden, match=r"spec\.repoTag: invalid image reference"):
-            await world.ask(ImagePullRequest, "down", repoTag=bad)
+            await world.request(ImagePullRequest, "down", repoTag=bad)
 
 
 async def test_push_of_an_unknown_or_untagged_image_fails(world: World, docker: Dockerd) -> None:
-    await world.ask(ImagePushRequest, "up", imageRef="img-nowhere")
+    await world.request(ImagePushRequest, "up", imageRef="img-nowhere")
     assert await world.outcome(ImagePushRequest, "up") == (
         "Failed", "NotFound", 'image "img-nowhere" not found',
     )  # fmt: skip
     docker.import_image("", "", lonely="1")
-    dangling = await image_named_without_tag(world)
-    await world.ask(ImagePushRequest, "up2", imageRef=dangling)
+    dangling = await world.find(Image, lambda obj: "repoTag" not in obj["status"])
+    await world.request(ImagePushRequest, "up2", imageRef=dangling["metadata"]["name"])
     assert (await world.outcome(ImagePushRequest, "up2"))[1] == "NotTagged"
 
 
-async def image_named_without_tag(world: World) -> str:
-    found: list[str] = []
-
-    async def is_there() -> bool:
-        found[:] = [
-            obj["metadata"]["name"]
-            for obj in await world.all(Image)
-            if obj.get("status") and "repoTag" not in obj["status"]
-        ]
-        return bool(found)
-
-    await world.until(is_there)
-    return found[0]
-
-
-async def test_deleting_a_pull_ends_it(world: World, docker: Dockerd) -> None:
+async def test_deleting_a_pull_cancels_it(world: World, docker: Dockerd) -> None:
     with silent_port(docker, 5002):
-        await world.ask(ImagePullRequest, "down", repoTag="localhost:5002/x:1")
+        await world.request(ImagePullRequest, "down", repoTag="localhost:5002/x:1")
         await world.until(lambda: is_pulling())
         await world.delete(ImagePullRequest, "down")
         await world.gone(ImagePullRequest, "down")
@@ -357,7 +343,7 @@ async def is_pulling(count: int = 1) -> bool:
 # -- credentials
 
 
-async def test_credentials_of_the_user_are_used(
+async def test_uses_credentials_of_the_user(
     docker: Dockerd, tmp_path: Path, real_part: Callable[[str], Path]
 ) -> None:
     docker.clear()
@@ -367,19 +353,19 @@ async def test_credentials_of_the_user_are_used(
         docker.import_image(f"{hub}/private/app", "1", a="1")
         async with running_world(tmp_path, docker) as world:
             name = await image_named(world, f"{hub}/private/app:1")
-            await world.ask(ImagePushRequest, "nobody", imageRef=name)
-            type_, _, message = await world.outcome(ImagePushRequest, "nobody")
+            await world.request(ImagePushRequest, "anonymous", imageRef=name)
+            type_, _, message = await world.outcome(ImagePushRequest, "anonymous")
             assert type_ == "Failed"
             assert "no basic auth credentials" in message
             config = tmp_path / ".docker" / "config.json"
             text = base64.b64encode(f"me:{PASSWORD}".encode()).decode()
             present = json.loads(config.read_text()) if config.exists() else {}
             config.write_text(json.dumps({**present, "auths": {hub: {"auth": text}}}))
-            await world.ask(ImagePushRequest, "me", imageRef=name)
+            await world.request(ImagePushRequest, "me", imageRef=name)
             assert (await world.outcome(ImagePushRequest, "me"))[0] == "Complete"
 
 
-async def test_credential_helper_is_asked(
+async def test_uses_credential_helper(
     docker: Dockerd, tmp_path: Path, real_part: Callable[[str], Path]
 ) -> None:
     docker.clear()
@@ -402,7 +388,7 @@ async def test_credential_helper_is_asked(
         async with open_world(tmp_path, docker.socket, environment=environment) as world:
             await world.run_app()
             name = await image_named(world, f"{hub}/private/app:2")
-            await world.ask(ImagePushRequest, "me", imageRef=name)
+            await world.request(ImagePushRequest, "me", imageRef=name)
             assert (await world.outcome(ImagePushRequest, "me"))[0] == "Complete"
 
 
@@ -411,7 +397,7 @@ async def test_credential_helper_is_asked(
 
 async def test_scan_without_a_scanner_is_not_supported(world: World) -> None:
     name = await image_named(world, "busybox:latest")
-    await world.ask(ImageScanRequest, "scan", imageRef=name)
+    await world.request(ImageScanRequest, "scan", imageRef=name)
     assert await world.outcome(ImageScanRequest, "scan") == (
         "Failed", "NotSupported", "No scanner is installed: install trivy or grype",
     )  # fmt: skip
@@ -440,7 +426,7 @@ async def test_scanner_is_run(
     async with open_world(tmp_path, docker.socket, environment=environment) as world:
         await world.run_app()
         name = await image_named(world, "busybox:latest")
-        await world.ask(ImageScanRequest, "scan", imageRef=name)
+        await world.request(ImageScanRequest, "scan", imageRef=name)
         assert (await world.outcome(ImageScanRequest, "scan"))[:2] == (type_, reason)
         if type_ == "Complete":
             result = json.loads((await world.get(ImageScanRequest, "scan"))["status"]["result"])
@@ -448,11 +434,11 @@ async def test_scanner_is_run(
             assert result == {"image": "busybox:latest", "host": host}
 
 
-async def test_requests_are_not_objects_of_the_engine(world: World) -> None:
+async def test_requests_outlive_the_mirrors(world: World) -> None:
     body = {"metadata": {"name": "x", "namespace": NAMESPACE}, "spec": {"image": "busybox"}}
     await world.client.create(resource_of(ContainerCreateRequest), body)
     await world.outcome(ContainerCreateRequest, "x")
     await world.set_running(False)
     await world.ready("Stopped")
     assert await world.get(ContainerCreateRequest, "x")
-    assert await world.all(Container) == []
+    assert await world.list(Container) == []

@@ -82,6 +82,8 @@ def install_k3s(world: World) -> None:
 
 def test_the_life_of_an_app(world: World, docker: Path) -> None:
     world.rdd("set", "running=true", "kubernetes.enabled=false")
+    # On the way up Settled does not wait for the condition of a disabled cluster.
+    world.until(lambda: "KubernetesReady" in says(world))
     assert says(world) == {
         "Created": ("True", "Created"),
         "Running": ("True", "Started"),

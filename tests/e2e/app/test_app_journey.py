@@ -168,10 +168,12 @@ def test_from_nothing_to_containers_and_back(desk: Desk) -> None:
 
     desk.docker("ps")  # without a word about contexts: it is the current one now
     port = published_port(desk)
-    assert answers(port)
+    eventually(lambda: answers(port), "an answer of the container")
     traces = "\n".join(desk.traces())
     for trace in ("process", desk.paths.link, desk.paths.comment, ".sock", world.instance.name):
         assert trace in traces
+    # The status shows the mirror of the container, which follows the engine.
+    eventually(lambda: status_of(world)["ports"], "the published port in the status")
     found = status_of(world)
     assert found["problems"] == []
     assert found["ports"] == [

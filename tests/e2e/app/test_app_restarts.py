@@ -58,6 +58,12 @@ def uids(world: World, kind: str) -> dict[str, str]:
     return {item["metadata"]["name"]: item["metadata"]["uid"] for item in items}
 
 
+def has_status(world: World, kind: str, text: str) -> bool:
+    """Return whether an object of a kind with a text in it has a status."""
+    items = json.loads(world.kubectl("get", kind, "-A", "-o", "json"))["items"]
+    return any(text in json.dumps(item) for item in items if item.get("status"))
+
+
 def notes(world: World) -> list[str]:
     """What was told about the machine and the App, in the order of the writes."""
     listed = json.loads(world.kubectl("get", "events.events.k8s.io", "-A", "-o", "json"))["items"]
@@ -123,7 +129,8 @@ def test_a_daemon_that_dies_takes_nothing_along(world: World, docker: Path) -> N
     up(world)
     run_docker(world, docker, "import", "-", "tools", text=image())
     id_ = run_docker(world, docker, "run", "-d", "--name", "kept", "tools", "/bin/sleep", "10000")
-    world.until(lambda: id_ in uids(world, "containers"))
+    world.until(lambda: has_status(world, "containers", id_))
+    world.until(lambda: has_status(world, "images", "tools:latest"))
     kinds = ("containers", "images", "containernamespaces")
     before = {kind: uids(world, kind) for kind in kinds}
     name, directory = world.instance.name, world.home / ".docker"
@@ -149,9 +156,10 @@ def test_a_daemon_that_dies_takes_nothing_along(world: World, docker: Path) -> N
     assert restarts(world) == count + 1
     assert run_docker(world, docker, "inspect", "--format", "{{.State.Running}}", "kept") == "true"
     heard = said_since(world, version)
+    # Events are sent in batches.
+    world.until(lambda: any(note.startswith("Running=Unknown") for note in notes(world)[told:]))
     since = notes(world)[told:]
     assert not [note for note in since if "Running=False" in note or "Stopped" in note]
-    assert [note for note in since if note.startswith("Running=Unknown")]
     assert heard >= {
         ("Settled", "Reconciling"),
         ("Running", "Reconciling"),

@@ -59,7 +59,7 @@ def desktop(
 
 @pytest.fixture
 def container(engine: Dockerd, desktop: World) -> Iterator[str]:
-    """A container named web that runs and has said something."""
+    """A running container named web that has written both lines of its output."""
     id_ = engine.run(
         "web",
         Cmd=["sh", "-c", "echo one; echo two >&2; exec sleep 1000"],
@@ -67,6 +67,7 @@ def container(engine: Dockerd, desktop: World) -> Iterator[str]:
         HostConfig={"PortBindings": {"80/tcp": [{"HostIp": "127.0.0.1", "HostPort": "18090"}]}},
     )
     desktop.until(lambda: desktop.rdd("ps", "-q").out.strip() == id_[:12])
+    desktop.until(lambda: desktop.rdd("logs", "web").out.count("\n") == 2)
     yield id_
     engine.remove(id_)
     desktop.until(lambda: desktop.rdd("ps", "-aq").out == "")

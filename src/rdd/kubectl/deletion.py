@@ -17,7 +17,7 @@ from rdd.kubectl.session import Session
 _FOREVER_S = 7 * 24 * 3600  # what kubectl waits when it is told nothing
 
 
-class Deletion:
+class BatchDeletion:
     """One command's deletions."""
 
     def __init__(

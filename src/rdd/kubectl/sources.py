@@ -9,7 +9,7 @@ from rdd.kubectl.errors import KubectlError
 from rdd.kubectl.session import Session
 
 
-class Data:
+class DataEntries:
     """Bytes by key."""
 
     def __init__(self) -> None:
@@ -39,12 +39,12 @@ class Data:
         return {key: base64.b64encode(value).decode() for key, value in self._values.items()}
 
 
-def read_sources(session: Session) -> Data:
+def read_sources(session: Session) -> DataEntries:
     """The data that --from-literal, --from-file and --from-env-file describe."""
     flags = session.flags
     if flags.texts("from-env-file") and (flags.texts("from-file") or flags.texts("from-literal")):
         raise KubectlError("from-env-file cannot be combined with from-file or from-literal")
-    data = Data()
+    data = DataEntries()
     for literal in flags.texts("from-literal"):
         key, equals, value = literal.partition("=")
         if not equals or not key:
@@ -59,7 +59,7 @@ def read_sources(session: Session) -> Data:
     return data
 
 
-def _add_file(data: Data, source: str) -> None:
+def _add_file(data: DataEntries, source: str) -> None:
     key, equals, name = source.rpartition("=")
     path = Path(name)
     if equals and not key:
@@ -76,7 +76,7 @@ def _add_file(data: Data, source: str) -> None:
             data.add(file.name, _read(file))
 
 
-def _add_env_file(session: Session, data: Data, name: str) -> None:
+def _add_env_file(session: Session, data: DataEntries, name: str) -> None:
     for line in _read(Path(name)).decode(errors="replace").splitlines():
         stripped = line.lstrip()
         if not stripped or stripped.startswith("#"):

@@ -5,7 +5,7 @@ from rdd.api.errors import ApiError
 from rdd.api.types import Object
 from rdd.kubectl.errors import KubectlError
 from rdd.kubectl.generators import one_name
-from rdd.kubectl.printing import output
+from rdd.kubectl.printers import output
 from rdd.kubectl.session import Session
 
 _KINDS = ("Pod", "Secret", "Node")

@@ -15,11 +15,11 @@ from rdd.kubectl.errors import (
     message_of,
     within,
 )
-from rdd.kubectl.printing.describers import _title as title
-from rdd.kubectl.printing.sorting import sort_objects
-from rdd.kubectl.printing.tables import TableOptions, TablePrinter
-from rdd.kubectl.printing.tabwriter import TabWriter, aligned
-from rdd.kubectl.printing.templates import Template, relaxed
+from rdd.kubectl.printers.describers import _title as title
+from rdd.kubectl.printers.sort import sort_objects
+from rdd.kubectl.printers.tables import TableOptions, TablePrinter
+from rdd.kubectl.printers.tabwriter import TabWriter, aligned
+from rdd.kubectl.printers.templates import Template, relaxed
 
 TABLE: dict[str, Any] = {
     "kind": "Table",

@@ -10,7 +10,12 @@ from rdd.api.strategic import apply_strategic_patch
 from rdd.api.types import Object
 from rdd.kubectl.openapi import OpenApi
 from rdd.kubectl.patches.lastapplied import ANNOTATION, annotated, last_applied
-from rdd.kubectl.patches.threeway import Node, json_merge_patch, strategic_diff, strategic_patch
+from rdd.kubectl.patches.threeway import (
+    SchemaNode,
+    json_merge_patch,
+    strategic_diff,
+    strategic_patch,
+)
 from rdd.kubectl.verbs.apply import migration
 from rdd.schema.node import compile_node
 
@@ -52,7 +57,7 @@ class Schemas(OpenApi):
         return schema
 
 
-NODE = Node(Schemas(), SCHEMA)
+NODE = SchemaNode(Schemas(), SCHEMA)
 COMPILED = compile_node(SCHEMA)
 
 

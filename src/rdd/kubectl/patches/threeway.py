@@ -60,7 +60,7 @@ def _merged(first: Object, second: Object) -> Object:
     return result
 
 
-class Node:
+class SchemaNode:
     """The schema of a value, as far as patches need it; unknown parts have none."""
 
     def __init__(self, openapi: OpenApi, schema: Schema | Callable[[], Schema]) -> None:
@@ -74,7 +74,7 @@ class Node:
             self._given = self._given()
         return self._openapi.resolved(self._given)
 
-    def member(self, name: str) -> "Node":
+    def member(self, name: str) -> "SchemaNode":
         """The schema of a member."""
 
         def find() -> Schema:
@@ -82,12 +82,12 @@ class Node:
             found = (schema.get("properties") or {}).get(name) or schema.get("additionalProperties")
             return found if isinstance(found, dict) else {}
 
-        return Node(self._openapi, find)
+        return SchemaNode(self._openapi, find)
 
     @property
-    def item(self) -> "Node":
+    def item(self) -> "SchemaNode":
         """The schema of the items of a list."""
-        return Node(self._openapi, lambda: self._schema.get("items") or {})
+        return SchemaNode(self._openapi, lambda: self._schema.get("items") or {})
 
     @property
     def strategies(self) -> tuple[str, ...]:
@@ -110,19 +110,21 @@ _DELETIONS = _Mode(deletes=True, changes=False)
 _BOTH = _Mode(deletes=True, changes=True)
 
 
-def strategic_patch(original: Object, modified: Object, current: Object, node: Node) -> Object:
+def strategic_patch(
+    original: Object, modified: Object, current: Object, node: SchemaNode
+) -> Object:
     """The three-way patch for a built-in kind."""
     changes = _diff(current, modified, node, _CHANGES)
     removals = _diff(original, modified, node, _DELETIONS)
     return _combined(removals, changes, node)
 
 
-def strategic_diff(old: Object, new: Object, node: Node) -> Object:
+def strategic_diff(old: Object, new: Object, node: SchemaNode) -> Object:
     """The patch that turns one state of a built-in kind into another."""
     return _diff(old, new, node, _BOTH)
 
 
-def _diff(old: Object, new: Object, node: Node, mode: _Mode) -> Object:
+def _diff(old: Object, new: Object, node: SchemaNode, mode: _Mode) -> Object:
     patch: Object = {}
     for key, value in new.items():
         before = old.get(key)
@@ -143,7 +145,9 @@ def _diff(old: Object, new: Object, node: Node, mode: _Mode) -> Object:
     return patch
 
 
-def _diff_objects(old: Object, new: Object, node: Node, mode: _Mode, is_plain: bool) -> Object:
+def _diff_objects(
+    old: Object, new: Object, node: SchemaNode, mode: _Mode, is_plain: bool
+) -> Object:
     if is_plain:
         return _diff(old, new, node, mode)
     strategies = node.strategies
@@ -156,7 +160,7 @@ def _diff_objects(old: Object, new: Object, node: Node, mode: _Mode, is_plain: b
 
 
 def _diff_lists(
-    patch: Object, key: str, old: list[Any], new: list[Any], node: Node, mode: _Mode
+    patch: Object, key: str, old: list[Any], new: list[Any], node: SchemaNode, mode: _Mode
 ) -> None:
     if "merge" not in node.strategies:
         if mode.changes:
@@ -186,7 +190,7 @@ def _diff_lists(
         patch[f"{_ORDER}/{key}"] = new
 
 
-def _diff_items(old: list[Any], new: list[Any], node: Node, mode: _Mode) -> list[Object]:
+def _diff_items(old: list[Any], new: list[Any], node: SchemaNode, mode: _Mode) -> list[Object]:
     merge_key = node.merge_key
     before = {compact(item.get(merge_key)): item for item in old}
     after = {compact(item.get(merge_key)): item for item in new}
@@ -208,7 +212,7 @@ def _diff_items(old: list[Any], new: list[Any], node: Node, mode: _Mode) -> list
     return items
 
 
-def _combined(first: Object, second: Object, node: Node) -> Object:
+def _combined(first: Object, second: Object, node: SchemaNode) -> Object:
     """Two strategic patches of the same object as one; the second wins."""
     result = dict(first)
     for key, value in second.items():
@@ -223,7 +227,9 @@ def _combined(first: Object, second: Object, node: Node) -> Object:
     return result
 
 
-def _combined_lists(first: list[Any], second: list[Any], node: Node, order: list[Any]) -> list[Any]:
+def _combined_lists(
+    first: list[Any], second: list[Any], node: SchemaNode, order: list[Any]
+) -> list[Any]:
     merge_key = node.merge_key
     if "merge" not in node.strategies or not merge_key:
         return second

@@ -5,7 +5,7 @@ from rdd.base.pflag import Flag
 from rdd.client.resources import ApiResource
 from rdd.kubectl.errors import KubectlError
 from rdd.kubectl.flags import Verb
-from rdd.kubectl.printing.tabwriter import TabWriter
+from rdd.kubectl.printers.tabwriter import TabWriter
 from rdd.kubectl.session import Session
 
 VERB = Verb(

@@ -16,12 +16,12 @@ from rdd.client.resources import APPLY_PATCH, JSON_PATCH
 from rdd.kubectl import manifests
 from rdd.kubectl.errors import FAILURES, KubectlError, VerbatimError, raise_all, within
 from rdd.kubectl.flags import Verb
+from rdd.kubectl.patches.diff import three_way
 from rdd.kubectl.patches.lastapplied import ANNOTATION, annotated, last_applied
-from rdd.kubectl.patches.patching import three_way
-from rdd.kubectl.printing import output
+from rdd.kubectl.printers import output
 from rdd.kubectl.selection import Ref, fetch, manifest_references
 from rdd.kubectl.session import Session, compact
-from rdd.kubectl.writing import DRY_RUN, VALIDATE, Writer, from_source
+from rdd.kubectl.writer import DRY_RUN, VALIDATE, Writer, from_source
 
 CLIENT_SIDE = "kubectl-client-side-apply"
 SERVER_SIDE = "kubectl"

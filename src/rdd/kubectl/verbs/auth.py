@@ -7,8 +7,8 @@ from rdd.api.types import Object
 from rdd.base.pflag import Flag
 from rdd.kubectl.errors import ExitWithCode, NoSuchResource, VerbatimError
 from rdd.kubectl.flags import Verb
-from rdd.kubectl.printing import output
-from rdd.kubectl.printing.tabwriter import TabWriter
+from rdd.kubectl.printers import output
+from rdd.kubectl.printers.tabwriter import TabWriter
 from rdd.kubectl.selection import ALL_NAMESPACES
 from rdd.kubectl.session import Session
 

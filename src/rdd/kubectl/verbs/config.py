@@ -16,8 +16,8 @@ from rdd.client.kubeconfig import Kubeconfig
 from rdd.kubectl.errors import KubectlError, VerbatimError
 from rdd.kubectl.flags import Verb
 from rdd.kubectl.kubeconfig import locate, merge, read_file
-from rdd.kubectl.printing import output
-from rdd.kubectl.printing.tabwriter import TabWriter
+from rdd.kubectl.printers import output
+from rdd.kubectl.printers.tabwriter import TabWriter
 from rdd.kubectl.session import Session
 
 _CURRENT = Flag("current", "the current context", "bool")

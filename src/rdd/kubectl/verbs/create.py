@@ -11,10 +11,10 @@ from rdd.kubectl import generators, manifests
 from rdd.kubectl.errors import KubectlError, VerbatimError, raise_all
 from rdd.kubectl.flags import Verb
 from rdd.kubectl.patches.lastapplied import annotated
-from rdd.kubectl.printing import output
+from rdd.kubectl.printers import output
 from rdd.kubectl.selection import Ref, for_each, from_manifest, manifest_references
 from rdd.kubectl.session import Session
-from rdd.kubectl.writing import DRY_RUN, VALIDATE, Writer, manager
+from rdd.kubectl.writer import DRY_RUN, VALIDATE, Writer, manager
 
 _WRITING = (
     *output.FLAGS,

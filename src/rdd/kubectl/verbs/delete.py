@@ -3,7 +3,7 @@
 
 from rdd.base.pflag import Flag
 from rdd.kubectl import manifests
-from rdd.kubectl.deletion import Deletion
+from rdd.kubectl.deletion import BatchDeletion
 from rdd.kubectl.errors import FAILURES, Failure, KubectlError, raise_all
 from rdd.kubectl.flags import Verb
 from rdd.kubectl.selection import (
@@ -19,7 +19,7 @@ from rdd.kubectl.selection import (
     require_arguments,
 )
 from rdd.kubectl.session import Session
-from rdd.kubectl.writing import DRY_RUN, DRY_RUN_SUFFIX, parse_dry_run
+from rdd.kubectl.writer import DRY_RUN, DRY_RUN_SUFFIX, parse_dry_run
 
 VERB = Verb(
     "delete",
@@ -65,7 +65,7 @@ def run(session: Session) -> None:
         refs = objects(session, refs)
     dry_run = parse_dry_run(session)
     is_lenient = flags.truth("ignore-not-found") or flags.truth("all")
-    deletion = Deletion(
+    deletion = BatchDeletion(
         session,
         cascade=_cascade(flags.text("cascade")),
         grace_period=_grace_period(session),

@@ -2,7 +2,7 @@
 """`describe`: objects in detail, with their events.
 
 Any object can be described by its fields; namespaces, config maps and secrets
-have a form of their own (`rdd.kubectl.printing.describers`).
+have a form of their own (`rdd.kubectl.printers.describers`).
 """
 
 from rdd.api.errors import ApiError
@@ -10,7 +10,7 @@ from rdd.base.pflag import Flag
 from rdd.kubectl import manifests
 from rdd.kubectl.errors import Failure, VerbatimError, raise_all
 from rdd.kubectl.flags import Verb
-from rdd.kubectl.printing.describers import describe
+from rdd.kubectl.printers.describers import describe
 from rdd.kubectl.selection import (
     ALL_NAMESPACES,
     SELECTOR,

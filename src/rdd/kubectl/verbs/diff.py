@@ -17,9 +17,9 @@ from rdd.host.spawn import run_captured
 from rdd.kubectl import manifests
 from rdd.kubectl.errors import ExitWithCode, KubectlError, VerbatimError, raise_all
 from rdd.kubectl.flags import Verb
+from rdd.kubectl.patches.diff import three_way
 from rdd.kubectl.patches.lastapplied import last_applied, without_annotation
-from rdd.kubectl.patches.patching import three_way
-from rdd.kubectl.printing import output
+from rdd.kubectl.printers import output
 from rdd.kubectl.selection import Ref, fetch, manifest_references
 from rdd.kubectl.session import Session
 from rdd.kubectl.verbs.apply import CLIENT_SIDE, SERVER_SIDE
@@ -41,7 +41,7 @@ VERB = Verb(
 )
 
 
-class _Failed(KubectlError):
+class _DiffError(KubectlError):
     exit_code = 2
 
 
@@ -131,7 +131,9 @@ def _compare(session: Session, live: str, merged: str) -> None:
     try:
         done = run_captured([*command, live, merged])
     except OSError as error:
-        raise _Failed(f'failed to run "{command[0]}": {(error.strerror or "").lower()}') from None
+        raise _DiffError(
+            f'failed to run "{command[0]}": {(error.strerror or "").lower()}'
+        ) from None
     session.out.write(done.stdout)
     if done.stderr:
         session.err.write(done.stderr)

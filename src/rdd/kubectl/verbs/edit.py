@@ -18,11 +18,11 @@ from rdd.host.spawn import run_foreground
 from rdd.kubectl import manifests
 from rdd.kubectl.errors import Failure, KubectlError, VerbatimError, message_of
 from rdd.kubectl.flags import Verb
-from rdd.kubectl.patches.patching import two_way
-from rdd.kubectl.printing import output
+from rdd.kubectl.patches.diff import two_way
+from rdd.kubectl.printers import output
 from rdd.kubectl.selection import Ref, fetch, references, require_arguments
 from rdd.kubectl.session import Session
-from rdd.kubectl.writing import VALIDATE, Writer, manager
+from rdd.kubectl.writer import VALIDATE, Writer, manager
 
 VERB = Verb(
     "edit",

@@ -5,9 +5,9 @@ from rdd.api.types import Object
 from rdd.base.pflag import Flag
 from rdd.kubectl.errors import KubectlError
 from rdd.kubectl.flags import Verb
-from rdd.kubectl.printing import output
-from rdd.kubectl.printing.tables import ago
-from rdd.kubectl.printing.tabwriter import TabWriter
+from rdd.kubectl.printers import output
+from rdd.kubectl.printers.tables import ago
+from rdd.kubectl.printers.tabwriter import TabWriter
 from rdd.kubectl.selection import ALL_NAMESPACES, Ref, list_objects
 from rdd.kubectl.session import Session
 

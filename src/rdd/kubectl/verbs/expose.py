@@ -6,10 +6,10 @@ from rdd.base.pflag import Flag
 from rdd.kubectl import manifests
 from rdd.kubectl.errors import KubectlError
 from rdd.kubectl.flags import Verb
-from rdd.kubectl.printing import output
+from rdd.kubectl.printers import output
 from rdd.kubectl.selection import Ref, fetch, references, require_arguments
 from rdd.kubectl.session import Session
-from rdd.kubectl.writing import DRY_RUN, Writer, manager
+from rdd.kubectl.writer import DRY_RUN, Writer, manager
 
 VERB = Verb(
     "expose",

@@ -8,8 +8,8 @@ from rdd.client.resources import JSON, ApiResource
 from rdd.kubectl import manifests
 from rdd.kubectl.errors import Failure, VerbatimError, raise_all
 from rdd.kubectl.flags import Verb
-from rdd.kubectl.printing import output
-from rdd.kubectl.printing.tables import ACCEPT, TableOptions, TablePrinter, as_table
+from rdd.kubectl.printers import output
+from rdd.kubectl.printers.tables import ACCEPT, TableOptions, TablePrinter, as_table
 from rdd.kubectl.selection import (
     ALL_NAMESPACES,
     FIELD_SELECTOR,
@@ -67,7 +67,7 @@ def run(session: Session) -> None:
     show = None if shows_table else output.printer(flags, also="wide")
     refs = references(session)
     if flags.truth("watch") or flags.truth("watch-only"):
-        from rdd.kubectl.watching import watch
+        from rdd.kubectl.watch_printer import watch
 
         watch(session, refs, show)
     elif show is None:
@@ -162,7 +162,7 @@ def _show_objects(session: Session, refs: list[Ref], show: output.Printer) -> No
     if is_single:
         session.out.write("".join(map(show, found)))
     elif not errors or found:
-        from rdd.kubectl.printing.sorting import sort_objects
+        from rdd.kubectl.printers.sort import sort_objects
 
         if path := session.flags.text("sort-by"):
             found = sort_objects(found, path)
@@ -182,7 +182,7 @@ def _sorted_table(session: Session, table: Object) -> Object:
     path = session.flags.text("sort-by")
     if not path or not table.get("rows"):
         return table
-    from rdd.kubectl.printing.sorting import sort_rows
+    from rdd.kubectl.printers.sort import sort_rows
 
     return {**table, "rows": sort_rows(table["rows"], path)}
 

@@ -12,10 +12,10 @@ from rdd.client.resources import JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH
 from rdd.kubectl import manifests
 from rdd.kubectl.errors import KubectlError, unsupported
 from rdd.kubectl.flags import Verb
-from rdd.kubectl.printing import output
+from rdd.kubectl.printers import output
 from rdd.kubectl.selection import Ref, for_each, references, require_arguments
 from rdd.kubectl.session import Session
-from rdd.kubectl.writing import DRY_RUN, Writer, manager
+from rdd.kubectl.writer import DRY_RUN, Writer, manager
 
 _TYPES = {"json": JSON_PATCH, "merge": MERGE_PATCH, "strategic": STRATEGIC_PATCH}
 

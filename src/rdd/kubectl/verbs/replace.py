@@ -5,14 +5,14 @@ from rdd.api.errors import ApiError
 from rdd.api.types import Object
 from rdd.base.pflag import Flag
 from rdd.kubectl import manifests
-from rdd.kubectl.deletion import Deletion
+from rdd.kubectl.deletion import BatchDeletion
 from rdd.kubectl.errors import KubectlError, raise_all
 from rdd.kubectl.flags import Verb
 from rdd.kubectl.patches.lastapplied import ANNOTATION, annotated
-from rdd.kubectl.printing import output
+from rdd.kubectl.printers import output
 from rdd.kubectl.selection import Ref, fetch, for_each, manifest_references
 from rdd.kubectl.session import Session
-from rdd.kubectl.writing import DRY_RUN, VALIDATE, Writer, from_source, manager
+from rdd.kubectl.writer import DRY_RUN, VALIDATE, Writer, from_source, manager
 
 VERB = Verb(
     "replace",
@@ -81,7 +81,7 @@ def _prepared(session: Session, ref: Ref, obj: Object) -> Object:
 def _recreate(session: Session, refs: list[Ref], writer: Writer) -> None:
     if writer.dry_run != "none":
         raise KubectlError("--dry-run can not be used when --force is set")
-    deletion = Deletion(session, cascade="background", ignores_missing=True)
+    deletion = BatchDeletion(session, cascade="background", ignores_missing=True)
     for ref in refs:
         deletion.delete_one(ref)
     deletion.wait(session.flags.seconds("timeout"))

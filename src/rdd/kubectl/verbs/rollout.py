@@ -13,7 +13,7 @@ from rdd.kubectl.errors import KubectlError
 from rdd.kubectl.flags import Verb
 from rdd.kubectl.selection import Ref, for_each, references, require_arguments
 from rdd.kubectl.session import Session
-from rdd.kubectl.writing import manager
+from rdd.kubectl.writer import manager
 
 Reporter = Callable[[Object], tuple[str, bool]]
 

@@ -6,7 +6,7 @@ from rdd.client.resources import MERGE_PATCH
 from rdd.kubectl import manifests
 from rdd.kubectl.errors import KubectlError
 from rdd.kubectl.flags import Verb
-from rdd.kubectl.printing import output
+from rdd.kubectl.printers import output
 from rdd.kubectl.selection import (
     ALL,
     SELECTOR,
@@ -17,7 +17,7 @@ from rdd.kubectl.selection import (
     require_arguments,
 )
 from rdd.kubectl.session import Session
-from rdd.kubectl.writing import DRY_RUN, Writer
+from rdd.kubectl.writer import DRY_RUN, Writer
 
 VERB = Verb(
     "scale",

@@ -6,7 +6,7 @@ from rdd.api.types import Object
 from rdd.base.pflag import Flag
 from rdd.kubectl.errors import FAILURES, Failure, KubectlError
 from rdd.kubectl.flags import Verb
-from rdd.kubectl.printing import output
+from rdd.kubectl.printers import output
 from rdd.kubectl.session import Session
 
 VERSION = f"v{rdd.__version__}"

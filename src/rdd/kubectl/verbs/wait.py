@@ -20,7 +20,7 @@ from rdd.kubectl import manifests
 from rdd.kubectl.deletion import timed_out, wait_until_gone
 from rdd.kubectl.errors import KubectlError
 from rdd.kubectl.flags import Verb
-from rdd.kubectl.printing import output
+from rdd.kubectl.printers import output
 from rdd.kubectl.selection import (
     ALL,
     ALL_NAMESPACES,
@@ -183,7 +183,7 @@ def _condition(text: str) -> Test:
 
 def _jsonpath(text: str) -> Test:
     from rdd.api.jsonpath import JsonPathError
-    from rdd.kubectl.printing.templates import Template, relaxed, text_of
+    from rdd.kubectl.printers.templates import Template, relaxed, text_of
 
     path, value, has_value = _split_jsonpath(text)
     template = Template(relaxed(path))

@@ -10,7 +10,7 @@ from rdd.base.pflag import Flag
 from rdd.client.resources import MERGE_PATCH
 from rdd.kubectl import manifests
 from rdd.kubectl.errors import KubectlError
-from rdd.kubectl.printing import output
+from rdd.kubectl.printers import output
 from rdd.kubectl.selection import (
     ALL,
     ALL_NAMESPACES,
@@ -23,18 +23,18 @@ from rdd.kubectl.selection import (
     references,
 )
 from rdd.kubectl.session import Session, compact
-from rdd.kubectl.writing import DRY_RUN, Writer, manager
+from rdd.kubectl.writer import DRY_RUN, Writer, manager
 
 
-class Kind(NamedTuple):
+class MetadataMap(NamedTuple):
     """The map that is changed, and what it is called."""
 
     noun: str  # label
     member: str  # labels
 
 
-LABELS = Kind("label", "labels")
-ANNOTATIONS = Kind("annotation", "annotations")
+LABELS = MetadataMap("label", "labels")
+ANNOTATIONS = MetadataMap("annotation", "annotations")
 
 
 def flags(verb: str) -> tuple[Flag, ...]:
@@ -59,7 +59,7 @@ class _Changes(NamedTuple):
     removed: list[str]
 
 
-def run(session: Session, kind: Kind) -> None:
+def run(session: Session, kind: MetadataMap) -> None:
     """Change the entries of every object named."""
     words, pairs = _split(session.args, kind)
     changes = _parse(pairs, kind)
@@ -77,7 +77,7 @@ def run(session: Session, kind: Kind) -> None:
     for_each(found, lambda ref: _change(session, ref, kind, changes, writer, len(found) > 1))
 
 
-def _split(args: list[str], kind: Kind) -> tuple[list[str], list[str]]:
+def _split(args: list[str], kind: MetadataMap) -> tuple[list[str], list[str]]:
     words: list[str] = []
     pairs: list[str] = []
     for arg in args:
@@ -90,7 +90,7 @@ def _split(args: list[str], kind: Kind) -> tuple[list[str], list[str]]:
     return words, pairs
 
 
-def _parse(pairs: list[str], kind: Kind) -> _Changes:
+def _parse(pairs: list[str], kind: MetadataMap) -> _Changes:
     changes = _Changes({}, [])
     for pair in pairs:
         key, equals, value = pair.partition("=")
@@ -110,7 +110,12 @@ def _parse(pairs: list[str], kind: Kind) -> _Changes:
 
 
 def _change(
-    session: Session, ref: Ref, kind: Kind, changes: _Changes, writer: Writer, is_one_of_many: bool
+    session: Session,
+    ref: Ref,
+    kind: MetadataMap,
+    changes: _Changes,
+    writer: Writer,
+    is_one_of_many: bool,
 ) -> None:
     current = ref.object if ref.object and not ref.source else fetch(session, ref)
     entries = dict((current.get("metadata") or {}).get(kind.member) or {})
@@ -139,7 +144,7 @@ def _change(
 
 
 def _check_overwrite(
-    session: Session, kind: Kind, changes: _Changes, entries: dict[str, str]
+    session: Session, kind: MetadataMap, changes: _Changes, entries: dict[str, str]
 ) -> None:
     if session.flags.truth("overwrite"):
         return
@@ -157,7 +162,7 @@ def _check_overwrite(
     )
 
 
-def _done(session: Session, kind: Kind, current: Object, changed: Object) -> str:
+def _done(session: Session, kind: MetadataMap, current: Object, changed: Object) -> str:
     if kind is ANNOTATIONS:
         return "annotated"
     before, after = compact(current), compact(changed)
@@ -168,7 +173,7 @@ def _done(session: Session, kind: Kind, current: Object, changed: Object) -> str
 
 
 def _list(
-    session: Session, ref: Ref, kind: Kind, entries: dict[str, str], is_one_of_many: bool
+    session: Session, ref: Ref, kind: MetadataMap, entries: dict[str, str], is_one_of_many: bool
 ) -> None:
     indent = ""
     if is_one_of_many:

@@ -11,7 +11,7 @@ from typing import Any
 from rdd.api.jsonpath import JsonPath, JsonPathError
 from rdd.api.types import Object
 from rdd.kubectl.errors import KubectlError
-from rdd.kubectl.printing.templates import relaxed
+from rdd.kubectl.printers.templates import relaxed
 
 _RUNS = re.compile(r"(\d+)")
 

@@ -44,6 +44,6 @@ def two_way(
     return STRATEGIC_PATCH, threeway.strategic_diff(old, new, _node(session, resource))
 
 
-def _node(session: Session, resource: ApiResource) -> threeway.Node:
+def _node(session: Session, resource: ApiResource) -> threeway.SchemaNode:
     openapi = OpenApi(session, resource)
-    return threeway.Node(openapi, lambda: openapi.root)
+    return threeway.SchemaNode(openapi, lambda: openapi.root)

@@ -5,7 +5,7 @@ from rdd.api.errors import ApiError
 from rdd.api.types import Object
 from rdd.base.pflag import Flag
 from rdd.kubectl.errors import KubectlError, within
-from rdd.kubectl.printing import output
+from rdd.kubectl.printers import output
 from rdd.kubectl.selection import Ref
 from rdd.kubectl.session import Session
 

@@ -7,9 +7,9 @@ from rdd.api.jsonpath import JsonPath, JsonPathError
 from rdd.api.types import Object
 from rdd.base import goformat
 from rdd.kubectl.errors import KubectlError
-from rdd.kubectl.printing.output import read_template
-from rdd.kubectl.printing.tabwriter import TabWriter
-from rdd.kubectl.printing.templates import relaxed
+from rdd.kubectl.printers.output import read_template
+from rdd.kubectl.printers.tabwriter import TabWriter
+from rdd.kubectl.printers.templates import relaxed
 
 
 class CustomColumns:

@@ -4,8 +4,8 @@
 from rdd.api.types import Object
 from rdd.client.resources import JSON
 from rdd.kubectl.errors import KubectlError
-from rdd.kubectl.printing import output
-from rdd.kubectl.printing.tables import ACCEPT, TablePrinter
+from rdd.kubectl.printers import output
+from rdd.kubectl.printers.tables import ACCEPT, TablePrinter
 from rdd.kubectl.selection import Ref
 from rdd.kubectl.session import Session
 from rdd.kubectl.verbs.get import table_options, table_query
@@ -18,10 +18,10 @@ def watch(session: Session, refs: list[Ref], show: output.Printer | None) -> Non
     if len(refs) > 1:
         raise KubectlError("you may only watch a single resource or type of resource at a time")
     (ref,) = refs
-    Watch(session, ref, show).run()
+    WatchPrinter(session, ref, show).run()
 
 
-class Watch:
+class WatchPrinter:
     """One `get --watch`."""
 
     def __init__(self, session: Session, ref: Ref, show: output.Printer | None) -> None:

@@ -51,7 +51,7 @@ def printer(flags: Flags, *, also: str = "", form: str | None = None) -> Printer
     if name in ("jsonpath", "jsonpath-as-json", "jsonpath-file"):
         return _jsonpath(name, argument)
     if name in ("custom-columns", "custom-columns-file"):
-        from rdd.kubectl.printing.custom_columns import CustomColumns
+        from rdd.kubectl.printers.custom_columns import CustomColumns
 
         return CustomColumns(name, argument, no_headers=flags.truth("no-headers"))
     known = ",".join(sorted([*_FORMATS.split(","), *filter(None, also.split(","))]))
@@ -117,7 +117,7 @@ def printed_name(obj: Object) -> str:
 def _jsonpath(name: str, argument: str) -> Printer:
     from rdd.api.jsonpath import JsonPathError
     from rdd.base import goformat
-    from rdd.kubectl.printing.templates import Template
+    from rdd.kubectl.printers.templates import Template
 
     if not argument:
         raise KubectlError("template format specified but no template given")

@@ -9,7 +9,7 @@ for labels, the kind before the name when several types are shown together.
 from typing import Any, NamedTuple
 
 from rdd.api.types import Object
-from rdd.kubectl.printing.tabwriter import TabWriter
+from rdd.kubectl.printers.tabwriter import TabWriter
 
 ACCEPT = (
     "application/json;as=Table;v=v1;g=meta.k8s.io,"

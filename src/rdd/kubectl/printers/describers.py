@@ -13,7 +13,7 @@ from typing import Any
 from rdd.api.types import Object
 from rdd.base import goformat
 from rdd.kubectl.patches.lastapplied import ANNOTATION
-from rdd.kubectl.printing.tabwriter import aligned
+from rdd.kubectl.printers.tabwriter import aligned
 from rdd.kubectl.selection import Ref
 from rdd.kubectl.session import Session
 from rdd.kubectl.verbs.events import interval, last_seen

@@ -16,13 +16,12 @@ from typing import Any
 import pytest
 from tests.daemon.composed import ENTRIES
 
-from rdd.api import errors
+from rdd.api import errors, names
 from rdd.api.types import Object
 from rdd.apiserver.http.request import Request
 from rdd.client import Client, LocalTransport
 from rdd.client.resources import CONFIG_MAPS, LEASES
 from rdd.daemon.control_plane import ADMIN, ControlPlane, Report, ServeOptions
-from rdd.daemon.managers.discovery import CONFIG_MAP, NAMESPACE
 from rdd.daemon.readiness import VALIDATING_WEBHOOKS
 from rdd.daemon.service.errors import ServiceError
 from rdd.daemon.service.record import State
@@ -45,7 +44,9 @@ async def daemon(
 
 
 async def discovery(client: Client) -> Object:
-    found = await client.get(CONFIG_MAPS, CONFIG_MAP, namespace=NAMESPACE)
+    found = await client.get(
+        CONFIG_MAPS, names.DISCOVERY_CONFIG_MAP, namespace=names.SYSTEM_NAMESPACE
+    )
     return {key: json.loads(text) for key, text in (found.get("data") or {}).items()}
 
 
@@ -77,7 +78,7 @@ async def test_the_manager_is_registered_with_the_published_form(tmp_path: Path)
         assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ", entry["startTime"])
         assert entry["healthEndpoint"] == f"http://localhost:{health}/healthz"
         assert entry["metricsEndpoint"] == f"http://localhost:{metrics}/metrics"
-        lease = await client.get(LEASES, "controller-stamp", namespace=NAMESPACE)
+        lease = await client.get(LEASES, "controller-stamp", namespace=names.SYSTEM_NAMESPACE)
         assert lease["spec"]["holderIdentity"].startswith("embedded-")
         assert await asyncio.to_thread(read, f"http://127.0.0.1:{health}/readyz") == "ok"
         text = await asyncio.to_thread(read, f"http://127.0.0.1:{metrics}/metrics")
@@ -143,9 +144,9 @@ async def test_it_stops_in_order_and_what_is_written_while_it_drains_stays(tmp_p
         order.append(step)
         if step in ("drain", "deregister"):  # the API is up for both
             client = Client(LocalTransport(handles[0], partial(Request, user=ADMIN)))
-            names = {c["metadata"]["name"] for c in (await client.list(CONFIG_MAPS)).items}
-            leases = await client.list(LEASES, namespace=NAMESPACE)
-            order.append("stopped" if "stopped" in names else "running")
+            present = {c["metadata"]["name"] for c in (await client.list(CONFIG_MAPS)).items}
+            leases = await client.list(LEASES, namespace=names.SYSTEM_NAMESPACE)
+            order.append("stopped" if "stopped" in present else "running")
             held = [lease["spec"].get("holderIdentity") for lease in leases.items]
             order.append("owned" if any(held) else "free")
             order.append("listed" if "embedded" in await discovery(client) else "unlisted")
@@ -157,7 +158,7 @@ async def test_it_stops_in_order_and_what_is_written_while_it_drains_stays(tmp_p
     async with daemon(tmp_path, "") as (_, client):
         assert await get(client, "stopping")
         assert await get(client, "stopped")
-        lease = await client.get(LEASES, "controller-slow", namespace=NAMESPACE)
+        lease = await client.get(LEASES, "controller-slow", namespace=names.SYSTEM_NAMESPACE)
         assert not lease["spec"].get("holderIdentity")
 
 

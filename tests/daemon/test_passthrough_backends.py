@@ -9,12 +9,13 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
+from rdd.api import names
 from rdd.client import Call, Client
 from rdd.client.https import HttpsTransport
 from rdd.client.resources import SECRETS
 from rdd.daemon.control_plane import ControlPlane, ServeOptions
 from rdd.daemon.managers import passthrough_backends
-from rdd.daemon.managers.discovery import NAMESPACE, Directory
+from rdd.daemon.managers.discovery import Directory
 from rdd.daemon.managers.registration import Registration
 from rdd.daemon.stages import control_plane
 from rdd.host.sockets import listen_on_loopback
@@ -124,7 +125,7 @@ async def test_only_the_own_secret_is_withdrawn(tmp_path: Path) -> None:
         await passthrough_backends.publish(client, "app", url="http://localhost:1/", secret="old")
         await passthrough_backends.publish(client, "app", url="http://localhost:2/", secret="new")
         await passthrough_backends.withdraw(client, "app", secret="old")
-        assert (await client.list(SECRETS, namespace=NAMESPACE)).items
+        assert (await client.list(SECRETS, namespace=names.SYSTEM_NAMESPACE)).items
         await passthrough_backends.withdraw(client, "app", secret="new")
         await passthrough_backends.withdraw(client, "app", secret="new")
-        assert not (await client.list(SECRETS, namespace=NAMESPACE)).items
+        assert not (await client.list(SECRETS, namespace=names.SYSTEM_NAMESPACE)).items

@@ -22,14 +22,13 @@ from typing import Any
 
 import orjson
 
-from rdd.api import errors, fieldset, managedfields, managers, typedvalues
+from rdd.api import errors, fieldset, managedfields, managers, names, typedvalues
 from rdd.api.fieldset import LEAF, FieldSet
 from rdd.api.managers import Entry
 from rdd.api.shapes import ItemError, SchemaNode, Shape, shape_of
 from rdd.api.types import Object
 from rdd.base import goformat, gotext, govalue
 
-LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _KUBECTL = "kubectl"
 _MAX_ANNOTATIONS_BYTES = 256 * 1024
 _UNOWNED: FieldSet = {
@@ -239,7 +238,7 @@ class _Apply:
 
     def last_applied(self) -> FieldSet:
         """Return what the last client-side apply set and no other manager has changed since."""
-        text = ((self.live.get("metadata") or {}).get("annotations") or {}).get(LAST_APPLIED)
+        text = ((self.live.get("metadata") or {}).get("annotations") or {}).get(names.LAST_APPLIED)
         try:
             applied = orjson.loads(text or "")
         except orjson.JSONDecodeError:
@@ -301,17 +300,17 @@ def _manager_text(entry: Entry) -> str:
 def _with_last_applied(obj: Object, patch: Object) -> Object:
     """Return the object with an updated annotation of client-side apply, if it has one."""
     annotations = (obj.get("metadata") or {}).get("annotations") or {}
-    if not annotations.get(LAST_APPLIED):
+    if not annotations.get(names.LAST_APPLIED):
         return obj
     meta = patch.get("metadata") or {}
     if isinstance(meta.get("annotations"), dict):
-        kept = {k: v for k, v in meta["annotations"].items() if k != LAST_APPLIED}
+        kept = {k: v for k, v in meta["annotations"].items() if k != names.LAST_APPLIED}
         meta = {**meta, "annotations": kept}
     text = govalue.json_text({**patch, "metadata": meta}).translate(_HTML) + "\n"
-    annotations = {**annotations, LAST_APPLIED: text}
+    annotations = {**annotations, names.LAST_APPLIED: text}
     size = sum(len(k.encode()) + len((v or "").encode()) for k, v in annotations.items())
     if size > _MAX_ANNOTATIONS_BYTES:
-        del annotations[LAST_APPLIED]
+        del annotations[names.LAST_APPLIED]
     return {**obj, "metadata": {**obj["metadata"], "annotations": annotations}}
 
 

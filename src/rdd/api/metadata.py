@@ -11,7 +11,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rdd.api import fielderrors, name_validation
+from rdd.api import fielderrors, name_validation, names
 from rdd.api.fielderrors import FieldError
 from rdd.api.name_validation import NameErrors
 from rdd.api.objectmeta import ORDER as ORDER
@@ -29,8 +29,9 @@ MANAGER_MAX_BYTES = 128
 SUBRESOURCE_MAX_BYTES = 256
 IMMUTABLE = "field is immutable"
 
-ORPHAN, FOREGROUND, KUBERNETES = "orphan", "foregroundDeletion", "kubernetes"
-_STANDARD_FINALIZERS = frozenset((ORPHAN, FOREGROUND, KUBERNETES))
+_STANDARD_FINALIZERS = frozenset(
+    (names.ORPHAN_FINALIZER, names.FOREGROUND_FINALIZER, names.NAMESPACE_FINALIZER)
+)
 
 _NAME_ALPHABET = "bcdfghjklmnpqrstvwxz2456789"
 _PREFIX_MAX = 63 - 5
@@ -210,8 +211,11 @@ def validate_finalizers(finalizers: Sequence[str], path: str) -> list[FieldError
         for finalizer in finalizers
         for why in name_validation.qualified_name_errors(finalizer)
     ]
-    if ORPHAN in finalizers and FOREGROUND in finalizers:
-        detail = f"finalizer {ORPHAN} and {FOREGROUND} cannot be both set"
+    if names.ORPHAN_FINALIZER in finalizers and names.FOREGROUND_FINALIZER in finalizers:
+        detail = (
+            f"finalizer {names.ORPHAN_FINALIZER} and {names.FOREGROUND_FINALIZER} "
+            "cannot be both set"
+        )
         errors.append(fielderrors.invalid(path, list(finalizers), detail))
     return errors
 
@@ -240,7 +244,8 @@ def finalizer_warnings(meta: Meta, old_meta: Meta | None = None) -> list[str]:
         f"metadata.finalizers: {gotext.quote(finalizer)}: prefer a domain-qualified finalizer "
         "name to avoid accidental conflicts with other finalizer writers"
         for finalizer in sorted(set(finalizers).difference(old))
-        if "/" not in finalizer and finalizer not in (ORPHAN, FOREGROUND)
+        if "/" not in finalizer
+        and finalizer not in (names.ORPHAN_FINALIZER, names.FOREGROUND_FINALIZER)
     ]
 
 

@@ -12,15 +12,16 @@ from typing import Any
 
 import orjson
 
+from rdd.api import names
 from rdd.api.types import Object
 from rdd.apiserver.auth import bootstrap_policy as bootstrap_rbac
 from rdd.apiserver.auth.authorizer import Lister
 from rdd.apiserver.http.request import SYSTEM, Answer, Request, Response
 from rdd.apiserver.resources import Registry
 
-NAMESPACES = ("default", "kube-system", "kube-public")
-_RBAC = "/apis/rbac.authorization.k8s.io/v1"
-_API_SERVICES = "/apis/apiregistration.k8s.io/v1/apiservices"
+NAMESPACES = (names.DEFAULT_NAMESPACE, names.KUBE_SYSTEM_NAMESPACE, names.KUBE_PUBLIC_NAMESPACE)
+_RBAC = f"/apis/{names.RBAC_GROUP}/v1"
+_API_SERVICES = f"/apis/{names.REGISTRATION_GROUP}/v1/apiservices"
 _MANAGED_LABEL = "kube-aggregator.kubernetes.io/automanaged"
 
 log = logging.getLogger("rdd.apiserver.bootstrap")
@@ -99,7 +100,7 @@ def api_service(group: str, version: str) -> Object:
         "versionPriority": 1 if not group else 15 if is_builtin else 100,
     }
     return {
-        "apiVersion": "apiregistration.k8s.io/v1",
+        "apiVersion": f"{names.REGISTRATION_GROUP}/v1",
         "kind": "APIService",
         "metadata": {"name": name, "labels": {_MANAGED_LABEL: "onstart" if is_builtin else "true"}},
         "spec": spec,

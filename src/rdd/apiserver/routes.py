@@ -14,6 +14,7 @@ selects the handler by verb. `Routes` lists everything else:
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 
+from rdd.api import names
 from rdd.apiserver.auth import review_endpoints
 from rdd.apiserver.auth.authorizer import Lister
 from rdd.apiserver.auth.reviews import REVIEWS, Reviewer
@@ -26,7 +27,7 @@ from rdd.apiserver.endpoints.metrics import ServerMetrics
 from rdd.apiserver.endpoints.openapi import Documents
 from rdd.apiserver.http import responses
 from rdd.apiserver.http.request import Answer, Request, Response
-from rdd.apiserver.passthrough.routing import PREFIX, PassthroughRoutes
+from rdd.apiserver.passthrough.routing import PassthroughRoutes
 from rdd.apiserver.resources import Registry, Resource
 from rdd.apiserver.verbs import scale
 
@@ -93,7 +94,7 @@ def make_routes(
         ("/api/", discovery.handle),
         ("/apis/", discovery.handle),
         ("/openapi/v3/", documents.handle),
-        (PREFIX, passthroughs.handle),
+        (names.PASSTHROUGH_PREFIX, passthroughs.handle),
     ]
     for endpoint in health:
         routes.paths[f"/{endpoint.name}"] = endpoint.handle

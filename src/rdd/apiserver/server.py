@@ -20,7 +20,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rdd.api import errors, fieldselectors
+from rdd.api import errors, fieldselectors, names
 from rdd.api.fielderrors import FieldError
 from rdd.api.name_validation import path_segment_name_errors
 from rdd.apiserver import bootstrap
@@ -124,7 +124,7 @@ class ApiServer:
             lister=lister,
         )
         self._dispatcher = Dispatcher(core, routes)
-        definitions = core.registry.get("apiextensions.k8s.io", "v1", "customresourcedefinitions")
+        definitions = core.registry.get(names.EXTENSIONS_GROUP, "v1", "customresourcedefinitions")
         assert definitions is not None
         self.custom = CustomResources(core, definitions, webhooks)
         self._api_services = bootstrap.ApiServices(self.handle, lister, core.registry)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import orjson
 
+from rdd.api import names
 from rdd.api.types import Object
 
 
@@ -53,6 +54,6 @@ def partial(obj: Object) -> Object:
     """An object reduced to what a PartialObjectMetadata has."""
     return {
         "kind": "PartialObjectMetadata",
-        "apiVersion": "meta.k8s.io/v1",
+        "apiVersion": f"{names.META_GROUP}/v1",
         "metadata": obj["metadata"],
     }

@@ -8,6 +8,8 @@ finds the others.
 from typing import NamedTuple
 from urllib.parse import quote
 
+from rdd.api import names
+
 JSON = "application/json"
 JSON_PATCH = "application/json-patch+json"
 MERGE_PATCH = "application/merge-patch+json"
@@ -60,22 +62,20 @@ class ApiResource(NamedTuple):
         return f"{self.group}/{self.version}, Resource={self.plural}"
 
 
-_RBAC = "rbac.authorization.k8s.io"
-
 NAMESPACES = ApiResource("", "v1", "namespaces", "Namespace", namespaced=False)
 CONFIG_MAPS = ApiResource("", "v1", "configmaps", "ConfigMap")
 SECRETS = ApiResource("", "v1", "secrets", "Secret")
 SERVICE_ACCOUNTS = ApiResource("", "v1", "serviceaccounts", "ServiceAccount")
 EVENTS = ApiResource("", "v1", "events", "Event")
-LEASES = ApiResource("coordination.k8s.io", "v1", "leases", "Lease")
-ROLES = ApiResource(_RBAC, "v1", "roles", "Role")
-ROLE_BINDINGS = ApiResource(_RBAC, "v1", "rolebindings", "RoleBinding")
-CLUSTER_ROLES = ApiResource(_RBAC, "v1", "clusterroles", "ClusterRole", namespaced=False)
+LEASES = ApiResource(names.COORDINATION_GROUP, "v1", "leases", "Lease")
+ROLES = ApiResource(names.RBAC_GROUP, "v1", "roles", "Role")
+ROLE_BINDINGS = ApiResource(names.RBAC_GROUP, "v1", "rolebindings", "RoleBinding")
+CLUSTER_ROLES = ApiResource(names.RBAC_GROUP, "v1", "clusterroles", "ClusterRole", namespaced=False)
 CLUSTER_ROLE_BINDINGS = ApiResource(
-    _RBAC, "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False
+    names.RBAC_GROUP, "v1", "clusterrolebindings", "ClusterRoleBinding", namespaced=False
 )
 CUSTOM_RESOURCE_DEFINITIONS = ApiResource(
-    "apiextensions.k8s.io",
+    names.EXTENSIONS_GROUP,
     "v1",
     "customresourcedefinitions",
     "CustomResourceDefinition",

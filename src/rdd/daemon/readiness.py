@@ -12,19 +12,19 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
+from rdd.api import names
 from rdd.client import ApiResource, Client
 from rdd.client.resources import CUSTOM_RESOURCE_DEFINITIONS
 
-_ADMISSION = "admissionregistration.k8s.io"
 MUTATING_WEBHOOKS = ApiResource(
-    _ADMISSION,
+    names.ADMISSION_GROUP,
     "v1",
     "mutatingwebhookconfigurations",
     "MutatingWebhookConfiguration",
     namespaced=False,
 )
 VALIDATING_WEBHOOKS = ApiResource(
-    _ADMISSION,
+    names.ADMISSION_GROUP,
     "v1",
     "validatingwebhookconfigurations",
     "ValidatingWebhookConfiguration",
@@ -78,7 +78,7 @@ async def until(
 def is_established(definition: dict[str, Any]) -> bool:
     """Whether a CustomResourceDefinition is served."""
     conditions = (definition.get("status") or {}).get("conditions") or []
-    return any(c["type"] == "Established" and c["status"] == "True" for c in conditions)
+    return any(c["type"] == names.ESTABLISHED and c["status"] == "True" for c in conditions)
 
 
 def _exists(_: dict[str, Any]) -> bool:

@@ -4,12 +4,11 @@
 from collections.abc import Sequence
 from typing import Literal
 
+from rdd.api import names
 from rdd.kinds import constraints
 from rdd.kinds.conditions import BY_TYPE, Condition
 from rdd.kinds.kind import Kind
 from rdd.kinds.struct import UNSET, Struct, field
-
-GROUP = "app.rancherdesktop.io"
 
 
 class ContainerEngine(Struct):
@@ -176,7 +175,7 @@ class AppStatus(Struct):
 
 class App(
     Kind,
-    group=GROUP,
+    group=names.APP_GROUP,
     namespaced=False,
     categories=("all",),
     schema=constraints.rule("self.metadata.name == 'app'", "App resource must be named 'app'"),

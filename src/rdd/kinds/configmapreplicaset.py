@@ -3,10 +3,10 @@
 
 from collections.abc import Mapping, Sequence
 
+from rdd.api import names
 from rdd.kinds import constraints
 from rdd.kinds.conditions import Condition
 from rdd.kinds.kind import Kind
-from rdd.kinds.notary import GROUP
 from rdd.kinds.struct import UNSET, Struct, field
 
 
@@ -26,7 +26,7 @@ class ConfigMapReplicaSetStatus(Struct):
     conditions: Sequence[Condition] = field("The state of the ConfigMaps: Ready.", default=UNSET)
 
 
-class ConfigMapReplicaSet(Kind, group=GROUP, short_names=("cmrs",)):
+class ConfigMapReplicaSet(Kind, group=names.RDD_GROUP, short_names=("cmrs",)):
     """A number of equal ConfigMaps."""
 
     spec: ConfigMapReplicaSetSpec = field("The ConfigMaps that are wanted.", default=UNSET)

@@ -2,18 +2,14 @@
 """Container: a container of the engine; ContainerCreateRequest: the wish for one."""
 
 from collections.abc import Mapping, Sequence
-from typing import Final, Literal, get_args
+from typing import Literal, get_args
 
+from rdd.api import names
 from rdd.kinds import constraints
 from rdd.kinds.conditions import BY_TYPE, Condition
 from rdd.kinds.kind import Column, Kind
 from rdd.kinds.ports import BY_NAME, Port
 from rdd.kinds.struct import UNSET, Struct, field
-
-GROUP = "containers.rancherdesktop.io"
-
-ACTION: Final = "containers.rancherdesktop.io/action"
-"""The annotation that asks for an action."""
 
 ContainerState = Literal[
     "created", "running", "pausing", "paused", "restarting", "removing", "exited", "dead",
@@ -77,7 +73,7 @@ class ContainerStatus(Struct):
 
 class Container(
     Kind,
-    group=GROUP,
+    group=names.CONTAINERS_GROUP,
     categories=("all",),
     columns=(Column("Running", "boolean", '.status.conditions[?(@.type=="Running")].status'),),
     selectable=(".status.namespace",),
@@ -117,9 +113,9 @@ class ContainerCreateStatus(Struct):
 
 class ContainerCreateRequest(
     Kind,
-    group=GROUP,
+    group=names.CONTAINERS_GROUP,
     selectable=(".spec.namespace",),
-    annotations={"rdd.rancherdesktop.io/controller": "container"},
+    annotations={names.CONTROLLER: "container"},
 ):
     """A request to create a container."""
 

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """ContainerNamespace: a namespace of the container engine."""
 
-from rdd.kinds.container import GROUP
+from rdd.api import names
 from rdd.kinds.kind import Kind
 
 
-class ContainerNamespace(Kind, group=GROUP, short_names=("cns",), categories=("all",)):
+class ContainerNamespace(
+    Kind, group=names.CONTAINERS_GROUP, short_names=("cns",), categories=("all",)
+):
     """A namespace of the container engine; its name is all there is to it."""

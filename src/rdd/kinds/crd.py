@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
+from rdd.api import names
 from rdd.api.types import Object
 from rdd.kinds.kind import Kind
 from rdd.kinds.struct import UNSET, Field, Struct
@@ -29,18 +30,18 @@ _TYPE_META: Object = {
 def definition_of(kind: type[Kind]) -> Object:
     """The CustomResourceDefinition of a kind."""
     shown = kind.presentation
-    names: Object = {
+    shown_names: Object = {
         "kind": kind.kind,
         "listKind": f"{kind.kind}List",
         "plural": kind.plural,
         "singular": kind.kind.lower(),
     }
     if shown.short_names:
-        names["shortNames"] = list(shown.short_names)
+        shown_names["shortNames"] = list(shown.short_names)
     if shown.categories:
-        names["categories"] = list(shown.categories)
+        shown_names["categories"] = list(shown.categories)
     return {
-        "apiVersion": "apiextensions.k8s.io/v1",
+        "apiVersion": f"{names.EXTENSIONS_GROUP}/v1",
         "kind": "CustomResourceDefinition",
         "metadata": {
             "name": kind.crd_name,
@@ -48,7 +49,7 @@ def definition_of(kind: type[Kind]) -> Object:
         },
         "spec": {
             "group": kind.group,
-            "names": names,
+            "names": shown_names,
             "scope": "Namespaced" if kind.namespaced else "Cluster",
             "versions": [_version(kind)],
             "conversion": {"strategy": "None"},

@@ -3,8 +3,8 @@
 
 from collections.abc import Sequence
 
+from rdd.api import names
 from rdd.kinds import constraints
-from rdd.kinds.app import GROUP
 from rdd.kinds.conditions import BY_TYPE, Condition
 from rdd.kinds.kind import Kind
 from rdd.kinds.struct import UNSET, Struct, field
@@ -32,7 +32,7 @@ class DemoStatus(Struct):
 
 class Demo(
     Kind,
-    group=GROUP,
+    group=names.APP_GROUP,
     namespaced=False,
     schema=constraints.rule("self.metadata.name == 'demo'", "Demo resource must be named 'demo'"),
 ):

@@ -3,7 +3,7 @@
 
 from collections.abc import Sequence
 
-from rdd.kinds.app import GROUP
+from rdd.api import names
 from rdd.kinds.conditions import BY_TYPE, Condition
 from rdd.kinds.kind import Column, Kind
 from rdd.kinds.struct import UNSET, Struct, field
@@ -21,7 +21,7 @@ class DiagnosticStatus(Struct):
 
 class Diagnostic(
     Kind,
-    group=GROUP,
+    group=names.APP_GROUP,
     namespaced=False,
     categories=("all",),
     columns=(

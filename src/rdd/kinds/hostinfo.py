@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """HostInfo: what the machine has that the virtual machine could be given."""
 
+from rdd.api import names
 from rdd.kinds import constraints
 from rdd.kinds.kind import Column, Kind
-from rdd.kinds.notary import GROUP
 from rdd.kinds.struct import UNSET, Struct, field
 
 
@@ -22,7 +22,7 @@ class HostInfoStatus(Struct):
 
 class HostInfo(
     Kind,
-    group=GROUP,
+    group=names.RDD_GROUP,
     namespaced=False,
     categories=("all",),
     columns=(

@@ -3,13 +3,13 @@
 
 from collections.abc import Mapping, Sequence
 
+from rdd.api import names
 from rdd.kinds import constraints
 from rdd.kinds.conditions import BY_TYPE, Condition
-from rdd.kinds.container import GROUP
 from rdd.kinds.kind import Column, Kind
 from rdd.kinds.struct import UNSET, Struct, field
 
-_OF_CONTROLLER = {"rdd.rancherdesktop.io/controller": "image"}
+_OF_CONTROLLER = {names.CONTROLLER: "image"}
 _OUTCOME = "The end of the request: Complete or Failed."
 _WHAT_BECAME = "What became of the request."
 
@@ -35,7 +35,7 @@ class ImageStatus(Struct):
 
 class Image(
     Kind,
-    group=GROUP,
+    group=names.CONTAINERS_GROUP,
     categories=("all",),
     columns=(
         Column("Tag", "string", ".status.repoTag"),
@@ -83,7 +83,7 @@ class ImagePullSpec(Struct):
 
 
 class ImagePullRequest(
-    Kind, group=GROUP, selectable=(".spec.namespace",), annotations=_OF_CONTROLLER
+    Kind, group=names.CONTAINERS_GROUP, selectable=(".spec.namespace",), annotations=_OF_CONTROLLER
 ):
     """A request to pull an image from its registry."""
 
@@ -97,7 +97,7 @@ class ImagePushSpec(Struct):
     image_ref: str = field("Name of an Image in the same namespace.")
 
 
-class ImagePushRequest(Kind, group=GROUP, annotations=_OF_CONTROLLER):
+class ImagePushRequest(Kind, group=names.CONTAINERS_GROUP, annotations=_OF_CONTROLLER):
     """A request to push an image to its registry."""
 
     spec: ImagePushSpec = field("The image to push.")
@@ -116,7 +116,7 @@ class ImageScanStatus(RequestStatus):
     result: str = field("What the scanner reported, as JSON.", default=UNSET)
 
 
-class ImageScanRequest(Kind, group=GROUP, annotations=_OF_CONTROLLER):
+class ImageScanRequest(Kind, group=names.CONTAINERS_GROUP, annotations=_OF_CONTROLLER):
     """A request to scan an image for known vulnerabilities."""
 
     spec: ImageScanSpec = field("The image to scan.")

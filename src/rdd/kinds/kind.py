@@ -14,6 +14,7 @@ A kind with a field `status` has the status subresource.
 from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
+from rdd.api import names
 from rdd.kinds.metadata import ObjectMeta
 from rdd.kinds.struct import UNSET, Struct, field
 
@@ -45,7 +46,7 @@ class Kind(Struct):
     """An object of a custom resource."""
 
     group: ClassVar[str]
-    version: ClassVar[str] = "v1alpha1"
+    version: ClassVar[str] = names.VERSION
     kind: ClassVar[str]
     plural: ClassVar[str]
     namespaced: ClassVar[bool]

@@ -4,36 +4,11 @@
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from rdd.api import names
 from rdd.kinds import constraints
 from rdd.kinds.conditions import BY_TYPE, Condition
 from rdd.kinds.kind import Column, Kind
 from rdd.kinds.struct import UNSET, Struct, field
-
-GROUP = "lima.rancherdesktop.io"
-
-RESTART_REQUESTED: Final = "lima.rancherdesktop.io/restartRequested"
-"""The annotation that asks for a restart, whatever its value."""
-
-RESET_REQUESTED: Final = "lima.rancherdesktop.io/resetRequested"
-"""The annotation that asks for a new disk from the template, whatever its value."""
-
-STOP_MODE: Final = "lima.rancherdesktop.io/stopMode"
-"""The annotation that says how a stop is meant: `suspend` keeps the memory for the next start."""
-
-CLONE_OF: Final = "lima.rancherdesktop.io/cloneOf"
-"""The annotation of a new LimaVM that names the stopped one whose disk it gets a copy of."""
-
-DRIVER: Final = "lima.rancherdesktop.io/driver"
-"""The annotation of a new LimaVM that names the driver which runs it: host, lima or qemu."""
-
-DELETION_GRACE: Final = "lima.rancherdesktop.io/deletionGracePeriodSeconds"
-"""The annotation with the seconds a deletion gives the virtual machine to shut down."""
-
-TEMPLATE: Final = "lima.rancherdesktop.io/template"
-"""The annotation in which admission hands the template to the controller; it is short-lived."""
-
-TEMPLATE_LABEL: Final = "lima.rancherdesktop.io/template-configmap"
-"""The label of ConfigMaps whose template is checked when they are written."""
 
 TEMPLATE_KEY: Final = "template"
 """The key of a template in a ConfigMap."""
@@ -102,7 +77,7 @@ class LimaVMStatus(Struct):
 
 class LimaVM(
     Kind,
-    group=GROUP,
+    group=names.LIMA_GROUP,
     categories=("all",),
     columns=(Column("Running", "boolean", ".spec.running"),),
 ):

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Notary: keeps a record of the values it is given."""
 
+from rdd.api import names
 from rdd.kinds.kind import Kind
 from rdd.kinds.struct import UNSET, Struct, field
-
-GROUP = "rdd.rancherdesktop.io"
 
 
 class NotarySpec(Struct):
@@ -22,7 +21,7 @@ class NotaryStatus(Struct):
     change_count: int = field("How many values have been recorded.", default=UNSET)
 
 
-class Notary(Kind, group=GROUP, plural="notaries"):
+class Notary(Kind, group=names.RDD_GROUP, plural="notaries"):
     """A record of all values a field has had."""
 
     spec: NotarySpec = field("What is to be recorded, and where.", default=UNSET)

@@ -3,9 +3,9 @@
 
 from collections.abc import Mapping, Sequence
 
+from rdd.api import names
 from rdd.kinds import constraints
 from rdd.kinds.conditions import BY_TYPE, Condition
-from rdd.kinds.container import GROUP
 from rdd.kinds.kind import Column, Kind
 from rdd.kinds.struct import UNSET, Struct, field
 
@@ -25,7 +25,7 @@ class VolumeStatus(Struct):
 
 class Volume(
     Kind,
-    group=GROUP,
+    group=names.CONTAINERS_GROUP,
     categories=("all",),
     columns=(Column("Driver", "string", ".status.driver"),),
     selectable=(".status.namespace", ".status.name"),
@@ -52,7 +52,7 @@ class VolumeCreateStatus(Struct):
 
 
 class VolumeCreateRequest(
-    Kind, group=GROUP, annotations={"rdd.rancherdesktop.io/controller": "volume"}
+    Kind, group=names.CONTAINERS_GROUP, annotations={names.CONTROLLER: "volume"}
 ):
     """A request to create a volume."""
 

@@ -4,12 +4,11 @@
 from collections.abc import Callable
 from typing import NamedTuple
 
+from rdd.api import names
 from rdd.api.types import Object
 from rdd.base.pflag import Flag
 from rdd.kubectl.errors import KubectlError, NoSuchResource, VerbatimError
 from rdd.kubectl.session import Session
-
-_RBAC = "rbac.authorization.k8s.io"
 
 
 class Generator(NamedTuple):
@@ -130,7 +129,7 @@ def _registry_secret(session: Session) -> Object:
 def _role(session: Session) -> Object:
     name = one_name(session, "role")
     return {
-        "apiVersion": f"{_RBAC}/v1",
+        "apiVersion": f"{names.RBAC_GROUP}/v1",
         "kind": "Role",
         "metadata": _namespaced(session, name),
         "rules": _rules(session),
@@ -140,7 +139,7 @@ def _role(session: Session) -> Object:
 def _cluster_role(session: Session) -> Object:
     name = one_name(session, "clusterrole")
     obj: Object = {
-        "apiVersion": f"{_RBAC}/v1",
+        "apiVersion": f"{names.RBAC_GROUP}/v1",
         "kind": "ClusterRole",
         "metadata": {"name": name},
     }
@@ -197,7 +196,7 @@ def _role_binding(session: Session) -> Object:
     if bool(role) == bool(cluster_role):
         raise KubectlError("exactly one of clusterrole or role must be specified")
     return {
-        "apiVersion": f"{_RBAC}/v1",
+        "apiVersion": f"{names.RBAC_GROUP}/v1",
         "kind": "RoleBinding",
         "metadata": _namespaced(session, name),
         **_binding(session, "Role" if role else "ClusterRole", role or cluster_role),
@@ -210,7 +209,7 @@ def _cluster_role_binding(session: Session) -> Object:
     if not role:
         raise KubectlError("clusterrole must be specified")
     return {
-        "apiVersion": f"{_RBAC}/v1",
+        "apiVersion": f"{names.RBAC_GROUP}/v1",
         "kind": "ClusterRoleBinding",
         "metadata": {"name": name},
         **_binding(session, "ClusterRole", role),
@@ -220,17 +219,18 @@ def _cluster_role_binding(session: Session) -> Object:
 def _binding(session: Session, kind: str, role: str) -> Object:
     flags = session.flags
     subjects: list[Object] = [
-        {"kind": "User", "apiGroup": _RBAC, "name": user} for user in flags.texts("user")
+        {"kind": "User", "apiGroup": names.RBAC_GROUP, "name": user} for user in flags.texts("user")
     ]
     subjects += [
-        {"kind": "Group", "apiGroup": _RBAC, "name": group} for group in flags.texts("group")
+        {"kind": "Group", "apiGroup": names.RBAC_GROUP, "name": group}
+        for group in flags.texts("group")
     ]
     for account in flags.texts("serviceaccount"):
         namespace, colon, name = account.partition(":")
         if not colon or not namespace or not name or ":" in name:
             raise KubectlError("serviceaccount must be <namespace>:<name>")
         subjects.append({"kind": "ServiceAccount", "namespace": namespace, "name": name})
-    role_ref = {"apiGroup": _RBAC, "kind": kind, "name": role}
+    role_ref = {"apiGroup": names.RBAC_GROUP, "kind": kind, "name": role}
     return {"roleRef": role_ref, "subjects": subjects} if subjects else {"roleRef": role_ref}
 
 

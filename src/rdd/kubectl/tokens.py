@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`create token`: ask the server for a token of a ServiceAccount."""
 
+from rdd.api import names
 from rdd.api.errors import ApiError
 from rdd.api.types import Object
 from rdd.kubectl.errors import KubectlError
@@ -32,7 +33,11 @@ def create_token(session: Session) -> None:
             "uid": flags.text("bound-object-uid"),
         }
         spec["boundObjectRef"] = {key: value for key, value in bound.items() if value}
-    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
+    request = {
+        "apiVersion": f"{names.AUTHENTICATION_GROUP}/v1",
+        "kind": "TokenRequest",
+        "spec": spec,
+    }
     path = session.resource("serviceaccounts").path(session.namespace, name, "token")
     try:
         answer: Object = session.api.request("POST", path, body=request)

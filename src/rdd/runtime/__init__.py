@@ -40,6 +40,7 @@ controller turn it into keys, its `WorkQueue` collapses them, a worker calls
 docs/runtime.md is the guide; examples/03-operator is a complete program.
 """
 
+from rdd.api.names import CLEANUP_FINALIZER as CLEANUP
 from rdd.runtime.admission import (
     CREATE,
     DELETE,
@@ -65,7 +66,7 @@ from rdd.runtime.conditions import (
 from rdd.runtime.controller import Context, Controller
 from rdd.runtime.definitions import NotEstablished, install_definitions
 from rdd.runtime.events import EventRecorder
-from rdd.runtime.finalizers import CLEANUP, add_finalizer, is_deleting, owned_by, remove_finalizer
+from rdd.runtime.finalizers import add_finalizer, is_deleting, owned_by, remove_finalizer
 from rdd.runtime.informer import Change, Informer
 from rdd.runtime.manager import Manager, ManagerOptions, Stopped
 from rdd.runtime.metrics import Metrics

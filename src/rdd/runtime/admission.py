@@ -24,7 +24,7 @@ from typing import Any, Generic, Literal
 
 import orjson
 
-from rdd.api import errors
+from rdd.api import errors, names
 from rdd.api.types import Object
 from rdd.client import ApiResource
 from rdd.runtime.finalizers import deletion_refusal
@@ -128,7 +128,7 @@ class Webhook:
         if self.label_selector is not None:
             webhook["objectSelector"] = dict(self.label_selector)
         return {
-            "apiVersion": "admissionregistration.k8s.io/v1",
+            "apiVersion": f"{names.ADMISSION_GROUP}/v1",
             "kind": f"{self.type.capitalize()}WebhookConfiguration",
             "metadata": {"name": self.name},
             "webhooks": [webhook],

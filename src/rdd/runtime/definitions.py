@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Sequence
 from contextlib import aclosing
 
-from rdd.api import errors
+from rdd.api import errors, names
 from rdd.api.types import Object
 from rdd.client import Client
 from rdd.client.resources import CUSTOM_RESOURCE_DEFINITIONS
@@ -92,12 +92,12 @@ async def _store(client: Client, definition: Object) -> Object:
 
 
 def _is_established(definition: Object) -> bool:
-    return is_true((definition.get("status") or {}).get("conditions"), "Established")
+    return is_true((definition.get("status") or {}).get("conditions"), names.ESTABLISHED)
 
 
 def _why(definition: Object) -> str:
     conditions = (definition.get("status") or {}).get("conditions")
-    for type_ in ("NamesAccepted", "Established"):
+    for type_ in (names.NAMES_ACCEPTED, names.ESTABLISHED):
         found = find_condition(conditions, type_)
         if found is not None and found.get("status") != "True":
             return str(found.get("message") or found.get("reason") or type_)

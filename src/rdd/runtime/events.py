@@ -18,14 +18,14 @@ from collections import OrderedDict, deque
 from collections.abc import Callable
 from typing import Literal
 
-from rdd.api import errors, timestamps
+from rdd.api import errors, names, timestamps
 from rdd.api.types import Object
 from rdd.client import ApiResource, Client, Unreachable
 from rdd.runtime.metrics import Metrics
 
 log = logging.getLogger("rdd.runtime")
 
-EVENTS = ApiResource("events.k8s.io", "v1", "events", "Event")
+EVENTS = ApiResource(names.EVENTS_GROUP, "v1", "events", "Event")
 
 MAX_WAITING = 1000
 MAX_SERIES = 1024
@@ -62,7 +62,7 @@ class EventRecorder:
         metrics: Metrics | None = None,
     ) -> None:
         self._client = client
-        self._controller = f"rdd.rancherdesktop.io/{controller}"
+        self._controller = f"{names.RDD_GROUP}/{controller}"
         self._instance = (instance or controller)[:128]
         self._clock = clock
         self._metrics = metrics or Metrics()
@@ -176,7 +176,7 @@ class EventRecorder:
         return {
             "metadata": {
                 "name": f"{metadata['name'][:230]}.{self._last_stamp:x}",
-                "namespace": metadata.get("namespace") or "default",
+                "namespace": metadata.get("namespace") or names.DEFAULT_NAMESPACE,
             },
             "eventTime": timestamps.micro_text(second, micro),
             "reportingController": self._controller,

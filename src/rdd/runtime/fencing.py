@@ -10,15 +10,12 @@ ownership, and the server, which has the Lease, refuses all but the current one.
 from collections.abc import AsyncGenerator, Callable
 from dataclasses import replace
 
+from rdd.api import names
 from rdd.client import Call, Reply, Transport
 from rdd.client.transport import Keep
 
-OWNER_HEADER = "X-Rdd-Owner"
-STALE_OWNER = "StaleOwner"
-"""The cause in the Status of a refusal."""
-
 _READING = frozenset({"GET", "HEAD", "OPTIONS"})
-_MARK = f'"{STALE_OWNER}"'.encode()
+_MARK = f'"{names.STALE_OWNER}"'.encode()
 
 
 class FencedTransport:
@@ -36,7 +33,7 @@ class FencedTransport:
         """The answer to a call."""
         if call.method in _READING:
             return await self._inner.request(call)
-        headers = {**call.headers, OWNER_HEADER: self._owner}
+        headers = {**call.headers, names.OWNER_HEADER: self._owner}
         reply = await self._inner.request(replace(call, headers=headers))
         if reply.status == 409 and _MARK in reply.body:
             self._on_stale("the server refused a write: another process is the owner now")

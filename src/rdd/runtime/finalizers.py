@@ -11,29 +11,24 @@ patch made anew. What others have in the list stays.
 
 from collections.abc import Callable, Sequence
 
-from rdd.api import errors
+from rdd.api import errors, names
 from rdd.api.types import Object
 from rdd.client import ApiResource, Client
-from rdd.runtime.fencing import STALE_OWNER
 from rdd.runtime.types import AnyResource, resource_of
-
-CLEANUP = "rdd.rancherdesktop.io/cleanup"
-MIRROR = "engine.rancherdesktop.io/mirror"
-OWNED_BY = "rdd.rancherdesktop.io/owned-by-"
 
 _ATTEMPTS = 10
 
 
 def owned_by(kind: str) -> str:
     """The finalizer of a child whose owner is of a kind."""
-    return OWNED_BY + kind
+    return names.OWNED_BY_FINALIZER + kind
 
 
 def owner_kind(obj: Object) -> str:
     """The kind named by an owned-by finalizer; empty if the object has none."""
     for finalizer in finalizers_of(obj):
-        if finalizer.startswith(OWNED_BY):
-            return finalizer[len(OWNED_BY) :]
+        if finalizer.startswith(names.OWNED_BY_FINALIZER):
+            return finalizer[len(names.OWNED_BY_FINALIZER) :]
     return ""
 
 
@@ -69,7 +64,11 @@ async def add_finalizer(
         if is_deleting(current):
             raise _refusal(served, current, "it is being deleted, finalizers cannot be added")
         other = owner_kind(current)
-        if finalizer.startswith(OWNED_BY) and other and owned_by(other) != finalizer:
+        if (
+            finalizer.startswith(names.OWNED_BY_FINALIZER)
+            and other
+            and owned_by(other) != finalizer
+        ):
             raise _refusal(served, current, f"it is owned by {other}")
         return [*present, finalizer]
 
@@ -132,7 +131,7 @@ async def _change(
 def is_stale_owner(error: errors.ApiError) -> bool:
     """Whether a write was refused because this process no longer owns the controller."""
     causes = (error.details or {}).get("causes") or ()
-    return any(cause.get("reason") == STALE_OWNER for cause in causes)
+    return any(cause.get("reason") == names.STALE_OWNER for cause in causes)
 
 
 def _refusal(resource: ApiResource, obj: Object, why: str) -> errors.Conflict:

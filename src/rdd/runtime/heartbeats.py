@@ -10,18 +10,15 @@ import asyncio
 from collections.abc import Callable
 from contextlib import aclosing
 
-from rdd.api import timestamps
+from rdd.api import names, timestamps
 from rdd.api.types import Object
 from rdd.client import Client
 from rdd.client.resources import LEASES
 
-NAMESPACE = "rdd-system"
-PREFIX = "manager-"
-
 
 def heartbeat_name(identity: str) -> str:
     """The name of the Lease of a process."""
-    return f"{PREFIX}{identity}"
+    return f"{names.MANAGER_LEASE_PREFIX}{identity}"
 
 
 def end_of(heartbeat: Object, *, default_s: float = 0) -> float:
@@ -39,7 +36,7 @@ async def shows_life(client: Client, identity: str, *, clock: Callable[[], float
     first: Object | None = None
     events = client.list_and_watch(
         LEASES,
-        namespace=NAMESPACE,
+        namespace=names.SYSTEM_NAMESPACE,
         field_selector=f"metadata.name={heartbeat_name(identity)}",
     )
     async with aclosing(events):

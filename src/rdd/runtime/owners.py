@@ -7,10 +7,10 @@ an owner is cluster-scoped or in the namespace of its child.
 
 import logging
 
-from rdd.api import errors
+from rdd.api import errors, names
 from rdd.api.types import Object
 from rdd.client import ApiResource, Client
-from rdd.runtime.finalizers import OWNED_BY, remove_finalizers
+from rdd.runtime.finalizers import remove_finalizers
 
 log = logging.getLogger("rdd.runtime")
 
@@ -82,7 +82,12 @@ async def delete_owned(client: Client, owner: Object, *, namespace: str = "") ->
     that nobody takes an incomplete cleanup for a complete one.
     """
     spec = owner.get("spec") or {}
-    where = owner["metadata"].get("namespace") or namespace or spec.get("namespace") or "default"
+    where = (
+        owner["metadata"].get("namespace")
+        or namespace
+        or spec.get("namespace")
+        or names.DEFAULT_NAMESPACE
+    )
     uid = owner["metadata"]["uid"]
     count, failures = 0, []
     resources = (await client.discover()).preferred().values()
@@ -110,7 +115,9 @@ async def delete_owned(client: Client, owner: Object, *, namespace: str = "") ->
 
 
 async def _delete(client: Client, resource: ApiResource, obj: Object) -> None:
-    kept = await remove_finalizers(client, resource, obj, lambda name: name.startswith(OWNED_BY))
+    kept = await remove_finalizers(
+        client, resource, obj, lambda name: name.startswith(names.OWNED_BY_FINALIZER)
+    )
     if kept is None or kept["metadata"].get("deletionTimestamp"):
         return
     metadata = obj["metadata"]

@@ -26,13 +26,13 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from rdd.api import errors, timestamps
+from rdd.api import errors, names, timestamps
 from rdd.api.types import Object
 from rdd.client import Client, Unreachable
 from rdd.client.listwatch import make_backoff
 from rdd.client.resources import LEASES, NAMESPACES
 from rdd.runtime.fencing import FencedTransport
-from rdd.runtime.heartbeats import NAMESPACE, end_of, heartbeat_name, shows_life
+from rdd.runtime.heartbeats import end_of, heartbeat_name, shows_life
 from rdd.runtime.informer import Change, Informer
 from rdd.runtime.types import ObjectKey
 
@@ -48,7 +48,6 @@ START_S = 30.0
 STOP_S = 5.0
 """How long giving back may take; what is not given back ends by itself."""
 
-_LABEL = "rdd.rancherdesktop.io/lease"
 _EMBEDDED = "embedded"
 
 
@@ -119,7 +118,7 @@ class Ownership:
         self._start_s = start_s
         self._clock = clock
         self._claims: dict[str, Claim] = {}
-        self._informer = Informer(client, LEASES, namespace=NAMESPACE)
+        self._informer = Informer(client, LEASES, namespace=names.SYSTEM_NAMESPACE)
         self._informer.add_handler(self._see)
         self._waiting: dict[str, asyncio.Event] = {}
         self._tasks: list[asyncio.Task[None]] = []
@@ -212,7 +211,7 @@ class Ownership:
         }
         try:
             await self._client.patch(
-                LEASES, _lease_name(claim.controller), patch, namespace=NAMESPACE
+                LEASES, _lease_name(claim.controller), patch, namespace=names.SYSTEM_NAMESPACE
             )
         except (errors.ApiError, Unreachable) as error:
             log.warning("lease of %s not released: %s", claim.controller, error)
@@ -227,7 +226,9 @@ class Ownership:
     async def _obstacle(self, controller: str) -> HeldByOther | None:
         while True:
             try:
-                lease = await self._client.get(LEASES, _lease_name(controller), namespace=NAMESPACE)
+                lease = await self._client.get(
+                    LEASES, _lease_name(controller), namespace=names.SYSTEM_NAMESPACE
+                )
                 await self._check_free(controller, lease)
                 return None
             except errors.NotFound:
@@ -268,7 +269,7 @@ class Ownership:
             await self._renew()
         while True:
             try:
-                lease = await self._client.get(LEASES, name, namespace=NAMESPACE)
+                lease = await self._client.get(LEASES, name, namespace=names.SYSTEM_NAMESPACE)
             except errors.NotFound:
                 wanted = self._lease(controller, {}, epoch=0)
                 try:
@@ -292,13 +293,13 @@ class Ownership:
         holder = spec.get("holderIdentity")
         if not holder or holder == self.identity:
             return None
-        if (lease["metadata"].get("labels") or {}).get(_LABEL) == _EMBEDDED:
+        if (lease["metadata"].get("labels") or {}).get(names.LEASE_LABEL) == _EMBEDDED:
             if self._is_embedded:
                 return None  # of an earlier run: this one has the daemon's lock
             raise HeldByOther(controller, holder, is_embedded=True)
         name = heartbeat_name(holder)
         try:
-            heartbeat = await self._client.get(LEASES, name, namespace=NAMESPACE)
+            heartbeat = await self._client.get(LEASES, name, namespace=names.SYSTEM_NAMESPACE)
         except errors.NotFound:
             return None
         if self._remaining_s(heartbeat) > 0:
@@ -326,14 +327,14 @@ class Ownership:
         if not self._is_embedded:
             spec["leaseDurationSeconds"] = self._lease_s
         metadata = {**present.get("metadata", {}), **_metadata(_lease_name(controller))}
-        metadata["labels"] = {_LABEL: _EMBEDDED if self._is_embedded else "external"}
+        metadata["labels"] = {names.LEASE_LABEL: _EMBEDDED if self._is_embedded else "external"}
         return {"metadata": metadata, "spec": spec}
 
     # -- heartbeat
 
     async def _begin(self) -> None:
         try:
-            await self._client.create(NAMESPACES, {"metadata": {"name": NAMESPACE}})
+            await self._client.create(NAMESPACES, {"metadata": {"name": names.SYSTEM_NAMESPACE}})
         except errors.AlreadyExists:
             pass
         if self._is_embedded:
@@ -343,7 +344,9 @@ class Ownership:
 
     async def _forget_earlier_runs(self) -> None:
         found = await self._client.list(
-            LEASES, namespace=NAMESPACE, label_selector=f"{_LABEL}={_EMBEDDED}"
+            LEASES,
+            namespace=names.SYSTEM_NAMESPACE,
+            label_selector=f"{names.LEASE_LABEL}={_EMBEDDED}",
         )
         for lease in found.items:
             if (lease.get("spec") or {}).get("holderIdentity") not in (None, self.identity):
@@ -352,7 +355,7 @@ class Ownership:
                     "spec": {"holderIdentity": None},
                 }
                 name = lease["metadata"]["name"]
-                await self._client.patch(LEASES, name, patch, namespace=NAMESPACE)
+                await self._client.patch(LEASES, name, patch, namespace=names.SYSTEM_NAMESPACE)
 
     async def _beat(self) -> None:
         loop = asyncio.get_running_loop()
@@ -380,7 +383,7 @@ class Ownership:
         name = heartbeat_name(self.identity)
         try:
             patch = {"spec": {"renewTime": self._now()}}
-            await self._client.patch(LEASES, name, patch, namespace=NAMESPACE)
+            await self._client.patch(LEASES, name, patch, namespace=names.SYSTEM_NAMESPACE)
         except errors.NotFound:
             now = self._now()
             spec = {
@@ -389,7 +392,7 @@ class Ownership:
                 "acquireTime": now,
                 "renewTime": now,
             }
-            metadata = {**_metadata(name), "labels": {_LABEL: "heartbeat"}}
+            metadata = {**_metadata(name), "labels": {names.LEASE_LABEL: "heartbeat"}}
             await self._client.create(LEASES, {"metadata": metadata, "spec": spec})
         self._renewed_s = begun
 
@@ -405,7 +408,7 @@ class Ownership:
     # -- following
 
     def _heartbeat(self, holder: str) -> Object | None:
-        return self._informer.get(ObjectKey(NAMESPACE, heartbeat_name(holder)))
+        return self._informer.get(ObjectKey(names.SYSTEM_NAMESPACE, heartbeat_name(holder)))
 
     def _see(self, change: Change) -> None:
         name = change.key.name
@@ -437,7 +440,7 @@ class Ownership:
             await self._client.delete(
                 LEASES,
                 metadata["name"],
-                namespace=NAMESPACE,
+                namespace=names.SYSTEM_NAMESPACE,
                 resource_version=metadata.get("resourceVersion", ""),
             )
         except (errors.NotFound, errors.Conflict):
@@ -456,8 +459,8 @@ def _is_terminating(error: errors.ApiError) -> bool:
 
 
 def _lease_name(controller: str) -> str:
-    return f"controller-{controller}"
+    return names.CONTROLLER_LEASE_PREFIX + controller
 
 
 def _metadata(name: str) -> Object:
-    return {"name": name, "namespace": NAMESPACE}
+    return {"name": name, "namespace": names.SYSTEM_NAMESPACE}

@@ -30,6 +30,8 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import unquote
 
+from rdd.api import names
+
 if TYPE_CHECKING:
     from aiohttp import web
 
@@ -38,8 +40,6 @@ log = logging.getLogger("rdd.runtime")
 Handler = Callable[["web.BaseRequest", str], Awaitable["web.StreamResponse"]]
 """Answers a request; the text is the rest of the path, decoded, with a slash at its front."""
 
-SECRET_HEADER = "X-Rdd-Passthrough-Secret"
-"""What the API server shows to a backend of another process; handlers never see it."""
 REFUSAL = "Rdd-Passthrough"
 """The challenge in the answer to a request without the secret."""
 
@@ -160,7 +160,7 @@ class HttpPassthrough:
     async def _handle(self, request: "web.BaseRequest") -> "web.StreamResponse":
         from aiohttp import web
 
-        shown = request.headers.get(SECRET_HEADER, "")
+        shown = request.headers.get(names.PASSTHROUGH_SECRET_HEADER, "")
         if not hmac.compare_digest(shown.encode(), self.secret.encode()):
             return web.Response(
                 status=401,
@@ -172,7 +172,7 @@ class HttpPassthrough:
         if handler is None:
             return web.Response(status=503, text=f"{controller} does not run here\n")
         headers = request.headers.copy()
-        del headers[SECRET_HEADER]
+        del headers[names.PASSTHROUGH_SECRET_HEADER]
         task = asyncio.get_running_loop().create_task(
             _called(handler, request.clone(headers=headers), rest),
             name=f"rdd-passthrough {controller}/{endpoint}",

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 import orjson
 
-from rdd.api import errors
+from rdd.api import errors, names
 from rdd.api.types import Object
 from rdd.client import ApiResource, Client
 from rdd.runtime.admission import Reviewer, Webhook
@@ -24,10 +24,9 @@ from rdd.runtime.admission import Reviewer, Webhook
 FIELD_MANAGER = "rdd-webhook-manager"
 MAX_BODY_BYTES = 8 * 1024 * 1024
 
-_GROUP = "admissionregistration.k8s.io"
 _CONFIGURATIONS = {
     type_: ApiResource(
-        _GROUP,
+        names.ADMISSION_GROUP,
         "v1",
         f"{type_}webhookconfigurations",
         f"{type_.capitalize()}WebhookConfiguration",

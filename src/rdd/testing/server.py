@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from rdd.api import errors
+from rdd.api import errors, names
 from rdd.api.types import Object
 from rdd.apiserver.auth import certificates
 from rdd.apiserver.bootstrap import NAMESPACES
@@ -39,14 +39,13 @@ if TYPE_CHECKING:
     from rdd.controllers.builtin.manager import BuiltinControllers
 
 _MANAGER = User("system:kube-controller-manager", ("system:masters",))
-_INITIAL_END = "k8s.io/initial-events-end"
 _WITH_INITIAL_EVENTS = {
     "sendInitialEvents": True,
     "resourceVersionMatch": "NotOlderThan",
     "allowWatchBookmarks": True,
 }
 _RESET = "The server was reset; list again and watch from there."
-_CRDS = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions"
+_CRDS = f"/apis/{names.EXTENSIONS_GROUP}/v1/customresourcedefinitions"
 _MAX_OPS = 1024  # of one commit; a store takes a little more
 
 
@@ -281,7 +280,9 @@ class Server:
                         raise ConnectionResetError(event["object"].get("message"))
                     if event["type"] != "BOOKMARK":
                         obj = None if event["type"] == "DELETED" else event["object"]
-                    elif _INITIAL_END not in event["object"]["metadata"].get("annotations", {}):
+                    elif names.INITIAL_EVENTS_END not in event["object"]["metadata"].get(
+                        "annotations", {}
+                    ):
                         continue
                     if condition(obj):
                         return obj
@@ -308,9 +309,11 @@ class Server:
 
     async def install(self, *crds: Source) -> None:
         """Create CRDs and return when all of them are served."""
-        names = [(await self.create(crd))["metadata"]["name"] for crd in manifests.load_crds(crds)]
+        created = [
+            (await self.create(crd))["metadata"]["name"] for crd in manifests.load_crds(crds)
+        ]
         await self._settle()
-        for name in names:
+        for name in created:
             if not self.running.custom.served(name):
                 reply = await self._answer(wire.make_request("GET", f"{_CRDS}/{name}"))
                 status = (await wire.collect(reply)).json()["status"]
@@ -361,18 +364,18 @@ class Server:
         from rdd.client.local import LocalTransport
         from rdd.controllers.builtin.manager import BuiltinControllers, select
 
-        names = select(self.options.builtin_controllers)
-        if not names:
+        controllers = select(self.options.builtin_controllers)
+        if not controllers:
             return
         transport = LocalTransport(self.running.handle, partial(Request, user=_MANAGER))
         self._controllers = BuiltinControllers(
-            Client(transport), names, root_ca=self._root_ca, clock=self.clock
+            Client(transport), controllers, root_ca=self._root_ca, clock=self.clock
         )
         await self._controllers.start()
         per_namespace = {"serviceaccount": ("serviceaccounts", "default")}
         if self._root_ca:
-            per_namespace["root-ca"] = ("configmaps", "kube-root-ca.crt")
-        for resource, name in (per_namespace[n] for n in names if n in per_namespace):
+            per_namespace["root-ca"] = ("configmaps", names.ROOT_CA_CONFIG_MAP)
+        for resource, name in (per_namespace[n] for n in controllers if n in per_namespace):
             for namespace in NAMESPACES:
                 await self._appears(resource, namespace, name)
 

@@ -15,14 +15,14 @@ import orjson
 from tests.controllers.controller_world import controller_environment, eventually, managed
 from tests.runtime.runtime_world import World
 
-from rdd.api import errors, timestamps
+from rdd.api import errors, names, timestamps
 from rdd.api.types import Object
 from rdd.client.resources import CONFIG_MAPS, NAMESPACES
 from rdd.controllers.app.app import app
 from rdd.controllers.environment import ControllerEnvironment
 from rdd.kinds.app import App
 from rdd.kinds.crd import definition_of
-from rdd.kinds.limavm import TEMPLATE_LABEL, LimaVM
+from rdd.kinds.limavm import LimaVM
 from rdd.runtime import (
     CLEANUP,
     DELETE,
@@ -131,7 +131,7 @@ class StandIn:
                     "metadata": {
                         "name": name,
                         "namespace": metadata["namespace"],
-                        "labels": {TEMPLATE_LABEL: "true"},
+                        "labels": {names.TEMPLATE_LABEL: "true"},
                         "finalizers": [owned_by("LimaVM")],
                         "ownerReferences": [owner_reference(vm)],
                     },

@@ -32,12 +32,12 @@ from tests.controllers.controller_world import (
 )
 from tests.runtime.runtime_world import World, open_world, until
 
-from rdd.api import errors
+from rdd.api import errors, names
 from rdd.client.resources import CONFIG_MAPS, NAMESPACES
 from rdd.controllers.app.app import template
 from rdd.controllers.builtin.manager import BuiltinControllers
 from rdd.kinds.app import App
-from rdd.kinds.limavm import DRIVER, LimaVM
+from rdd.kinds.limavm import LimaVM
 from rdd.runtime import find_condition
 from rdd.vm.drivers.protocol import Availability
 
@@ -344,7 +344,7 @@ async def test_auto_tells_what_was_tried_when_nothing_works(world: World) -> Non
         app = await settled(world)
         assert app["status"]["virtualMachineType"] == "qemu"
         vm = await world.client.get(LIMAVMS, "rd", namespace="default")
-        assert vm["metadata"]["annotations"][DRIVER] == "qemu"  # no other one runs it
+        assert vm["metadata"]["annotations"][names.DRIVER] == "qemu"  # no other one runs it
 
 
 async def test_the_type_cannot_be_changed_once_the_machine_exists(world: World) -> None:

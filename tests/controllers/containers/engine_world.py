@@ -19,7 +19,7 @@ from typing import Any
 from aiohttp import ClientSession
 from tests.controllers.containers.engine_parts import Dockerd
 
-from rdd.api import errors
+from rdd.api import errors, names
 from rdd.api.types import Object
 from rdd.apiserver.http.request import Answer, Request, User
 from rdd.apiserver.server import ApiServer, ServerOptions, open_server
@@ -48,7 +48,7 @@ from rdd.runtime import (
     resource_of,
 )
 from rdd.runtime.events import EVENTS
-from rdd.runtime.passthrough import SECRET_HEADER, HttpPassthrough
+from rdd.runtime.passthrough import HttpPassthrough
 from rdd.runtime.types import AnyResource
 from rdd.store.memory import MemoryStore
 
@@ -111,7 +111,9 @@ class World:
 
     def session(self) -> ClientSession:
         """Return a client of the endpoints of controllers."""
-        return ClientSession(self.passthrough_url, headers={SECRET_HEADER: SECRET})
+        return ClientSession(
+            self.passthrough_url, headers={names.PASSTHROUGH_SECRET_HEADER: SECRET}
+        )
 
     async def restart(self, **options: Any) -> None:
         await self.stop()

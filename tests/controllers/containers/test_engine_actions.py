@@ -9,11 +9,11 @@ import pytest
 from tests.controllers.containers.engine_parts import Dockerd, dockerd
 from tests.controllers.containers.engine_world import NAMESPACE, World, open_world, running_world
 
-from rdd.api import errors
+from rdd.api import errors, names
 from rdd.api.types import Object
 from rdd.apiserver.http.request import Request
 from rdd.controllers.containers.engine.moby import MobyBackend
-from rdd.kinds.container import ACTION, Container
+from rdd.kinds.container import Container
 from rdd.kinds.image import Image
 from rdd.kinds.volume import Volume
 from rdd.runtime import find_condition, resource_of
@@ -40,7 +40,7 @@ def is_done(action: str) -> Callable[[Object], bool]:
     def done(obj: Object) -> bool:
         last = obj.get("status", {}).get("lastAction") or {}
         annotations = obj["metadata"].get("annotations") or {}
-        is_clean = ACTION not in annotations and DISPATCHED not in annotations
+        is_clean = names.ACTION not in annotations and DISPATCHED not in annotations
         return bool(last.get("action") == action and is_clean)
 
     return done
@@ -88,9 +88,11 @@ async def test_failed_action_has_the_message_of_the_engine(world: World, docker:
 async def test_rules_for_containers(world: World, docker: Dockerd) -> None:
     id_ = docker.create("ruled")
     await world.state(id_, "created")
-    with pytest.raises(errors.Forbidden, match=f'invalid {ACTION} annotation "explode"'):
+    with pytest.raises(errors.Forbidden, match=f'invalid {names.ACTION} annotation "explode"'):
         await world.annotate(id_, action="explode")
-    body = {"metadata": {"name": "x", "namespace": NAMESPACE, "annotations": {ACTION: "start"}}}
+    body = {
+        "metadata": {"name": "x", "namespace": NAMESPACE, "annotations": {names.ACTION: "start"}}
+    }
     with pytest.raises(errors.Forbidden, match="annotation is not allowed on create"):
         await world.client.create(resource_of(Container), body)
 

@@ -20,18 +20,17 @@ from tests.controllers.lima.limavm_world import (
 )
 from tests.runtime.runtime_world import open_world
 
-from rdd.api import errors
+from rdd.api import errors, names
 from rdd.client.resources import CONFIG_MAPS, LEASES
 from rdd.controllers.lima.limavm.templates import with_params
 from rdd.controllers.lima.limavm.uniqueness import SETTLE_S, NameHolds
-from rdd.kinds.limavm import DRIVER, TEMPLATE_LABEL
 from rdd.runtime import ObjectKey, owned_by
 from rdd.vm.template import TemplateError
 
 pytestmark = pytest.mark.looptime
 
 DENIED = 'admission webhook "limavm-{}.lima.rancherdesktop.io" denied the request: '
-LABEL = {TEMPLATE_LABEL: "true"}
+LABEL = {names.TEMPLATE_LABEL: "true"}
 
 
 @pytest.fixture
@@ -112,9 +111,10 @@ async def test_programs_are_asked_without_holding_up_the_server(
 async def test_a_driver_that_does_not_exist_is_refused(vms: VMWorld) -> None:
     await vms.source()
     wanted = limavm("vm", running=False)
-    wanted["metadata"]["annotations"] = {DRIVER: "xen"}
+    wanted["metadata"]["annotations"] = {names.DRIVER: "xen"}
     assert await refusal(vms.client.create(LIMAVMS, wanted)) == (
-        DENIED.format("defaulter") + f'{DRIVER} "xen" is no driver; known are host, lima, qemu'
+        DENIED.format("defaulter")
+        + f'{names.DRIVER} "xen" is no driver; known are host, lima, qemu'
     )
 
 
@@ -122,7 +122,7 @@ async def test_a_driver_that_is_asked_for_has_its_rules(vms: VMWorld) -> None:
     # Without an image it could only be the driver host, which needs none.
     await vms.source("message: no image\n")
     wanted = limavm("vm", running=False)
-    wanted["metadata"]["annotations"] = {DRIVER: "qemu"}
+    wanted["metadata"]["annotations"] = {names.DRIVER: "qemu"}
     assert "images" in await refusal(vms.client.create(LIMAVMS, wanted))
 
 
@@ -188,11 +188,11 @@ async def test_the_template_of_an_instance_is_guarded(vms: VMWorld) -> None:
     label_gone = vms.client.patch(
         CONFIG_MAPS,
         "vm-template",
-        {"metadata": {"labels": {TEMPLATE_LABEL: None}}},
+        {"metadata": {"labels": {names.TEMPLATE_LABEL: None}}},
         namespace="default",
     )
     assert await refusal(label_gone) == (
-        denied + f"cannot remove {TEMPLATE_LABEL} label: resource is owned"
+        denied + f"cannot remove {names.TEMPLATE_LABEL} label: resource is owned"
     )
     for dry_run in (True, False):
         deletion = vms.client.delete(
@@ -206,7 +206,7 @@ async def test_the_template_of_an_instance_is_guarded(vms: VMWorld) -> None:
 
 async def test_a_labelled_configmap_that_nobody_owns_is_free(vms: VMWorld) -> None:
     await vms.source(labels=LABEL)
-    patch = {"metadata": {"labels": {TEMPLATE_LABEL: None}}}
+    patch = {"metadata": {"labels": {names.TEMPLATE_LABEL: None}}}
     await vms.client.patch(CONFIG_MAPS, "source", patch, namespace="default")
     await vms.client.delete(CONFIG_MAPS, "source", namespace="default")
 

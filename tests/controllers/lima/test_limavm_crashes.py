@@ -13,12 +13,12 @@ from tests.controllers.controller_world import controller_environment, gone
 from tests.controllers.lima.limavm_world import LIMAVMS, FakeMachines, VMWorld, limavm, said
 from tests.runtime.runtime_world import Process, World, loop_clock, open_world, until
 
+from rdd.api import names
 from rdd.api.types import Object
 from rdd.client import Call, Client, Reply
 from rdd.client.errors import Unreachable
 from rdd.client.resources import CONFIG_MAPS
 from rdd.controllers.lima.limavm import controller
-from rdd.kinds.limavm import RESET_REQUESTED, RESTART_REQUESTED
 from rdd.runtime import InProcessHost, Manager, ManagerOptions
 from rdd.vm.instance_dir import InstanceStatus
 from rdd.vm.lifecycle.observation import Observation
@@ -69,7 +69,7 @@ async def live(vms: VMWorld, asks: str) -> None:
         await vms.annotate(asks)
 
 
-@pytest.mark.parametrize("asks", ["", RESTART_REQUESTED, RESET_REQUESTED])
+@pytest.mark.parametrize("asks", ["", names.RESTART_REQUESTED, names.RESET_REQUESTED])
 async def test_a_life_interrupted_anywhere_is_completed(tmp_path: Path, asks: str) -> None:
     writes = 0
     while True:

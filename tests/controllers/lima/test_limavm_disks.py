@@ -11,9 +11,9 @@ from aiohttp.test_utils import make_mocked_request
 from tests.controllers.lima.limavm_world import LIMAVMS, FakeMachines, VMWorld, limavm, said
 from tests.runtime.runtime_world import open_world
 
+from rdd.api import names
 from rdd.controllers.lima.limavm.disks import Disks
 from rdd.host.errors import HostError
-from rdd.kinds.limavm import CLONE_OF, STOP_MODE
 from rdd.vm.errors import Busy, NotCreated
 from rdd.vm.lifecycle.observation import Phase
 
@@ -32,7 +32,7 @@ async def test_stop_mode_suspend_keeps_the_memory(managed: VMWorld) -> None:
     await managed.create(running=True)
     await managed.until_reason("Started")
     await managed.patch(
-        {"metadata": {"annotations": {STOP_MODE: "suspend"}}, "spec": {"running": False}}
+        {"metadata": {"annotations": {names.STOP_MODE: "suspend"}}, "spec": {"running": False}}
     )
     await managed.until_reason("Stopped")
     assert [call[0] for call in managed.machines.calls if call[0] in ("stop", "suspend")] == [
@@ -47,14 +47,14 @@ async def test_refused_suspension_is_told_and_a_plain_stop_still_works(managed: 
     await managed.until_reason("Started")
     managed.machines.is_slow = True
     await managed.patch(
-        {"metadata": {"annotations": {STOP_MODE: "suspend"}}, "spec": {"running": False}}
+        {"metadata": {"annotations": {names.STOP_MODE: "suspend"}}, "spec": {"running": False}}
     )
     await managed.until(lambda vm: managed.machines.called("suspend"))
     managed.machines.becomes("vm", Phase.RUNNING, stop_error="its mounts use virtiofs")
     vm = await managed.until_reason("StopFailed")
     assert "its mounts use virtiofs" in said(vm)[2]
     managed.machines.is_slow = False
-    await managed.annotate(STOP_MODE, None)
+    await managed.annotate(names.STOP_MODE, None)
     await managed.until_reason("Stopped")
     assert managed.machines.called("stop")
 
@@ -63,7 +63,7 @@ async def test_refused_suspension_is_told_and_a_plain_stop_still_works(managed: 
 async def test_clone_is_made_from_the_disk_of_another(managed: VMWorld) -> None:
     await managed.source()
     body = limavm("copy", running=False)
-    body["metadata"]["annotations"] = {CLONE_OF: "vm"}
+    body["metadata"]["annotations"] = {names.CLONE_OF: "vm"}
     await managed.client.create(LIMAVMS, body)
     await managed.until_reason("Stopped", name="copy")
     assert managed.machines.called("create") == [("create", "copy", "vm")]

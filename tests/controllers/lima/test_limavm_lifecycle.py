@@ -19,9 +19,9 @@ from tests.controllers.lima.limavm_world import (
 )
 from tests.runtime.runtime_world import open_world, until
 
+from rdd.api import names
 from rdd.client.resources import CONFIG_MAPS
 from rdd.host.errors import HostError
-from rdd.kinds.limavm import DRIVER, RESET_REQUESTED, RESTART_REQUESTED
 from rdd.runtime import CLEANUP
 from rdd.vm.errors import StartFailed
 from rdd.vm.instance_dir import InstanceStatus
@@ -71,7 +71,7 @@ async def test_a_limavm_becomes_an_instance_with_its_own_template(managed: VMWor
 async def test_the_driver_that_is_asked_for_makes_the_instance(managed: VMWorld) -> None:
     await managed.source()
     wanted = limavm("vm", running=False)
-    wanted["metadata"]["annotations"] = {DRIVER: "host"}
+    wanted["metadata"]["annotations"] = {names.DRIVER: "host"}
     await managed.client.create(LIMAVMS, wanted)
     await managed.until_reason("Created", "Created")
     await managed.create("other")
@@ -382,7 +382,7 @@ async def test_a_directory_that_cannot_be_read_is_told(
 
     with monkeypatch.context() as patch:
         patch.setattr(Path, "exists", refuse)
-        await managed.annotate(RESTART_REQUESTED)
+        await managed.annotate(names.RESTART_REQUESTED)
         vm = await managed.until_reason("Degraded", "Degraded")
         assert '/vm/.preparing": Permission denied' in said(vm, "Degraded")[2]
         assert said(vm)[1] == "Started"
@@ -415,11 +415,11 @@ async def test_a_restart_stops_gracefully_and_counts(managed: VMWorld) -> None:
     await managed.create(running=True)
     await managed.until_reason("Started")
     managed.machines.is_slow = True
-    await managed.annotate(RESTART_REQUESTED)
+    await managed.annotate(names.RESTART_REQUESTED)
     vm = await managed.until(lambda vm: vm["status"].get("restartNeeded"))
     await until(lambda: managed.machines.called("stop"))
     vm = await managed.get()
-    assert RESTART_REQUESTED not in (vm["metadata"].get("annotations") or {})
+    assert names.RESTART_REQUESTED not in (vm["metadata"].get("annotations") or {})
     managed.machines.is_slow = False
     managed.machines.becomes("vm", Phase.STOPPED)
     vm = await managed.until(lambda vm: vm["status"]["restartCount"] == 2)
@@ -431,7 +431,7 @@ async def test_a_restart_of_a_stopped_virtual_machine_changes_nothing(managed: V
     await managed.source()
     await managed.create()
     await managed.until_reason("Stopped")
-    await managed.annotate(RESTART_REQUESTED)
+    await managed.annotate(names.RESTART_REQUESTED)
     vm = await managed.until(lambda vm: not vm["metadata"].get("annotations"))
     vm = await managed.until(lambda vm: "restartNeeded" not in vm["status"])
     assert said(vm)[1] == "Stopped"
@@ -513,9 +513,9 @@ async def test_a_reset_makes_a_new_instance(managed: VMWorld) -> None:
     await managed.until_reason("Started")
     disk = managed.machines.home.directory("vm").path / "disk"
     disk.touch()
-    await managed.annotate(RESET_REQUESTED)
+    await managed.annotate(names.RESET_REQUESTED)
     vm = await managed.until(lambda vm: vm["status"]["restartCount"] == 2)
-    assert RESET_REQUESTED not in (vm["metadata"].get("annotations") or {})
+    assert names.RESET_REQUESTED not in (vm["metadata"].get("annotations") or {})
     assert said(vm, "Created")[1] == "Created"
     assert not disk.exists()
     await managed.changes("Running=False: Stopped for reset (Stopped)")

@@ -21,13 +21,12 @@ from typing import Any, NamedTuple
 from tests.e2e.machine.host_world import run
 from tests.e2e.machine.limavm_parts import processes
 
-from rdd.api import errors
+from rdd.api import errors, names
 from rdd.api.types import Object
 from rdd.apiserver.http.request import Request
 from rdd.client import ApiResource, Client, LocalTransport
 from rdd.client.resources import CONFIG_MAPS
 from rdd.daemon.control_plane import ADMIN, ServeOptions
-from rdd.daemon.managers.discovery import CONFIG_MAP, NAMESPACE
 from rdd.daemon.stages import control_plane
 from rdd.instance import Instance
 from rdd.kinds.app import App
@@ -182,7 +181,9 @@ class Desk:
 
     async def hide_controllers(self) -> None:
         """Remove the list of controllers, as a user might: nobody can tell who is at work."""
-        await self.client.delete(CONFIG_MAPS, CONFIG_MAP, namespace=NAMESPACE)
+        await self.client.delete(
+            CONFIG_MAPS, names.DISCOVERY_CONFIG_MAP, namespace=names.SYSTEM_NAMESPACE
+        )
 
     # -- what is below
 

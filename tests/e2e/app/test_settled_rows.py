@@ -19,13 +19,13 @@ from tests.e2e.app import settled_world as worlds
 from tests.e2e.app.settled_world import LIMAVMS, VERSION, Desk, current
 from tests.k3s import Behaviour
 
+from rdd.api import names
 from rdd.api.types import Object
 from rdd.client.resources import CONFIG_MAPS, NAMESPACES
 from rdd.controllers.app.app import reasons, scripts
 from rdd.controllers.app.app.reasons import KUBERNETES_READY, RESTART_PENDING, SETTLED
 from rdd.controllers.app.kubernetes import probe
 from rdd.controllers.app.kubernetes import reconciler as kubernetes
-from rdd.kinds.limavm import STOP_MODE
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -226,10 +226,10 @@ async def test_settings_that_dockerd_refuses_are_shown_in_its_words(desk: Desk) 
 @reaches((SETTLED, "StopFailed"), ("Running", "StopFailed"))
 async def test_a_stop_that_is_refused_is_told(desk: Desk) -> None:
     await up(desk)
-    await desk.annotate(STOP_MODE, "suspend")
+    await desk.annotate(names.STOP_MODE, "suspend")
     await desk.set(running=False)
     assert "cannot suspend" in await desk.said(SETTLED, "StopFailed")
-    await desk.annotate(STOP_MODE, None)
+    await desk.annotate(names.STOP_MODE, None)
     await desk.settled()
 
 

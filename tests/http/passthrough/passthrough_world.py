@@ -9,13 +9,14 @@ from typing import Any
 
 import aiohttp
 
+from rdd.api import names
 from rdd.apiserver.auth import certificates
 from rdd.apiserver.http.listener import HttpServer
 from rdd.apiserver.http.request import User
 from rdd.apiserver.passthrough.proxy import Backend
 from rdd.apiserver.server import ApiServer, ServerOptions, open_server
 from rdd.host.sockets import listen_on_loopback
-from rdd.runtime.passthrough import REFUSAL, SECRET_HEADER, Handler, HttpPassthrough
+from rdd.runtime.passthrough import REFUSAL, Handler, HttpPassthrough
 from rdd.store.memory import MemoryStore
 
 SECRET = "a secret of this run"
@@ -95,4 +96,6 @@ async def open_world(directory: Path, *, is_external: bool) -> AsyncIterator[Wor
 
 
 def backend_of(host: HttpPassthrough, *, secret: str = SECRET) -> Backend:
-    return Backend(host.url, secret_header=SECRET_HEADER, secret=secret, refusal=REFUSAL)
+    return Backend(
+        host.url, secret_header=names.PASSTHROUGH_SECRET_HEADER, secret=secret, refusal=REFUSAL
+    )

@@ -13,8 +13,9 @@ from aiohttp import WSMsgType, web
 from tests.http.passthrough.passthrough_world import SECRET, World, backend_of, open_world
 from yarl import URL
 
+from rdd.api import names
 from rdd.host.sockets import listen_on_loopback
-from rdd.runtime.passthrough import SECRET_HEADER, HttpPassthrough
+from rdd.runtime.passthrough import HttpPassthrough
 
 MiB = 1024 * 1024
 
@@ -99,15 +100,15 @@ async def test_credentials_stay_with_the_server_and_so_do_headers_of_the_connect
         "Connection": "X-Secret-Of-The-Hop, keep-alive",
         "X-Secret-Of-The-Hop": "1",
         "X-End-To-End": "2",
-        SECRET_HEADER: "guessed",
+        names.PASSTHROUGH_SECRET_HEADER: "guessed",
     }
     status, seen = await world.get(headers=headers)
     assert status == 207
-    names = {name.lower() for name in seen["headers"]}
-    assert "x-end-to-end" in names
-    assert not names & {"authorization", "impersonate-user", "impersonate-group"}
+    seen_names = {name.lower() for name in seen["headers"]}
+    assert "x-end-to-end" in seen_names
+    assert not seen_names & {"authorization", "impersonate-user", "impersonate-group"}
     if world.external is not None:
-        assert not names & {"x-secret-of-the-hop", SECRET_HEADER.lower()}
+        assert not seen_names & {"x-secret-of-the-hop", names.PASSTHROUGH_SECRET_HEADER.lower()}
         assert seen["headers"]["X-Forwarded-For"] == "127.0.0.1"
         assert seen["headers"]["Host"] == world.url.removeprefix("https://")
         assert SECRET not in str(seen)
@@ -485,9 +486,9 @@ async def test_a_backend_that_says_nothing_sensible_is_a_bad_gateway(outside: Wo
     "headers",
     [
         pytest.param({}, id="nothing"),
-        pytest.param({SECRET_HEADER: ""}, id="an empty one"),
-        pytest.param({SECRET_HEADER: SECRET[:-1]}, id="almost"),
-        pytest.param({SECRET_HEADER: "é"}, id="not even ASCII"),
+        pytest.param({names.PASSTHROUGH_SECRET_HEADER: ""}, id="an empty one"),
+        pytest.param({names.PASSTHROUGH_SECRET_HEADER: SECRET[:-1]}, id="almost"),
+        pytest.param({names.PASSTHROUGH_SECRET_HEADER: "é"}, id="not even ASCII"),
         pytest.param({"Authorization": "Bearer admin-token"}, id="the token of the server"),
     ],
 )

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from rdd.api import errors, managedfields
-from rdd.api.apply import LAST_APPLIED, apply
+from rdd.api import errors, managedfields, names
+from rdd.api.apply import apply
 from rdd.api.types import Object
 from rdd.schema.node import compile_node
 
@@ -538,7 +538,7 @@ def test_deep_configuration_is_rejected() -> None:
 
 def last_applied(**members: Any) -> Object:
     text = '{"apiVersion":"v1","kind":"K","metadata":{"name":"a"},"data":{"k":"v"}}'
-    return config(metadata={"annotations": {LAST_APPLIED: text}}, **members)
+    return config(metadata={"annotations": {names.LAST_APPLIED: text}}, **members)
 
 
 def test_kubectl_takes_over_fields_of_client_side_apply() -> None:
@@ -546,7 +546,7 @@ def test_kubectl_takes_over_fields_of_client_side_apply() -> None:
     conflict(live, "other", config(data={"k": "w"}))
     stored = applied(live, "kubectl", config(data={"k": "<w>"}), T1)
     assert stored["data"] == {"k": "<w>"}
-    assert stored["metadata"]["annotations"][LAST_APPLIED] == (
+    assert stored["metadata"]["annotations"][names.LAST_APPLIED] == (
         '{"apiVersion":"v1","data":{"k":"\\u003cw\\u003e"},"kind":"K","metadata":{"name":"a"}}\n'
     )
 
@@ -563,12 +563,12 @@ def test_kubectl_does_not_take_over_fields_changed_since_client_side_apply() -> 
     "text", ["", "{", "[]", '{"apiVersion":"v2"}', '{"apiVersion":"v1","nonsense":1}']
 )
 def test_useless_annotation_allows_no_conflict(text: str) -> None:
-    live = config(metadata={"uid": "u", "annotations": {LAST_APPLIED: text}}, data={"k": "v"})
+    live = config(metadata={"uid": "u", "annotations": {names.LAST_APPLIED: text}}, data={"k": "v"})
     conflict(live, "kubectl", config(data={"k": "3"}))
 
 
 def test_annotation_that_would_be_too_large_is_dropped() -> None:
-    live = config(metadata={"uid": "u", "annotations": {LAST_APPLIED: "{}"}})
+    live = config(metadata={"uid": "u", "annotations": {names.LAST_APPLIED: "{}"}})
     patch = config(metadata={"annotations": {"x": "y"}}, spec={"t": "x" * 300_000})
     stored = applied(live, "kubectl", patch)
     assert stored["metadata"]["annotations"] == {"x": "y"}

@@ -13,6 +13,7 @@ from typing import Any, cast
 import pytest
 from aiohttp import web
 
+from rdd.api import names
 from rdd.apiserver.auth import certificates
 from rdd.apiserver.endpoints.metrics import ServerMetrics
 from rdd.apiserver.http.listener import HttpServer
@@ -23,13 +24,7 @@ from rdd.client.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, NAMES
 from rdd.daemon import readiness, renewal
 from rdd.daemon.control_plane import ADMIN, ControlPlane, ServeOptions
 from rdd.daemon.idle_timeout import IdleTracker
-from rdd.daemon.managers.discovery import (
-    CONFIG_MAP,
-    CONFIG_MAP_PATH,
-    NAMESPACE,
-    READY_ANNOTATION,
-    Directory,
-)
+from rdd.daemon.managers.discovery import CONFIG_MAP_PATH, Directory
 from rdd.daemon.service.errors import ServiceError
 from rdd.daemon.service.record import State
 from rdd.daemon.stages import control_plane
@@ -58,7 +53,9 @@ def get(path: str) -> Request:
 
 
 async def annotations(client: Client) -> dict[str, str]:
-    found = await client.get(CONFIG_MAPS, CONFIG_MAP, namespace=NAMESPACE)
+    found = await client.get(
+        CONFIG_MAPS, names.DISCOVERY_CONFIG_MAP, namespace=names.SYSTEM_NAMESPACE
+    )
     value: dict[str, str] = found["metadata"].get("annotations") or {}
     return value
 
@@ -91,13 +88,15 @@ async def test_steps_come_in_order_and_the_kubeconfig_exists_while_the_api_answe
 
 async def test_discovery_has_the_published_form(running: ControlPlane) -> None:
     client = client_of(running)
-    found = await client.get(CONFIG_MAPS, CONFIG_MAP, namespace=NAMESPACE)
+    found = await client.get(
+        CONFIG_MAPS, names.DISCOVERY_CONFIG_MAP, namespace=names.SYSTEM_NAMESPACE
+    )
     assert found["metadata"]["labels"] == {
         "app.kubernetes.io/name": "rancher-desktop-daemon",
         "app.kubernetes.io/component": "controller-manager",
     }
-    assert found["metadata"]["annotations"] == {READY_ANNOTATION: "true"}
-    namespace = await client.get(NAMESPACES, NAMESPACE)
+    assert found["metadata"]["annotations"] == {names.READY: "true"}
+    namespace = await client.get(NAMESPACES, names.SYSTEM_NAMESPACE)
     assert namespace["metadata"]["labels"]["app.kubernetes.io/name"] == "rancher-desktop-daemon"
 
 
@@ -105,7 +104,9 @@ async def test_discovery_is_made_anew_at_each_start(instance: Instance) -> None:
     uids = []
     for _ in range(2):
         async with control_plane(instance, OPTIONS) as running:
-            found = await client_of(running).get(CONFIG_MAPS, CONFIG_MAP, namespace=NAMESPACE)
+            found = await client_of(running).get(
+                CONFIG_MAPS, names.DISCOVERY_CONFIG_MAP, namespace=names.SYSTEM_NAMESPACE
+            )
             uids.append(found["metadata"]["uid"])
     assert len(set(uids)) == 2
 
@@ -118,7 +119,7 @@ async def test_discovery_of_a_crashed_run_is_gone_before_anybody_can_see_it(
         crashed.database.parent.mkdir(parents=True)
         for path in instance.database.parent.glob("state.db*"):
             shutil.copy(path, crashed.database.parent)
-        assert READY_ANNOTATION in await annotations(client_of(running))
+        assert names.READY in await annotations(client_of(running))
     seen: list[bool] = []
     listen = HttpServer.listen
 
@@ -129,17 +130,17 @@ async def test_discovery_of_a_crashed_run_is_gone_before_anybody_can_see_it(
 
     monkeypatch.setattr(HttpServer, "listen", looking)
     async with control_plane(crashed, OPTIONS) as running:
-        assert READY_ANNOTATION in await annotations(client_of(running))
+        assert names.READY in await annotations(client_of(running))
     assert seen == [False]
 
 
 async def test_readiness_survives_a_deleted_config_map(running: ControlPlane) -> None:
     client = client_of(running)
     directory = Directory(client)
-    await client.delete(CONFIG_MAPS, CONFIG_MAP, namespace=NAMESPACE)
+    await client.delete(CONFIG_MAPS, names.DISCOVERY_CONFIG_MAP, namespace=names.SYSTEM_NAMESPACE)
     await directory.set_ready(ready=False)
     await directory.set_ready(ready=True)
-    assert await annotations(client) == {READY_ANNOTATION: "true"}
+    assert await annotations(client) == {names.READY: "true"}
 
 
 async def test_readyz_fails_while_stopping(instance: Instance) -> None:

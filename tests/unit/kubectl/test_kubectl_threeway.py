@@ -5,11 +5,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rdd.api import names
 from rdd.api.mergepatch import apply_merge_patch
 from rdd.api.strategic import apply_strategic_patch
 from rdd.api.types import Object
 from rdd.kubectl.openapi import OpenApi
-from rdd.kubectl.patches.lastapplied import ANNOTATION, annotated, last_applied
+from rdd.kubectl.patches.lastapplied import annotated, last_applied
 from rdd.kubectl.patches.threeway import (
     SchemaNode,
     json_merge_patch,
@@ -190,16 +191,19 @@ def normalised(obj: Object) -> Object:
 
 
 def test_annotation_remembers_the_object_without_itself() -> None:
-    obj = {"kind": "X", "metadata": {"name": "a", "annotations": {"k": "<v>", ANNOTATION: "old"}}}
+    obj = {
+        "kind": "X",
+        "metadata": {"name": "a", "annotations": {"k": "<v>", names.LAST_APPLIED: "old"}},
+    }
     marked = annotated(obj)
-    text = marked["metadata"]["annotations"][ANNOTATION]
+    text = marked["metadata"]["annotations"][names.LAST_APPLIED]
     assert text == ('{"kind":"X","metadata":{"annotations":{"k":"\\u003cv\\u003e"},"name":"a"}}\n')
     assert last_applied(marked) == {
         "kind": "X",
         "metadata": {"annotations": {"k": "<v>"}, "name": "a"},
     }
     assert last_applied({"metadata": {}}) is None
-    assert last_applied({"metadata": {"annotations": {ANNOTATION: "no json"}}}) is None
+    assert last_applied({"metadata": {"annotations": {names.LAST_APPLIED: "no json"}}}) is None
 
 
 def test_fields_of_client_side_apply_are_handed_over() -> None:

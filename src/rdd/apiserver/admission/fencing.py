@@ -17,17 +17,11 @@ the one that ended its owner's epoch.
 
 from collections.abc import Callable
 
-from rdd.api import errors, timestamps
+from rdd.api import errors, names, timestamps
 from rdd.api.types import Object
 from rdd.apiserver.admission.types import Attributes
 from rdd.apiserver.http.request import Request
 from rdd.apiserver.state.lister import CachedLister
-
-HEADER = "X-Rdd-Owner"
-REASON = "StaleOwner"
-"""The cause by which a client recognises these refusals."""
-
-NAMESPACE = "rdd-system"
 
 
 class Fencing:
@@ -39,7 +33,7 @@ class Fencing:
 
     def handles(self, attributes: Attributes, *, mutating: bool) -> bool:
         """Writes that say whose they are."""
-        return not mutating and attributes.request.headers.get(HEADER) is not None
+        return not mutating and attributes.request.headers.get(names.OWNER_HEADER) is not None
 
     async def mutate(self, attributes: Attributes) -> None:
         """Nothing is changed."""
@@ -52,17 +46,19 @@ class Fencing:
             error = errors.Conflict.of(resource.plural, resource.group, attributes.name, why)
             error.details = {
                 **(error.details or {}),
-                "causes": [{"reason": REASON, "message": why}],
+                "causes": [{"reason": names.STALE_OWNER, "message": why}],
             }
             raise error
 
     def _problem(self, request: Request) -> str:
         """Why the owner of a request may not write; empty if it may, as its commit checks."""
-        parts = request.headers[HEADER].split("/")
+        parts = request.headers[names.OWNER_HEADER].split("/")
         if len(parts) != 3 or not parts[2].isdecimal():
-            return f"{HEADER} must be <controller>/<holder>/<epoch>"
+            return f"{names.OWNER_HEADER} must be <controller>/<holder>/<epoch>"
         controller, holder, epoch = parts
-        lease = self._lister.get("leases", NAMESPACE, f"controller-{controller}")
+        lease = self._lister.get(
+            "leases", names.SYSTEM_NAMESPACE, names.CONTROLLER_LEASE_PREFIX + controller
+        )
         if lease is not None:
             request.condition = self._lister.unchanged("leases", lease)
         spec = (lease or {}).get("spec") or {}
@@ -79,7 +75,9 @@ class Fencing:
         return ""
 
     def _has_ended(self, holder: str) -> bool:
-        heartbeat = self._lister.get("leases", NAMESPACE, f"manager-{holder}")
+        heartbeat = self._lister.get(
+            "leases", names.SYSTEM_NAMESPACE, names.MANAGER_LEASE_PREFIX + holder
+        )
         spec: Object = (heartbeat or {}).get("spec") or {}
         renewed, duration_s = spec.get("renewTime"), spec.get("leaseDurationSeconds")
         if not renewed or not duration_s:

@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from rdd.api import errors
+from rdd.api import errors, names
 from rdd.api.types import Object
 from rdd.apiserver.admission import review
 from rdd.apiserver.admission.client import CallFailed, Endpoint
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
     from rdd.apiserver.admission.conditions import Conditions
 
 log = logging.getLogger("rdd.apiserver.admission")
-
-_GROUP = "admissionregistration.k8s.io"
 
 
 class CallError(Exception):
@@ -102,7 +100,7 @@ class Webhooks:
             self._revision = revision
         index = self._index
         # Whoever could stop changes of the configurations could never be stopped again.
-        if index is None or attributes.resource.group == _GROUP:
+        if index is None or attributes.resource.group == names.ADMISSION_GROUP:
             return ()
         return index.candidates(attributes)
 

@@ -5,11 +5,13 @@ The check is done for every create in a namespace, on the server's own cache,
 which is never behind the store; so there is no race to wait out.
 """
 
-from rdd.api import errors
+from rdd.api import errors, names
 from rdd.apiserver.admission.types import CREATE, DELETE, Attributes
 from rdd.apiserver.state.cache import ResourceCache
 
-IMMORTAL = frozenset({"default", "kube-system", "kube-public"})
+IMMORTAL = frozenset(
+    {names.DEFAULT_NAMESPACE, names.KUBE_SYSTEM_NAMESPACE, names.KUBE_PUBLIC_NAMESPACE}
+)
 
 
 class NamespaceLifecycle:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from rdd.api import errors
+from rdd.api import errors, names
 from rdd.api.types import Object
 from rdd.apiserver.admission import params, review, warnings
 from rdd.apiserver.admission.dependencies import AdmissionDependencies
@@ -35,7 +35,7 @@ _EXEMPT_KINDS = frozenset(
     for kind in ("ValidatingAdmissionPolicy", "MutatingAdmissionPolicy")
     for suffix in ("", "Binding")
 )
-_REVIEW_GROUPS = frozenset({"authentication.k8s.io", "authorization.k8s.io"})
+_REVIEW_GROUPS = frozenset({names.AUTHENTICATION_GROUP, names.AUTHORIZATION_GROUP})
 """Their resources are questions; a policy that refuses them would break the server."""
 
 
@@ -230,7 +230,7 @@ class ValidatingPolicies:
 def _is_exempt(resource: Resource) -> bool:
     if resource.group in _REVIEW_GROUPS:
         return True
-    return resource.group == "admissionregistration.k8s.io" and resource.kind in _EXEMPT_KINDS
+    return resource.group == names.ADMISSION_GROUP and resource.kind in _EXEMPT_KINDS
 
 
 def _act(

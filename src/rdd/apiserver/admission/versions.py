@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from rdd.api import errors, jsonpath
+from rdd.api import errors, jsonpath, names
 from rdd.api.types import Object
 from rdd.apiserver.admission.types import Attributes
 from rdd.apiserver.resources import Resource
@@ -23,7 +23,7 @@ _SCALE = "io.k8s.api.autoscaling.v1.Scale"
 _TOKEN_REQUEST = "io.k8s.api.authentication.v1.TokenRequest"
 _OWN_KINDS: dict[str, tuple[GroupVersionKind, str]] = {
     "scale": (("autoscaling", "v1", "Scale"), _SCALE),
-    "token": (("authentication.k8s.io", "v1", "TokenRequest"), _TOKEN_REQUEST),
+    "token": ((names.AUTHENTICATION_GROUP, "v1", "TokenRequest"), _TOKEN_REQUEST),
 }
 """Subresources whose objects are of another kind than the resource's, with its definition."""
 

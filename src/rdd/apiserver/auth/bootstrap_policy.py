@@ -13,25 +13,25 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from rdd.api import names
 from rdd.api.types import Object
 from rdd.apiserver.auth import identities
 from rdd.apiserver.auth.authorizer import Lister
 from rdd.apiserver.auth.policy_rules import PolicyRule, Rule, compact, covers
-from rdd.apiserver.auth.rbac import RBAC_GROUP
 
 AUTOUPDATE = "rbac.authorization.kubernetes.io/autoupdate"
-_API_VERSION = f"{RBAC_GROUP}/v1"
-_AGGREGATE = f"{RBAC_GROUP}/aggregate-to-"
+_API_VERSION = f"{names.RBAC_GROUP}/v1"
+_AGGREGATE = f"{names.RBAC_GROUP}/aggregate-to-"
 
 _READ = ("get", "list", "watch")
 _WRITE = ("create", "delete", "deletecollection", "patch", "update")
 _READ_WRITE = tuple(sorted(_READ + _WRITE))
 
 OWN_GROUPS = (
-    "app.rancherdesktop.io",
-    "containers.rancherdesktop.io",
-    "lima.rancherdesktop.io",
-    "rdd.rancherdesktop.io",
+    names.APP_GROUP,
+    names.CONTAINERS_GROUP,
+    names.LIMA_GROUP,
+    names.RDD_GROUP,
 )
 """API groups of the project's own kinds; the `user` identity may read them."""
 
@@ -64,11 +64,11 @@ _EDIT = [
     _rule(["impersonate"], "", "serviceaccounts"),
     _rule(_WRITE, "", "configmaps", "events", "secrets", "serviceaccounts"),
     _rule(["create"], "", "serviceaccounts/token"),
-    _rule(_READ_WRITE, "coordination.k8s.io", "leases"),
+    _rule(_READ_WRITE, names.COORDINATION_GROUP, "leases"),
 ]
 _ADMIN = [
-    _rule(["create"], "authorization.k8s.io", "localsubjectaccessreviews"),
-    _rule(_READ_WRITE, RBAC_GROUP, "rolebindings", "roles"),
+    _rule(["create"], names.AUTHORIZATION_GROUP, "localsubjectaccessreviews"),
+    _rule(_READ_WRITE, names.RBAC_GROUP, "rolebindings", "roles"),
 ]
 
 _HEALTH = ("/healthz", "/livez", "/readyz")
@@ -82,15 +82,15 @@ _CLUSTER_ROLES: dict[str, list[Object]] = {
     "system:aggregate-to-edit": _EDIT,
     "system:aggregate-to-view": _VIEW,
     "system:auth-delegator": [
-        _rule(["create"], "authentication.k8s.io", "tokenreviews"),
-        _rule(["create"], "authorization.k8s.io", "subjectaccessreviews"),
+        _rule(["create"], names.AUTHENTICATION_GROUP, "tokenreviews"),
+        _rule(["create"], names.AUTHORIZATION_GROUP, "subjectaccessreviews"),
     ],
     "system:basic-user": [
         _rule(
-            ["create"], "authorization.k8s.io",
+            ["create"], names.AUTHORIZATION_GROUP,
             "selfsubjectaccessreviews", "selfsubjectrulesreviews",
         ),
-        _rule(["create"], "authentication.k8s.io", "selfsubjectreviews"),
+        _rule(["create"], names.AUTHENTICATION_GROUP, "selfsubjectreviews"),
     ],
     "system:discovery": [
         _urls(
@@ -158,8 +158,8 @@ def cluster_role_bindings() -> list[Object]:
         _object(
             "ClusterRoleBinding",
             name,
-            roleRef={"apiGroup": RBAC_GROUP, "kind": "ClusterRole", "name": role},
-            subjects=[{"apiGroup": RBAC_GROUP, "kind": kind, "name": n} for n in subjects],
+            roleRef={"apiGroup": names.RBAC_GROUP, "kind": "ClusterRole", "name": role},
+            subjects=[{"apiGroup": names.RBAC_GROUP, "kind": kind, "name": n} for n in subjects],
         )
         for name, (role, kind, subjects) in _CLUSTER_BINDINGS.items()
     ]

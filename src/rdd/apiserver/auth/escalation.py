@@ -8,6 +8,7 @@ runs them. An aggregated ClusterRole can collect any rule, so writing one requir
 permissions.
 """
 
+from rdd.api import names
 from rdd.api.errors import Forbidden, InternalError, NotFound
 from rdd.api.fielderrors import aggregate
 from rdd.api.types import Object
@@ -21,7 +22,7 @@ from rdd.apiserver.auth.policy_rules import (
     quoted_list,
     rules_of,
 )
-from rdd.apiserver.auth.rbac import RBAC_GROUP, RbacAuthorizer
+from rdd.apiserver.auth.rbac import RbacAuthorizer
 from rdd.apiserver.http.request import RequestInfo, User
 from rdd.base import gotext
 
@@ -46,7 +47,7 @@ def check_escalation(
 
     `info` belongs to the request, `old` is the stored object of an update.
     """
-    if info.group != RBAC_GROUP or user.is_master or info.subresource:
+    if info.group != names.RBAC_GROUP or user.is_master or info.subresource:
         return
     if info.resource in _ROLES:
         _check_role(rbac, user, info, obj, old)
@@ -59,7 +60,7 @@ def _check_role(
 ) -> None:
     may_escalate = Attributes(
         user, "escalate",
-        group=RBAC_GROUP, version=ALL, resource=info.resource,
+        group=names.RBAC_GROUP, version=ALL, resource=info.resource,
         name=info.name, namespace=info.namespace,
     )  # fmt: skip
     if rbac.authorize(may_escalate).allowed or _changes_only_gc_fields(obj, old):
@@ -70,7 +71,7 @@ def _check_role(
         held, _ = rbac.rules_for(user, info.namespace)
         if covers(held, _EVERYTHING):
             why = "must have cluster-admin privileges to use an aggregationRule"
-            raise Forbidden.to_object(info.resource, RBAC_GROUP, name, why)
+            raise Forbidden.to_object(info.resource, names.RBAC_GROUP, name, why)
 
 
 def _check_binding(
@@ -87,17 +88,17 @@ def _check_binding(
         raise InternalError(str(e), reason="") from e
     if rules is None:
         # Kubernetes names the binding's resource here, not the role's.
-        raise NotFound.of(info.resource, RBAC_GROUP, str(role_ref.get("name") or ""))
+        raise NotFound.of(info.resource, names.RBAC_GROUP, str(role_ref.get("name") or ""))
     _confirm(rbac, user, info, str(obj["metadata"].get("name") or ""), rules)
 
 
 def _may_bind(rbac: RbacAuthorizer, user: User, role_ref: Object, namespace: str) -> bool:
     resource = {"ClusterRole": "clusterroles", "Role": "roles"}.get(str(role_ref.get("kind")))
-    if resource is None or role_ref.get("apiGroup", RBAC_GROUP) != RBAC_GROUP:
+    if resource is None or role_ref.get("apiGroup", names.RBAC_GROUP) != names.RBAC_GROUP:
         return False
     attributes = Attributes(
         user, "bind",
-        group=RBAC_GROUP, version=ALL, resource=resource,
+        group=names.RBAC_GROUP, version=ALL, resource=resource,
         name=str(role_ref.get("name") or ""), namespace=namespace,
     )  # fmt: skip
     return rbac.authorize(attributes).allowed
@@ -117,14 +118,14 @@ def _confirm(
         errors = _resolution_errors(rbac, user, info)
         if errors:
             why += f"; resolution errors: [{aggregate(errors)}]"
-        raise Forbidden.to_object(info.resource, RBAC_GROUP, name, why)
+        raise Forbidden.to_object(info.resource, names.RBAC_GROUP, name, why)
 
 
 def _resolution_errors(rbac: RbacAuthorizer, user: User, info: RequestInfo) -> list[str]:
     """Return the errors of resolving the user's rules, worded for the resource of the request."""
     _, errors = rbac.rules_for(user, info.namespace)
-    what = f"{info.resource}.{RBAC_GROUP}"
-    return [what + e.partition(RBAC_GROUP)[2] if RBAC_GROUP in e else e for e in errors]
+    what = f"{info.resource}.{names.RBAC_GROUP}"
+    return [what + e.partition(names.RBAC_GROUP)[2] if names.RBAC_GROUP in e else e for e in errors]
 
 
 _GC_FIELDS = ("finalizers", "managedFields", "ownerReferences", "selfLink")

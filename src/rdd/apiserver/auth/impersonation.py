@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from typing import cast
 from urllib.parse import unquote
 
-from rdd.api import name_validation
+from rdd.api import name_validation, names
 from rdd.api.errors import BadRequest, Forbidden
 from rdd.api.fielderrors import FieldError, aggregate, invalid
 from rdd.apiserver.auth import identities
@@ -25,7 +25,6 @@ from rdd.apiserver.http.request import Headers, User
 from rdd.base import gotext
 
 _EXTRA_PREFIX = "impersonate-extra-"
-_AUTHENTICATION = "authentication.k8s.io"
 _MANY = 4  # from this many checks on, constrained modes try a single wildcard check first
 _MAX_CACHED_USERS = 10_000
 
@@ -91,7 +90,7 @@ class Impersonator:
         if mode:
             self._demand(replace(attributes, verb=f"impersonate-on:{mode}:{attributes.verb}"))
         # Legacy users and groups are core resources, the rest always belongs to authentication.
-        group = _AUTHENTICATION if mode else ""
+        group = names.AUTHENTICATION_GROUP if mode else ""
         as_user = Attributes(
             attributes.user, verb, group=group, version="v1", resource="users", name=wanted.name
         )
@@ -102,7 +101,7 @@ class Impersonator:
         elif mode and node:
             as_user = replace(as_user, resource="nodes", name=node)
         self._demand(as_user)
-        other = replace(as_user, group=_AUTHENTICATION, namespace="")
+        other = replace(as_user, group=names.AUTHENTICATION_GROUP, namespace="")
         if wanted.uid:
             self._demand(replace(other, resource="uids", name=wanted.uid))
         self._check_groups(mode, wanted.groups, replace(other, group=group, resource="groups"))

@@ -13,6 +13,7 @@ and the decisions. A repeated request costs two dictionary lookups.
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from rdd.api import names
 from rdd.api.errors import Forbidden
 from rdd.api.fielderrors import aggregate
 from rdd.apiserver.auth import identities
@@ -20,8 +21,6 @@ from rdd.apiserver.auth.authorizer import Attributes, Decision, Lister
 from rdd.apiserver.auth.policy_rules import Rule, rules_of
 from rdd.apiserver.http.request import User
 from rdd.base import gotext
-
-RBAC_GROUP = "rbac.authorization.k8s.io"
 
 _MAX_CACHED_SUBJECTS = 1024
 _MAX_CACHED_DECISIONS = 4096
@@ -185,7 +184,7 @@ class RbacAuthorizer:
             return [], str(e)
         if rules is None:
             name = gotext.quote(str(role_ref.get("name") or ""))
-            return [], f"{role_ref['kind'].lower()}.{RBAC_GROUP} {name} not found"
+            return [], f"{role_ref['kind'].lower()}.{names.RBAC_GROUP} {name} not found"
         return rules, ""
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The endpoints of reviews and token requests, which are evaluated on creation and not stored."""
 
-from rdd.api import errors
+from rdd.api import errors, names
 from rdd.api.types import Object
 from rdd.apiserver.admission.types import CREATE, Attributes
 from rdd.apiserver.auth.authorizer import Lister
@@ -60,7 +60,7 @@ async def token(
     opts = options.write_options(request, "CreateOptions")
     obj = bodies.decode_as(
         request,
-        TypedDecoder("TokenRequest", "authentication.k8s.io/v1", decoder(_TOKEN_REQUEST)),
+        TypedDecoder("TokenRequest", f"{names.AUTHENTICATION_GROUP}/v1", decoder(_TOKEN_REQUEST)),
         field_validation=opts.field_validation,
     )
 

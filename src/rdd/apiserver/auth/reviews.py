@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from rdd.api import name_validation, timestamps
+from rdd.api import name_validation, names, timestamps
 from rdd.api.errors import BadRequest, Invalid
 from rdd.api.fielderrors import FieldError, aggregate, child, forbidden, index, invalid, required
 from rdd.api.selectors import parse_field_selector, parse_label_selector
@@ -23,9 +23,6 @@ from rdd.apiserver.auth.authorizer import Attributes, Authorizer
 from rdd.apiserver.auth.jwt import TokenError
 from rdd.apiserver.auth.rbac import RbacAuthorizer
 from rdd.apiserver.http.request import User
-
-AUTHORIZATION = "authorization.k8s.io"
-AUTHENTICATION = "authentication.k8s.io"
 
 _SPEC_RESOURCE = "spec.resourceAttributes"
 _SPEC_NON_RESOURCE = "spec.nonResourceAttributes"
@@ -130,18 +127,22 @@ def self_subject_review(obj: Object, user: User, reviewer: Reviewer) -> Object:
 
 
 REVIEWS: dict[tuple[str, str], Callable[[Object, User, str, Reviewer], Object]] = {
-    (AUTHORIZATION, "subjectaccessreviews"): lambda o, u, ns, r: subject_access_review(o, r),
-    (AUTHORIZATION, "localsubjectaccessreviews"): (
+    (names.AUTHORIZATION_GROUP, "subjectaccessreviews"): lambda o, u, ns, r: subject_access_review(
+        o, r
+    ),
+    (names.AUTHORIZATION_GROUP, "localsubjectaccessreviews"): (
         lambda o, u, ns, r: local_subject_access_review(o, ns, r)
     ),
-    (AUTHORIZATION, "selfsubjectaccessreviews"): (
+    (names.AUTHORIZATION_GROUP, "selfsubjectaccessreviews"): (
         lambda o, u, ns, r: self_subject_access_review(o, u, r)
     ),
-    (AUTHORIZATION, "selfsubjectrulesreviews"): (
+    (names.AUTHORIZATION_GROUP, "selfsubjectrulesreviews"): (
         lambda o, u, ns, r: self_subject_rules_review(o, u, r)
     ),
-    (AUTHENTICATION, "tokenreviews"): lambda o, u, ns, r: token_review(o, r),
-    (AUTHENTICATION, "selfsubjectreviews"): lambda o, u, ns, r: self_subject_review(o, u, r),
+    (names.AUTHENTICATION_GROUP, "tokenreviews"): lambda o, u, ns, r: token_review(o, r),
+    (names.AUTHENTICATION_GROUP, "selfsubjectreviews"): lambda o, u, ns, r: self_subject_review(
+        o, u, r
+    ),
 }
 """(group, resource) → function of object, requesting user, namespace of the request, reviewer."""
 
@@ -200,7 +201,7 @@ def _attributes(user: User, spec: Object) -> Attributes:
 
 def _invalid(errors: Sequence[FieldError]) -> Invalid:
     # Kubernetes omits the kind here, in the message and in the details.
-    error = Invalid.of("", AUTHORIZATION, "", errors)
+    error = Invalid.of("", names.AUTHORIZATION_GROUP, "", errors)
     if error.details is not None:
         error.details.pop("kind")
     return error

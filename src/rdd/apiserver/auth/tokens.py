@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, Sequence
 
 import orjson
 
-from rdd.api import timestamps
+from rdd.api import names, timestamps
 from rdd.api.errors import BadRequest, Conflict, Invalid, NotFound
 from rdd.api.fielderrors import FieldError, invalid
 from rdd.api.types import Object
@@ -24,7 +24,6 @@ from rdd.apiserver.http.request import Response, User
 from rdd.base import gotext
 
 ISSUER = "https://rdd.default.svc"
-GROUP = "authentication.k8s.io"
 CREDENTIAL_ID = "authentication.kubernetes.io/credential-id"
 
 _DEFAULT_EXPIRATION_S = 3600
@@ -82,7 +81,7 @@ class TokenIssuer:
                 f"the UID in the token request ({metadata['uid']}) does not match "
                 f"the UID of the service account ({uid})"
             )
-            raise Conflict.of("TokenRequest", GROUP, name, why)
+            raise Conflict.of("TokenRequest", names.AUTHENTICATION_GROUP, name, why)
         now = self._now()
         metadata |= {
             "name": name,
@@ -95,7 +94,7 @@ class TokenIssuer:
             spec["expirationSeconds"] = _DEFAULT_EXPIRATION_S
         spec.setdefault("boundObjectRef", None)
         request = {
-            "apiVersion": f"{GROUP}/v1",
+            "apiVersion": f"{names.AUTHENTICATION_GROUP}/v1",
             "kind": "TokenRequest",
             "metadata": metadata,
             "spec": spec,
@@ -124,7 +123,7 @@ class TokenIssuer:
             if metadata.get(field) and metadata[field] != wanted:
                 detail = f"must match the service account {field} if specified"
                 error = invalid(f"metadata.{field}", metadata[field], detail)
-                raise Invalid.of("TokenRequest", GROUP, name, [error])
+                raise Invalid.of("TokenRequest", names.AUTHENTICATION_GROUP, name, [error])
 
     def _issue(
         self,
@@ -289,7 +288,7 @@ def _check_expiration(seconds: int) -> None:
         detail = "may not specify a duration larger than 2^32 seconds"
         errors.append(invalid(field, seconds, detail))
     if errors:
-        raise Invalid.of("TokenRequest", GROUP, "", errors)
+        raise Invalid.of("TokenRequest", names.AUTHENTICATION_GROUP, "", errors)
 
 
 def _bound_secret(reference: Object | None, namespace: str, lister: Lister) -> Object | None:

@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rdd.api import errors
+from rdd.api import errors, names
 from rdd.api.objectmeta import MetadataError, decode_object_meta
 from rdd.api.types import Object
 from rdd.apiserver.admission.client import CallFailed, Endpoint, WebhookClient
@@ -21,7 +21,6 @@ from rdd.apiserver.http.request import SYSTEM, Request
 from rdd.apiserver.state import codec
 from rdd.apiserver.state.cache import Change, Entry
 
-_GROUP = "apiextensions.k8s.io"
 _REMEMBERED = 2048
 _TIMEOUT_S = 30
 
@@ -98,7 +97,7 @@ class Converter:
         uid = str(uuid.uuid4())
         review = {
             "kind": "ConversionReview",
-            "apiVersion": f"{_GROUP}/{self._review_version}",
+            "apiVersion": f"{names.EXTENSIONS_GROUP}/{self._review_version}",
             "request": {"uid": uid, "desiredAPIVersion": api_version, "objects": objects},
         }
         source = str(objects[0]["apiVersion"])

@@ -16,7 +16,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rdd.api import errors
+from rdd.api import errors, names
 from rdd.api.conditions import Condition, conditions_of, find_condition, is_true, set_condition
 from rdd.api.types import Object
 from rdd.apiserver.admission.client import WebhookClient
@@ -25,7 +25,6 @@ from rdd.apiserver.crd import resources as custom
 from rdd.apiserver.crd.conversion import Converter
 from rdd.apiserver.http import options
 from rdd.apiserver.http.request import SYSTEM, Request
-from rdd.apiserver.kinds.apiextensions import CLEANUP_FINALIZER
 from rdd.apiserver.resources import Resource
 from rdd.apiserver.state.cache import Change, Entry
 from rdd.apiserver.verbs import delete, writes
@@ -42,11 +41,13 @@ _NAME_MEMBERS = (
 )
 
 
-_NAMES_ACCEPTED = Condition("NamesAccepted", "True", "NoConflicts", "no conflicts found")
+_NAMES_ACCEPTED = Condition(names.NAMES_ACCEPTED, "True", "NoConflicts", "no conflicts found")
 _ESTABLISHED = Condition(
-    "Established", "True", "InitialNamesAccepted", "the initial names have been accepted"
+    names.ESTABLISHED, "True", "InitialNamesAccepted", "the initial names have been accepted"
 )
-_NOT_ESTABLISHED = Condition("Established", "False", "NotAccepted", "not all names are accepted")
+_NOT_ESTABLISHED = Condition(
+    names.ESTABLISHED, "False", "NotAccepted", "not all names are accepted"
+)
 _DELETING = Condition(
     "Terminating", "True", "InstanceDeletionInProgress", "CustomResource deletion is in progress"
 )
@@ -70,7 +71,7 @@ class CustomResources:
         """Serve everything that was established before."""
         for entry in self._definitions.cache.entries():
             crd = self._definitions.object(entry)
-            if is_true(conditions_of(crd), "Established"):
+            if is_true(conditions_of(crd), names.ESTABLISHED):
                 self._serve(crd, changed_at=entry.revision)
             if not _is_settled(crd):
                 self._dirty[entry.name] = None
@@ -119,7 +120,9 @@ class CustomResources:
             self._withdraw(name)
             # Names it held may be what another CRD is waiting for.
             for other in self._definitions.cache.entries():
-                if not is_true(conditions_of(self._definitions.object(other)), "NamesAccepted"):
+                if not is_true(
+                    conditions_of(self._definitions.object(other)), names.NAMES_ACCEPTED
+                ):
                     self._dirty[other.name] = None
             return
         crd = self._definitions.object(entry)
@@ -129,7 +132,7 @@ class CustomResources:
             await self._clean_up(crd)
             return
         status = self._naming(crd)
-        if is_true(status["conditions"], "Established"):
+        if is_true(status["conditions"], names.ESTABLISHED):
             self._serve({**crd, "status": status}, changed_at=entry.revision)
         if status != crd.get("status"):
             await self._write_status(entry, status)
@@ -205,12 +208,12 @@ class CustomResources:
         }
         conditions = conditions_of(crd)
         if problem is not None:
-            wanted_conditions = [Condition("NamesAccepted", "False", *problem)]
-            if find_condition(conditions, "Established") is None:
+            wanted_conditions = [Condition(names.NAMES_ACCEPTED, "False", *problem)]
+            if find_condition(conditions, names.ESTABLISHED) is None:
                 wanted_conditions.append(_NOT_ESTABLISHED)
         else:
             wanted_conditions = [_NAMES_ACCEPTED]
-            if not is_true(conditions, "Established"):
+            if not is_true(conditions, names.ESTABLISHED):
                 wanted_conditions.append(_ESTABLISHED)
         conditions = set_condition(conditions, *wanted_conditions, now=self._core.now_text())
         status["conditions"] = conditions
@@ -268,7 +271,7 @@ class CustomResources:
     async def _clean_up(self, crd: Object) -> None:
         """Delete the objects of a CRD, then let the CRD go."""
         name = crd["metadata"]["name"]
-        if CLEANUP_FINALIZER not in (crd["metadata"].get("finalizers") or ()):
+        if names.CRD_CLEANUP_FINALIZER not in (crd["metadata"].get("finalizers") or ()):
             return
         resources = self._served.get(name) or []
         remaining = 0
@@ -309,7 +312,9 @@ class CustomResources:
         async def build(current: Entry | None, old: Object | None) -> Object:
             assert old is not None
             meta = dict(old["metadata"])
-            meta["finalizers"] = [f for f in meta.get("finalizers") or () if f != CLEANUP_FINALIZER]
+            meta["finalizers"] = [
+                f for f in meta.get("finalizers") or () if f != names.CRD_CLEANUP_FINALIZER
+            ]
             if not meta["finalizers"]:
                 del meta["finalizers"]
             return {**old, "metadata": meta}
@@ -327,7 +332,7 @@ def _converts_by_webhook(spec: Mapping[str, Any]) -> bool:
 
 
 def _is_settled(crd: Mapping[str, Any]) -> bool:
-    is_established = is_true(conditions_of(crd), "Established")
+    is_established = is_true(conditions_of(crd), names.ESTABLISHED)
     return is_established and not crd["metadata"].get("deletionTimestamp")
 
 

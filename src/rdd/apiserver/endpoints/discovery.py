@@ -13,7 +13,7 @@ from typing import Any
 
 import orjson
 
-from rdd.api import errors
+from rdd.api import errors, names
 from rdd.apiserver.core import Core
 from rdd.apiserver.http import responses as respond
 from rdd.apiserver.http.request import Answer, Request, Response, page_not_found
@@ -22,21 +22,21 @@ from rdd.schema.crd.versions import version_priority
 
 # Groups in the order of Kubernetes' priorities; others (custom ones) follow by name.
 _GROUP_ORDER = (
-    "apiregistration.k8s.io",
-    "events.k8s.io",
-    "authentication.k8s.io",
-    "authorization.k8s.io",
-    "rbac.authorization.k8s.io",
-    "admissionregistration.k8s.io",
-    "apiextensions.k8s.io",
-    "coordination.k8s.io",
+    names.REGISTRATION_GROUP,
+    names.EVENTS_GROUP,
+    names.AUTHENTICATION_GROUP,
+    names.AUTHORIZATION_GROUP,
+    names.RBAC_GROUP,
+    names.ADMISSION_GROUP,
+    names.EXTENSIONS_GROUP,
+    names.COORDINATION_GROUP,
 )
 _SUBRESOURCES: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
     "status": (("get", "patch", "update"), {}),
     "finalize": (("update",), {}),
     "token": (
         ("create",),
-        {"group": "authentication.k8s.io", "version": "v1", "kind": "TokenRequest"},
+        {"group": names.AUTHENTICATION_GROUP, "version": "v1", "kind": "TokenRequest"},
     ),
     "scale": (
         ("get", "patch", "update"),

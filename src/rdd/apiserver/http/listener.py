@@ -20,7 +20,7 @@ from typing import Protocol
 from aiohttp import web
 from aiohttp.base_protocol import BaseProtocol
 
-from rdd.api import errors
+from rdd.api import errors, names
 from rdd.apiserver.endpoints.metrics import ServerMetrics
 from rdd.apiserver.http import aiohttp_internals
 from rdd.apiserver.http import compression as gzip
@@ -28,7 +28,6 @@ from rdd.apiserver.http import responses as respond
 from rdd.apiserver.http.aiohttp_internals import ConnectionFactory, SentResponse
 from rdd.apiserver.http.limits import MAX_BODY_BYTES
 from rdd.apiserver.http.request import Answer, Handover, Request, Response, Stream, parse_query
-from rdd.apiserver.passthrough.routing import PREFIX
 from rdd.apiserver.state.watchers import MAX_BEHIND_BYTES
 
 log = logging.getLogger("rdd.apiserver.http.listener")
@@ -136,7 +135,7 @@ class HttpServer:
             peer_certificate=certificate,
         )
         try:
-            if http.body_exists and not path.startswith(PREFIX):
+            if http.body_exists and not path.startswith(names.PASSTHROUGH_PREFIX):
                 request.body = await _read_body(http)
         except errors.ApiError as failure:
             answer: Answer = respond.error(request, failure)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from rdd.api import errors
+from rdd.api import errors, names
 from rdd.apiserver.http.request import Request
 
 JSON = "application/json"
@@ -17,12 +17,12 @@ _AVAILABLE = (
 )
 _ONLY = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
 _TRANSFORMS = {
-    ("Table", "meta.k8s.io", "v1"),
-    ("Table", "meta.k8s.io", "v1beta1"),
-    ("PartialObjectMetadata", "meta.k8s.io", "v1"),
-    ("PartialObjectMetadata", "meta.k8s.io", "v1beta1"),
-    ("PartialObjectMetadataList", "meta.k8s.io", "v1"),
-    ("PartialObjectMetadataList", "meta.k8s.io", "v1beta1"),
+    ("Table", names.META_GROUP, "v1"),
+    ("Table", names.META_GROUP, "v1beta1"),
+    ("PartialObjectMetadata", names.META_GROUP, "v1"),
+    ("PartialObjectMetadata", names.META_GROUP, "v1beta1"),
+    ("PartialObjectMetadataList", names.META_GROUP, "v1"),
+    ("PartialObjectMetadataList", names.META_GROUP, "v1beta1"),
 }
 
 

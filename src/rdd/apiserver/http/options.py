@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rdd.api import errors, fielderrors, metadata
+from rdd.api import errors, fielderrors, metadata, names
 from rdd.api.fielderrors import FieldError
 from rdd.apiserver.http import bodies
 from rdd.apiserver.http.request import Request
@@ -34,7 +34,7 @@ class WriteOptions:
 
     def to_object(self, kind: str) -> dict[str, Any]:
         """The options as admission webhooks are told."""
-        obj: dict[str, Any] = {"kind": kind, "apiVersion": "meta.k8s.io/v1"}
+        obj: dict[str, Any] = {"kind": kind, "apiVersion": f"{names.META_GROUP}/v1"}
         if self.dry_run:
             obj["dryRun"] = ["All"]
         if self.force:
@@ -59,7 +59,7 @@ class DeleteOptions:
 
     def to_object(self) -> dict[str, Any]:
         """The options as admission webhooks are told."""
-        obj: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": "meta.k8s.io/v1"}
+        obj: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": f"{names.META_GROUP}/v1"}
         if self.grace_period_s is not None:
             obj["gracePeriodSeconds"] = self.grace_period_s
         preconditions = {}
@@ -94,7 +94,7 @@ class ListOptions:
 
 
 def _invalid(kind: str, errs: Sequence[FieldError]) -> errors.Invalid:
-    return errors.Invalid.of(kind, "meta.k8s.io", "", errs)
+    return errors.Invalid.of(kind, names.META_GROUP, "", errs)
 
 
 _NO_OPTIONS = WriteOptions()

@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from rdd.api import errors, yamlcodec
+from rdd.api import errors, names, yamlcodec
 from rdd.api.types import Object
 from rdd.apiserver.core import Core
 from rdd.apiserver.http import negotiation as negotiate
@@ -99,7 +99,7 @@ def partial(obj: Object, version: str = "v1") -> Object:
     """The PartialObjectMetadata of an object."""
     return {
         "kind": "PartialObjectMetadata",
-        "apiVersion": f"meta.k8s.io/{version}",
+        "apiVersion": f"{names.META_GROUP}/{version}",
         "metadata": obj["metadata"],
     }
 
@@ -151,7 +151,7 @@ def page(core: Core, request: Request, resource: Resource, found: Page, fmt: For
             request,
             {
                 "kind": "PartialObjectMetadataList",
-                "apiVersion": f"meta.k8s.io/{fmt.version}",
+                "apiVersion": f"{names.META_GROUP}/{fmt.version}",
                 "metadata": meta,
                 "items": [partial(resource.object(e), fmt.version) for e in found.entries],
             },

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, Protocol
 
-from rdd.api import timestamps
+from rdd.api import names, timestamps
 from rdd.api.types import Object
 from rdd.apiserver.kinds.strategy import Column, Strategy
 
@@ -80,7 +80,7 @@ def table(
     cells = resource.strategy.cells
     return {
         "kind": "Table",
-        "apiVersion": f"meta.k8s.io/{version}",
+        "apiVersion": f"{names.META_GROUP}/{version}",
         "metadata": meta,
         "columnDefinitions": column_definitions(resource.columns),
         "rows": [
@@ -110,6 +110,6 @@ def _row_object(obj: Object, include_object: str, version: str) -> Object | None
         return obj
     return {
         "kind": "PartialObjectMetadata",
-        "apiVersion": f"meta.k8s.io/{version}",
+        "apiVersion": f"{names.META_GROUP}/{version}",
         "metadata": obj.get("metadata") or {},
     }

@@ -4,6 +4,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from rdd.api import names
 from rdd.api.conditions import Condition, remove_condition, set_condition
 from rdd.api.fielderrors import FieldError
 from rdd.api.types import Object
@@ -12,8 +13,6 @@ from rdd.apiserver.kinds.builtin import CreatedAtStrategy, reset_metadata_for_st
 CheckRules = Callable[[Mapping[str, Any], str], list[FieldError]]
 """Checks the CEL rules of a schema: given the schema and its field."""
 
-CLEANUP_FINALIZER = "customresourcecleanup.apiextensions.k8s.io"
-"""Keeps a definition until its objects have been deleted."""
 
 _DELETION_PENDING = Condition(
     "Terminating",
@@ -80,8 +79,8 @@ class CustomResourceDefinitionStrategy(CreatedAtStrategy):
         if not meta.get("deletionTimestamp"):
             meta["deletionTimestamp"] = now
             finalizers = meta.get("finalizers") or []
-            if CLEANUP_FINALIZER not in finalizers:
-                meta["finalizers"] = [*finalizers, CLEANUP_FINALIZER]
+            if names.CRD_CLEANUP_FINALIZER not in finalizers:
+                meta["finalizers"] = [*finalizers, names.CRD_CLEANUP_FINALIZER]
             status = obj["status"] = dict(obj.get("status") or {})
             others = remove_condition(status.get("conditions"), "Terminating")
             status["conditions"] = set_condition(others, _DELETION_PENDING, now=now)

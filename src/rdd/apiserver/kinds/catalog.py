@@ -7,6 +7,7 @@ their bodies are read; it is compiled when the first body of a kind arrives.
 
 from collections.abc import Callable
 
+from rdd.api import names
 from rdd.api.types import Object
 from rdd.apiserver.kinds import (
     apiextensions,
@@ -27,18 +28,16 @@ from rdd.apiserver.kinds.strategy import ResourceDefinition
 from rdd.schema.builtin import nodes, typed
 
 _CORE = "io.k8s.api.core.v1"
-_RBAC = "rbac.authorization.k8s.io"
-_ADMISSION = "admissionregistration.k8s.io"
 _PACKAGES = {
     "": _CORE,
-    _RBAC: "io.k8s.api.rbac.v1",
-    _ADMISSION: "io.k8s.api.admissionregistration.v1",
-    "coordination.k8s.io": "io.k8s.api.coordination.v1",
-    "events.k8s.io": "io.k8s.api.events.v1",
-    "authentication.k8s.io": "io.k8s.api.authentication.v1",
-    "authorization.k8s.io": "io.k8s.api.authorization.v1",
-    "apiextensions.k8s.io": "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1",
-    "apiregistration.k8s.io": "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1",
+    names.RBAC_GROUP: "io.k8s.api.rbac.v1",
+    names.ADMISSION_GROUP: "io.k8s.api.admissionregistration.v1",
+    names.COORDINATION_GROUP: "io.k8s.api.coordination.v1",
+    names.EVENTS_GROUP: "io.k8s.api.events.v1",
+    names.AUTHENTICATION_GROUP: "io.k8s.api.authentication.v1",
+    names.AUTHORIZATION_GROUP: "io.k8s.api.authorization.v1",
+    names.EXTENSIONS_GROUP: "io.k8s.apiextensions-apiserver.pkg.apis.apiextensions.v1",
+    names.REGISTRATION_GROUP: "io.k8s.kube-aggregator.pkg.apis.apiregistration.v1",
 }
 _API_EXTENSIONS = ("api-extensions",)
 
@@ -62,24 +61,32 @@ def builtin_kinds(
         _kind("", "ServiceAccount", core.ServiceAccountStrategy(), short="sa", sub=("token",)),
         _kind("", "Event", events.EventStrategy(), short="ev"),
         _kind("", "ResourceQuota", quota.ResourceQuotaStrategy(), short="quota", sub=("status",)),
-        _kind("events.k8s.io", "Event", events.EventsV1Strategy(), short="ev"),
-        _kind("coordination.k8s.io", "Lease", coordination.LeaseStrategy()),
-        _kind(_RBAC, "Role", rbac.RoleStrategy()),
-        _kind(_RBAC, "RoleBinding", rbac.RoleBindingStrategy()),
-        _kind(_RBAC, "ClusterRole", rbac.ClusterRoleStrategy(), namespaced=False),
-        _kind(_RBAC, "ClusterRoleBinding", rbac.ClusterRoleBindingStrategy(), namespaced=False),
+        _kind(names.EVENTS_GROUP, "Event", events.EventsV1Strategy(), short="ev"),
+        _kind(names.COORDINATION_GROUP, "Lease", coordination.LeaseStrategy()),
+        _kind(names.RBAC_GROUP, "Role", rbac.RoleStrategy()),
+        _kind(names.RBAC_GROUP, "RoleBinding", rbac.RoleBindingStrategy()),
+        _kind(names.RBAC_GROUP, "ClusterRole", rbac.ClusterRoleStrategy(), namespaced=False),
+        _kind(
+            names.RBAC_GROUP, "ClusterRoleBinding", rbac.ClusterRoleBindingStrategy(),
+            namespaced=False,
+        ),
     ]  # fmt: skip
     extensions: list[tuple[str, str, BuiltinStrategy, tuple[str, ...]]] = [
-        (_ADMISSION, "ValidatingWebhookConfiguration", validating, ()),
-        (_ADMISSION, "MutatingWebhookConfiguration", mutating, ()),
+        (names.ADMISSION_GROUP, "ValidatingWebhookConfiguration", validating, ()),
+        (names.ADMISSION_GROUP, "MutatingWebhookConfiguration", mutating, ()),
         (
-            *(_ADMISSION, "ValidatingAdmissionPolicy"),
+            *(names.ADMISSION_GROUP, "ValidatingAdmissionPolicy"),
             policies.PolicyStrategy(check_expression),
             ("status",),
         ),
-        (_ADMISSION, "ValidatingAdmissionPolicyBinding", policies.PolicyBindingStrategy(), ()),
-        ("apiextensions.k8s.io", "CustomResourceDefinition", definitions, ("status",)),
-        ("apiregistration.k8s.io", "APIService", apiregistration.APIServiceStrategy(), ("status",)),
+        (
+            names.ADMISSION_GROUP,
+            "ValidatingAdmissionPolicyBinding",
+            policies.PolicyBindingStrategy(),
+            (),
+        ),
+        (names.EXTENSIONS_GROUP, "CustomResourceDefinition", definitions, ("status",)),
+        (names.REGISTRATION_GROUP, "APIService", apiregistration.APIServiceStrategy(), ("status",)),
     ]
     for group, kind, strategy, subresources in extensions:
         made = _kind(group, kind, strategy, sub=subresources, namespaced=False)
@@ -92,7 +99,7 @@ def builtin_kinds(
 
 def review_kinds() -> list[ResourceDefinition]:
     """The kinds that are created and answered, not stored."""
-    authorization, authentication = "authorization.k8s.io", "authentication.k8s.io"
+    authorization, authentication = names.AUTHORIZATION_GROUP, names.AUTHENTICATION_GROUP
     return [
         _kind(authorization, "SubjectAccessReview", ReviewStrategy(), namespaced=False),
         _kind(authorization, "SelfSubjectAccessReview", ReviewStrategy(), namespaced=False),

@@ -9,7 +9,7 @@ import binascii
 from collections.abc import Mapping
 from typing import Any
 
-from rdd.api import fielderrors, metadata, name_validation
+from rdd.api import fielderrors, metadata, name_validation, names
 from rdd.api.fielderrors import FieldError
 from rdd.api.types import Object
 from rdd.apiserver.kinds import tlspair
@@ -29,7 +29,6 @@ MAX_DATA_BYTES = 1024 * 1024
 """Limit of all values of a ConfigMap or Secret together."""
 
 _FROZEN = "field is immutable when `immutable` is set"
-_NAME_LABEL = "kubernetes.io/metadata.name"
 
 
 class NamespaceStrategy(StatusStrategy):
@@ -50,7 +49,7 @@ class NamespaceStrategy(StatusStrategy):
         meta = obj["metadata"]
         if meta.get("name"):
             labels = dict(meta.get("labels") or {})
-            labels[_NAME_LABEL] = meta["name"]
+            labels[names.METADATA_NAME] = meta["name"]
             meta["labels"] = dict(sorted(labels.items()))
 
     def prepare_for_create(self, obj: Object) -> None:
@@ -58,8 +57,8 @@ class NamespaceStrategy(StatusStrategy):
         self.normalise(obj)
         obj["status"] = {"phase": "Active"}
         finalizers = list((obj.get("spec") or {}).get("finalizers") or ())
-        if metadata.KUBERNETES not in finalizers:
-            finalizers.append(metadata.KUBERNETES)
+        if names.NAMESPACE_FINALIZER not in finalizers:
+            finalizers.append(names.NAMESPACE_FINALIZER)
         obj["spec"] = {**(obj.get("spec") or {}), "finalizers": finalizers}
 
     def errors(self, obj: Object) -> list[FieldError]:

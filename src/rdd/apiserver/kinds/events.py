@@ -9,7 +9,7 @@ event goes after an hour, and losing the last ones in a crash is acceptable.
 from collections.abc import Mapping
 from typing import Any
 
-from rdd.api import fielderrors, metadata, name_validation
+from rdd.api import fielderrors, metadata, name_validation, names
 from rdd.api.fielderrors import FieldError
 from rdd.api.types import Object
 from rdd.apiserver.http import tables
@@ -196,11 +196,14 @@ def _legacy_errors(event: Object) -> list[FieldError]:
     involved = (event.get("involvedObject") or {}).get("namespace", "")
     errors: list[FieldError] = []
     if event.get("eventTime"):
-        matches = bool(involved) or namespace in ("default", "kube-system")
+        matches = bool(involved) or namespace in (
+            names.DEFAULT_NAMESPACE,
+            names.KUBE_SYSTEM_NAMESPACE,
+        )
     elif involved:
         matches = involved == namespace
     else:
-        matches = namespace in ("", "default")
+        matches = namespace in ("", names.DEFAULT_NAMESPACE)
     if not matches:
         detail = "does not match event.namespace"
         errors.append(fielderrors.invalid("involvedObject.namespace", involved, detail))

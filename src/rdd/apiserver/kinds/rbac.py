@@ -7,14 +7,12 @@ That nobody grants more than they have is checked by the authoriser
 
 from typing import Any
 
-from rdd.api import fielderrors, name_validation, selectors
+from rdd.api import fielderrors, name_validation, names, selectors
 from rdd.api.fielderrors import FieldError
 from rdd.api.types import Object
 from rdd.apiserver.kinds.builtin import AGE, NAME, BuiltinStrategy, CreatedAtStrategy
 from rdd.apiserver.kinds.strategy import Column
 from rdd.schema.builtin import texts
-
-GROUP = "rbac.authorization.k8s.io"
 
 
 class RoleStrategy(CreatedAtStrategy):
@@ -108,11 +106,11 @@ class RoleBindingStrategy(BuiltinStrategy):
         """Fill in the groups of the role and of users and groups."""
         role = obj.get("roleRef")
         if role is not None and not role.get("apiGroup"):
-            obj["roleRef"] = {**role, "apiGroup": GROUP}
+            obj["roleRef"] = {**role, "apiGroup": names.RBAC_GROUP}
         for subject in obj.get("subjects") or ():
             if not subject.get("apiGroup") and subject.get("kind") in ("User", "Group"):
                 name, namespace = subject.pop("name", ""), subject.pop("namespace", None)
-                subject["apiGroup"], subject["name"] = GROUP, name
+                subject["apiGroup"], subject["name"] = names.RBAC_GROUP, name
                 if namespace:
                     subject["namespace"] = namespace
 
@@ -121,8 +119,8 @@ class RoleBindingStrategy(BuiltinStrategy):
         errors = self.finalizer_errors(obj)
         role = obj.get("roleRef") or {}
         group, kind, name = role.get("apiGroup", ""), role.get("kind", ""), role.get("name", "")
-        if group != GROUP:
-            errors.append(fielderrors.not_supported("roleRef.apiGroup", group, [GROUP]))
+        if group != names.RBAC_GROUP:
+            errors.append(fielderrors.not_supported("roleRef.apiGroup", group, [names.RBAC_GROUP]))
         if kind not in self.role_kinds:
             errors.append(fielderrors.not_supported("roleRef.kind", kind, self.role_kinds))
         if not name:
@@ -151,8 +149,10 @@ class RoleBindingStrategy(BuiltinStrategy):
             if not name:
                 detail = f"{kind.lower()} name cannot be empty"
                 errors.append(fielderrors.invalid(f"{path}.name", name, detail))
-            if group != GROUP:
-                errors.append(fielderrors.not_supported(f"{path}.apiGroup", group, [GROUP]))
+            if group != names.RBAC_GROUP:
+                errors.append(
+                    fielderrors.not_supported(f"{path}.apiGroup", group, [names.RBAC_GROUP])
+                )
         else:
             supported = ("ServiceAccount", "User", "Group")
             errors.append(fielderrors.not_supported(f"{path}.kind", kind, supported))

@@ -3,7 +3,7 @@
 
 from typing import TYPE_CHECKING, NoReturn
 
-from rdd.api import errors, managedfields, mediatypes
+from rdd.api import errors, managedfields, mediatypes, names
 from rdd.api.types import Object
 from rdd.apiserver.kinds.builtin import BuiltinStrategy
 from rdd.apiserver.kinds.catalog import decoder
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from rdd.schema.openapi.collector import KindCollector
 
 # Groups whose objects Kubernetes keeps below their own name; all others go by plural alone.
-_STORED_BY_GROUP = frozenset({"apiextensions.k8s.io", "apiregistration.k8s.io"})
+_STORED_BY_GROUP = frozenset({names.EXTENSIONS_GROUP, names.REGISTRATION_GROUP})
 
 
 class BuiltinResource(Resource):

@@ -22,10 +22,9 @@ from aiohttp import web
 from aiohttp.base_protocol import BaseProtocol
 from yarl import URL
 
-from rdd.api import errors
+from rdd.api import errors, names
 from rdd.apiserver.http import aiohttp_internals
 from rdd.apiserver.http.aiohttp_internals import SentResponse
-from rdd.apiserver.passthrough.routing import PREFIX
 
 if TYPE_CHECKING:
     from multidict import CIMultiDict, CIMultiDictProxy
@@ -85,7 +84,7 @@ class Backend:
         if is_upgrade:
             headers["Connection"] = "Upgrade"
             headers["Upgrade"] = request.headers["Upgrade"]
-        path = request.raw_path.removeprefix(PREFIX)
+        path = request.raw_path.removeprefix(names.PASSTHROUGH_PREFIX)
         try:
             return await self._connected().request(
                 request.method,

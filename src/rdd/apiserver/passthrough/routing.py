@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from rdd.api import errors
+from rdd.api import errors, names
 from rdd.apiserver.http.request import Answer, Handover, Request
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 Handler = Callable[["web.BaseRequest", str], Awaitable["web.StreamResponse"]]
 """Answers a request; the text is the rest of the path, decoded, with a slash at its front."""
 
-PREFIX = "/passthrough/"
 
 _Key = tuple[str, str]
 _MAX_KNOWN = 1000
@@ -65,7 +64,9 @@ class PassthroughRoutes:
 
     async def handle(self, request: Request) -> Answer:
         """Hand the request over to whom its path names."""
-        controller, _, remainder = request.path.removeprefix(PREFIX).partition("/")
+        controller, _, remainder = request.path.removeprefix(names.PASSTHROUGH_PREFIX).partition(
+            "/"
+        )
         endpoint, _, rest = remainder.partition("/")
         handler = self._handlers.get((controller, endpoint))
         if handler is None:

@@ -7,7 +7,7 @@ marked with a deletionTimestamp and stays until they are gone; the answer is
 the object.
 """
 
-from rdd.api import errors
+from rdd.api import errors, names
 from rdd.api.types import Object
 from rdd.apiserver.admission.types import DELETE, Attributes
 from rdd.apiserver.core import Core
@@ -20,8 +20,6 @@ from rdd.apiserver.state import codec, listing
 from rdd.apiserver.state.cache import Entry
 from rdd.apiserver.verbs import writes
 from rdd.store.contract import Delete, Put
-
-ORPHAN, FOREGROUND = "orphan", "foregroundDeletion"
 
 
 async def delete(core: Core, request: Request, resource: Resource) -> Answer:
@@ -147,11 +145,11 @@ def _finalizers(existing: list[str], opts: DeleteOptions) -> list[str]:
         policy = "Orphan" if opts.orphan_dependents else "Background"
     if policy is None:
         return existing
-    kept = [f for f in existing if f not in (ORPHAN, FOREGROUND)]
+    kept = [f for f in existing if f not in (names.ORPHAN_FINALIZER, names.FOREGROUND_FINALIZER)]
     if policy == "Orphan":
-        kept.append(ORPHAN)
+        kept.append(names.ORPHAN_FINALIZER)
     elif policy == "Foreground":
-        kept.append(FOREGROUND)
+        kept.append(names.FOREGROUND_FINALIZER)
     return kept
 
 

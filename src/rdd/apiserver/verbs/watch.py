@@ -14,7 +14,7 @@ from collections.abc import Iterable
 
 import orjson
 
-from rdd.api import errors
+from rdd.api import errors, names
 from rdd.apiserver.core import Core
 from rdd.apiserver.http import negotiation as negotiate
 from rdd.apiserver.http import options, tables
@@ -33,7 +33,6 @@ MIN_TIMEOUT_S = 1800
 BOOKMARK_EVERY_S = 60.0
 MAX_WATCHERS = 2000
 _PIECE_BYTES = 256 * 1024
-_INITIAL_END = "k8s.io/initial-events-end"
 
 
 async def watch(core: Core, request: Request, resource: Resource) -> Answer:
@@ -203,7 +202,7 @@ class _Session:
     def _bookmark(self, revision: int, *, initial_end: bool = False) -> bytes:
         meta: dict[str, object] = {"resourceVersion": str(revision)}
         if initial_end:
-            meta["annotations"] = {_INITIAL_END: "true"}
+            meta["annotations"] = {names.INITIAL_EVENTS_END: "true"}
         if self.fmt.transform == "Table":
             obj = tables.bookmark(self.resource, meta, version=self.fmt.version)
         elif self.fmt.transform:

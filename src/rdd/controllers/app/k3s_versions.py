@@ -12,7 +12,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from rdd.api import errors
+from rdd.api import errors, names
 from rdd.api.types import Object
 from rdd.client.resources import CONFIG_MAPS, NAMESPACES
 from rdd.controllers.app.k3s_versions_table import CHANNELS, VERSIONS
@@ -40,11 +40,11 @@ from rdd.runtime import (
 from rdd.runtime.admission import Webhook
 
 CONFIG_MAP = "k3s-versions"
-_APP = ObjectKey("", "app")
+_APP = ObjectKey("", names.APP_NAME)
 _KIND_LABELS = {
-    "app.kubernetes.io/name": "rdd-k3s-versions",
-    "app.kubernetes.io/component": "k3s-versions",
-    "app.kubernetes.io/managed-by": "rdd-k3s-versions",
+    names.APP_NAME_LABEL: "rdd-k3s-versions",
+    names.APP_COMPONENT_LABEL: "k3s-versions",
+    names.APP_MANAGED_BY_LABEL: "rdd-k3s-versions",
 }
 _RETRY_S = 30.0
 
@@ -113,7 +113,7 @@ def _wanted(app: App) -> Object:
     metadata = {
         "name": CONFIG_MAP,
         "namespace": app.spec.namespace,
-        "labels": {**_KIND_LABELS, "app.kubernetes.io/instance": app.metadata.name},
+        "labels": {**_KIND_LABELS, names.APP_INSTANCE_LABEL: app.metadata.name},
     }
     return with_controller({"metadata": metadata, "data": published()}, app.raw)
 
@@ -164,7 +164,7 @@ def _webhooks(context: Context) -> tuple[Webhook, ...]:
             CONFIG_MAPS,
             refuse,
             operations=(DELETE,),
-            webhook_name="k3s-versions-validator.app.rancherdesktop.io",
+            webhook_name=f"k3s-versions-validator.{names.APP_GROUP}",
             label_selector={"matchLabels": _KIND_LABELS},
         ),
     )

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from rdd.api import errors, timestamps
+from rdd.api import errors, names, timestamps
 from rdd.client import ApiResource, Client
 from rdd.client.resources import EVENTS
 
@@ -35,7 +35,7 @@ async def warn(
     """Record a Warning; a failure to do so is only logged, as it must not stop the work itself."""
     now = timestamps.now_text(clock)
     # Cluster-scoped objects have their events in `default`.
-    namespace = involved.namespace or "default"
+    namespace = involved.namespace or names.DEFAULT_NAMESPACE
     about = {
         "kind": involved.resource.kind,
         "namespace": involved.namespace,

@@ -24,13 +24,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from rdd.api import errors, fieldselectors
+from rdd.api import errors, fieldselectors, names
 from rdd.client import ApiResource, Client, Event
 from rdd.client.aio import Propagation
 from rdd.controllers.builtin import events
 from rdd.controllers.builtin.handled_queue import HandledQueue
 from rdd.controllers.builtin.monitors import Monitors
-from rdd.controllers.builtin.ownership import FOREGROUND, ORPHAN, Node, Ownership, Reference
+from rdd.controllers.builtin.ownership import Node, Ownership, Reference
 
 log = logging.getLogger("rdd.controllers.builtin")
 
@@ -158,9 +158,9 @@ class GarbageCollector:
         self._attend(self.ownership.observe(node.resource, metadata))
         if metadata.get("deletionTimestamp"):
             finalizers = metadata.get("finalizers") or ()
-            if ORPHAN in finalizers:
+            if names.ORPHAN_FINALIZER in finalizers:
                 await self._orphan_dependents(node, metadata)
-            elif FOREGROUND in finalizers:
+            elif names.FOREGROUND_FINALIZER in finalizers:
                 await self._delete_dependents(node, metadata)
             return
         if metadata.get("ownerReferences"):
@@ -200,7 +200,7 @@ class GarbageCollector:
                 owner = await self._owner(reference, node)
                 if owner is None:
                     dangling.append(reference.uid)
-                elif owner.get("deletionTimestamp") and FOREGROUND in (
+                elif owner.get("deletionTimestamp") and names.FOREGROUND_FINALIZER in (
                     owner.get("finalizers") or ()
                 ):
                     waiting.append(reference.uid)
@@ -224,9 +224,9 @@ class GarbageCollector:
                 unblocked = [{**r, "blockOwnerDeletion": False} for r in references]
                 metadata = await self._set_references(node, metadata, unblocked)
             policy = "Foreground"
-        elif ORPHAN in finalizers:
+        elif names.ORPHAN_FINALIZER in finalizers:
             policy = "Orphan"
-        elif FOREGROUND in finalizers:
+        elif names.FOREGROUND_FINALIZER in finalizers:
             policy = "Foreground"
         await self._delete(node, metadata, policy)
 
@@ -298,7 +298,7 @@ class GarbageCollector:
         if blockers:
             self._attend([b.uid for b in blockers if not b.deletes_dependents])
         elif self._monitors.is_complete:
-            await self._remove_finalizer(node, metadata, FOREGROUND)
+            await self._remove_finalizer(node, metadata, names.FOREGROUND_FINALIZER)
         else:
             self._until_complete.add(node.uid)
 
@@ -315,7 +315,7 @@ class GarbageCollector:
             for outcome in outcomes:
                 if outcome is not None:
                     raise outcome
-        await self._remove_finalizer(node, metadata, ORPHAN)
+        await self._remove_finalizer(node, metadata, names.ORPHAN_FINALIZER)
 
     async def _release(self, dependent: Node, owner_uid: str) -> None:
         """Remove an object's references to one owner."""

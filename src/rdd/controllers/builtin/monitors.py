@@ -13,7 +13,7 @@ import logging
 from collections.abc import Callable
 from contextlib import aclosing
 
-from rdd.api import errors
+from rdd.api import errors, names
 from rdd.client import ApiResource, Client, Event, ServerResources, Unreachable
 from rdd.client.listwatch import make_backoff
 from rdd.client.resources import CUSTOM_RESOURCE_DEFINITIONS
@@ -22,7 +22,7 @@ from rdd.client.transport import Keep
 log = logging.getLogger("rdd.controllers.builtin")
 
 # Events own nothing and are owned by nobody, and there are many of them.
-IGNORED = frozenset({("", "events"), ("events.k8s.io", "events")})
+IGNORED = frozenset({("", "events"), (names.EVENTS_GROUP, "events")})
 _VERBS = frozenset({"delete", "list", "watch"})
 _SETTLE_S = 0.1
 

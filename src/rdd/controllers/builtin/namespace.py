@@ -19,7 +19,7 @@ from collections import Counter
 from collections.abc import Callable
 from contextlib import aclosing
 
-from rdd.api import errors, timestamps
+from rdd.api import errors, names, timestamps
 from rdd.api.types import Object
 from rdd.client import ApiResource, Client, Unreachable
 from rdd.client.resources import NAMESPACES
@@ -30,7 +30,6 @@ from rdd.runtime.conditions import set_condition
 log = logging.getLogger("rdd.controllers.builtin")
 
 FIELD_MANAGER = "kube-controller-manager"
-FINALIZER = "kubernetes"
 WORKERS = 10
 _KINDS_AT_ONCE = 8
 _RECHECK_S = 1.0
@@ -170,8 +169,8 @@ class NamespaceController:
 
     async def _finish(self, namespace: Object) -> None:
         finalizers = (namespace.get("spec") or {}).get("finalizers") or []
-        if FINALIZER in finalizers:
-            kept = [f for f in finalizers if f != FINALIZER]
+        if names.NAMESPACE_FINALIZER in finalizers:
+            kept = [f for f in finalizers if f != names.NAMESPACE_FINALIZER]
             spec = {**namespace["spec"], "finalizers": kept}
             await self._client.update(
                 NAMESPACES,

@@ -14,9 +14,8 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from rdd.api import names
 from rdd.client.resources import ApiResource
-
-FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 
 
 class Reference(NamedTuple):
@@ -108,7 +107,10 @@ class Ownership:
         references = metadata.get("ownerReferences") or ()
         is_deleting = bool(metadata.get("deletionTimestamp"))
         finalizers: Sequence[str] = (metadata.get("finalizers") or ()) if is_deleting else ()
-        foreground, orphan = FOREGROUND in finalizers, ORPHAN in finalizers
+        foreground, orphan = (
+            names.FOREGROUND_FINALIZER in finalizers,
+            names.ORPHAN_FINALIZER in finalizers,
+        )
         if not (references or foreground or orphan):
             return self._drop(node) if node is not None else []
         if node is None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The ConfigMap `kube-root-ca.crt` of every namespace: how to check the API server."""
 
+from rdd.api import names
 from rdd.api.types import Object
 from rdd.client import Client
 from rdd.client.resources import CONFIG_MAPS
@@ -20,7 +21,7 @@ class RootCaController(PerNamespaceController):
 
     name = "root-ca"
     resource = CONFIG_MAPS
-    object_name = "kube-root-ca.crt"
+    object_name = names.ROOT_CA_CONFIG_MAP
 
     def __init__(self, client: Client, bundle: str) -> None:
         super().__init__(client)

@@ -9,6 +9,7 @@ here, derived from `status.status`, under a field manager of their own.
 from collections.abc import Iterable
 from typing import get_args
 
+from rdd.api import names
 from rdd.api.types import Object
 from rdd.controllers.containers.container_conditions import (
     UNKNOWN,
@@ -26,7 +27,7 @@ from rdd.controllers.containers.requests import (
 )
 from rdd.controllers.environment import ControllerEnvironment
 from rdd.engine import Docker
-from rdd.kinds.container import ACTION, Action, Container, ContainerCreateRequest
+from rdd.kinds.container import Action, Container, ContainerCreateRequest
 from rdd.kinds.ports import Port
 from rdd.runtime import (
     AdmissionRequest,
@@ -79,15 +80,15 @@ def _webhooks(context: Context) -> tuple[Webhook, ...]:
 async def check_container(request: AdmissionRequest[Container]) -> None:
     """Raise Denied for a changed spec and for invalid actions."""
     annotations = request.object.metadata.annotations
-    action = annotations.get(ACTION)
+    action = annotations.get(names.ACTION)
     if request.old is None:
         if action is not None:
-            raise Denied(f"{ACTION} annotation is not allowed on create")
+            raise Denied(f"{names.ACTION} annotation is not allowed on create")
         return
     if request.object.spec.raw != request.old.spec.raw:
         raise Denied("spec is immutable: a container is changed by actions")
     if action is not None and action not in _ACTIONS:
-        raise Denied(f'invalid {ACTION} annotation "{action}"')
+        raise Denied(f'invalid {names.ACTION} annotation "{action}"')
 
 
 class ContainerCreateRules(UniqueNameRule):

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final, NamedTuple
 
-from rdd.api import errors, timestamps
+from rdd.api import errors, names, timestamps
 from rdd.api.types import Object
 from rdd.client import Unreachable
 from rdd.controllers.containers.request_reasons import COMPLETE, FAILED, request_conditions
@@ -53,7 +53,7 @@ KEPT_S: Final = 600.0
 """How long a finished request is kept."""
 _REPORT_S = 0.5
 _RETRY_S = 2.0
-_APP = ObjectKey("", "app")
+_APP = ObjectKey("", names.APP_NAME)
 
 
 class RequestFailed(Exception):
@@ -199,7 +199,7 @@ class RequestReconciler:
         app = self._apps.get(_APP)
         if app is None:
             return "WaitingForEngine", "The App does not exist yet"
-        ready = find_condition(conditions_of(app.raw), "ContainerEngineReady")
+        ready = find_condition(conditions_of(app.raw), names.ENGINE_READY)
         if ready is None or ready.get("status") != "True":
             message = (ready or {}).get("message") or "no status yet"
             return "WaitingForEngine", f"Waiting for the container engine: {message}"

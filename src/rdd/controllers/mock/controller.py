@@ -12,6 +12,7 @@ for the engine.
 
 from collections.abc import Iterable
 
+from rdd.api import names
 from rdd.api.types import Object
 from rdd.client.resources import NAMESPACES
 from rdd.controllers.environment import ControllerEnvironment
@@ -63,8 +64,8 @@ def mock(env: ControllerEnvironment) -> Controller:
                 NAMESPACES,
                 refuse,
                 operations=(DELETE,),
-                webhook_name="mock-namespace-no-delete.mock.rancherdesktop.io",
-                label_selector={"matchLabels": {"kubernetes.io/metadata.name": OWNER}},
+                webhook_name=f"mock-namespace-no-delete.mock.{names.DOMAIN}",
+                label_selector={"matchLabels": {names.METADATA_NAME: OWNER}},
             ),
         ),
         passthroughs=lambda context: {"logs": logs(context)},
@@ -157,7 +158,7 @@ class MockReconciler:
             return
         running = str(app.spec.running).lower()
         condition = Condition(
-            "Settled",
+            names.SETTLED,
             "True" if app.spec.running else "False",
             REASON,
             f"The mock controller takes running={running} for done",

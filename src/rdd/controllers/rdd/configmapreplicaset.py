@@ -10,7 +10,7 @@ what is possible of it is done nevertheless.
 
 from collections.abc import Sequence
 
-from rdd.api import errors
+from rdd.api import errors, names
 from rdd.api.types import Object
 from rdd.client.resources import CONFIG_MAPS
 from rdd.controllers.environment import ControllerEnvironment
@@ -137,10 +137,10 @@ class ReplicaSetReconciler:
                 "name": name,
                 "namespace": namespace,
                 "labels": {
-                    "app.kubernetes.io/name": "configmap",
-                    "app.kubernetes.io/instance": metadata.name,
-                    "app.kubernetes.io/component": "controller",
-                    "app.kubernetes.io/managed-by": "rdd-configmapreplicaset",
+                    names.APP_NAME_LABEL: "configmap",
+                    names.APP_INSTANCE_LABEL: metadata.name,
+                    names.APP_COMPONENT_LABEL: "controller",
+                    names.APP_MANAGED_BY_LABEL: "rdd-configmapreplicaset",
                 },
             },
             "data": {**owner.spec.data, "index": str(index)},

@@ -11,7 +11,7 @@ same number is written again, with the time it has already: nothing is recorded
 twice. A Notary starts with the empty value, so an empty first value is no change.
 """
 
-from rdd.api import errors, timestamps
+from rdd.api import errors, names, timestamps
 from rdd.api.types import Object
 from rdd.client.resources import CONFIG_MAPS
 from rdd.controllers.environment import ControllerEnvironment
@@ -51,9 +51,7 @@ def notary(env: ControllerEnvironment) -> Controller:
         sources=(watch(Notary),),
         definitions=(definition_of(Notary),),
         webhooks=(
-            validating(
-                "notary-validator", Notary, check, webhook_name="notary.rdd.rancherdesktop.io"
-            ),
+            validating("notary-validator", Notary, check, webhook_name=f"notary.{names.RDD_GROUP}"),
         ),
     )
 
@@ -114,8 +112,8 @@ class NotaryReconciler:
                     "name": name,
                     "namespace": namespace,
                     "labels": {
-                        "app.kubernetes.io/managed-by": "notary-controller",
-                        "app.kubernetes.io/instance": current.metadata.name,
+                        names.APP_MANAGED_BY_LABEL: "notary-controller",
+                        names.APP_INSTANCE_LABEL: current.metadata.name,
                     },
                 }
             }

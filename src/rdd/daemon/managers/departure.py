@@ -14,11 +14,11 @@ import time
 from collections.abc import Callable
 from contextlib import aclosing
 
+from rdd.api import names
 from rdd.api.types import Object
 from rdd.client import Client
 from rdd.client.resources import CONFIG_MAPS, LEASES
-from rdd.daemon.managers.discovery import CONFIG_MAP, NAMESPACE
-from rdd.runtime.heartbeats import PREFIX, end_of
+from rdd.runtime.heartbeats import end_of
 
 log = logging.getLogger("rdd.daemon")
 
@@ -27,7 +27,9 @@ async def others_left(
     client: Client, *, timeout_s: float, clock: Callable[[], float] = time.time
 ) -> None:
     """Return when no program that is in the ConfigMap has a good heartbeat."""
-    found = await client.get(CONFIG_MAPS, CONFIG_MAP, namespace=NAMESPACE)
+    found = await client.get(
+        CONFIG_MAPS, names.DISCOVERY_CONFIG_MAP, namespace=names.SYSTEM_NAMESPACE
+    )
     managers = set(found.get("data") or ())
     heartbeats: dict[str, float] = {}
     try:
@@ -49,7 +51,7 @@ async def _follow(
 ) -> None:
     """Keep the ends of heartbeats up to date; return when none is good, or one has run out."""
     is_complete = False
-    events = client.list_and_watch(LEASES, namespace=NAMESPACE)
+    events = client.list_and_watch(LEASES, namespace=names.SYSTEM_NAMESPACE)
     async with aclosing(events):
         try:
             async with asyncio.timeout(None) as deadline:
@@ -78,7 +80,7 @@ def _note(
     lease: Object, managers: set[str], heartbeats: dict[str, float], *, is_gone: bool
 ) -> None:
     full: str = lease["metadata"]["name"]
-    name = full.removeprefix(PREFIX)
+    name = full.removeprefix(names.MANAGER_LEASE_PREFIX)
     if name == full or name.rpartition("-")[0] not in managers:
         return
     if is_gone:

@@ -10,18 +10,19 @@ and annotation.
 import asyncio
 from typing import TYPE_CHECKING, Any
 
+from rdd.api import names
+
 if TYPE_CHECKING:  # the commands want the names below without a client
     from rdd.client import Client
 
-NAMESPACE = "rdd-system"
-CONFIG_MAP = "rdd-controller-manager"
-CONFIG_MAP_PATH = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{CONFIG_MAP}"
-READY_ANNOTATION = "rdd.rancherdesktop.io/ready"
+CONFIG_MAP_PATH = (
+    f"/api/v1/namespaces/{names.SYSTEM_NAMESPACE}/configmaps/{names.DISCOVERY_CONFIG_MAP}"
+)
 EMBEDDED = "embedded"
 """The key of the daemon's own manager; the others are those of external programs."""
 
-_NAME_LABEL = {"app.kubernetes.io/name": "rancher-desktop-daemon"}
-_LABELS = {**_NAME_LABEL, "app.kubernetes.io/component": "controller-manager"}
+_NAME_LABEL = {names.APP_NAME_LABEL: "rancher-desktop-daemon"}
+_LABELS = {**_NAME_LABEL, names.APP_COMPONENT_LABEL: "controller-manager"}
 _RETRY_S = 0.1
 
 
@@ -37,7 +38,9 @@ class Directory:
         from rdd.client.resources import CONFIG_MAPS
 
         try:
-            await self._client.delete(CONFIG_MAPS, CONFIG_MAP, namespace=NAMESPACE)
+            await self._client.delete(
+                CONFIG_MAPS, names.DISCOVERY_CONFIG_MAP, namespace=names.SYSTEM_NAMESPACE
+            )
         except NotFound:
             pass
 
@@ -49,9 +52,13 @@ class Directory:
         from rdd.api.errors import AlreadyExists, Forbidden, NotFound
         from rdd.client.resources import CONFIG_MAPS, NAMESPACES
 
-        namespace = {"metadata": {"name": NAMESPACE, "labels": _NAME_LABEL}}
+        namespace = {"metadata": {"name": names.SYSTEM_NAMESPACE, "labels": _NAME_LABEL}}
         config_map: dict[str, Any] = {
-            "metadata": {"name": CONFIG_MAP, "namespace": NAMESPACE, "labels": _LABELS}
+            "metadata": {
+                "name": names.DISCOVERY_CONFIG_MAP,
+                "namespace": names.SYSTEM_NAMESPACE,
+                "labels": _LABELS,
+            }
         }
         while True:
             try:
@@ -71,13 +78,13 @@ class Directory:
         from rdd.api.errors import NotFound
         from rdd.client.resources import CONFIG_MAPS
 
-        annotation = {READY_ANNOTATION: "true" if ready else None}
+        annotation = {names.READY: "true" if ready else None}
         try:
             await self._client.patch(
                 CONFIG_MAPS,
-                CONFIG_MAP,
+                names.DISCOVERY_CONFIG_MAP,
                 {"metadata": {"annotations": annotation}},
-                namespace=NAMESPACE,
+                namespace=names.SYSTEM_NAMESPACE,
             )
         except NotFound:
             if ready:  # somebody deleted it since: it must be there to say so
@@ -96,7 +103,11 @@ class Directory:
         while True:
             try:
                 await self._client.patch(
-                    CONFIG_MAPS, CONFIG_MAP, patch, namespace=NAMESPACE, type_="strategic"
+                    CONFIG_MAPS,
+                    names.DISCOVERY_CONFIG_MAP,
+                    patch,
+                    namespace=names.SYSTEM_NAMESPACE,
+                    type_="strategic",
                 )
                 return
             except NotFound:
@@ -113,7 +124,11 @@ class Directory:
         patch = [{"op": "test", "path": path, "value": entry}, {"op": "remove", "path": path}]
         try:
             await self._client.patch(
-                CONFIG_MAPS, CONFIG_MAP, patch, namespace=NAMESPACE, type_="json"
+                CONFIG_MAPS,
+                names.DISCOVERY_CONFIG_MAP,
+                patch,
+                namespace=names.SYSTEM_NAMESPACE,
+                type_="json",
             )
         except (Invalid, NotFound):
             pass

@@ -11,9 +11,9 @@ import contextlib
 import logging
 from collections.abc import Callable, Sequence
 
+from rdd.api import names
 from rdd.api.errors import ApiError
 from rdd.api.types import Object
-from rdd.apiserver.passthrough.routing import PREFIX
 from rdd.apiserver.server import ApiServer
 from rdd.client import Client, Unreachable
 from rdd.controllers import catalog
@@ -118,7 +118,7 @@ class Embedded:
             metrics,
             controllers=self.manager.running,
             passthroughs=self.manager.passthroughs,
-            passthrough_endpoint=f"https://{self._address}{PREFIX}",
+            passthrough_endpoint=f"https://{self._address}{names.PASSTHROUGH_PREFIX}",
         )
 
     async def _remove_leftovers(self) -> None:

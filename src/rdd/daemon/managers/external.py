@@ -26,6 +26,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Any
 
+from rdd.api import names
 from rdd.api.errors import ApiError
 from rdd.apiserver.auth import certificates
 from rdd.apiserver.auth.certificates import Issued
@@ -36,7 +37,7 @@ from rdd.controllers import catalog
 from rdd.controllers.catalog import Entry
 from rdd.daemon import loop, renewal
 from rdd.daemon.managers import composition, passthrough_backends, webhook_tls
-from rdd.daemon.managers.discovery import CONFIG_MAP, NAMESPACE, READY_ANNOTATION, Directory
+from rdd.daemon.managers.discovery import Directory
 from rdd.daemon.managers.registration import Registration
 from rdd.daemon.service import record, waiting
 from rdd.daemon.service.errors import ServiceError
@@ -172,7 +173,9 @@ class _External:
     async def _serve(self, client: Client) -> None:
         options, group = self._options, self._options.group
         directory = Directory(client)
-        present = await client.get(CONFIG_MAPS, CONFIG_MAP, namespace=NAMESPACE)
+        present = await client.get(
+            CONFIG_MAPS, names.DISCOVERY_CONFIG_MAP, namespace=names.SYSTEM_NAMESPACE
+        )
         ownership = Ownership(
             client,
             group,
@@ -180,15 +183,15 @@ class _External:
             renew_s=options.lease_s / 3,
             start_s=START_S + options.lease_s,
         )
-        names = await self._free(ownership)
-        if not names:
+        controller_names = await self._free(ownership)
+        if not controller_names:
             log.info("nothing to start: the daemon runs %s", ", ".join(options.names))
             return
         async with contextlib.AsyncExitStack() as stack:
             given = composition.controller_environment(
                 self._instance, environment=options.environment, version=options.version
             )
-            controllers = catalog.make(names, given, options.entries)
+            controllers = catalog.make(controller_names, given, options.entries)
             host = await self._host(controllers, stack)
             endpoints = self._endpoints(controllers, stack)
             health = stack.enter_context(listen_on_loopback(options.health_port))
@@ -239,18 +242,18 @@ class _External:
 
     async def _free(self, ownership: Ownership) -> list[str]:
         """The controllers that can be run here. Raises HeldByOther for those of a twin."""
-        names = []
+        free = []
         for name in self._options.names:
             held = await ownership.obstacle(name)
             if held is None:
-                names.append(name)
+                free.append(name)
             elif held.is_embedded:
                 log.info("%s; left to it", held)
             else:
                 raise ServiceError(
                     f'{held}: only one process at a time can be the manager "{self._options.group}"'
                 )
-        return names
+        return free
 
     async def _host(
         self, controllers: Sequence[Controller], stack: contextlib.AsyncExitStack
@@ -322,7 +325,9 @@ async def _left(client: Client, group: str, *, uid: str) -> str:
     """Return, with the reason, when the discovery ConfigMap says that it is time to go."""
     is_first = True
     events = client.list_and_watch(
-        CONFIG_MAPS, namespace=NAMESPACE, field_selector=f"metadata.name={CONFIG_MAP}"
+        CONFIG_MAPS,
+        namespace=names.SYSTEM_NAMESPACE,
+        field_selector=f"metadata.name={names.DISCOVERY_CONFIG_MAP}",
     )
     async with aclosing(events):
         async for event in events:
@@ -331,7 +336,7 @@ async def _left(client: Client, group: str, *, uid: str) -> str:
                 metadata = event.object["metadata"]
                 if metadata["uid"] != uid:
                     return "the control plane was started anew"
-                if READY_ANNOTATION not in (metadata.get("annotations") or {}):
+                if names.READY not in (metadata.get("annotations") or {}):
                     return "the control plane is stopping"
                 if group not in (event.object.get("data") or {}):
                     return "our entry in the discovery ConfigMap was removed"

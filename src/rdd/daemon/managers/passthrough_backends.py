@@ -15,13 +15,13 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
-from rdd.api import errors
+from rdd.api import errors, names
 from rdd.apiserver.passthrough.proxy import Backend
 from rdd.apiserver.passthrough.routing import PassthroughRoutes
 from rdd.client import Client
 from rdd.client.resources import CONFIG_MAPS, SECRETS
-from rdd.daemon.managers.discovery import CONFIG_MAP, EMBEDDED, NAMESPACE
-from rdd.runtime.passthrough import REFUSAL, SECRET_HEADER
+from rdd.daemon.managers.discovery import EMBEDDED
+from rdd.runtime.passthrough import REFUSAL
 
 log = logging.getLogger("rdd.daemon")
 
@@ -31,22 +31,24 @@ _LOOPBACK = "http://localhost:"
 async def publish(client: Client, program: str, *, url: str, secret: str) -> None:
     """Let the daemon know what to show at a URL of a program."""
     data = {"url": _encoded(url), "secret": _encoded(secret)}
-    metadata = {"name": _name(program), "namespace": NAMESPACE}
+    metadata = {"name": _name(program), "namespace": names.SYSTEM_NAMESPACE}
     wanted = {"metadata": metadata, "data": data}
     try:
         await client.create(SECRETS, wanted)
     except errors.AlreadyExists:  # of a program that has crashed
-        await client.patch(SECRETS, _name(program), {"data": data}, namespace=NAMESPACE)
+        await client.patch(
+            SECRETS, _name(program), {"data": data}, namespace=names.SYSTEM_NAMESPACE
+        )
 
 
 async def withdraw(client: Client, program: str, *, secret: str) -> None:
     """Forget what was published, unless another program of this name has done so since."""
     try:
-        found = await client.get(SECRETS, _name(program), namespace=NAMESPACE)
+        found = await client.get(SECRETS, _name(program), namespace=names.SYSTEM_NAMESPACE)
         if _decoded(found, "secret") == secret:
             version = found["metadata"]["resourceVersion"]
             await client.delete(
-                SECRETS, _name(program), namespace=NAMESPACE, resource_version=version
+                SECRETS, _name(program), namespace=names.SYSTEM_NAMESPACE, resource_version=version
             )
     except (errors.NotFound, errors.Conflict):
         pass
@@ -72,7 +74,9 @@ class Backends:
     async def run(self) -> None:
         """Follow until cancelled."""
         events = self._client.list_and_watch(
-            CONFIG_MAPS, namespace=NAMESPACE, field_selector=f"metadata.name={CONFIG_MAP}"
+            CONFIG_MAPS,
+            namespace=names.SYSTEM_NAMESPACE,
+            field_selector=f"metadata.name={names.DISCOVERY_CONFIG_MAP}",
         )
         try:
             async with aclosing(events):
@@ -104,7 +108,7 @@ class Backends:
         if not endpoints:
             return
         try:
-            found = await self._client.get(SECRETS, _name(name), namespace=NAMESPACE)
+            found = await self._client.get(SECRETS, _name(name), namespace=names.SYSTEM_NAMESPACE)
         except errors.ApiError as error:
             log.warning("the endpoints of %s cannot be reached: %s", name, error.message)
             return
@@ -113,7 +117,7 @@ class Backends:
             return
         backend = Backend(
             url.replace("localhost", "127.0.0.1", 1),
-            secret_header=SECRET_HEADER,
+            secret_header=names.PASSTHROUGH_SECRET_HEADER,
             secret=_decoded(found, "secret"),
             refusal=REFUSAL,
         )

@@ -13,8 +13,9 @@ import ssl
 from collections.abc import Mapping
 from typing import Any
 
+from rdd.api import names
 from rdd.client.kubeconfig import ConnectionConfig, KubeconfigError, load
-from rdd.daemon.managers.discovery import CONFIG_MAP_PATH, READY_ANNOTATION
+from rdd.daemon.managers.discovery import CONFIG_MAP_PATH
 from rdd.daemon.service.errors import ServiceError, VersionMismatch
 from rdd.instance import Instance
 
@@ -60,7 +61,7 @@ class Probe:
             raise VersionMismatch(self._instance.name, running=found, ours=version)
         self.text("/readyz")
         annotations = self.get(CONFIG_MAP_PATH).get("metadata", {}).get("annotations") or {}
-        if annotations.get(READY_ANNOTATION) != "true":
+        if annotations.get(names.READY) != "true":
             raise NotYet("the controllers are not ready")
 
     def get(self, path: str) -> Mapping[str, Any]:

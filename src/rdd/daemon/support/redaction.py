@@ -11,13 +11,14 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from rdd.api import names
+
 REDACTED = "REDACTED"
 
 _SECRET_NAME = re.compile(
     r"TOKEN|SECRET|PASSW|CREDENTIAL|PRIVATE|COOKIE|SESSION|AUTH|(?:^|_)KEYS?(?:$|_)|(?:API|ACCESS)_?KEY",
     re.IGNORECASE,
 )
-_LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _PATTERNS = (
     (re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?-----END [A-Z ]*PRIVATE KEY-----", re.S),
      REDACTED),
@@ -67,8 +68,8 @@ class Redactor:
         metadata = found.get("metadata")
         if isinstance(metadata, dict):
             annotations = metadata.get("annotations")
-            if isinstance(annotations, dict) and _LAST_APPLIED in annotations:
-                annotations[_LAST_APPLIED] = REDACTED
+            if isinstance(annotations, dict) and names.LAST_APPLIED in annotations:
+                annotations[names.LAST_APPLIED] = REDACTED
         if obj.get("kind") == "Secret":
             for member in ("data", "stringData"):
                 if isinstance(found.get(member), dict):

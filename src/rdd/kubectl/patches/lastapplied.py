@@ -4,17 +4,16 @@
 import json
 from typing import Any
 
+from rdd.api import names
 from rdd.api.types import Object
 from rdd.kubectl.session import compact
-
-ANNOTATION = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def annotated(obj: Object) -> Object:
     """The object with the annotation that describes it."""
     plain = without_annotation(obj)
     metadata = plain["metadata"]
-    annotations = {**metadata["annotations"], ANNOTATION: compact(plain) + "\n"}
+    annotations = {**metadata["annotations"], names.LAST_APPLIED: compact(plain) + "\n"}
     return {**plain, "metadata": {**metadata, "annotations": annotations}}
 
 
@@ -22,14 +21,14 @@ def without_annotation(obj: Object) -> Object:
     """The object as the annotation describes it: with annotations, but not this one."""
     metadata: dict[str, Any] = dict(obj.get("metadata") or {})
     annotations: dict[str, Any] = dict(metadata.get("annotations") or {})
-    annotations.pop(ANNOTATION, None)
+    annotations.pop(names.LAST_APPLIED, None)
     return {**obj, "metadata": {**metadata, "annotations": annotations}}
 
 
 def last_applied(obj: Object) -> Object | None:
     """What was applied to an object last; None if nothing ever was."""
     annotations = (obj.get("metadata") or {}).get("annotations") or {}
-    text = annotations.get(ANNOTATION)
+    text = annotations.get(names.LAST_APPLIED)
     if not text:
         return None
     try:

@@ -10,9 +10,9 @@ import base64
 import re
 from typing import Any
 
+from rdd.api import names
 from rdd.api.types import Object
 from rdd.base import goformat
-from rdd.kubectl.patches.lastapplied import ANNOTATION
 from rdd.kubectl.printers.tabwriter import aligned
 from rdd.kubectl.selection import Ref
 from rdd.kubectl.session import Session
@@ -55,7 +55,7 @@ def _head(obj: Object, *, shows_namespace: bool | None = None) -> str:
 
 
 def _annotations(annotations: dict[str, str]) -> list[str]:
-    keys = sorted(key for key in annotations if key != ANNOTATION)
+    keys = sorted(key for key in annotations if key != names.LAST_APPLIED)
     if not keys:
         return ["Annotations:\t<none>"]
     lines: list[str] = []

@@ -9,6 +9,7 @@ managers.
 
 import time
 
+from rdd.api import names
 from rdd.api.errors import ApiError
 from rdd.api.types import Object
 from rdd.base.pflag import Flag
@@ -17,7 +18,7 @@ from rdd.kubectl import manifests
 from rdd.kubectl.errors import FAILURES, KubectlError, VerbatimError, raise_all, within
 from rdd.kubectl.flags import Verb
 from rdd.kubectl.patches.diff import three_way
-from rdd.kubectl.patches.lastapplied import ANNOTATION, annotated, last_applied
+from rdd.kubectl.patches.lastapplied import annotated, last_applied
 from rdd.kubectl.printers import output
 from rdd.kubectl.selection import Ref, fetch, manifest_references
 from rdd.kubectl.session import Session, compact
@@ -128,7 +129,8 @@ class _ClientSide(_Applier):
             return
         if last_applied(current) is None:
             self.session.warn(
-                f"Warning: resource {ref.resource.plural}/{ref.name} is missing the {ANNOTATION}"
+                f"Warning: resource {ref.resource.plural}/{ref.name} is missing the "
+                f"{names.LAST_APPLIED}"
                 " annotation which is required by kubectl apply. kubectl apply should only be used"
                 " on resources created declaratively by either kubectl create --save-config or"
                 " kubectl apply. The missing annotation will be patched automatically."
@@ -186,7 +188,7 @@ class _ServerSide(_Applier):
         obj = ref.object or {}
         applied = self._send(ref, obj, self.query)
         is_dry = "dryRun" in self.query
-        if not is_dry and ANNOTATION in (applied["metadata"].get("annotations") or {}):
+        if not is_dry and names.LAST_APPLIED in (applied["metadata"].get("annotations") or {}):
             applied = self._update_annotation(ref, obj)
         if not is_dry and (patch := migration(applied, manager=self.query["fieldManager"])):
             self.session.api.request("PATCH", ref.path, body=patch, content_type=JSON_PATCH)
@@ -197,7 +199,7 @@ class _ServerSide(_Applier):
         """Client-side apply may come back: what it compares with must be current."""
         metadata = annotated(obj)["metadata"]
         partial = {key: metadata[key] for key in ("name", "namespace") if key in metadata}
-        annotations = {ANNOTATION: metadata["annotations"][ANNOTATION]}
+        annotations = {names.LAST_APPLIED: metadata["annotations"][names.LAST_APPLIED]}
         body = {
             "apiVersion": obj["apiVersion"],
             "kind": obj["kind"],

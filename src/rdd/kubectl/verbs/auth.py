@@ -3,6 +3,7 @@
 
 from collections.abc import Iterator
 
+from rdd.api import names
 from rdd.api.types import Object
 from rdd.base.pflag import Flag
 from rdd.kubectl.errors import ExitWithCode, NoSuchResource, VerbatimError
@@ -12,7 +13,7 @@ from rdd.kubectl.printers.tabwriter import TabWriter
 from rdd.kubectl.selection import ALL_NAMESPACES
 from rdd.kubectl.session import Session
 
-_REVIEWS = "/apis/authorization.k8s.io/v1"
+_REVIEWS = f"/apis/{names.AUTHORIZATION_GROUP}/v1"
 
 VERBS = {
     "can-i": Verb(
@@ -45,8 +46,8 @@ def run(session: Session, name: str) -> None:
 def _who_am_i(session: Session) -> None:
     review: Object = session.api.request(
         "POST",
-        "/apis/authentication.k8s.io/v1/selfsubjectreviews",
-        body={"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"},
+        f"/apis/{names.AUTHENTICATION_GROUP}/v1/selfsubjectreviews",
+        body={"apiVersion": f"{names.AUTHENTICATION_GROUP}/v1", "kind": "SelfSubjectReview"},
     )
     if session.flags.text("output"):
         session.out.write(output.printer(session.flags)(review))
@@ -72,7 +73,7 @@ def _can_i(session: Session) -> None:
         )
     verb, what = session.args[:2]
     review: Object = {
-        "apiVersion": "authorization.k8s.io/v1",
+        "apiVersion": f"{names.AUTHORIZATION_GROUP}/v1",
         "kind": "SelfSubjectAccessReview",
         "spec": _attributes(session, verb, what),
     }
@@ -133,7 +134,7 @@ def _attributes(session: Session, verb: str, what: str) -> Object:
 
 def _list(session: Session) -> None:
     body = {
-        "apiVersion": "authorization.k8s.io/v1",
+        "apiVersion": f"{names.AUTHORIZATION_GROUP}/v1",
         "kind": "SelfSubjectRulesReview",
         "spec": {"namespace": session.namespace},
     }

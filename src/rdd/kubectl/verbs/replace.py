@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`replace -f`: write objects over what the server has, whole."""
 
+from rdd.api import names
 from rdd.api.errors import ApiError
 from rdd.api.types import Object
 from rdd.base.pflag import Flag
@@ -8,7 +9,7 @@ from rdd.kubectl import manifests
 from rdd.kubectl.deletion import BatchDeletion
 from rdd.kubectl.errors import KubectlError, raise_all
 from rdd.kubectl.flags import Verb
-from rdd.kubectl.patches.lastapplied import ANNOTATION, annotated
+from rdd.kubectl.patches.lastapplied import annotated
 from rdd.kubectl.printers import output
 from rdd.kubectl.selection import Ref, fetch, for_each, manifest_references
 from rdd.kubectl.session import Session
@@ -69,7 +70,7 @@ def _replace(session: Session, ref: Ref, writer: Writer) -> None:
 def _prepared(session: Session, ref: Ref, obj: Object) -> Object:
     """With the annotation of apply if it is asked for or the file has it, and a version."""
     annotations = (obj.get("metadata") or {}).get("annotations") or {}
-    if session.flags.truth("save-config") or ANNOTATION in annotations:
+    if session.flags.truth("save-config") or names.LAST_APPLIED in annotations:
         obj = annotated(obj)
     if (obj.get("metadata") or {}).get("resourceVersion"):
         return obj

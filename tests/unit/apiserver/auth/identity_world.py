@@ -4,9 +4,9 @@
 from collections import Counter
 from typing import Any
 
+from rdd.api import names
 from rdd.api.types import Object
 from rdd.apiserver.auth.bootstrap_policy import cluster_role_bindings, cluster_roles
-from rdd.apiserver.auth.rbac import RBAC_GROUP
 
 
 class World:
@@ -73,7 +73,7 @@ class World:
 def binding(name: str, role: str, *subjects: Object, namespace: str = "", kind: str = "") -> Object:
     metadata = {"name": name} | ({"namespace": namespace} if namespace else {})
     kind = kind or ("Role" if namespace else "ClusterRole")
-    ref = {"apiGroup": RBAC_GROUP, "kind": kind, "name": role}
+    ref = {"apiGroup": names.RBAC_GROUP, "kind": kind, "name": role}
     return {"metadata": metadata, "roleRef": ref, "subjects": list(subjects)}
 
 
@@ -86,11 +86,11 @@ def rule(verbs: str, resources: str = "", group: str = "", **members: Any) -> Ob
 
 
 def user(name: str) -> Object:
-    return {"kind": "User", "name": name, "apiGroup": RBAC_GROUP}
+    return {"kind": "User", "name": name, "apiGroup": names.RBAC_GROUP}
 
 
 def group(name: str) -> Object:
-    return {"kind": "Group", "name": name, "apiGroup": RBAC_GROUP}
+    return {"kind": "Group", "name": name, "apiGroup": names.RBAC_GROUP}
 
 
 def account(name: str, namespace: str = "") -> Object:

@@ -4,11 +4,12 @@ from typing import Any
 import pytest
 from tests.unit.apiserver.auth.identity_world import World, binding, rule, user
 
+from rdd.api import names
 from rdd.api.clusterroles import aggregated_rules
 from rdd.api.errors import ApiError, Forbidden, NotFound
 from rdd.api.types import Object
 from rdd.apiserver.auth.escalation import check_escalation
-from rdd.apiserver.auth.rbac import RBAC_GROUP, RbacAuthorizer
+from rdd.apiserver.auth.rbac import RbacAuthorizer
 from rdd.apiserver.http.request import User, parse_path
 
 ANN = User("ann", ("devs", "system:authenticated"))
@@ -24,7 +25,7 @@ def attempt(
     namespace: str = "",
     old: Object | None = None,
 ) -> None:
-    path = f"/apis/{RBAC_GROUP}/v1/"
+    path = f"/apis/{names.RBAC_GROUP}/v1/"
     path += f"namespaces/{namespace}/{resource}" if namespace else resource
     if old is not None:
         path += f"/{old['metadata']['name']}"
@@ -59,13 +60,13 @@ def test_rejects_role_with_more_than_its_author_holds() -> None:
     error = denial(world, "roles", new, namespace="ns")
     assert isinstance(error, Forbidden)
     assert error.message == (
-        f'roles.{RBAC_GROUP} "new" is forbidden: user "ann" '
+        f'roles.{names.RBAC_GROUP} "new" is forbidden: user "ann" '
         '(groups=["devs" "system:authenticated"]) is attempting to grant RBAC permissions '
         "not currently held:\n"
         '{APIGroups:[""], Resources:["configmaps"], Verbs:["list"]}\n'
         '{APIGroups:[""], Resources:["secrets"], Verbs:["get" "list"]}'
     )
-    assert error.details == {"name": "new", "group": RBAC_GROUP, "kind": "roles"}
+    assert error.details == {"name": "new", "group": names.RBAC_GROUP, "kind": "roles"}
 
 
 def test_cluster_permissions_count_in_namespaces_but_not_the_reverse() -> None:
@@ -81,7 +82,9 @@ def test_unresolvable_bindings_of_the_author_are_mentioned() -> None:
     world = world_of_ann(rule("get", "configmaps"))
     world.bind("broken", "none", user("ann"), namespace="ns")
     error = denial(world, "roles", role("new", rule("get", "secrets")), namespace="ns")
-    assert error.message.endswith(f'; resolution errors: [roles.{RBAC_GROUP} "none" not found]')
+    assert error.message.endswith(
+        f'; resolution errors: [roles.{names.RBAC_GROUP} "none" not found]'
+    )
 
 
 @pytest.mark.parametrize(
@@ -89,7 +92,7 @@ def test_unresolvable_bindings_of_the_author_are_mentioned() -> None:
     [pytest.param("escalate", "roles", id="escalate"), pytest.param("*", "*", id="everything")],
 )
 def test_escalate_verb_lifts_the_check_of_roles(verb: str, resource: str) -> None:
-    world = world_of_ann(rule(verb, resource, RBAC_GROUP))
+    world = world_of_ann(rule(verb, resource, names.RBAC_GROUP))
     attempt(world, "roles", role("new", rule("get", "secrets")), namespace="ns")
 
 
@@ -104,7 +107,9 @@ def test_rejects_binding_to_a_role_with_more_than_its_author_holds() -> None:
     world.role("large", rule("get", "secrets"), namespace="ns")
     attempt(world, "rolebindings", binding("b1", "small", namespace="ns"), namespace="ns")
     error = denial(world, "rolebindings", binding("b2", "large", namespace="ns"), namespace="ns")
-    assert error.message.startswith(f'rolebindings.{RBAC_GROUP} "b2" is forbidden: user "ann"')
+    assert error.message.startswith(
+        f'rolebindings.{names.RBAC_GROUP} "b2" is forbidden: user "ann"'
+    )
     assert error.message.endswith('\n{APIGroups:[""], Resources:["secrets"], Verbs:["get"]}')
 
 
@@ -113,20 +118,20 @@ def test_binding_to_a_missing_role_names_the_bindings_resource(kind: str) -> Non
     new = binding("b", "none", namespace="ns", kind=kind)
     error = denial(World(), "rolebindings", new, namespace="ns")
     assert isinstance(error, NotFound)
-    assert error.message == f'rolebindings.{RBAC_GROUP} "none" not found'
-    assert error.details == {"name": "none", "group": RBAC_GROUP, "kind": "rolebindings"}
+    assert error.message == f'rolebindings.{names.RBAC_GROUP} "none" not found'
+    assert error.details == {"name": "none", "group": names.RBAC_GROUP, "kind": "rolebindings"}
 
 
 @pytest.mark.parametrize(
-    ("names", "is_allowed"),
+    ("roles", "is_allowed"),
     [
         pytest.param([], True, id="any-role"),
         pytest.param(["large"], True, id="this-role"),
         pytest.param(["other"], False, id="another-role"),
     ],
 )
-def test_bind_verb_lifts_the_check_of_bindings(names: list[str], is_allowed: bool) -> None:
-    world = world_of_ann(rule("bind", "clusterroles", RBAC_GROUP, resourceNames=names))
+def test_bind_verb_lifts_the_check_of_bindings(roles: list[str], is_allowed: bool) -> None:
+    world = world_of_ann(rule("bind", "clusterroles", names.RBAC_GROUP, resourceNames=roles))
     world.role("large", rule("get", "secrets"))
     new = binding("b", "large", namespace="ns", kind="ClusterRole")
     if is_allowed:
@@ -155,7 +160,7 @@ def test_aggregation_requires_all_permissions(is_update: bool) -> None:
     world.grant("held", user("ann"), rule("get", "*", "*"))
     error = denial(world, "clusterroles", new, old=old)
     why = "must have cluster-admin privileges to use an aggregationRule"
-    assert error.message == f'clusterroles.{RBAC_GROUP} "new" is forbidden: {why}'
+    assert error.message == f'clusterroles.{names.RBAC_GROUP} "new" is forbidden: {why}'
     world.grant("all", user("ann"), rule("*", "*", "*"), rule("*", nonResourceURLs=["*"]))
     attempt(world, "clusterroles", new, old=old)
 

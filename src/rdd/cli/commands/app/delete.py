@@ -6,6 +6,7 @@ Keeps the control plane; `rdd service delete` removes that.
 
 import time
 
+from rdd.api import names
 from rdd.cli.commands.app.object import APP, APPS
 from rdd.cli.framework.connection import conditions_of, connected, follow, get_or_none
 from rdd.cli.framework.errors import TIMED_OUT, CommandError
@@ -31,10 +32,10 @@ def run(call: Call) -> int:
             seconds = call.flags.seconds("timeout")
             deadline = time.monotonic() + seconds if seconds > 0 else None
             seen = ""
-            for found in follow(connection, APPS, "app", deadline=deadline):
+            for found in follow(connection, APPS, names.APP_NAME, deadline=deadline):
                 if found is None or found["metadata"]["uid"] != uid:
                     break
-                seen = str(conditions_of(found).get("Running", {}).get("message", ""))
+                seen = str(conditions_of(found).get(names.RUNNING, {}).get("message", ""))
                 progress.phase("deleting", seen)
             else:
                 raise CommandError(

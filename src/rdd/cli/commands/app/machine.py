@@ -9,8 +9,9 @@ App has settled again when its conditions cover that start.
 import time
 from typing import TYPE_CHECKING
 
+from rdd.api import names
 from rdd.api.types import Object
-from rdd.cli.commands.app.object import APP, APPS, VM_NAME
+from rdd.cli.commands.app.object import APP, APPS
 from rdd.cli.framework.connection import conditions_of, follow, get_or_none
 from rdd.cli.framework.errors import TIMED_OUT, CommandError
 from rdd.cli.framework.progress import Progress
@@ -19,13 +20,10 @@ from rdd.cli.framework.types import Call
 if TYPE_CHECKING:
     from rdd.client.blocking import Connection
 
-RESTART = "lima.rancherdesktop.io/restartRequested"
-RESET = "lima.rancherdesktop.io/resetRequested"
-
 
 def machines_path(app: Object) -> str:
-    namespace = (app.get("spec") or {}).get("namespace") or "default"
-    return f"/apis/lima.rancherdesktop.io/v1alpha1/namespaces/{namespace}/limavms"
+    namespace = (app.get("spec") or {}).get("namespace") or names.DEFAULT_NAMESPACE
+    return f"{names.LIMA_API}/namespaces/{namespace}/limavms"
 
 
 def existing_app(connection: "Connection") -> Object:
@@ -43,14 +41,14 @@ def request(
     from rdd.client.resources import MERGE_PATCH
 
     collection = machines_path(app)
-    machine = get_or_none(connection, f"{collection}/{VM_NAME}")
+    machine = get_or_none(connection, f"{collection}/{names.APP_VM_NAME}")
     if machine is None:
         raise CommandError("the App has no virtual machine yet; `rdd status` shows why")
     before = _restarts(machine)
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
     connection.request(
         "PATCH",
-        f"{collection}/{VM_NAME}",
+        f"{collection}/{names.APP_VM_NAME}",
         body={"metadata": {"annotations": {annotation: now}}},
         content_type=MERGE_PATCH,
     )
@@ -74,14 +72,14 @@ def _until_done(
     progress: Progress,
 ) -> Object:
     seen = ""
-    for machine in follow(connection, collection, VM_NAME, deadline=deadline):
+    for machine in follow(connection, collection, names.APP_VM_NAME, deadline=deadline):
         if machine is None:
-            raise CommandError(f'LimaVM "{VM_NAME}" was deleted while waiting')
+            raise CommandError(f'LimaVM "{names.APP_VM_NAME}" was deleted while waiting')
         is_processed = annotation not in (machine["metadata"].get("annotations") or {})
-        is_created = conditions_of(machine).get("Created", {}).get("status") == "True"
+        is_created = conditions_of(machine).get(names.CREATED, {}).get("status") == "True"
         if is_processed and is_created and _restarts(machine) >= least:
             return machine
-        seen = _message(machine, "Running")
+        seen = _message(machine, names.RUNNING)
         progress.phase("virtual machine", seen)
     raise CommandError(
         f"waiting for the virtual machine: context deadline exceeded; {seen}", exit_code=TIMED_OUT
@@ -91,18 +89,18 @@ def _until_done(
 def _until_settled(
     connection: "Connection", machine: Object, deadline: float | None, progress: Progress
 ) -> None:
-    started = conditions_of(machine).get("Running", {}).get("lastTransitionTime", "")
+    started = conditions_of(machine).get(names.RUNNING, {}).get("lastTransitionTime", "")
     seen = ""
-    for app in follow(connection, APPS, "app", deadline=deadline):
+    for app in follow(connection, APPS, names.APP_NAME, deadline=deadline):
         if app is None:
             raise CommandError("the App was deleted while waiting for it to settle")
         conditions = conditions_of(app)
-        running = conditions.get("Running", {})
-        settled = conditions.get("Settled", {})
+        running = conditions.get(names.RUNNING, {})
+        settled = conditions.get(names.SETTLED, {})
         # RFC 3339 in UTC compares as text.
         if running.get("lastTransitionTime", "") >= started and settled.get("status") == "True":
             return
-        seen = _message(app, "Settled")
+        seen = _message(app, names.SETTLED)
         progress.phase("settling", seen)
     raise CommandError(
         f"waiting for App to settle: context deadline exceeded; {seen}", exit_code=TIMED_OUT

@@ -8,6 +8,7 @@ the spec.
 
 from typing import TYPE_CHECKING
 
+from rdd.api import names
 from rdd.api.types import Object
 from rdd.cli.commands.app.properties import Schema, spec_schema, with_required
 from rdd.cli.framework.connection import get_or_none
@@ -17,10 +18,9 @@ from rdd.cli.framework.types import Call
 if TYPE_CHECKING:
     from rdd.client.blocking import Connection
 
-APPS = "/apis/app.rancherdesktop.io/v1alpha1/apps"
-APP = f"{APPS}/app"
-VM_NAME = "rd"
-_DEFINITION = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions/apps.app.rancherdesktop.io"
+APPS = f"{names.APP_API}/apps"
+APP = f"{APPS}/{names.APP_NAME}"
+_DEFINITION = f"/apis/{names.EXTENSIONS_GROUP}/v1/customresourcedefinitions/apps.{names.APP_GROUP}"
 
 
 def app_schema(connection: "Connection") -> Schema:
@@ -79,9 +79,9 @@ def _create(connection: "Connection", spec: Object) -> Object:
         "POST",
         APPS,
         body={
-            "apiVersion": "app.rancherdesktop.io/v1alpha1",
+            "apiVersion": f"{names.APP_GROUP}/{names.VERSION}",
             "kind": "App",
-            "metadata": {"name": "app"},
+            "metadata": {"name": names.APP_NAME},
             "spec": spec,
         },
     )

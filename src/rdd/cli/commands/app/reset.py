@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`rdd reset`: recreate the virtual machine of the App; keep its settings."""
 
+from rdd.api import names
 from rdd.cli.commands.app import machine as app_vm
 from rdd.cli.commands.app.object import APP
 from rdd.cli.commands.app.set import show
@@ -12,6 +13,6 @@ from rdd.cli.framework.types import Call
 def run(call: Call) -> int:
     with shown(call) as progress, connected(call) as connection:
         app = app_vm.existing_app(connection)
-        app_vm.request(call, connection, app, app_vm.RESET, progress)
+        app_vm.request(call, connection, app, names.RESET_REQUESTED, progress)
         show(call, get_or_none(connection, APP) or app)
     return 0

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`rdd restart`: restart the virtual machine of the App, or start it if it is stopped."""
 
+from rdd.api import names
 from rdd.cli.commands.app import machine as app_vm
 from rdd.cli.commands.app.object import APP
 from rdd.cli.commands.app.properties import Assignment
@@ -18,6 +19,6 @@ def run(call: Call) -> int:
         apply(call, [Assignment("running", "true")])
         return 0
     with shown(call) as progress, connected(call) as connection:
-        app_vm.request(call, connection, app, app_vm.RESTART, progress)
+        app_vm.request(call, connection, app, names.RESTART_REQUESTED, progress)
         show(call, get_or_none(connection, APP) or app)
     return 0

@@ -11,6 +11,7 @@ meanwhile: an annotation requests another reconcile, with a short timeout.
 import time
 from typing import TYPE_CHECKING
 
+from rdd.api import names
 from rdd.api.types import Object
 from rdd.cli.commands.app.object import APP, APPS
 from rdd.cli.framework.connection import conditions_of, follow
@@ -24,14 +25,14 @@ if TYPE_CHECKING:
 TERMINAL_REASONS = ("NoDriver", "NotOurs", "NotInstalled")
 """Reasons that only the user can resolve."""
 
-_RECONCILE_REQUESTED = "app.rancherdesktop.io/lookAgainRequested"
+_RECONCILE_REQUESTED = f"{names.APP_GROUP}/lookAgainRequested"
 _RECHECK_TIMEOUT_S = 3.0
 
 _STEPS = (
-    ("Created", "virtual machine"),
-    ("Running", "virtual machine"),
-    ("ContainerEngineReady", "container engine"),
-    ("KubernetesReady", "Kubernetes"),
+    (names.CREATED, "virtual machine"),
+    (names.RUNNING, "virtual machine"),
+    (names.ENGINE_READY, "container engine"),
+    (names.KUBERNETES_READY, "Kubernetes"),
 )
 """The conditions of a start, in the order in which they become true."""
 
@@ -52,13 +53,13 @@ def wait_until_settled(
     if _is_terminal(written):
         _recheck(connection, generation)
     logged: dict[str, tuple[str, str, str]] = {}
-    for app in follow(connection, APPS, "app", deadline=deadline):
+    for app in follow(connection, APPS, names.APP_NAME, deadline=deadline):
         if app is None or app["metadata"]["uid"] != uid:
             raise CommandError("the App was deleted while waiting for it to settle")
         current = _current(app, generation)
         _log_changes(call, current, logged, progress)
         progress.phase(*_phase(app, current))
-        settled = current.get("Settled")
+        settled = current.get(names.SETTLED)
         if settled and settled["status"] == "True":
             return app
         if settled and settled["reason"] in TERMINAL_REASONS:
@@ -79,7 +80,7 @@ def _current(app: Object, generation: int) -> dict[str, Object]:
 
 
 def _is_terminal(app: Object) -> bool:
-    settled = _current(app, app["metadata"]["generation"]).get("Settled", {})
+    settled = _current(app, app["metadata"]["generation"]).get(names.SETTLED, {})
     return settled.get("reason") in TERMINAL_REASONS
 
 
@@ -91,10 +92,12 @@ def _recheck(connection: "Connection", generation: int) -> None:
     body = {"metadata": {"annotations": {_RECONCILE_REQUESTED: now}}}
     connection.request("PATCH", APP, body=body, content_type=MERGE_PATCH)
     message = ""
-    for app in follow(connection, APPS, "app", deadline=time.monotonic() + _RECHECK_TIMEOUT_S):
+    for app in follow(
+        connection, APPS, names.APP_NAME, deadline=time.monotonic() + _RECHECK_TIMEOUT_S
+    ):
         if app is None or not _is_terminal(app) or app["metadata"]["generation"] > generation:
             return
-        message = conditions_of(app)["Settled"]["message"]
+        message = conditions_of(app)[names.SETTLED]["message"]
     raise CommandError(message)
 
 
@@ -111,7 +114,7 @@ def _log_changes(
         logged[kind] = state
         status, reason, message = state
         line = f"{kind}={status}: {message} ({reason})"
-        if reason.endswith("Failed") and kind in ("Created", "Running"):
+        if reason.endswith("Failed") and kind in (names.CREATED, names.RUNNING):
             with progress.aside():
                 call.log.warning(line)
         else:
@@ -126,15 +129,15 @@ def _phase(app: Object, current: dict[str, Object]) -> tuple[str, str]:
             if found["status"] != "True" and found["reason"] != "NotApplicable":
                 return name, found["message"]
     else:
-        running = conditions_of(app).get("Running", {})
+        running = conditions_of(app).get(names.RUNNING, {})
         if running.get("reason", "Stopped") != "Stopped":
             return "virtual machine", running["message"]
-    return "settling", current.get("Settled", {}).get("message", "")
+    return "settling", current.get(names.SETTLED, {}).get("message", "")
 
 
 def _state(logged: dict[str, tuple[str, str, str]]) -> str:
     """Return the last observed condition, for the timeout message."""
-    if "Settled" not in logged:
+    if names.SETTLED not in logged:
         return "; no condition of this change was seen: is the app controller running?"
-    status, reason, message = logged["Settled"]
+    status, reason, message = logged[names.SETTLED]
     return f"; Settled={status}: {message} ({reason})"

@@ -5,7 +5,7 @@ Works without a control plane, so a machine that survived a crash of the daemon 
 accessible.
 """
 
-from rdd.cli.commands.app.object import VM_NAME
+from rdd.api import names
 from rdd.cli.commands.app.table import SHELL
 from rdd.cli.commands.machine.shell import NotRunning, become, parse, shell_command
 from rdd.cli.framework.errors import CommandError
@@ -19,7 +19,7 @@ def run(call: Call) -> int:
     flags, words = parsed
     try:
         made = shell_command(
-            call, VM_NAME, words, shell=flags.text("shell"), workdir=flags.text("workdir")
+            call, names.APP_VM_NAME, words, shell=flags.text("shell"), workdir=flags.text("workdir")
         )
     except NotRunning:
         raise CommandError("the App is not running; `rdd start` starts it") from None

@@ -7,9 +7,10 @@ state comes from the API; without a running control plane, that is all there is 
 
 from typing import TYPE_CHECKING, Any
 
+from rdd.api import names
 from rdd.api.types import Object
 from rdd.cli.commands.app.machine import machines_path
-from rdd.cli.commands.app.object import APP, VM_NAME
+from rdd.cli.commands.app.object import APP
 from rdd.cli.commands.service.calls import service_for
 from rdd.cli.commands.service.status import server
 from rdd.cli.commands.service.status import status as service_status
@@ -21,7 +22,7 @@ from rdd.cli.framework.types import Call
 if TYPE_CHECKING:
     from rdd.client.blocking import Connection
 
-_DIAGNOSTICS = "/apis/app.rancherdesktop.io/v1alpha1/diagnostics"
+_DIAGNOSTICS = f"{names.APP_API}/diagnostics"
 _LABELS = {
     "controlPlane": "Control plane",
     "app": "App",
@@ -87,9 +88,9 @@ def _add_app(call: Call, connection: "Connection", found: Object) -> None:
         found["nextStep"] = "rdd start"
         return
     spec, conditions = app.get("spec") or {}, conditions_of(app)
-    settled = conditions.get("Settled", {})
+    settled = conditions.get(names.SETTLED, {})
     found["app"] = app
-    machine = get_or_none(connection, f"{machines_path(app)}/{VM_NAME}")
+    machine = get_or_none(connection, f"{machines_path(app)}/{names.APP_VM_NAME}")
     found["parts"] += [
         _part(
             "app",
@@ -100,16 +101,16 @@ def _add_app(call: Call, connection: "Connection", found: Object) -> None:
         _engine(call, spec, conditions),
         _kubernetes(app, conditions),
     ]
-    found["ports"] = _ports(connection, spec.get("namespace") or "default")
+    found["ports"] = _ports(connection, spec.get("namespace") or names.DEFAULT_NAMESPACE)
     _add_diagnostics(connection, found)
     found["nextStep"] = _next_step(spec, settled, found["problems"])
 
 
 def _machine(machine: Object | None, conditions: dict[str, Object], kind: str) -> Object:
     if machine is None:
-        created = conditions.get("Created", {})
+        created = conditions.get(names.CREATED, {})
         return _part("virtualMachine", "none", created.get("message", ""))
-    running = conditions_of(machine).get("Running", {})
+    running = conditions_of(machine).get(names.RUNNING, {})
     status = machine.get("status") or {}
     word = {"Started": "running", "Stopped": "stopped", "Starting": "starting"}
     reason = str(running.get("reason", "unknown"))
@@ -123,7 +124,7 @@ def _machine(machine: Object | None, conditions: dict[str, Object], kind: str) -
 
 def _engine(call: Call, spec: Object, conditions: dict[str, Object]) -> Object:
     name = (spec.get("containerEngine") or {}).get("name", "moby")
-    ready = conditions.get("ContainerEngineReady", {})
+    ready = conditions.get(names.ENGINE_READY, {})
     if ready.get("status") == "True":
         where = f", {call.instance.docker_endpoint}" if name == "moby" else ""
         return _part("containerEngine", ready.get("reason", "").lower(), f"{name}{where}")
@@ -138,7 +139,7 @@ def _kubernetes(app: Object, conditions: dict[str, Object]) -> Object:
     wanted = (app["spec"].get("kubernetes") or {}) if app.get("spec") else {}
     if not wanted.get("enabled"):
         return _part("kubernetes", "off")
-    ready = conditions.get("KubernetesReady", {})
+    ready = conditions.get(names.KUBERNETES_READY, {})
     port = (app.get("status") or {}).get("kubernetesPort") or 0
     state = "ready" if ready.get("status") == "True" else ready.get("reason", "unknown")
     detail = f"{wanted.get('version', '')}, https://127.0.0.1:{port}"
@@ -149,7 +150,7 @@ def _kubernetes(app: Object, conditions: dict[str, Object]) -> Object:
 
 def _ports(connection: "Connection", namespace: str) -> list[Object]:
     """Return the published ports of running containers."""
-    path = f"/apis/containers.rancherdesktop.io/v1alpha1/namespaces/{namespace}/containers"
+    path = f"{names.CONTAINERS_API}/namespaces/{namespace}/containers"
     listed = get_or_none(connection, path)
     found = []
     for container in (listed or {}).get("items") or []:
@@ -181,7 +182,7 @@ def _add_diagnostics(connection: "Connection", found: Object) -> None:
     listed = get_or_none(connection, _DIAGNOSTICS)
     for item in (listed or {}).get("items") or []:
         name = item["metadata"]["name"]
-        healthy = conditions_of(item).get("Healthy", {})
+        healthy = conditions_of(item).get(names.HEALTHY, {})
         message = healthy.get("message", "")
         if name in ("docker-context", "kube-context") and healthy.get("status") == "True":
             kind = "dockerContext" if name == "docker-context" else "kubeContext"

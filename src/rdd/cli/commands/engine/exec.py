@@ -14,6 +14,7 @@ from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING, Any, BinaryIO
 from urllib.parse import urlencode
 
+from rdd.api import names
 from rdd.cli.commands.engine.objects import find_container
 from rdd.cli.commands.engine.table import EXEC
 from rdd.cli.commands.machine.shell import parse
@@ -51,7 +52,9 @@ def run(call: Call) -> int:
         id_ = find_container(connection, name)["metadata"]["name"]
         config = connection.config
     query = _query(flags, command)
-    session = _Session(config, f"/passthrough/engine/exec/{id_}?{urlencode(query)}", flags)
+    session = _Session(
+        config, f"{names.PASSTHROUGH_PREFIX}engine/exec/{id_}?{urlencode(query)}", flags
+    )
     call.out.flush()
     with _raw_terminal(flags.truth("tty") and flags.truth("interactive")):
         return asyncio.run(session.run())

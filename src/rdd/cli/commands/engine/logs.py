@@ -4,6 +4,7 @@
 import sys
 from urllib.parse import urlencode
 
+from rdd.api import names
 from rdd.base.gotext import quote
 from rdd.cli.commands.engine.objects import find_container
 from rdd.cli.framework.connection import connected
@@ -28,7 +29,7 @@ def run(call: Call) -> int:
     left: BrokenPipeError | None = None
     with connected(call) as connection:
         id_ = find_container(connection, call.args[0])["metadata"]["name"]
-        path = f"/passthrough/engine/logs/{id_}?{urlencode(query)}"
+        path = f"{names.PASSTHROUGH_PREFIX}engine/logs/{id_}?{urlencode(query)}"
         with connection.forward("GET", path, [], None) as response:
             if response.status != 200:
                 raise CommandError(response.read().decode("utf-8", "replace").strip())

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from rdd.api import names
 from rdd.api.types import Object
 from rdd.base.gotext import quote
 from rdd.cli.commands.app.object import APPS
@@ -17,7 +18,6 @@ from rdd.cli.framework.types import Call
 if TYPE_CHECKING:
     from rdd.client.blocking import Connection
 
-PREFIX = "/apis/containers.rancherdesktop.io/v1alpha1"
 _SHORT = 12
 _UNITS = ((365 * 86400, "year"), (86400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 
@@ -26,7 +26,7 @@ Row = Sequence[str]
 
 def mirrored(connection: "Connection", plural: str, namespace: str = "") -> list[Object]:
     """Return the mirrored objects of a resource. Raises CommandError if it is not served."""
-    found = get_or_none(connection, f"{PREFIX}/{plural}")
+    found = get_or_none(connection, f"{names.CONTAINERS_API}/{plural}")
     if found is None:
         raise CommandError(
             f"the control plane does not serve {plural}: start it with the containers "
@@ -69,7 +69,7 @@ def show(
 def engine_problem(connection: "Connection") -> str:
     """Return why the list is empty or stale; empty if the engine is connected."""
     app = get_or_none(connection, f"{APPS}/app")
-    ready = conditions_of(app or {}).get("ContainerEngineReady") or {}
+    ready = conditions_of(app or {}).get(names.ENGINE_READY) or {}
     if ready.get("status") == "True":
         return ""
     why = ready.get("message") or "the virtual machine was not started"

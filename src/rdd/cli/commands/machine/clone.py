@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`rdd limavm clone`: copy the template and the disk of a virtual machine."""
 
+from rdd.api import names
 from rdd.api.types import Object
 from rdd.base.gotext import quote
 from rdd.cli.commands.machine import object as limavm
@@ -8,8 +9,6 @@ from rdd.cli.framework.connection import conditions_of
 from rdd.cli.framework.errors import CommandError
 from rdd.cli.framework.progress import shown
 from rdd.cli.framework.types import Call
-
-CLONE_OF = "lima.rancherdesktop.io/cloneOf"
 
 
 def run(call: Call) -> int:
@@ -35,7 +34,7 @@ def run(call: Call) -> int:
                 "metadata": {
                     "name": new,
                     "namespace": namespace,
-                    "annotations": {CLONE_OF: name},
+                    "annotations": {names.CLONE_OF: name},
                 },
                 "spec": spec,
             },
@@ -47,4 +46,4 @@ def run(call: Call) -> int:
 
 
 def _is_made(vm: Object) -> bool:
-    return conditions_of(vm).get("Created", {}).get("status") == "True"
+    return conditions_of(vm).get(names.CREATED, {}).get("status") == "True"

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rdd.api import names
 from rdd.api.types import Object
 from rdd.base.gotext import quote
 from rdd.cli.commands.machine import object as limavm
@@ -33,7 +34,7 @@ def run(call: Call) -> int:
         path = _file(connection, namespace, template)
         with _source(call, connection, namespace, name, template, path) as source:
             body = {
-                "apiVersion": "lima.rancherdesktop.io/v1alpha1",
+                "apiVersion": f"{names.LIMA_GROUP}/{names.VERSION}",
                 "kind": "LimaVM",
                 "metadata": {"name": name, "namespace": namespace},
                 "spec": {"running": start, "templateRef": {"name": source["metadata"]["name"]}},

@@ -7,6 +7,7 @@ before the deletion is requested, does, and survives a restart of the daemon.
 
 from typing import TYPE_CHECKING
 
+from rdd.api import names
 from rdd.api.types import Object
 from rdd.base.gotext import quote
 from rdd.cli.commands.machine import object as limavm
@@ -18,8 +19,6 @@ from rdd.cli.framework.types import Call
 if TYPE_CHECKING:
     from rdd.client.blocking import Connection
 
-GRACE = "lima.rancherdesktop.io/deletionGracePeriodSeconds"
-
 
 def run(call: Call) -> int:
     (name,) = call.args
@@ -30,7 +29,9 @@ def run(call: Call) -> int:
         vm = limavm.find(connection, name)
         options: Object = {"preconditions": {"uid": vm["metadata"]["uid"]}}
         if grace >= 0:
-            limavm.patch(connection, vm, {"metadata": {"annotations": {GRACE: str(grace)}}})
+            limavm.patch(
+                connection, vm, {"metadata": {"annotations": {names.DELETION_GRACE: str(grace)}}}
+            )
             options["gracePeriodSeconds"] = grace
         connection.request("DELETE", limavm.path_of(vm), body=options)
         call.log.info(f"LimaVM {quote(name)} is being deleted")
@@ -48,7 +49,7 @@ def _wait(call: Call, connection: "Connection", vm: Object, progress: Progress) 
     for found in follow(connection, collection, name, deadline=limavm.deadline_of(call)):
         if found is None or found["metadata"]["uid"] != uid:
             return
-        seen = conditions_of(found).get("Running", {}).get("message", "")
+        seen = conditions_of(found).get(names.RUNNING, {}).get("message", "")
         progress.phase("deleted", seen)
     raise CommandError(
         f"waiting for LimaVM {quote(name)} to be deleted: context deadline exceeded; {seen}",

@@ -3,6 +3,7 @@
 
 import json
 
+from rdd.api import names
 from rdd.api.types import Object
 from rdd.cli.commands.machine import object as limavm
 from rdd.cli.framework.connection import conditions_of
@@ -16,7 +17,7 @@ _WIDTH = 60
 def run(call: Call) -> int:
     as_json = is_json(call)
     with limavm.connection_for(call) as connection:
-        items: list[Object] = connection.get(f"{limavm.PREFIX}/limavms").get("items") or []
+        items: list[Object] = connection.get(f"{names.LIMA_API}/limavms").get("items") or []
     if as_json:
         call.out.write(json.dumps([_record(vm) for vm in items]) + "\n")
         return 0
@@ -32,9 +33,9 @@ def _state(vm: Object) -> tuple[str, str]:
     """Return the reason and message of Created until it is true, then of Running."""
     conditions = conditions_of(vm)
     if vm["metadata"].get("deletionTimestamp"):
-        return "Deleting", conditions.get("Running", {}).get("message", "")
-    created = conditions.get("Created", {})
-    found = conditions.get("Running", {}) if created.get("status") == "True" else created
+        return "Deleting", conditions.get(names.RUNNING, {}).get("message", "")
+    created = conditions.get(names.CREATED, {})
+    found = conditions.get(names.RUNNING, {}) if created.get("status") == "True" else created
     if conditions.get("Degraded", {}).get("status") == "True" and found.get("status") == "True":
         return "Degraded", conditions["Degraded"]["message"]
     return found.get("reason", "Pending"), found.get("message", "")

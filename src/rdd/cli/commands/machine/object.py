@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from rdd.api import names
 from rdd.api.types import Object
 from rdd.base.gotext import quote
 from rdd.cli.framework.connection import conditions_of, connected, follow
@@ -19,8 +20,6 @@ from rdd.cli.framework.types import Call
 
 if TYPE_CHECKING:
     from rdd.client.blocking import Connection
-
-PREFIX = "/apis/lima.rancherdesktop.io/v1alpha1"
 
 
 @contextlib.contextmanager
@@ -46,7 +45,7 @@ def _is_unserved(cause: BaseException | None) -> bool:
 
 
 def collection_of(namespace: str) -> str:
-    return f"{PREFIX}/namespaces/{namespace}/limavms"
+    return f"{names.LIMA_API}/namespaces/{namespace}/limavms"
 
 
 def path_of(vm: Object) -> str:
@@ -58,7 +57,7 @@ def find(connection: "Connection", name: str) -> Object:
     from rdd.api.fieldselectors import escape
 
     query = {"fieldSelector": f"metadata.name={escape(name)}"}
-    listed = connection.get(f"{PREFIX}/limavms", query)
+    listed = connection.get(f"{names.LIMA_API}/limavms", query)
     items = listed.get("items") or []
     if not items:
         raise CommandError(f"LimaVM {quote(name)} not found in any namespace")
@@ -95,12 +94,12 @@ def starts(vm: Object) -> int:
 def is_running(vm: Object) -> bool:
     """Return whether the machine is running with no restart pending."""
     needs_restart = (vm.get("status") or {}).get("restartNeeded")
-    return conditions_of(vm).get("Running", {}).get("status") == "True" and not needs_restart
+    return conditions_of(vm).get(names.RUNNING, {}).get("status") == "True" and not needs_restart
 
 
 def is_stopped(vm: Object) -> bool:
     """Return whether the machine is stopped; one that is starting or failed to start is not."""
-    return conditions_of(vm).get("Running", {}).get("reason") == "Stopped"
+    return conditions_of(vm).get(names.RUNNING, {}).get("reason") == "Stopped"
 
 
 def covers(vm: Object, written: Object) -> bool:

@@ -6,6 +6,7 @@ import time
 from typing import TYPE_CHECKING
 from urllib.parse import quote as in_path
 
+from rdd.api import names
 from rdd.api.types import Object
 from rdd.base.gotext import quote
 from rdd.cli.commands.machine import object as limavm
@@ -15,7 +16,7 @@ from rdd.cli.framework.types import Call
 if TYPE_CHECKING:
     from rdd.client.blocking import Connection
 
-_PREFIX = "/passthrough/limavm/disks"
+_PREFIX = f"{names.PASSTHROUGH_PREFIX}limavm/disks"
 
 
 def disk_request(connection: "Connection", method: str, *words: str) -> Object:

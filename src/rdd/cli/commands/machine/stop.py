@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`rdd limavm stop`: stop a virtual machine."""
 
+from rdd.api import names
 from rdd.cli.commands.machine import object as limavm
-from rdd.cli.commands.machine.suspend import STOP_MODE, suspend
+from rdd.cli.commands.machine.suspend import suspend
 from rdd.cli.framework.types import Call
 
 
@@ -15,7 +16,7 @@ def run(call: Call) -> int:
         call,
         name,
         # Clear an earlier suspend request that failed.
-        {"metadata": {"annotations": {STOP_MODE: None}}, "spec": {"running": False}},
+        {"metadata": {"annotations": {names.STOP_MODE: None}}, "spec": {"running": False}},
         lambda vm, before: limavm.is_stopped(vm),
         until="stopped",
     )

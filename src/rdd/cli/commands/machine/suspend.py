@@ -5,6 +5,7 @@ A suspend is a stop with an annotation for the mode. If the driver cannot suspen
 machine, it keeps running; the command then reverts the request and reports the reason.
 """
 
+from rdd.api import names
 from rdd.api.types import Object
 from rdd.base.gotext import quote
 from rdd.cli.commands.machine import object as limavm
@@ -12,8 +13,6 @@ from rdd.cli.framework.connection import conditions_of
 from rdd.cli.framework.errors import CommandError
 from rdd.cli.framework.progress import shown
 from rdd.cli.framework.types import Call
-
-STOP_MODE = "lima.rancherdesktop.io/stopMode"
 
 
 def run(call: Call) -> int:
@@ -28,7 +27,10 @@ def suspend(call: Call, name: str) -> None:
         vm = limavm.find(connection, name)
         if not limavm.is_running(vm):
             raise CommandError(f"LimaVM {quote(name)} is not running")
-        change = {"metadata": {"annotations": {STOP_MODE: "suspend"}}, "spec": {"running": False}}
+        change = {
+            "metadata": {"annotations": {names.STOP_MODE: "suspend"}},
+            "spec": {"running": False},
+        }
         written = limavm.patch(connection, vm, change)
         if not call.flags.truth("wait"):
             return
@@ -40,12 +42,12 @@ def suspend(call: Call, name: str) -> None:
             call, connection, written, is_over, until="suspended", progress=progress
         )
         if refusal := _refusal(found):
-            undo = {"metadata": {"annotations": {STOP_MODE: None}}, "spec": {"running": True}}
+            undo = {"metadata": {"annotations": {names.STOP_MODE: None}}, "spec": {"running": True}}
             limavm.patch(connection, vm, undo)
             raise CommandError(f"LimaVM {quote(name)} keeps running: {refusal}")
 
 
 def _refusal(vm: Object) -> str:
     """Return why the machine was not suspended; empty if it was."""
-    running = conditions_of(vm).get("Running", {})
+    running = conditions_of(vm).get(names.RUNNING, {})
     return running.get("message", "") if running.get("reason") == "StopFailed" else ""

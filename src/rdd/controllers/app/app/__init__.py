@@ -13,15 +13,14 @@ status          our part of the status
 from collections.abc import Iterable
 from functools import partial
 
+from rdd.api import names
 from rdd.api.types import Object
 from rdd.client.resources import CONFIG_MAPS, NAMESPACES
-from rdd.controllers.app.app import discovery
 from rdd.controllers.app.app.admission import Admission
 from rdd.controllers.app.app.reconciler import APP, AppReconciler
 from rdd.controllers.environment import ControllerEnvironment
 from rdd.kinds.app import App
 from rdd.kinds.crd import definition_of
-from rdd.kinds.limavm import TEMPLATE_LABEL
 from rdd.runtime import Controller, ObjectKey, maps, watch
 from rdd.vm.drivers import catalog
 from rdd.vm.drivers.selection import Probe
@@ -35,8 +34,8 @@ def app(env: ControllerEnvironment, *, probe: Probe = catalog.availability) -> C
         sources=(
             watch(App),
             maps(NAMESPACES, _app),
-            maps(CONFIG_MAPS, _app, label_selector=f"{TEMPLATE_LABEL}=true"),
-            maps(CONFIG_MAPS, _app, namespace=discovery.NAMESPACE),
+            maps(CONFIG_MAPS, _app, label_selector=f"{names.TEMPLATE_LABEL}=true"),
+            maps(CONFIG_MAPS, _app, namespace=names.SYSTEM_NAMESPACE),
         ),
         definitions=(definition_of(App),),
         webhooks=Admission(env.environment, probe=probe).webhooks(),

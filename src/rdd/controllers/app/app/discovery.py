@@ -11,9 +11,7 @@ from typing import Any
 
 import orjson
 
-NAMESPACE = "rdd-system"
-CONFIG_MAP = "rdd-controller-manager"
-READY = "rdd.rancherdesktop.io/ready"
+from rdd.api import names
 
 
 def is_enabled(controller: str, config_map: Mapping[str, Any] | None) -> bool:
@@ -21,7 +19,7 @@ def is_enabled(controller: str, config_map: Mapping[str, Any] | None) -> bool:
     if config_map is None:
         return True
     annotations = config_map["metadata"].get("annotations") or {}
-    if annotations.get(READY) != "true":
+    if annotations.get(names.READY) != "true":
         return True
     for entry in (config_map.get("data") or {}).values():
         try:

@@ -11,7 +11,7 @@ import asyncio
 import logging
 from dataclasses import dataclass
 
-from rdd.api import errors, timestamps
+from rdd.api import errors, names, timestamps
 from rdd.api.types import Object
 from rdd.client.resources import CONFIG_MAPS, NAMESPACES
 from rdd.controllers.app.app import discovery, status, template
@@ -24,7 +24,7 @@ from rdd.controllers.app.app.status import Report, Reporter
 from rdd.controllers.environment import ControllerEnvironment
 from rdd.host.directories import make_private_dir
 from rdd.kinds.app import App
-from rdd.kinds.limavm import DRIVER, RESTART_REQUESTED, TEMPLATE_KEY, LimaVM
+from rdd.kinds.limavm import TEMPLATE_KEY, LimaVM
 from rdd.runtime import (
     CLEANUP,
     Change,
@@ -48,11 +48,9 @@ from rdd.vm.drivers.selection import Probe, Selection
 
 log = logging.getLogger("rdd.controllers.app")
 
-VM = "rd"
-"""The name of the LimaVM, and of the ConfigMap it is made from."""
 KEEP_LOGS = "RDD_KEEP_LOGS"
 
-APP = ObjectKey("", "app")
+APP = ObjectKey("", names.APP_NAME)
 OWNED = owned_by(App.kind)
 
 _AGAIN = Result.requeue(0)
@@ -83,7 +81,7 @@ class AppReconciler:
         self._client = context.client
         self._env = env
         self._reporter = Reporter(context)
-        self._deletion = Deletion(context, self._reporter, vm=VM)
+        self._deletion = Deletion(context, self._reporter, vm=names.APP_VM_NAME)
         self._port = HeldPort()
 
     async def run(self) -> None:
@@ -117,7 +115,7 @@ class AppReconciler:
             return
         app = App.of(found)
         conditions = status.conditions_of(app)
-        if is_true(conditions, "Running"):
+        if is_true(conditions, names.RUNNING):
             is_pending = find_condition(conditions, RESTART_PENDING) is not None
             await self._reporter.write(
                 app,
@@ -199,11 +197,14 @@ class AppReconciler:
 
     async def _machine_of_others(self, look: Look) -> Result | None:
         namespace = look.app.spec.namespace
-        found = await self._get(LimaVM, ObjectKey(namespace, VM))
+        found = await self._get(LimaVM, ObjectKey(namespace, names.APP_VM_NAME))
         if found is None:
             return None
         if not is_controlled_by(found, look.app.raw):
-            message = f'LimaVM "{namespace}/{VM}" was not made by this App; delete it to go on'
+            message = (
+                f'LimaVM "{namespace}/{names.APP_VM_NAME}" was not made by this App; '
+                "delete it to go on"
+            )
             await self._report(look, said(SETTLED, "NotOurs", message))
             return Result.done()
         look.vm = LimaVM.of(found)
@@ -234,7 +235,7 @@ class AppReconciler:
 
     def _let_go_of_port(self, look: Look) -> None:
         """Leave the port to the machine as soon as that starts with it."""
-        reason = _reason(look.vm, "Running") if look.vm is not None else ""
+        reason = _reason(look.vm, names.RUNNING) if look.vm is not None else ""
         is_used = reason == "Starting" or (reason == "Started" and look.is_template_applied)
         if is_used or not look.app.spec.running:
             self._port.release()
@@ -250,27 +251,30 @@ class AppReconciler:
             return None
         app, namespace = look.app, look.app.spec.namespace
         text = self._text(look)
-        source = await self._get(CONFIG_MAPS, ObjectKey(namespace, VM))
+        source = await self._get(CONFIG_MAPS, ObjectKey(namespace, names.APP_VM_NAME))
         try:
             if source is None:
                 wanted = {
-                    "metadata": {"name": VM, "namespace": namespace},
+                    "metadata": {"name": names.APP_VM_NAME, "namespace": namespace},
                     "data": {TEMPLATE_KEY: text},
                 }
                 await self._client.create(CONFIG_MAPS, with_controller(wanted, app.raw))
                 return _AGAIN
             if not is_controlled_by(source, app.raw):
-                message = f'ConfigMap "{namespace}/{VM}" was not made by this App'
+                message = f'ConfigMap "{namespace}/{names.APP_VM_NAME}" was not made by this App'
                 await self._report(look, said(SETTLED, "NotOurs", f"{message}; delete it to go on"))
                 return Result.requeue(_REFUSED_RETRY_S)
             if (source.get("data") or {}).get(TEMPLATE_KEY) != text:
                 patch = {"data": {TEMPLATE_KEY: text}}
-                await self._client.patch(CONFIG_MAPS, VM, patch, namespace=namespace)
+                await self._client.patch(CONFIG_MAPS, names.APP_VM_NAME, patch, namespace=namespace)
                 return _AGAIN
             await self._client.create(resource_of(LimaVM), self._new_vm(look))
         except errors.AlreadyExists as error:
             # Of several that make the same, or of the ConfigMap that the LimaVM would make.
-            if source is not None and await self._get(LimaVM, ObjectKey(namespace, VM)) is None:
+            if (
+                source is not None
+                and await self._get(LimaVM, ObjectKey(namespace, names.APP_VM_NAME)) is None
+            ):
                 return await self._refused(look, error)
         except (errors.Forbidden, errors.Invalid) as error:
             return await self._refused(look, error)
@@ -280,16 +284,16 @@ class AppReconciler:
         app, namespace = look.app, look.app.spec.namespace
         return {
             "metadata": {
-                "name": VM,
+                "name": names.APP_VM_NAME,
                 "namespace": namespace,
                 "finalizers": [OWNED],
                 "ownerReferences": [owner_reference(app.raw)],
                 # The template says what kind of machine it is, which two drivers may be able to do.
-                "annotations": {DRIVER: look.driver},
+                "annotations": {names.DRIVER: look.driver},
             },
             "spec": {
                 "running": app.spec.running,
-                "templateRef": {"name": VM, "namespace": namespace},
+                "templateRef": {"name": names.APP_VM_NAME, "namespace": namespace},
             },
         }
 
@@ -298,11 +302,11 @@ class AppReconciler:
         if look.vm is None or not look.vm.status.template_config_map:
             return None
         namespace = look.app.spec.namespace
-        source = await self._get(CONFIG_MAPS, ObjectKey(namespace, VM))
+        source = await self._get(CONFIG_MAPS, ObjectKey(namespace, names.APP_VM_NAME))
         if source is None or not is_controlled_by(source, look.app.raw):
             return None
         try:
-            await self._client.delete(CONFIG_MAPS, VM, namespace=namespace)
+            await self._client.delete(CONFIG_MAPS, names.APP_VM_NAME, namespace=namespace)
         except errors.NotFound:
             pass
         return _AGAIN
@@ -346,7 +350,7 @@ class AppReconciler:
     async def _set_running(self, look: Look, is_running: bool) -> Result:
         namespace = look.app.spec.namespace
         patch = {"spec": {"running": is_running}}
-        await self._client.patch(resource_of(LimaVM), VM, patch, namespace=namespace)
+        await self._client.patch(resource_of(LimaVM), names.APP_VM_NAME, patch, namespace=namespace)
         return _AGAIN
 
     async def _refused(self, look: Look, error: errors.ApiError) -> Result:
@@ -374,7 +378,7 @@ class AppReconciler:
         )
 
     async def _situation(self, look: Look, conditions: list[Object]) -> Situation:
-        key = ObjectKey(discovery.NAMESPACE, discovery.CONFIG_MAP)
+        key = ObjectKey(names.SYSTEM_NAMESPACE, names.DISCOVERY_CONFIG_MAP)
         try:
             listed = await self._get(CONFIG_MAPS, key)
         except errors.ApiError:
@@ -424,9 +428,9 @@ def _restart_pending(is_pending: bool) -> Said | None:
 
 def _is_at_rest(vm: LimaVM) -> bool:
     """Whether a new template disturbs nobody: the machine is down, or about to restart anyway."""
-    if vm.status.restart_needed or RESTART_REQUESTED in vm.metadata.annotations:
+    if vm.status.restart_needed or names.RESTART_REQUESTED in vm.metadata.annotations:
         return True
-    return not vm.spec.running and _reason(vm, "Running") in ("Stopped", "")
+    return not vm.spec.running and _reason(vm, names.RUNNING) in ("Stopped", "")
 
 
 def _nothing_works(wanted: str, choice: Selection) -> str:

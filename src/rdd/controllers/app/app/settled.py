@@ -10,14 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from rdd.api import names
 from rdd.controllers.app.app.reasons import KUBERNETES_READY, SETTLED, Said, forwarded, said
 from rdd.runtime import find_condition
 
 Conditions = Sequence[Mapping[str, Any]]
 
-ENGINE_READY = "ContainerEngineReady"
 ENDED: Mapping[str, Sequence[str]] = {
-    ENGINE_READY: ("Stopped", "NotApplicable"),
+    names.ENGINE_READY: ("Stopped", "NotApplicable"),
     KUBERNETES_READY: ("NotRunning", "NotApplicable"),
 }
 """The reasons by which controllers say that nothing of theirs is left."""
@@ -52,9 +52,9 @@ def _machine(now: Situation) -> Said | None:
     """What is missing of the virtual machine."""
     if not now.is_template_applied:
         return said(SETTLED, "ApplyingTemplate")
-    running = _condition(now, "Running")
+    running = _condition(now, names.RUNNING)
     if running is None:
-        created = _condition(now, "Created")
+        created = _condition(now, names.CREATED)
         if created is not None and created["status"] == "False":
             return said(SETTLED, "CreateFailed", created.get("message") or "")
         return said(SETTLED, "WaitingForLimaVM")
@@ -71,7 +71,7 @@ def _machine(now: Situation) -> Said | None:
 
 
 def _on_the_way_down(now: Situation) -> Said | None:
-    if now.has_engine and not _has_ended(now, ENGINE_READY):
+    if now.has_engine and not _has_ended(now, names.ENGINE_READY):
         return said(SETTLED, "EngineStale")
     if now.has_kubernetes and not _has_ended(now, KUBERNETES_READY):
         return said(SETTLED, "KubernetesStale")
@@ -80,7 +80,7 @@ def _on_the_way_down(now: Situation) -> Said | None:
 
 def _on_the_way_up(now: Situation) -> Said | None:
     if now.has_engine:
-        engine = _unready(now, ENGINE_READY, missing="WaitingForEngine", stale="EngineStale")
+        engine = _unready(now, names.ENGINE_READY, missing="WaitingForEngine", stale="EngineStale")
         if engine is not None:
             return engine
     if now.has_kubernetes and now.wants_kubernetes:

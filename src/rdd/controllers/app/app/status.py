@@ -10,16 +10,15 @@ later one.
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rdd.api import timestamps
+from rdd.api import names, timestamps
 from rdd.api.types import Object
 from rdd.controllers.app.app.reasons import KUBERNETES_READY, RESTART_PENDING, SETTLED, Said
-from rdd.controllers.app.app.settled import ENGINE_READY
 from rdd.kinds.app import App
 from rdd.kinds.limavm import LimaVM
 from rdd.runtime import Condition, Context, ObjectKey, apply_status, find_condition
 
 FIELD_MANAGER = "app-controller"
-_NOT_MIRRORED = (SETTLED, RESTART_PENDING, ENGINE_READY, KUBERNETES_READY)
+_NOT_MIRRORED = (SETTLED, RESTART_PENDING, names.ENGINE_READY, KUBERNETES_READY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +59,9 @@ def not_known(app: App, *, now: str) -> list[Object]:
     """What is mirrored of the LimaVM, without knowing whether it runs."""
     message = "Verifying instance state after controller restart"
     running = Condition(
-        "Running", "Unknown", "Reconciling", message, app.metadata.generation
+        names.RUNNING, "Unknown", "Reconciling", message, app.metadata.generation
     ).to_object(now=now)
-    return [running if known["type"] == "Running" else known for known in mirrored(app, None)]
+    return [running if known["type"] == names.RUNNING else known for known in mirrored(app, None)]
 
 
 def with_mirrored(app: App, conditions: Sequence[Object]) -> list[Object]:
@@ -134,7 +133,7 @@ def _has(app: App, wanted: Object) -> bool:
             return False
     present = conditions_of(app)
     types = {found["type"] for found in wanted["conditions"]}
-    others = (ENGINE_READY, KUBERNETES_READY)
+    others = (names.ENGINE_READY, KUBERNETES_READY)
     if any(known["type"] not in types and known["type"] not in others for known in present):
         return False
     return all(find_condition(present, found["type"]) == found for found in wanted["conditions"])

@@ -8,7 +8,7 @@ another. One that is deleted comes back, one of a name no check has is left alon
 
 import asyncio
 
-from rdd.api import errors, timestamps
+from rdd.api import errors, names, timestamps
 from rdd.api.types import Object
 from rdd.controllers.app.diagnostics import checks
 from rdd.controllers.app.diagnostics.findings import Facts, Finding
@@ -30,7 +30,6 @@ from rdd.runtime import (
     watch,
 )
 
-HEALTHY = "Healthy"
 _INTERVAL_S = 120.0
 
 
@@ -60,7 +59,7 @@ class DiagnosticsReconciler:
         """Run a check and write what it found."""
         if key.name not in checks.CHECKS:
             return Result.done()
-        app = self._apps.get(ObjectKey("", "app"))
+        app = self._apps.get(ObjectKey("", names.APP_NAME))
         facts = Facts(
             self._env.instance,
             self._env.home,
@@ -82,7 +81,7 @@ class DiagnosticsReconciler:
     def _status(self, obj: Object, finding: Finding) -> Object:
         conditions = set_condition(
             (obj.get("status") or {}).get("conditions") or [],
-            Condition(HEALTHY, finding.healthy, finding.reason, finding.message),
+            Condition(names.HEALTHY, finding.healthy, finding.reason, finding.message),
             now=timestamps.now_text(self._context.clock),
         )
         status: Object = {"conditions": conditions, "evidence": list(finding.evidence)}

@@ -17,6 +17,7 @@ from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlsplit
 
+from rdd.api import names
 from rdd.controllers.app.diagnostics.findings import Facts, Finding, ill, not_applicable, well
 from rdd.host import docker_contexts
 from rdd.host.errors import HostError
@@ -26,7 +27,6 @@ _TIMEOUT_S = 3.0
 _GIB = 1 << 30
 _DAY_S = 86_400
 _LOG_TAIL_BYTES = 256 * 1024
-_MACHINE = "rd"
 
 # Reasons of the condition Settled that do not go away by waiting, and what helps.
 _STUCK = {
@@ -35,8 +35,8 @@ _STUCK = {
     "NotInstalled": "Install it, or: rdd set kubernetes.enabled=false",
     "Refused": "rdd service log",
     "CreateFailed": "rdd service log",
-    "StartFailed": f"rdd limavm log {_MACHINE}",
-    "StopFailed": f"rdd limavm log {_MACHINE}",
+    "StartFailed": f"rdd limavm log {names.APP_VM_NAME}",
+    "StopFailed": f"rdd limavm log {names.APP_VM_NAME}",
     "MergeFailed": "Correct the file; kubectl needs it too.",
 }
 
@@ -45,7 +45,7 @@ Check = Callable[[Facts], Finding]
 
 def app(facts: Facts) -> Finding:
     """Whether the App has become, or is becoming, what it should be."""
-    settled = facts.condition("Settled")
+    settled = facts.condition(names.SETTLED)
     if not settled:
         return not_applicable("There is no App.")
     reason = settled["reason"]
@@ -57,7 +57,7 @@ def app(facts: Facts) -> Finding:
 
 def docker_context(facts: Facts) -> Finding:
     """Whether docker finds the engine by its context."""
-    if facts.engine != "moby" or not facts.holds("ContainerEngineReady"):
+    if facts.engine != "moby" or not facts.holds(names.ENGINE_READY):
         return not_applicable("There is no Docker engine to have a context for.")
     name, endpoint = facts.instance.name, facts.instance.docker_endpoint
     directory = facts.docker_directory
@@ -96,7 +96,7 @@ def docker_context(facts: Facts) -> Finding:
 
 def engine(facts: Facts) -> Finding:
     """Whether the Docker API answers on its socket."""
-    if facts.engine != "moby" or not facts.holds("Running"):
+    if facts.engine != "moby" or not facts.holds(names.RUNNING):
         return not_applicable("The Docker engine does not run.")
     path = facts.instance.docker_socket
     try:
@@ -106,21 +106,21 @@ def engine(facts: Facts) -> Finding:
             "EngineUnreachable",
             "The container engine does not answer.",
             f"{path}: {error.strerror or error}",
-            next_step=f"rdd restart; if it stays so: rdd limavm log {_MACHINE}",
+            next_step=f"rdd restart; if it stays so: rdd limavm log {names.APP_VM_NAME}",
         )
     if status != 200:
         return ill(
             "EngineUnhealthy",
             "The container engine answers with an error.",
             f"{path}: {status} {reason}",
-            next_step=f"rdd limavm log {_MACHINE}",
+            next_step=f"rdd limavm log {names.APP_VM_NAME}",
         )
     return well("Answering", "The container engine answers.", str(path))
 
 
 def kube_context(facts: Facts) -> Finding:
     """Whether kubectl finds the cluster by its context."""
-    if not facts.holds("KubernetesReady"):
+    if not facts.holds(names.KUBERNETES_READY):
         return not_applicable("There is no Kubernetes cluster to have a context for.")
     from rdd.host import kube_contexts
 
@@ -147,10 +147,10 @@ def kube_context(facts: Facts) -> Finding:
 
 def ports(facts: Facts) -> Finding:
     """Whether all published ports could be forwarded."""
-    if not facts.holds("Running"):
+    if not facts.holds(names.RUNNING):
         return not_applicable("Nothing is forwarded while the virtual machine does not run.")
     failed: dict[str, str] = {}
-    for status in _statuses(facts.instance.lima_home / _MACHINE / "ha.stdout.log"):
+    for status in _statuses(facts.instance.lima_home / names.APP_VM_NAME / "ha.stdout.log"):
         forward = status.get("portForward")
         if isinstance(forward, dict):
             address = str(forward.get("hostAddr") or forward.get("guestAddr") or "")

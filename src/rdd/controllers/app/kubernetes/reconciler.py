@@ -18,7 +18,7 @@ machine runs with its template: what answers before that is still the old cluste
 import asyncio
 import logging
 
-from rdd.api import errors, timestamps
+from rdd.api import errors, names, timestamps
 from rdd.api.types import Object
 from rdd.client import kubeconfig
 from rdd.client.kubeconfig import ConnectionConfig, KubeconfigError
@@ -48,7 +48,6 @@ from rdd.vm.drivers.protocol import KubernetesSupport
 log = logging.getLogger("rdd.controllers.kubernetes")
 
 FIELD_MANAGER = "kubernetes-controller"
-APP = "app"
 FIRST_RETRY_S = 0.5
 """The first look again after a machine came up; the pauses then double."""
 RETRY_S = 5.0
@@ -77,7 +76,7 @@ class KubernetesReconciler:
     async def begin(self) -> None:
         """That the cluster was ready for another process says nothing about now."""
         try:
-            app = App.of(await self._client.get(resource_of(App), APP))
+            app = App.of(await self._client.get(resource_of(App), names.APP_NAME))
         except errors.NotFound:
             return
         if is_true(conditions_of(app), KUBERNETES_READY):
@@ -95,7 +94,7 @@ class KubernetesReconciler:
             return await self._without(app, "NotRunning")
         if not app.spec.kubernetes.enabled:
             return await self._without(app, "NotApplicable")
-        running = find_condition(conditions_of(app), "Running") or {}
+        running = find_condition(conditions_of(app), names.RUNNING) or {}
         if running.get("status") == "Unknown":
             return Result.done()  # it is being found out: the App is written when it is
         if running.get("status") != "True":
@@ -106,7 +105,7 @@ class KubernetesReconciler:
         """The machines end with this process, so kubectl must not be led to them."""
         await self._contexts.remove()
         try:
-            app = App.of(await self._client.get(resource_of(App), APP))
+            app = App.of(await self._client.get(resource_of(App), names.APP_NAME))
             if is_true(conditions_of(app), KUBERNETES_READY):
                 await self._say(app, said(KUBERNETES_READY, "NotRunning"))
         except errors.ApiError as error:

@@ -19,21 +19,21 @@ from typing import Any, Final, get_args
 
 import orjson
 
-from rdd.api import errors, timestamps
+from rdd.api import errors, names, timestamps
 from rdd.api.types import Object
 from rdd.controllers.containers.engine.backend import Backend
 from rdd.controllers.containers.engine.items import IMAGES, KINDS, MANAGER, EngineItem
 from rdd.controllers.containers.engine.mirrors import Mirrors
 from rdd.engine import Conflict, EngineError, NotFound
-from rdd.kinds.container import ACTION, Action, Container
+from rdd.kinds.container import Action, Container
 from rdd.kinds.image import Image
 from rdd.runtime import Condition, Context, is_deleting, remove_finalizer, resource_of
 from rdd.runtime.conditions import set_condition
-from rdd.runtime.finalizers import MIRROR, finalizers_of
+from rdd.runtime.finalizers import finalizers_of
 
 log = logging.getLogger("rdd.engine")
 
-DISPATCHED: Final = "engine.rancherdesktop.io/dispatched"
+DISPATCHED: Final = f"{names.ENGINE_PREFIX}/dispatched"
 """The annotation that records a started action."""
 ACTIONS: Final[tuple[str, ...]] = get_args(Action)
 
@@ -45,12 +45,12 @@ class ItemInUse(Exception):
 def has_action(obj: Object) -> bool:
     """Return whether a mirror has an action that is pending or not cleaned up."""
     annotations = obj["metadata"].get("annotations") or {}
-    return ACTION in annotations or DISPATCHED in annotations
+    return names.ACTION in annotations or DISPATCHED in annotations
 
 
 def has_removal(obj: Object) -> bool:
     """Return whether the engine must remove the item of a mirror."""
-    return is_deleting(obj) and MIRROR in finalizers_of(obj)
+    return is_deleting(obj) and names.MIRROR_FINALIZER in finalizers_of(obj)
 
 
 class MirrorRequests:
@@ -96,7 +96,7 @@ class MirrorRequests:
             except Conflict as conflict:
                 await self._report_in_use(item, obj, conflict.message)
                 raise ItemInUse(conflict.message) from conflict
-        await remove_finalizer(self._client, kind, obj, MIRROR)
+        await remove_finalizer(self._client, kind, obj, names.MIRROR_FINALIZER)
 
     async def _report_in_use(self, item: EngineItem, obj: Object, message: str) -> None:
         self._context.events.event(obj, "Warning", "InUse", message, action="Delete")
@@ -117,7 +117,7 @@ class MirrorRequests:
 
     async def _act(self, item: EngineItem, obj: Object) -> None:
         annotations = obj["metadata"]["annotations"]
-        action = annotations.get(ACTION)
+        action = annotations.get(names.ACTION)
         if action not in ACTIONS:
             await self._clean_up(obj, action)
             return
@@ -174,7 +174,7 @@ class MirrorRequests:
         annotations = metadata["annotations"]
         operations: list[Object] = []
         if action is not None:
-            path = _pointer(ACTION)
+            path = _pointer(names.ACTION)
             operations += [
                 {"op": "test", "path": path, "value": action},
                 {"op": "remove", "path": path},

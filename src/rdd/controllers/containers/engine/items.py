@@ -15,19 +15,20 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Final, NamedTuple
 
+from rdd.api import names
 from rdd.api.types import Object
 from rdd.kinds.container import Container
 from rdd.kinds.containernamespace import ContainerNamespace
 from rdd.kinds.image import Image
 from rdd.kinds.kind import Kind
 from rdd.kinds.volume import Volume
-from rdd.runtime.finalizers import MIRROR, finalizers_of
+from rdd.runtime.finalizers import finalizers_of
 
 MANAGER: Final = "engine-controller"
 """The field manager of mirrors."""
-BACKEND: Final = "engine.rancherdesktop.io/backend"
+BACKEND: Final = f"{names.ENGINE_PREFIX}/backend"
 """The label of a mirror with the name of its backend."""
-ITEM: Final = "engine.rancherdesktop.io/item"
+ITEM: Final = f"{names.ENGINE_PREFIX}/item"
 """The annotation of a mirror with `EngineItem.id`; also the name of the index by it."""
 
 TAG: Final = "status.repoTag"
@@ -89,7 +90,7 @@ class Mirror:
     @property
     def finalizers(self) -> list[str]:
         """The finalizer that delays a deletion until the engine has removed the item."""
-        return [MIRROR] if self.has_status else []
+        return [names.MIRROR_FINALIZER] if self.has_status else []
 
 
 def image_name(id_: str, tag: str) -> str:
@@ -131,7 +132,7 @@ def item_keys(kind: type[Kind], obj: Object) -> Iterable[EngineItem]:
 
 def is_mirror(obj: Object) -> bool:
     """Return whether this controller created an object, even if its label was removed."""
-    return bool(backend_of(obj)) or MIRROR in finalizers_of(obj)
+    return bool(backend_of(obj)) or names.MIRROR_FINALIZER in finalizers_of(obj)
 
 
 def marks_of(obj: Object) -> tuple[str, str]:

@@ -15,7 +15,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 
-from rdd.api import errors, timestamps
+from rdd.api import errors, names, timestamps
 from rdd.api.conditions import set_condition
 from rdd.api.mergepatch import create_merge_patch
 from rdd.api.types import Object
@@ -38,7 +38,7 @@ from rdd.kinds.container import Container
 from rdd.kinds.image import Image
 from rdd.kinds.kind import Kind
 from rdd.runtime import Context, ObjectKey, is_deleting, remove_finalizer, resource_of
-from rdd.runtime.finalizers import MIRROR, finalizers_of, is_stale_owner
+from rdd.runtime.finalizers import finalizers_of, is_stale_owner
 
 _ATTEMPTS = 10
 _MAX_CONCURRENT = 16
@@ -121,7 +121,7 @@ class Mirrors:
 
     async def _delete(self, kind: type[Kind], obj: Object) -> None:
         """Delete a mirror without removing its item from the engine."""
-        left = await remove_finalizer(self._client, kind, obj, MIRROR)
+        left = await remove_finalizer(self._client, kind, obj, names.MIRROR_FINALIZER)
         if left is None or is_deleting(left):
             return
         metadata = left["metadata"]
@@ -220,8 +220,12 @@ class Mirrors:
             if (metadata.get("annotations") or {}).get(ITEM) != item.id:
                 patch["annotations"] = {ITEM: item.id}
             # The server accepts no new finalizer on an object that is being deleted.
-            if mirror.finalizers and MIRROR not in finalizers_of(obj) and not is_deleting(obj):
-                patch["finalizers"] = [*finalizers_of(obj), MIRROR]
+            if (
+                mirror.finalizers
+                and names.MIRROR_FINALIZER not in finalizers_of(obj)
+                and not is_deleting(obj)
+            ):
+                patch["finalizers"] = [*finalizers_of(obj), names.MIRROR_FINALIZER]
             if not patch:
                 return obj
             patch["resourceVersion"] = metadata["resourceVersion"]

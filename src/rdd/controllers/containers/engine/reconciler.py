@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable
 
-from rdd.api import errors
+from rdd.api import errors, names
 from rdd.base.backoff import Backoff
 from rdd.controllers.containers.engine.actions import has_action
 from rdd.controllers.containers.engine.backend import Backend
@@ -38,7 +38,7 @@ from rdd.runtime import (
 
 log = logging.getLogger("rdd.engine")
 
-APP = ObjectKey("", "app")
+APP = ObjectKey("", names.APP_NAME)
 
 FIRST_RETRY_S = 0.25
 LONGEST_RETRY_S = 10.0
@@ -139,7 +139,7 @@ class EngineReconciler:
 
     def _is_undecided(self, app: App) -> bool:
         """Return whether the state of the machine is unknown: mirrors and context wait for it."""
-        running = find_condition(conditions_of(app.raw), "Running")
+        running = find_condition(conditions_of(app.raw), names.RUNNING)
         return (
             not app.metadata.deletion_timestamp
             and running is not None
@@ -147,7 +147,7 @@ class EngineReconciler:
         )
 
     def _wanted(self, app: App | None) -> tuple[str, str] | None:
-        if app is None or not is_true(conditions_of(app.raw), "Running"):
+        if app is None or not is_true(conditions_of(app.raw), names.RUNNING):
             return None
         name = app.spec.container_engine.name
         return (name, app.spec.namespace) if name in self._backends else None

@@ -14,6 +14,7 @@ machinery     what is used of rdd.vm
 
 from collections.abc import Callable, Iterable, Sequence
 
+from rdd.api import names
 from rdd.api.types import Object
 from rdd.client.resources import CONFIG_MAPS
 from rdd.controllers.environment import ControllerEnvironment
@@ -23,7 +24,7 @@ from rdd.controllers.lima.limavm.environment import MachineRoom, MakeMachines
 from rdd.controllers.lima.limavm.reconciler import LimaVMReconciler
 from rdd.controllers.lima.limavm.uniqueness import NameHolds
 from rdd.kinds.catalog import crds_of
-from rdd.kinds.limavm import TEMPLATE_LABEL, LimaVM
+from rdd.kinds.limavm import LimaVM
 from rdd.runtime import (
     Context,
     Controller,
@@ -99,7 +100,7 @@ def controller(env: ControllerEnvironment, make_machines: MakeMachines) -> Contr
         reconciler,
         sources=(
             watch(LimaVM, any_of(generation_changed, annotations_changed, finalizers_changed)),
-            maps(CONFIG_MAPS, _vm_of_copy, label_selector=f"{TEMPLATE_LABEL}=true"),
+            maps(CONFIG_MAPS, _vm_of_copy, label_selector=f"{names.TEMPLATE_LABEL}=true"),
         ),
         definitions=crds_of("limavm"),
         webhooks=webhooks,

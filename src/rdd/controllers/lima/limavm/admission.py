@@ -17,13 +17,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from rdd.api import errors
+from rdd.api import errors, names
 from rdd.api.types import Object
 from rdd.client.resources import CONFIG_MAPS
 from rdd.controllers.lima.limavm import templates
 from rdd.controllers.lima.limavm.uniqueness import NameHolds, holder_of, taken
 from rdd.host.errors import HostError
-from rdd.kinds.limavm import DRIVER, GROUP, TEMPLATE, TEMPLATE_LABEL, LimaVM
+from rdd.kinds.limavm import LimaVM
 from rdd.runtime import (
     CLEANUP,
     CREATE,
@@ -48,7 +48,7 @@ from rdd.vm.template import Template, TemplateError, parse
 _QUICK = 16 * 1024
 """Characters of a template that is checked in a few milliseconds; larger ones leave the loop."""
 
-CONFIG_MAP_WEBHOOK = f"limavm-configmap-validator.{GROUP}"
+CONFIG_MAP_WEBHOOK = f"limavm-configmap-validator.{names.LIMA_GROUP}"
 
 
 class Admission:
@@ -84,7 +84,7 @@ class Admission:
                 self.check_config_map,
                 operations=(CREATE, UPDATE, DELETE),
                 webhook_name=CONFIG_MAP_WEBHOOK,
-                label_selector={"matchLabels": {TEMPLATE_LABEL: "true"}},
+                label_selector={"matchLabels": {names.TEMPLATE_LABEL: "true"}},
             ),
         )
 
@@ -105,16 +105,16 @@ class Admission:
         driver = _driver_of(vm)
         if driver and driver not in catalog.DRIVERS:
             known = ", ".join(sorted(catalog.DRIVERS))
-            raise Denied(f'{DRIVER} "{driver}" is no driver; known are {known}')
+            raise Denied(f'{names.DRIVER} "{driver}" is no driver; known are {known}')
         text = await self._source(vm, namespace)
         await self._check_template(text, vm.spec.params, "", driver=driver)
         finalizers = list(metadata.get("finalizers") or ())
         if CLEANUP not in finalizers:
             metadata["finalizers"] = [*finalizers, CLEANUP]
         annotations = dict(metadata.get("annotations") or {})
-        annotations.pop(TEMPLATE, None)
+        annotations.pop(names.TEMPLATE, None)
         if len(text.encode()) <= templates.MAX_ANNOTATION_BYTES:
-            annotations[TEMPLATE] = text
+            annotations[names.TEMPLATE] = text
         metadata["annotations"] = annotations
         return LimaVM.of(raw)
 
@@ -184,7 +184,7 @@ class Admission:
             return
         name = vm.status.template_config_map
         if not name:
-            text = (vm.raw["metadata"].get("annotations") or {}).get(TEMPLATE)
+            text = (vm.raw["metadata"].get("annotations") or {}).get(names.TEMPLATE)
         else:
             try:
                 found = await self._client.get(CONFIG_MAPS, name, namespace=request.key.namespace)
@@ -210,7 +210,7 @@ class Admission:
                 return  # what is on its way out need not be right
             if not _has_label(new):
                 if any(map(_is_owned_by, finalizers_of(old))):
-                    raise Denied(f"cannot remove {TEMPLATE_LABEL} label: resource is owned")
+                    raise Denied(f"cannot remove {names.TEMPLATE_LABEL} label: resource is owned")
                 return
         text = templates.text_of(new)
         if old is not None and _has_label(old) and templates.has_text(old, text):
@@ -237,7 +237,7 @@ class Admission:
 
 def _driver_of(vm: LimaVM) -> str:
     """The driver that was asked for; empty if it is to be chosen."""
-    return str((vm.raw["metadata"].get("annotations") or {}).get(DRIVER, ""))
+    return str((vm.raw["metadata"].get("annotations") or {}).get(names.DRIVER, ""))
 
 
 async def _now(work: Callable[..., Any], *args: Any) -> Any:
@@ -245,7 +245,7 @@ async def _now(work: Callable[..., Any], *args: Any) -> Any:
 
 
 def _has_label(config_map: Object) -> bool:
-    return (config_map["metadata"].get("labels") or {}).get(TEMPLATE_LABEL) == "true"
+    return (config_map["metadata"].get("labels") or {}).get(names.TEMPLATE_LABEL) == "true"
 
 
 def _is_owned_by(finalizer: str) -> bool:

@@ -8,14 +8,13 @@ a recorded template that a deletion did not; both are removed and the creation b
 
 import asyncio
 
-from rdd.api import errors
+from rdd.api import errors, names
 from rdd.controllers.lima.limavm import report
 from rdd.controllers.lima.limavm.environment import MachineRoom
 from rdd.controllers.lima.limavm.operations import Activities, Activity
 from rdd.controllers.lima.limavm.reconcile_pass import Look
 from rdd.controllers.lima.limavm.templates import Copies, copy_name, wanted_text
 from rdd.host.files import remove
-from rdd.kinds.limavm import CLONE_OF, DRIVER, RESET_REQUESTED, TEMPLATE
 from rdd.runtime import Context, Result
 from rdd.vm.lifecycle.observation import Phase
 from rdd.vm.template import TemplateError
@@ -47,8 +46,8 @@ class Creation:
                 return result
         if self._begins_discarding(look):
             return Result.done()
-        if RESET_REQUESTED in look.annotations and not report.is_created(look.vm):
-            await look.drop_annotation(RESET_REQUESTED)  # what was there is gone
+        if names.RESET_REQUESTED in look.annotations and not report.is_created(look.vm):
+            await look.drop_annotation(names.RESET_REQUESTED)  # what was there is gone
         if (result := await self._provide_template(look)) is not None:
             return result
         if report.is_created(look.vm):
@@ -72,8 +71,8 @@ class Creation:
         look.copy = copy
         if not has_copy:
             await look.say(members={"templateConfigMap": copy_name(look.name)})
-        if TEMPLATE in look.annotations:
-            await look.drop_annotation(TEMPLATE)
+        if names.TEMPLATE in look.annotations:
+            await look.drop_annotation(names.TEMPLATE)
         return None
 
     async def _create(self, look: Look) -> Result | None:
@@ -97,8 +96,8 @@ class Creation:
             name,
             text,
             progress=progress,
-            clone_of=look.annotations.get(CLONE_OF, ""),
-            driver=look.annotations.get(DRIVER, ""),
+            clone_of=look.annotations.get(names.CLONE_OF, ""),
+            driver=look.annotations.get(names.DRIVER, ""),
         )
         self._activities.begin(name, "create", work, look.wanted)
         return Result.done()
@@ -137,7 +136,7 @@ class Creation:
         if not directory.exists():
             return False
         is_leftover = not look.vm.status.template_config_map
-        if not (is_preparing or is_leftover or RESET_REQUESTED in look.annotations):
+        if not (is_preparing or is_leftover or names.RESET_REQUESTED in look.annotations):
             return False
         if look.memory.creating.left_s(look.wanted):
             return False

@@ -11,11 +11,12 @@ The finalizer goes last, and only when everything before it has worked.
 import asyncio
 from pathlib import Path
 
+from rdd.api import names
 from rdd.controllers.lima.limavm import report
 from rdd.controllers.lima.limavm.environment import GRACE_S, MachineRoom
 from rdd.controllers.lima.limavm.operations import Activities
 from rdd.controllers.lima.limavm.reconcile_pass import Look
-from rdd.kinds.limavm import DELETION_GRACE, LimaVM
+from rdd.kinds.limavm import LimaVM
 from rdd.runtime import CLEANUP, Context, Result, delete_owned, remove_finalizer
 
 
@@ -88,7 +89,7 @@ class Deletion:
         return Result.done()
 
     def _grace_s(self, look: Look) -> float:
-        text = look.annotations.get(DELETION_GRACE, "")
+        text = look.annotations.get(names.DELETION_GRACE, "")
         if text.isascii() and text.isdigit():
             return float(text)
         return float(self._graces.get(look.vm.raw["metadata"]["uid"], GRACE_S))

@@ -21,13 +21,13 @@ import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Literal
 
+from rdd.api import names
 from rdd.controllers.lima.limavm import report
 from rdd.controllers.lima.limavm.environment import GRACE_S, STABLE_S, MachineRoom
 from rdd.controllers.lima.limavm.operations import Activities
 from rdd.controllers.lima.limavm.reconcile_pass import Look
 from rdd.controllers.lima.limavm.templates import wanted_text
 from rdd.host.errors import HostError
-from rdd.kinds.limavm import RESET_REQUESTED, RESTART_REQUESTED, STOP_MODE
 from rdd.runtime import Context, Result
 from rdd.vm.errors import StartFailed
 from rdd.vm.instance_dir import InstanceStatus
@@ -49,11 +49,11 @@ class Power:
 
     async def step(self, look: Look) -> Result:
         """Do what is next."""
-        if RESTART_REQUESTED in look.annotations:
+        if names.RESTART_REQUESTED in look.annotations:
             look.memory.starting.reset()
             if not look.vm.status.restart_needed:
                 await look.say(members={"restartNeeded": True})
-            await look.drop_annotation(RESTART_REQUESTED)
+            await look.drop_annotation(names.RESTART_REQUESTED)
         activity = self._activities.get(look.name)
         if activity is not None:
             if not activity.is_done:
@@ -66,7 +66,7 @@ class Power:
             return self._wait_for_stop(look, seen)
         if look.memory.stops_for and self._machines.inspect(look.name) in _ALIVE:
             return await self._stop_failed(look, seen)
-        if RESET_REQUESTED in look.annotations:
+        if names.RESET_REQUESTED in look.annotations:
             return await self._reset(look)
         if not look.vm.spec.running:
             return await self._halt(look)
@@ -266,7 +266,7 @@ class Power:
             return Result.requeue(wait_s)
         look.memory.stops_for = why
         look.memory.ran_since = None
-        if why == "stop" and look.annotations.get(STOP_MODE) == "suspend":
+        if why == "stop" and look.annotations.get(names.STOP_MODE) == "suspend":
             self._machines.stop(look.name, grace_s=GRACE_S, suspend=True)
         else:
             self._machines.stop(look.name, grace_s=GRACE_S)

@@ -14,11 +14,11 @@ owner is gone: the remains of something that did not complete. Its text is repla
 import dataclasses
 from collections.abc import Mapping
 
-from rdd.api import errors
+from rdd.api import errors, names
 from rdd.api.types import Object
 from rdd.client import Client
 from rdd.client.resources import CONFIG_MAPS
-from rdd.kinds.limavm import TEMPLATE, TEMPLATE_KEY, TEMPLATE_LABEL, LimaVM
+from rdd.kinds.limavm import TEMPLATE_KEY, LimaVM
 from rdd.runtime import (
     Denied,
     ObjectKey,
@@ -148,7 +148,7 @@ class Copies:
     async def release(self, key: ObjectKey) -> None:
         """Let go of the copy of a LimaVM that no longer exists."""
         found = await self._get(key.namespace, copy_name(key.name))
-        if found is None or TEMPLATE_LABEL not in (found["metadata"].get("labels") or {}):
+        if found is None or names.TEMPLATE_LABEL not in (found["metadata"].get("labels") or {}):
             return
         if OWNED not in (found["metadata"].get("finalizers") or ()):
             return
@@ -159,7 +159,7 @@ class Copies:
 
     async def _made(self, vm: LimaVM, on_disk: str | None) -> Object:
         metadata = vm.raw["metadata"]
-        text = (metadata.get("annotations") or {}).get(TEMPLATE, on_disk)
+        text = (metadata.get("annotations") or {}).get(names.TEMPLATE, on_disk)
         if text is None:
             source = source_of(vm)
             found = await self._client.get(CONFIG_MAPS, source.name, namespace=source.namespace)
@@ -168,7 +168,7 @@ class Copies:
             "metadata": {
                 "name": copy_name(metadata["name"]),
                 "namespace": metadata["namespace"],
-                "labels": {TEMPLATE_LABEL: "true"},
+                "labels": {names.TEMPLATE_LABEL: "true"},
                 "finalizers": [OWNED],
                 "ownerReferences": [owner_reference(vm.raw)],
             },
@@ -177,7 +177,7 @@ class Copies:
 
     async def _is_remnant(self, config_map: Object) -> bool:
         """Whether a ConfigMap is a copy that belongs to no LimaVM there is."""
-        if TEMPLATE_LABEL not in (config_map["metadata"].get("labels") or {}):
+        if names.TEMPLATE_LABEL not in (config_map["metadata"].get("labels") or {}):
             return False
         owner = controller_of(config_map)
         if owner is None:

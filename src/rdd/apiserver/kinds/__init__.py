@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The built-in kinds: a module per group with their strategies, and the catalog of all."""
+"""The built-in kinds: one module per group with the strategies, and the catalog of all kinds."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts that webhook configurations and admission policies share: rules and match conditions."""
+"""Rules and match conditions, which webhook configurations and admission policies share."""
 
 from collections.abc import Iterable, Sequence
 from functools import cache
@@ -27,19 +27,19 @@ _FILE = "admissionregistration"
 
 
 def ordered(obj: Object, struct: str) -> Object:
-    """The members of an object in the order of its struct."""
+    """Return the members of an object in the order of its struct."""
     return {name: obj[name] for name in _members(struct) if name in obj}
 
 
 def default_rules(rules: Sequence[Object] | None) -> None:
-    """A rule without scope is about all scopes."""
+    """Default the scope of rules to all scopes."""
     for rule in rules or ():
         if not rule.get("scope"):
             rule["scope"] = "*"
 
 
 def default_match_resources(found: Object) -> Object:
-    """Fill in the policy and the selectors that match everything."""
+    """Default the policy and the selectors; empty selectors match everything."""
     if not found.get("matchPolicy"):
         found["matchPolicy"] = "Equivalent"
     for selector in ("namespaceSelector", "objectSelector"):
@@ -51,13 +51,13 @@ def default_match_resources(found: Object) -> Object:
 
 
 def choice_errors(value: Any, path: str, supported: Iterable[str]) -> list[FieldError]:
-    """The error of a value outside a closed set."""
+    """Return the error of a value outside a closed set."""
     supported = tuple(supported)
     return [] if value in supported else [fielderrors.not_supported(path, value, supported)]
 
 
 def rule_errors(rule: Object, path: str) -> list[FieldError]:
-    """Errors of a rule with operations."""
+    """Return the errors of a rule with operations."""
     errors: list[FieldError] = []
     operations = rule.get("operations") or []
     errors += _wildcard_errors(operations, f"{path}.operations", "operations")
@@ -120,7 +120,7 @@ def _resource_errors(resources: list[str], path: str) -> list[FieldError]:
 
 
 def named_rule_errors(rule: Object, path: str) -> list[FieldError]:
-    """Errors of a rule that may name objects."""
+    """Return the errors of a rule that may name objects."""
     errors: list[FieldError] = []
     seen: set[str] = set()
     for i, name in enumerate(rule.get("resourceNames") or ()):
@@ -134,7 +134,7 @@ def named_rule_errors(rule: Object, path: str) -> list[FieldError]:
 
 
 def match_resources_errors(found: Object | None, path: str) -> list[FieldError]:
-    """Errors of what selects the requests of a policy."""
+    """Return the errors of the constraints that select the requests of a policy."""
     if found is None:
         return []
     errors = choice_errors(found.get("matchPolicy"), f"{path}.matchPolicy", MATCH_POLICIES)
@@ -149,7 +149,7 @@ def match_resources_errors(found: Object | None, path: str) -> list[FieldError]:
 def match_condition_errors(
     conditions: Sequence[Object], path: str, check: CheckExpression, *, has_params: bool = False
 ) -> list[FieldError]:
-    """Errors of match conditions: named, unique, and CEL that yields a bool."""
+    """Return the errors of match conditions: unique names and CEL of type bool."""
     errors: list[FieldError] = []
     if len(conditions) > MAX_MATCH_CONDITIONS:
         errors.append(fielderrors.too_many(path, len(conditions), MAX_MATCH_CONDITIONS))

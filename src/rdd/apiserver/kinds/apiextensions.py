@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The strategy of CustomResourceDefinition; the rules are in rdd.schema.crd.validation."""
+"""The strategy of CustomResourceDefinition; the validation is in rdd.schema.crd.validation."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,7 +11,7 @@ from rdd.api.types import Object
 from rdd.apiserver.kinds.builtin import CreatedAtStrategy, reset_metadata_for_status
 
 CheckRules = Callable[[Mapping[str, Any], str], list[FieldError]]
-"""Checks the CEL rules of a schema: given the schema and its field."""
+"""Return the errors of the CEL rules of a schema; the arguments are schema and field path."""
 
 
 _DELETION_PENDING = Condition(
@@ -25,8 +25,8 @@ _DELETION_PENDING = Condition(
 class CustomResourceDefinitionStrategy(CreatedAtStrategy):
     """Custom resource definitions.
 
-    rdd.schema.crd.validation is imported when the first definition is written, because
-    checking schemas is a large part of the package.
+    rdd.schema.crd.validation is imported when the first definition is written, because schema
+    validation is a large part of the package.
     """
 
     has_generation = True
@@ -38,19 +38,16 @@ class CustomResourceDefinitionStrategy(CreatedAtStrategy):
         self._check_rules = check_rules
 
     def normalise(self, obj: Object) -> None:
-        """Fill in what a definition may leave out."""
         from rdd.schema.crd import validation as crd
 
         crd.normalise(obj)
 
     def prepare_for_create(self, obj: Object) -> None:
-        """The status begins empty."""
         from rdd.schema.crd import validation as crd
 
         crd.prepare_for_create(obj)
 
     def prepare_for_update(self, obj: Object, old: Object, *, subresource: str = "") -> None:
-        """Keep the half that this endpoint does not write."""
         from rdd.schema.crd import validation as crd
 
         if subresource == "status":
@@ -60,13 +57,11 @@ class CustomResourceDefinitionStrategy(CreatedAtStrategy):
             crd.prepare_for_update(obj, old)
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """All rules, for a new definition."""
         from rdd.schema.crd import validation as crd
 
         return crd.crd_errors(obj, check_rules=self._check_rules)
 
     def update_errors(self, obj: Object, old: Object, *, subresource: str = "") -> list[FieldError]:
-        """The rules, and what cannot change."""
         from rdd.schema.crd import validation as crd
 
         if subresource == "status":
@@ -74,7 +69,7 @@ class CustomResourceDefinitionStrategy(CreatedAtStrategy):
         return crd.crd_update_errors(obj, old, check_rules=self._check_rules)
 
     def begin_deletion(self, obj: Object, *, now: str) -> bool:
-        """Hold the definition until its objects are gone."""
+        """Add the cleanup finalizer, which keeps the definition until its objects are deleted."""
         meta = obj["metadata"]
         if not meta.get("deletionTimestamp"):
             meta["deletionTimestamp"] = now
@@ -87,13 +82,11 @@ class CustomResourceDefinitionStrategy(CreatedAtStrategy):
         return bool(meta.get("finalizers"))
 
     def warnings(self, obj: Object) -> list[str]:
-        """What is accepted but probably not meant."""
         from rdd.schema.crd import validation as crd
 
         return crd.crd_warnings(obj)
 
     def bookmark(self, obj: Object) -> Object:
-        """spec and status are never left out."""
         names = {"plural": "", "kind": ""}
         spec = {"group": "", "names": names, "scope": "", "versions": None}
         status = {"conditions": None, "acceptedNames": names, "storedVersions": None}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The strategy of apiregistration.k8s.io APIService.
 
-The server keeps one for every group version it serves itself; aggregation of
-other servers is not done, such objects are only stored.
+The server keeps one object for every group version it serves itself. There is no aggregation of
+other servers; their objects are only stored.
 """
 
 from typing import Any
@@ -25,8 +25,6 @@ def local_condition() -> Object:
 
 
 class APIServiceStrategy(StatusStrategy):
-    """API services."""
-
     allow_unconditional_update = False
     keeps_metadata_for_status = True
     columns = (
@@ -40,22 +38,21 @@ class APIServiceStrategy(StatusStrategy):
     )
 
     def name_errors(self, name: str, *, is_prefix: bool) -> list[str]:
-        """That the name is `version.group` is checked with the object."""
+        """Accept every path segment; `errors` requires `version.group`."""
         return name_validation.path_segment_name_errors(name)
 
     def normalise(self, obj: Object) -> None:
-        """A service is reached at port 443 unless given."""
+        """Default the port of a service to 443."""
         service = (obj.get("spec") or {}).get("service")
         if service is not None and service.get("port") is None:
             service["port"] = 443
 
     def prepare_for_create(self, obj: Object) -> None:
-        """What this server serves is available at once."""
+        """Mark a group version of this server as available."""
         local = (obj.get("spec") or {}).get("service") is None
         obj["status"] = {"conditions": [local_condition()]} if local else {}
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """Name, group, version and priorities fit together."""
         spec = obj.get("spec") or {}
         group, version = spec.get("group", ""), spec.get("version", "")
         errors = self._name_errors(obj["metadata"].get("name", ""), f"{version}.{group}")
@@ -80,7 +77,7 @@ class APIServiceStrategy(StatusStrategy):
         return [fielderrors.invalid("metadata.name", name, detail)]
 
     def update_errors(self, obj: Object, old: Object, *, subresource: str = "") -> list[FieldError]:
-        """As for a new one; /status only has conditions."""
+        """Return the errors of an update; /status can only change conditions."""
         if subresource != "status":
             return self.errors(obj)
         errors: list[FieldError] = []
@@ -90,12 +87,10 @@ class APIServiceStrategy(StatusStrategy):
         return errors
 
     def bookmark(self, obj: Object) -> Object:
-        """spec and status are never left out."""
         spec = {"groupPriorityMinimum": 0, "versionPriority": 0}
         return {**obj, "spec": spec, "status": {}}
 
     def own_cells(self, obj: Object) -> list[Any]:
-        """Who serves it and whether it works."""
         service = (obj.get("spec") or {}).get("service")
         shown = "Local"
         if service is not None:

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the strategies of built-in kinds have in common.
+"""The common base of the strategies of built-in kinds.
 
-Besides the hooks of every strategy, a built-in kind says which verbs it has,
-where it is stored if another resource shares the storage, and under which group
-its errors name it. `StatusStrategy` is the usual division of labour between the
-main endpoint and /status.
+Besides the hooks of every strategy, a built-in kind defines its verbs, the resource whose storage
+it shares, if any, and the group under which its errors name it. `StatusStrategy` implements the
+usual division between the main endpoint and /status.
 """
 
 from typing import Any
@@ -24,24 +23,24 @@ CREATED_AT = Column("Created At", "date", description=texts.CREATION_TIMESTAMP)
 
 
 class BuiltinStrategy(Strategy):
-    """Hooks of a built-in kind without peculiarities."""
+    """The default hooks of a built-in kind."""
 
     verbs: tuple[str, ...] = ALL_VERBS
 
     storage: tuple[str, str] | None = None
-    """Group and plural of the resource in whose storage the objects are; None for their own."""
+    """Group and plural of the resource whose storage the kind uses; None for its own storage."""
 
     qualified_finalizers = False
-    """Finalizers need a domain (the core and RBAC groups insist)."""
+    """Finalizers need a domain (required by the core and RBAC groups)."""
 
     columns: tuple[Column, ...] = (NAME, AGE)
 
     def to_storage(self, obj: Object) -> Object:
-        """The object in the version in which it is stored."""
+        """Convert an object to the version in which it is stored."""
         return obj
 
     def from_storage(self, obj: Object) -> Object:
-        """A stored object in this version."""
+        """Convert a stored object to this version."""
         return obj
 
     def validate(self, obj: Object) -> Validation:
@@ -69,13 +68,13 @@ class BuiltinStrategy(Strategy):
         return []
 
     def finalizer_errors(self, obj: Object) -> list[FieldError]:
-        """Errors of finalizers that have no domain, in the groups that insist."""
+        """Return the errors of finalizers without a domain, in the groups that require one."""
         if self.qualified_finalizers and obj["metadata"].get("finalizers"):
             return metadata.validate_kube_finalizers(obj["metadata"])
         return []
 
     def cells(self, obj: Object, *, now: float) -> list[Any]:
-        """Name, what the kind shows, and age."""
+        """Return name, cells of the kind and age."""
         meta = obj.get("metadata") or {}
         return [
             meta.get("name", ""),
@@ -84,31 +83,30 @@ class BuiltinStrategy(Strategy):
         ]
 
     def own_cells(self, obj: Object) -> list[Any]:
-        """The cells between name and age."""
+        """Return the cells between name and age."""
         return []
 
 
 class CreatedAtStrategy(BuiltinStrategy):
-    """A kind whose table shows the time of creation instead of the age."""
+    """A kind whose table has the creation time instead of the age."""
 
     columns = (NAME, CREATED_AT)
 
     def cells(self, obj: Object, *, now: float) -> list[Any]:
-        """Name and time of creation."""
         meta = obj.get("metadata") or {}
         return [meta.get("name", ""), meta.get("creationTimestamp")]
 
 
 class StatusStrategy(BuiltinStrategy):
-    """A kind whose status is written through /status only."""
+    """A kind whose status is written only through /status."""
 
     has_status = True
 
     keeps_metadata_for_status = False
-    """Writes to /status leave labels, annotations, owners and finalizers alone."""
+    """Writes to /status do not change labels, annotations, owners and finalizers."""
 
     def prepare_for_update(self, obj: Object, old: Object, *, subresource: str = "") -> None:
-        """Keep the half that this endpoint does not write."""
+        """Revert the half of the object that the endpoint does not write."""
         if subresource == "status":
             keep(obj, old, "spec")
             if self.keeps_metadata_for_status:
@@ -118,7 +116,7 @@ class StatusStrategy(BuiltinStrategy):
 
 
 def keep(obj: Object, old: Object, member: str) -> None:
-    """Take a member from the stored object."""
+    """Set a member to its value in the stored object."""
     if member in old:
         obj[member] = old[member]
     else:
@@ -126,14 +124,14 @@ def keep(obj: Object, old: Object, member: str) -> None:
 
 
 def reset_metadata_for_status(obj: Object, old: Object) -> None:
-    """Undo changes of the metadata that a write of the status may not make."""
+    """Revert the metadata that a write of the status may not change."""
     meta = obj["metadata"] = dict(obj["metadata"])
     for member in ("labels", "annotations", "ownerReferences", "finalizers", "generation"):
         keep(meta, old["metadata"], member)
 
 
 def immutable_error(path: str, new: Any, old: Any) -> list[FieldError]:
-    """The error of a value that must not change, if it did."""
+    """Return the error of a changed immutable value."""
     if new == old:
         return []
     return [FieldError("Invalid", path, new, metadata.IMMUTABLE)]

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The list of built-in kinds, explicit and in one place.
+"""The catalog of built-in kinds.
 
-`builtin_kinds` are stored; `review_kinds` are only answered. `decoder` is how
-their bodies are read; it is compiled when the first body of a kind arrives.
+`builtin_kinds` are stored; `review_kinds` are evaluated on creation and not stored. `decoder`
+decodes their bodies; it is compiled with the first body of a kind.
 """
 
 from collections.abc import Callable
@@ -98,7 +98,7 @@ def builtin_kinds(
 
 
 def review_kinds() -> list[ResourceDefinition]:
-    """The kinds that are created and answered, not stored."""
+    """Return the kinds that are evaluated on creation and not stored."""
     authorization, authentication = names.AUTHORIZATION_GROUP, names.AUTHENTICATION_GROUP
     return [
         _kind(authorization, "SubjectAccessReview", ReviewStrategy(), namespaced=False),
@@ -111,14 +111,14 @@ def review_kinds() -> list[ResourceDefinition]:
 
 
 def definition(api_version: str, kind: str) -> str:
-    """The definition name of a built-in kind; empty if there is no such kind."""
+    """Return the definition name of a built-in kind; empty if the kind does not exist."""
     group, _, version = api_version.rpartition("/")
     known = {(k.group, k.kind) for k in [*builtin_kinds(), *review_kinds()]}
     return f"{_PACKAGES[group]}.{kind}" if version == "v1" and (group, kind) in known else ""
 
 
 def decoder(definition: str) -> Callable[[Object, list[str]], Object]:
-    """The function that reads bodies of a kind, for `Resource.decode`."""
+    """Return the decoder of a definition, for `TypedDecoder`."""
     shape = typed.shape(definition)
     decode_typed = typed.decode_typed
     return lambda obj, unknown: decode_typed(shape, obj, unknown=unknown)

@@ -12,7 +12,7 @@ from rdd.schema.builtin import texts
 
 
 class LeaseStrategy(BuiltinStrategy):
-    """Leases: renewed often, and only by who has seen the current one."""
+    """Leases; an update requires the current resourceVersion."""
 
     allow_create_on_update = True
     allow_unconditional_update = False
@@ -20,7 +20,7 @@ class LeaseStrategy(BuiltinStrategy):
     columns = (NAME, Column("Holder", description=texts.HOLDER_IDENTITY), AGE)
 
     def prepare_for_create(self, obj: Object) -> None:
-        """Coordinated leader election is off, as by default in Kubernetes."""
+        """Drop the fields of coordinated leader election, which Kubernetes disables by default."""
         spec = obj.get("spec") or {}
         if "strategy" in spec or "preferredHolder" in spec:
             obj["spec"] = {
@@ -28,11 +28,9 @@ class LeaseStrategy(BuiltinStrategy):
             }
 
     def prepare_for_update(self, obj: Object, old: Object, *, subresource: str = "") -> None:
-        """As on create."""
         self.prepare_for_create(obj)
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """Durations are positive."""
         errors: list[FieldError] = []
         spec = obj.get("spec") or {}
         duration, transitions = spec.get("leaseDurationSeconds"), spec.get("leaseTransitions")
@@ -45,9 +43,7 @@ class LeaseStrategy(BuiltinStrategy):
         return errors
 
     def bookmark(self, obj: Object) -> Object:
-        """spec is never left out."""
         return {**obj, "spec": {}}
 
     def own_cells(self, obj: Object) -> list[Any]:
-        """Who has it."""
         return [(obj.get("spec") or {}).get("holderIdentity", "")]

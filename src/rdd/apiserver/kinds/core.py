@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Strategies of the core group: Namespace, ConfigMap, Secret, ServiceAccount.
 
-(ResourceQuota and Event have modules of their own.)
+(ResourceQuota and Event have their own modules.)
 """
 
 import base64
@@ -26,13 +26,13 @@ from rdd.base import goformat
 from rdd.schema.builtin import texts
 
 MAX_DATA_BYTES = 1024 * 1024
-"""Limit of all values of a ConfigMap or Secret together."""
+"""The maximum total size of the values of a ConfigMap or Secret."""
 
-_FROZEN = "field is immutable when `immutable` is set"
+_IMMUTABLE = "field is immutable when `immutable` is set"
 
 
 class NamespaceStrategy(StatusStrategy):
-    """Namespaces: deleted in two steps, with finalizers of their own in spec."""
+    """Namespaces: deleted in two steps, with finalizers in spec."""
 
     verbs = ("create", "delete", "get", "list", "patch", "update", "watch")
     deletes_in_two_steps = True
@@ -41,11 +41,11 @@ class NamespaceStrategy(StatusStrategy):
     selectable_labels = frozenset({"status.phase"})
 
     def name_errors(self, name: str, *, is_prefix: bool) -> list[str]:
-        """A namespace is part of host names, so its name is a DNS label."""
+        """Require a DNS label, because a namespace is part of host names."""
         return name_validation.dns1123_label_errors(name, is_prefix=is_prefix)
 
     def normalise(self, obj: Object) -> None:
-        """Every namespace can be selected by its name through a label."""
+        """Add the label that selects the namespace by name."""
         meta = obj["metadata"]
         if meta.get("name"):
             labels = dict(meta.get("labels") or {})
@@ -53,7 +53,7 @@ class NamespaceStrategy(StatusStrategy):
             meta["labels"] = dict(sorted(labels.items()))
 
     def prepare_for_create(self, obj: Object) -> None:
-        """A new namespace is active and guarded by the finalizer `kubernetes`."""
+        """Set the phase to Active and add the finalizer `kubernetes`."""
         self.normalise(obj)
         obj["status"] = {"phase": "Active"}
         finalizers = list((obj.get("spec") or {}).get("finalizers") or ())
@@ -62,14 +62,13 @@ class NamespaceStrategy(StatusStrategy):
         obj["spec"] = {**(obj.get("spec") or {}), "finalizers": finalizers}
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """Finalizers in spec must be qualified."""
         errors = self.finalizer_errors(obj)
         for finalizer in (obj.get("spec") or {}).get("finalizers") or ():
             errors += _spec_finalizer_errors(finalizer, "spec.finalizers")
         return errors
 
     def prepare_for_update(self, obj: Object, old: Object, *, subresource: str = "") -> None:
-        """spec.finalizers change through /finalize, status through /status only."""
+        """Revert spec except on /finalize, and status except on /status."""
         if subresource == "status":
             keep(obj, old, "spec")
             return
@@ -78,7 +77,6 @@ class NamespaceStrategy(StatusStrategy):
             keep(obj, old, "spec")
 
     def update_errors(self, obj: Object, old: Object, *, subresource: str = "") -> list[FieldError]:
-        """The phase must agree with the deletion, finalizers must be qualified."""
         if subresource == "status":
             return self._phase_errors(obj)
         if subresource == "finalize":
@@ -102,11 +100,11 @@ class NamespaceStrategy(StatusStrategy):
         return [fielderrors.invalid("status.Phase", phase, detail)]
 
     def is_held(self, obj: Object) -> bool:
-        """Finalizers in spec hold a namespace, too."""
+        """Return whether finalizers in metadata or spec keep the namespace."""
         return super().is_held(obj) or bool((obj.get("spec") or {}).get("finalizers"))
 
     def begin_deletion(self, obj: Object, *, now: str) -> bool:
-        """Terminate first; a second DELETE removes a namespace nobody holds any more."""
+        """Terminate first; a second DELETE removes a namespace without finalizers."""
         spec = obj.get("spec") or {}
         if obj["metadata"].get("deletionTimestamp") and not spec.get("finalizers"):
             return False
@@ -114,15 +112,12 @@ class NamespaceStrategy(StatusStrategy):
         return True
 
     def selectable_fields(self, obj: Object) -> Mapping[str, str]:
-        """The phase."""
         return {"status.phase": (obj.get("status") or {}).get("phase", "")}
 
     def bookmark(self, obj: Object) -> Object:
-        """spec and status are never left out."""
         return {**obj, "spec": {}, "status": {}}
 
     def own_cells(self, obj: Object) -> list[Any]:
-        """The phase."""
         return [(obj.get("status") or {}).get("phase", "")]
 
 
@@ -137,13 +132,12 @@ def _spec_finalizer_errors(finalizer: str, path: str) -> list[FieldError]:
 
 
 class ConfigMapStrategy(BuiltinStrategy):
-    """ConfigMaps: bounded size, legal keys, immutable on request."""
+    """ConfigMaps: limited size, valid keys, immutable on request."""
 
     qualified_finalizers = True
     columns = (NAME, Column("Data", description=texts.CONFIG_MAP_DATA), AGE)
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """Keys are legal and unique, the whole is at most 1 MiB."""
         errors = self.finalizer_errors(obj)
         data, binary = obj.get("data") or {}, obj.get("binaryData") or {}
         total = 0
@@ -157,21 +151,19 @@ class ConfigMapStrategy(BuiltinStrategy):
             errors += _key_errors(key, "binaryData")
             total += decoded_length(value)
         if total > MAX_DATA_BYTES:
-            # Kubernetes names the object as a whole by an empty path, which prints like this.
+            # Kubernetes uses an empty path for the whole object, which it prints like this.
             errors.append(fielderrors.too_long("[]", MAX_DATA_BYTES))
         return errors
 
     def update_errors(self, obj: Object, old: Object, *, subresource: str = "") -> list[FieldError]:
-        """Nothing but metadata changes once `immutable` is set."""
-        return _frozen_errors(obj, old, "data", "binaryData") + self.errors(obj)
+        return _immutable_data_errors(obj, old, "data", "binaryData") + self.errors(obj)
 
     def own_cells(self, obj: Object) -> list[Any]:
-        """The number of keys."""
         return [len(obj.get("data") or ()) + len(obj.get("binaryData") or ())]
 
 
 class SecretStrategy(BuiltinStrategy):
-    """Secrets: typed, bounded size, immutable on request."""
+    """Secrets: typed, limited size, immutable on request."""
 
     qualified_finalizers = True
     columns = (
@@ -183,7 +175,7 @@ class SecretStrategy(BuiltinStrategy):
     selectable_labels = frozenset({"type"})
 
     def normalise(self, obj: Object) -> None:
-        """stringData is a way to write data; the type is Opaque unless given."""
+        """Convert stringData to data and default the type to Opaque."""
         texts_by_key = obj.pop("stringData", None)
         if texts_by_key:
             data = dict(obj.get("data") or {})
@@ -195,7 +187,6 @@ class SecretStrategy(BuiltinStrategy):
         _order(obj, "immutable", "data", "type")
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """Keys are legal, the whole is at most 1 MiB, and the type has what it needs."""
         errors = self.finalizer_errors(obj)
         data = obj.get("data") or {}
         total = 0
@@ -207,12 +198,11 @@ class SecretStrategy(BuiltinStrategy):
         return errors + _type_errors(obj, data)
 
     def update_errors(self, obj: Object, old: Object, *, subresource: str = "") -> list[FieldError]:
-        """The type never changes, the data not once `immutable` is set."""
         errors = immutable_error("type", obj.get("type", ""), old.get("type", ""))
-        return errors + _frozen_errors(obj, old, "data") + self.errors(obj)
+        return errors + _immutable_data_errors(obj, old, "data") + self.errors(obj)
 
     def warnings(self, obj: Object) -> list[str]:
-        """A key pair that cannot be used."""
+        """Warn about a TLS key pair that cannot be used."""
         if obj.get("type") != "kubernetes.io/tls":
             return []
         data = obj.get("data") or {}
@@ -220,16 +210,14 @@ class SecretStrategy(BuiltinStrategy):
         return [problem] if problem else []
 
     def selectable_fields(self, obj: Object) -> Mapping[str, str]:
-        """The type."""
         return {"type": obj.get("type", "")}
 
     def own_cells(self, obj: Object) -> list[Any]:
-        """Type and number of keys."""
         return [obj.get("type", ""), len(obj.get("data") or ())]
 
 
 def _order(obj: Object, *members: str) -> None:
-    """Put members last, in this order."""
+    """Move members to the end, in this order."""
     for member in members:
         if member in obj:
             obj[member] = obj.pop(member)
@@ -290,7 +278,7 @@ def _decoded(value: str | None) -> bytes:
 
 
 def decoded_length(text: str) -> int:
-    """How many bytes a base64 text stands for."""
+    """Return the number of bytes that a base64 text encodes."""
     return len(text) // 4 * 3 - text[-2:].count("=")
 
 
@@ -301,31 +289,28 @@ def _key_errors(key: str, member: str) -> list[FieldError]:
     ]
 
 
-def _frozen_errors(obj: Object, old: Object, *members: str) -> list[FieldError]:
+def _immutable_data_errors(obj: Object, old: Object, *members: str) -> list[FieldError]:
     if not old.get("immutable"):
         return []
     errors = []
     if not obj.get("immutable"):
-        errors.append(fielderrors.forbidden("immutable", _FROZEN))
+        errors.append(fielderrors.forbidden("immutable", _IMMUTABLE))
     for member in members:
         if (obj.get(member) or {}) != (old.get(member) or {}):
-            errors.append(fielderrors.forbidden(member, _FROZEN))
+            errors.append(fielderrors.forbidden(member, _IMMUTABLE))
     return errors
 
 
 class ServiceAccountStrategy(BuiltinStrategy):
-    """Service accounts."""
-
     qualified_finalizers = True
     returns_deleted = True
 
     def prepare_for_create(self, obj: Object) -> None:
-        """References to secrets are names and nothing else."""
+        """Reduce references to secrets to their names."""
         if obj.get("secrets"):
             obj["secrets"] = [
                 {"name": secret["name"]} if secret.get("name") else {} for secret in obj["secrets"]
             ]
 
     def prepare_for_update(self, obj: Object, old: Object, *, subresource: str = "") -> None:
-        """As on create."""
         self.prepare_for_create(obj)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Strategies of events, which exist in two groups over one storage.
 
-Events are stored in the core group's form; events.k8s.io is a view with other
-member names and stricter rules for what is created through it. Either way an
-event goes after an hour, and losing the last ones in a crash is acceptable.
+Events are stored in the form of the core group. events.k8s.io is a view with other member names
+and stricter validation on creation. Events expire after one hour, and losing the last ones in a
+crash is acceptable.
 """
 
 from collections.abc import Mapping
@@ -35,20 +35,18 @@ _REFERENCE = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion
 
 
 def to_core(event: Object) -> Object:
-    """A core event from one of events.k8s.io."""
+    """Convert an event of events.k8s.io to a core event."""
     renamed = {_CORE_NAMES.get(k, k): v for k, v in event.items()}
     return decode_typed(shape("io.k8s.api.core.v1.Event"), renamed, unknown=[])
 
 
 def from_core(event: Object) -> Object:
-    """An event of events.k8s.io from a core one."""
+    """Convert a core event to one of events.k8s.io."""
     renamed = {_EVENTS_NAMES.get(k, k): v for k, v in event.items()}
     return decode_typed(shape("io.k8s.api.events.v1.Event"), renamed, unknown=[])
 
 
 class EventStrategy(BuiltinStrategy):
-    """Core events."""
-
     allow_create_on_update = True
     ttl_s = TTL_S
     durable = False
@@ -70,11 +68,9 @@ class EventStrategy(BuiltinStrategy):
     )
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """The event and its object are in one namespace; new-style events are complete."""
         return _legacy_errors(obj)
 
     def selectable_fields(self, obj: Object) -> Mapping[str, str]:
-        """The object, the reason, the type and the reporter."""
         involved = obj.get("involvedObject") or {}
         controller = obj.get("reportingComponent", "")
         fields = {f"involvedObject.{m}": involved.get(m, "") for m in _REFERENCE}
@@ -85,7 +81,6 @@ class EventStrategy(BuiltinStrategy):
         return fields
 
     def cells(self, obj: Object, *, now: float) -> list[Any]:
-        """When, what, about which object and by whom."""
         event_time = obj.get("eventTime")
         first = tables.age(obj.get("firstTimestamp") or event_time, now=now)
         last = tables.age(obj.get("lastTimestamp"), now=now) if obj.get("lastTimestamp") else first
@@ -125,15 +120,12 @@ class EventsV1Strategy(EventStrategy):
     )
 
     def to_storage(self, obj: Object) -> Object:
-        """The core form."""
         return to_core(obj)
 
     def from_storage(self, obj: Object) -> Object:
-        """The form of events.k8s.io."""
         return from_core(obj)
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """New events have a time and a type, and nothing of the old form."""
         event = to_core(obj)
         errors = _legacy_errors(event) + metadata.validate_kube_finalizers(event["metadata"])
         errors += _series_errors(event)
@@ -148,18 +140,18 @@ class EventsV1Strategy(EventStrategy):
         return errors
 
     def update_errors(self, obj: Object, old: Object, *, subresource: str = "") -> list[FieldError]:
-        """Only metadata and the series change."""
+        """Return the errors of an update; only metadata and series may change."""
         event, stored = to_core(obj), to_core(old)
         errors = _legacy_errors(event)
         if event.get("series") != stored.get("series"):
             errors += _series_errors(event)
-        for member, zero in _UNCHANGING.items():
+        for member, zero in _IMMUTABLE_MEMBERS.items():
             shown = "reportingController" if member == "reportingComponent" else member
             errors += immutable_error(shown, event.get(member, zero), stored.get(member, zero))
         return errors
 
     def selectable_fields(self, obj: Object) -> Mapping[str, str]:
-        """The same as of core events, under the names of this group."""
+        """Return the fields of core events under the names of this group."""
         fields = super().selectable_fields(to_core(obj))
         return {
             **{f"regarding.{m}": fields[f"involvedObject.{m}"] for m in _REFERENCE},
@@ -169,11 +161,10 @@ class EventsV1Strategy(EventStrategy):
         }
 
     def cells(self, obj: Object, *, now: float) -> list[Any]:
-        """The same as of core events."""
         return super().cells(to_core(obj), now=now)
 
 
-_UNCHANGING: dict[str, Any] = {
+_IMMUTABLE_MEMBERS: dict[str, Any] = {
     "involvedObject": {}, "reason": "", "message": "", "source": {}, "firstTimestamp": None,
     "lastTimestamp": None, "count": 0, "type": "", "eventTime": None, "action": "",
     "related": None, "reportingComponent": "", "reportingInstance": "",

@@ -32,8 +32,6 @@ _is_condition_reason = re.compile(_CONDITION_REASON).fullmatch
 
 
 class PolicyStrategy(StatusStrategy):
-    """Validating admission policies."""
-
     has_generation = True
     allow_unconditional_update = False
     keeps_metadata_for_status = True
@@ -57,7 +55,7 @@ class PolicyStrategy(StatusStrategy):
         self._check_expression = check_expression
 
     def normalise(self, obj: Object) -> None:
-        """Failures refuse; what is matched is completed."""
+        """Default the failure policy and the match constraints."""
         spec = dict(obj.get("spec") or {})
         if spec.get("failurePolicy") is None:
             spec["failurePolicy"] = "Fail"
@@ -68,15 +66,13 @@ class PolicyStrategy(StatusStrategy):
         obj["spec"] = admissionrules.ordered(spec, "ValidatingAdmissionPolicySpec")
 
     def prepare_for_create(self, obj: Object) -> None:
-        """Nothing is known about a new policy."""
         obj["status"] = {}
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """All rules, for a new policy."""
         return self._errors(obj, None)
 
     def update_errors(self, obj: Object, old: Object, *, subresource: str = "") -> list[FieldError]:
-        """All rules; match conditions only if they or the parameters changed."""
+        """Return the errors of an update; unchanged match conditions are not checked."""
         if subresource == "status":
             return _status_errors(obj.get("status") or {})
         return self._errors(obj, old.get("spec") or {})
@@ -111,11 +107,9 @@ class PolicyStrategy(StatusStrategy):
         return errors + _expression_errors(spec, name, self._check_expression)
 
     def bookmark(self, obj: Object) -> Object:
-        """spec and status are never left out."""
         return {**obj, "spec": {}, "status": {}}
 
     def own_cells(self, obj: Object) -> list[Any]:
-        """The number of rules and the kind of the parameters."""
         spec = obj.get("spec") or {}
         kind = spec.get("paramKind")
         shown = f"{kind.get('apiVersion', '')}/{kind.get('kind', '')}" if kind else _UNSET
@@ -277,7 +271,7 @@ def _status_errors(status: Object) -> list[FieldError]:
 
 
 def condition_errors(condition: Object, path: str) -> list[FieldError]:
-    """Errors of a metav1.Condition."""
+    """Return the errors of a metav1.Condition."""
     errors = selectors.validate_label_name(condition.get("type", ""), f"{path}.type")
     errors += choice_errors(
         condition.get("status", ""), f"{path}.status", ("False", "True", "Unknown")
@@ -308,8 +302,6 @@ def condition_errors(condition: Object, path: str) -> list[FieldError]:
 
 
 class PolicyBindingStrategy(BuiltinStrategy):
-    """Bindings of validating admission policies."""
-
     has_generation = True
     allow_unconditional_update = False
     columns = (
@@ -327,7 +319,6 @@ class PolicyBindingStrategy(BuiltinStrategy):
     )
 
     def normalise(self, obj: Object) -> None:
-        """What is matched is completed."""
         spec = obj.get("spec") or {}
         if spec.get("matchResources") is not None:
             obj["spec"] = {
@@ -338,7 +329,6 @@ class PolicyBindingStrategy(BuiltinStrategy):
             }
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """A binding names its policy, its parameters and what a failure does."""
         spec = obj.get("spec") or {}
         errors: list[FieldError] = []
         policy = spec.get("policyName", "")
@@ -355,11 +345,9 @@ class PolicyBindingStrategy(BuiltinStrategy):
         return errors + _action_errors(spec.get("validationActions") or [])
 
     def bookmark(self, obj: Object) -> Object:
-        """spec is never left out."""
         return {**obj, "spec": {}}
 
     def own_cells(self, obj: Object) -> list[Any]:
-        """The policy and its parameters."""
         spec = obj.get("spec") or {}
         return [spec.get("policyName", ""), _param_ref_text(spec.get("paramRef"))]
 

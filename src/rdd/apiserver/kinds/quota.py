@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The strategy of ResourceQuota. Quotas are checked and stored, not enforced."""
+"""The strategy of ResourceQuota. Quotas are validated and stored, not enforced."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -50,8 +50,6 @@ _CONFLICTS = ({"BestEffort", "NotBestEffort"}, {"Terminating", "NotTerminating"}
 
 
 class ResourceQuotaStrategy(StatusStrategy):
-    """Resource quotas."""
-
     qualified_finalizers = True
     returns_deleted = True
     columns = (
@@ -70,17 +68,14 @@ class ResourceQuotaStrategy(StatusStrategy):
     )
 
     def prepare_for_create(self, obj: Object) -> None:
-        """Nothing is in force yet."""
         obj["status"] = {}
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """Resources and scopes are known and amounts are not negative."""
         spec = obj.get("spec") or {}
         errors = self.finalizer_errors(obj) + _amount_errors(spec.get("hard"), "spec.hard")
         return errors + _scope_errors(spec)
 
     def update_errors(self, obj: Object, old: Object, *, subresource: str = "") -> list[FieldError]:
-        """Scopes cannot change."""
         if subresource == "status":
             status = obj.get("status") or {}
             errors = _amount_errors(status.get("hard"), "status.hard")
@@ -92,11 +87,9 @@ class ResourceQuotaStrategy(StatusStrategy):
         return errors
 
     def bookmark(self, obj: Object) -> Object:
-        """spec and status are never left out."""
         return {**obj, "spec": {}, "status": {}}
 
     def own_cells(self, obj: Object) -> list[Any]:
-        """Used and allowed amounts, limits apart."""
         status = obj.get("status") or {}
         hard, used = status.get("hard") or {}, status.get("used") or {}
         requests: list[str] = []

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Strategies of rbac.authorization.k8s.io.
 
-That nobody grants more than they have is checked by the authoriser
-(rdd.apiserver.auth.escalation), not here.
+rdd.apiserver.auth.escalation checks that users grant no permissions they do not have.
 """
 
 from typing import Any
@@ -16,18 +15,17 @@ from rdd.schema.builtin import texts
 
 
 class RoleStrategy(CreatedAtStrategy):
-    """Roles; names may hold anything that fits into a path."""
+    """Roles; every path segment is a valid name."""
 
     allow_create_on_update = True
     qualified_finalizers = True
     is_namespaced = True
 
     def name_errors(self, name: str, *, is_prefix: bool) -> list[str]:
-        """Names such as `system:admin` are wanted here."""
+        """Accept names such as `system:admin`."""
         return name_validation.path_segment_name_errors(name, is_prefix=False)
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """Each rule is about resources or about paths."""
         errors = self.finalizer_errors(obj)
         for i, rule in enumerate(obj.get("rules") or ()):
             errors += self._rule_errors(rule, f"rules[{i}]")
@@ -59,12 +57,11 @@ class RoleStrategy(CreatedAtStrategy):
 
 
 class ClusterRoleStrategy(RoleStrategy):
-    """Cluster roles, which may be made of others."""
+    """Cluster roles, which can aggregate other cluster roles."""
 
     is_namespaced = False
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """An aggregation rule selects something."""
         errors = super().errors(obj)
         aggregation = obj.get("aggregationRule")
         if aggregation is None:
@@ -83,7 +80,7 @@ class ClusterRoleStrategy(RoleStrategy):
 
 
 class RoleBindingStrategy(BuiltinStrategy):
-    """Bindings of roles to subjects; the role cannot be exchanged."""
+    """Bindings of roles to subjects; the role reference is immutable."""
 
     allow_create_on_update = True
     qualified_finalizers = True
@@ -99,11 +96,11 @@ class RoleBindingStrategy(BuiltinStrategy):
     )
 
     def name_errors(self, name: str, *, is_prefix: bool) -> list[str]:
-        """Names such as `system:admin` are wanted here."""
+        """Accept names such as `system:admin`."""
         return name_validation.path_segment_name_errors(name, is_prefix=False)
 
     def normalise(self, obj: Object) -> None:
-        """Fill in the groups of the role and of users and groups."""
+        """Default the API groups of the role and of users and groups."""
         role = obj.get("roleRef")
         if role is not None and not role.get("apiGroup"):
             obj["roleRef"] = {**role, "apiGroup": names.RBAC_GROUP}
@@ -115,7 +112,6 @@ class RoleBindingStrategy(BuiltinStrategy):
                     subject["namespace"] = namespace
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """Role and subjects are named fully."""
         errors = self.finalizer_errors(obj)
         role = obj.get("roleRef") or {}
         group, kind, name = role.get("apiGroup", ""), role.get("kind", ""), role.get("name", "")
@@ -159,7 +155,6 @@ class RoleBindingStrategy(BuiltinStrategy):
         return errors
 
     def update_errors(self, obj: Object, old: Object, *, subresource: str = "") -> list[FieldError]:
-        """Who got a role must not silently get another one."""
         errors = self.errors(obj)
         new, stored = obj.get("roleRef") or {}, old.get("roleRef") or {}
         if new != stored:
@@ -172,7 +167,7 @@ class RoleBindingStrategy(BuiltinStrategy):
         return errors
 
     def cells(self, obj: Object, *, now: float) -> list[Any]:
-        """The role, and subjects by kind."""
+        """Return the role and the subjects by kind."""
         role = obj.get("roleRef") or {}
         name, age = super().cells(obj, now=now)
         by_kind: dict[str, list[str]] = {"User": [], "Group": [], "ServiceAccount": []}
@@ -190,7 +185,7 @@ class RoleBindingStrategy(BuiltinStrategy):
 
 
 class ClusterRoleBindingStrategy(RoleBindingStrategy):
-    """Bindings of cluster roles everywhere."""
+    """Bindings of cluster roles in all namespaces."""
 
     is_namespaced = False
     role_kinds = ("ClusterRole",)

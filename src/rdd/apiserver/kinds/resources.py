@@ -15,7 +15,7 @@ from rdd.apiserver.state.cache import Cache
 if TYPE_CHECKING:
     from rdd.schema.openapi.collector import KindCollector
 
-# Groups whose objects Kubernetes keeps below their own name; all others go by plural alone.
+# Kubernetes stores these groups under /registry/<group>/<plural>, all others under the plural.
 _STORED_BY_GROUP = frozenset({names.EXTENSIONS_GROUP, names.REGISTRATION_GROUP})
 
 

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What differs between kinds: the hooks a kind hangs into the one pipeline.
+"""The hooks by which a kind customises the common request pipeline.
 
-The pipeline (create.py, update.py, …) does what all kinds share: decoding,
-metadata, admission, managed fields, storage, watch. A `Strategy` adds what is
-special to one kind, the way Kubernetes' registry strategies do. The default
-implementation is a kind without peculiarities.
+The pipeline (create.py, update.py, …) implements what all kinds share: decoding, metadata,
+admission, managed fields, storage, watch. A `Strategy` adds the behaviour of one kind, like the
+registry strategies of Kubernetes. The default implementation is a kind without special behaviour.
 
-Objects are plain dicts in the version of the request. Hooks change the object
-they are given in place; `old` objects MUST NOT be changed.
+Objects are plain dicts in the version of the request. Hooks modify the given object in place;
+`old` objects MUST NOT be modified.
 """
 
 from collections.abc import Callable, Mapping
@@ -41,34 +40,34 @@ class Validation:
 
 
 class Strategy:
-    """Hooks of one kind; override what differs."""
+    """The hooks of one kind."""
 
     allow_create_on_update = False
-    """PUT (and apply without the object) to a missing name creates it."""
+    """PUT to a missing name creates the object."""
 
     allow_unconditional_update = True
-    """PUT without a resourceVersion overwrites whatever is there."""
+    """PUT without a resourceVersion overwrites the stored object."""
 
     has_generation = False
-    """metadata.generation is kept: 1 on create, +1 when more than metadata and status change."""
+    """metadata.generation is set: 1 on create, +1 when more than metadata and status change."""
 
     has_status = False
-    """There is a status subresource: the main endpoint ignores status, /status ignores the rest."""
+    """The status has its own endpoint: the main endpoint ignores status, /status the rest."""
 
     deletes_in_two_steps = False
-    """DELETE only marks the object; it goes when /finalize (or a controller) says so."""
+    """DELETE only marks the object; /finalize or a controller removes it."""
 
     returns_deleted = False
-    """DELETE answers with the deleted object instead of a Status."""
+    """DELETE returns the deleted object instead of a Status."""
 
     scale: Mapping[str, Any] | None = None
     """The paths of the scale subresource (`specReplicasPath` …); None: there is no /scale."""
 
     error_group: str | None = None
-    """The group by which errors name the kind, if it is not its own."""
+    """The group under which errors name the kind, if it is not its own."""
 
     ttl_s: float = 0
-    """Objects disappear by themselves after this time (events)."""
+    """Objects expire after this time (events)."""
 
     durable = True
     """False: a write may be lost if the machine (not the process) crashes (events)."""
@@ -77,44 +76,44 @@ class Strategy:
         Column("Name", format="name"),
         Column("Age"),
     )
-    """Columns of the Table form; `cells` yields their values."""
+    """Columns of the Table form; `cells` returns their values."""
 
     def name_errors(self, name: str, *, is_prefix: bool) -> list[str]:
-        """Why a name (or a generateName prefix) is not allowed; DNS subdomain by default."""
+        """Return the errors of a name or generateName prefix; DNS subdomain by default."""
         from rdd.api import name_validation
 
         return name_validation.dns1123_subdomain_errors(name, is_prefix=is_prefix)
 
     def normalise(self, obj: Object) -> None:
-        """Bring an object into the form in which it is stored: defaults and derived members.
+        """Default an object and derive the members that are stored with it.
 
         Runs after decoding and again after mutating admission.
         """
 
     def prepare_for_create(self, obj: Object) -> None:
-        """Drop what a creator may not set, add what the server sets."""
+        """Drop the members that a client may not set and set those of the server."""
 
     def validate(self, obj: Object) -> Validation:
         """Validate a new object; metadata is validated by the pipeline."""
         return Validation()
 
     def prepare_for_update(self, obj: Object, old: Object, *, subresource: str = "") -> None:
-        """Carry over from the stored object what this request may not change."""
+        """Revert the members that this request may not change."""
 
     def validate_update(self, obj: Object, old: Object, *, subresource: str = "") -> Validation:
         """Validate a changed object; usually validate() plus immutability."""
         return self.validate(obj)
 
     def is_held(self, obj: Object) -> bool:
-        """Whether finalizers keep an object that is being deleted."""
+        """Return whether finalizers keep an object that is being deleted."""
         return bool(obj["metadata"].get("finalizers"))
 
     def begin_deletion(self, obj: Object, *, now: str) -> bool:
-        """Mark an object that is deleted in two steps; whether it stays for now."""
+        """Mark an object that is deleted in two steps; return whether it is kept for now."""
         return True
 
     def selectable_fields(self, obj: Object) -> Mapping[str, str]:
-        """Values of field-selector labels other than metadata.name and metadata.namespace.
+        """Return the values of the field-selector labels of this kind.
 
         MUST contain a value for every label of `selectable_labels`.
         """
@@ -132,11 +131,11 @@ class Strategy:
         selector.check(supported, has_own_labels=has_own_labels)
 
     def bookmark(self, obj: Object) -> Object:
-        """A bookmark event's object: members that are never left out are added."""
+        """Return the object of a bookmark event with all members that are never omitted."""
         return obj
 
     def cells(self, obj: Object, *, now: float) -> list[Any]:
-        """The Table cells of an object, one per column (see apiserver.tables for ages)."""
+        """Return the Table cells of an object, one per column (see http.tables for ages)."""
         from rdd.apiserver.http import tables
 
         meta = obj.get("metadata") or {}
@@ -145,7 +144,7 @@ class Strategy:
 
 @dataclass(slots=True)
 class ResourceDefinition:
-    """A built-in kind: its names, shape and strategy. CRDs become the same thing."""
+    """The names, shape and strategy of a kind, built-in or custom."""
 
     group: str
     version: str
@@ -154,7 +153,7 @@ class ResourceDefinition:
     singular: str
     namespaced: bool
     node: Node | Callable[[], Node]
-    """The shape, with metadata, or what makes it; used for pruning, patches and apply."""
+    """The shape, with metadata, or a factory of it; used for pruning, patches and apply."""
     strategy: Strategy
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()

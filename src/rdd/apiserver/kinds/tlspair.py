@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is wrong with the key pair of a TLS secret, in Go's words.
+"""Checks the key pair of a TLS secret and returns the error of Go's tls.X509KeyPair.
 
-Kubernetes stores any bytes as a TLS secret but warns about pairs that no
-server could use; the warning is the error of Go's tls.X509KeyPair.
+Kubernetes stores any bytes as a TLS secret but warns about pairs that no server could use; the
+warning is Go's error text.
 """
 
 import base64
@@ -14,7 +14,7 @@ _HEADER = re.compile(rb"^[^\r\n:]+:.*$", re.MULTILINE)
 
 
 def problem(certificate: bytes, key: bytes) -> str:
-    """Why a certificate and a key cannot be used together; "" if they can."""
+    """Return why a certificate and a key cannot be used together; empty if they can."""
     chain = _blocks(certificate)
     if not any(kind == "CERTIFICATE" for kind, _ in chain):
         return _no_certificate([kind for kind, _ in chain])
@@ -63,13 +63,13 @@ def _no_key(skipped: list[str]) -> str:
 
 
 def _mismatch(certificate: bytes, key: bytes) -> str:
-    # Imported late: issuing and checking certificates is rare, the library is large.
+    # Imported late: the library is large and TLS secrets are rare.
     from cryptography import x509
     from cryptography.hazmat.primitives import serialization
 
     try:
         public = x509.load_der_x509_certificate(certificate).public_key()
-    except Exception:  # the parser has no common error class, and any failure means the same
+    except Exception:  # the parser has no common error class; every failure has the same meaning
         return "x509: malformed certificate"
     try:
         private = serialization.load_der_private_key(key, None)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Strategies of webhook configurations.
 
-An update is held to the strict rules only where the stored object keeps them
-already, so that objects from older days can still be edited.
+An update must satisfy the strict rules only where the stored object already satisfies them, so
+that objects created under older rules remain editable.
 """
 
 from typing import Any
@@ -24,8 +24,6 @@ _URL_FORM = "; desired format: https://host[/path]"
 
 
 class ValidatingWebhookStrategy(BuiltinStrategy):
-    """Configurations of validating webhooks."""
-
     has_generation = True
     allow_unconditional_update = False
     struct = "ValidatingWebhook"
@@ -44,7 +42,7 @@ class ValidatingWebhookStrategy(BuiltinStrategy):
         self._check_expression = check_expression
 
     def normalise(self, obj: Object) -> None:
-        """Fill in policies, selectors, timeout and port."""
+        """Default policies, selectors, timeout and port."""
         if obj.get("webhooks"):
             obj["webhooks"] = [self._completed(dict(hook)) for hook in obj["webhooks"]]
 
@@ -59,7 +57,7 @@ class ValidatingWebhookStrategy(BuiltinStrategy):
         return admissionrules.ordered(hook, self.struct)
 
     def defaults(self) -> dict[str, Any]:
-        """The values of members that are not given."""
+        """Return the defaults of a webhook."""
         return {
             "failurePolicy": "Fail",
             "matchPolicy": "Equivalent",
@@ -69,11 +67,10 @@ class ValidatingWebhookStrategy(BuiltinStrategy):
         }
 
     def errors(self, obj: Object) -> list[FieldError]:
-        """All rules, for a new configuration."""
         return self._errors(obj.get("webhooks") or [], [])
 
     def update_errors(self, obj: Object, old: Object, *, subresource: str = "") -> list[FieldError]:
-        """The rules that the stored configuration keeps."""
+        """Return the violations of the rules that the stored configuration satisfies."""
         return self._errors(obj.get("webhooks") or [], old.get("webhooks") or [])
 
     def _errors(self, hooks: list[Object], old: list[Object]) -> list[FieldError]:
@@ -139,28 +136,24 @@ class ValidatingWebhookStrategy(BuiltinStrategy):
         return errors + client_config_errors(hook.get("clientConfig") or {}, f"{path}.clientConfig")
 
     def choices(self) -> dict[str, tuple[str, ...]]:
-        """Members that have a closed set of values."""
+        """Return the members that have a closed set of values."""
         return {
             "failurePolicy": admissionrules.FAILURE_POLICIES,
             "matchPolicy": admissionrules.MATCH_POLICIES,
         }
 
     def own_cells(self, obj: Object) -> list[Any]:
-        """The number of webhooks."""
         return [len(obj.get("webhooks") or ())]
 
 
 class MutatingWebhookStrategy(ValidatingWebhookStrategy):
-    """Configurations of mutating webhooks."""
-
     struct = "MutatingWebhook"
 
     def defaults(self) -> dict[str, Any]:
-        """Mutating webhooks are asked once."""
+        """Return the defaults; mutating webhooks are not reinvoked."""
         return {**super().defaults(), "reinvocationPolicy": "Never"}
 
     def choices(self) -> dict[str, tuple[str, ...]]:
-        """Also the reinvocation policy."""
         return {**super().choices(), "reinvocationPolicy": ("IfNeeded", "Never")}
 
 
@@ -192,7 +185,7 @@ def _version_errors(versions: list[str], path: str, *, must_be_known: bool) -> l
 
 
 def client_config_errors(config: Object, path: str) -> list[FieldError]:
-    """Errors of how a webhook is reached: exactly one of a URL and a service."""
+    """Return the errors of a client config: exactly one of URL and service is required."""
     url, service = config.get("url"), config.get("service")
     if (url is None) == (service is None):
         return [fielderrors.required(path, "exactly one of url or service is required")]
@@ -202,7 +195,7 @@ def client_config_errors(config: Object, path: str) -> list[FieldError]:
 
 
 def url_errors(url: str, path: str) -> list[FieldError]:
-    """Errors of a webhook's URL: https, a host, and nothing but a path."""
+    """Return the errors of a webhook URL: https, a host and only a path."""
     try:
         parts = urlsplit(url)
     except ValueError as error:
@@ -228,7 +221,7 @@ def url_errors(url: str, path: str) -> list[FieldError]:
 
 
 def service_errors(service: Object, path: str) -> list[FieldError]:
-    """Errors of a reference to a service."""
+    """Return the errors of a reference to a service."""
     errors: list[FieldError] = []
     # Kubernetes passes name and namespace in the wrong order to its check.
     if not service.get("namespace"):

@@ -201,8 +201,8 @@ def raw(status: int, text: str | bytes, **headers: str) -> Handle:
             id="compressed",
         ),
         pytest.param(
-            raw(200, b" " * (client.MAX_ANSWER_BYTES + 1)),
-            "the answer is larger than 4194304 bytes",
+            raw(200, b" " * (client.MAX_RESPONSE_BYTES + 1)),
+            "the response is larger than 4194304 bytes",
             id="too-large",
         ),
         pytest.param(
@@ -240,8 +240,8 @@ async def test_an_answer_that_never_ends_is_cut_off(world: World, https: HttpsWe
     https.handle = endless
     await world.validating("v", webhook("h", https.client_config()))
     reply = await world.config_map()
-    assert "the answer is larger than" in failure(reply.message)
-    assert sent < 4 * client.MAX_ANSWER_BYTES
+    assert "the response is larger than" in failure(reply.message)
+    assert sent < 4 * client.MAX_RESPONSE_BYTES
 
 
 async def test_a_connection_that_breaks_off_is_an_eof(world: World, https: HttpsWebhook) -> None:

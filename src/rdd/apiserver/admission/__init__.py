@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Admission: what may change or refuse a write after it was authorised."""
+"""Admission: plugins that modify or reject a write after authorisation."""

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Calls to webhooks, in this process or over HTTPS.
+"""Calls of webhooks, in this process or over HTTPS.
 
-One aiohttp session keeps connections alive; each bundle of certificate
-authorities has its TLS context, and connections are shared only between calls
-with the same one. A webhook is trusted by its bundle alone, or by the system's
-authorities if it has none. Redirects and compressed answers are refused, and an
-answer is read no further than MAX_ANSWER_BYTES.
+One aiohttp session keeps connections alive. Each bundle of certificate authorities has its own TLS
+context, and only calls with the same context share connections. A webhook is verified by its
+bundle alone, or by the system's authorities if it has none. Redirects and compressed responses are
+rejected, and at most MAX_RESPONSE_BYTES of a response are read.
 
-Everything that can go wrong ends in a `CallFailed` with the text Go's HTTP
-client would have, since operators search for these texts.
+Every failure ends in a `CallFailed` with the text of Go's HTTP client, because operators search
+for these texts.
 """
 
 import asyncio
@@ -30,7 +29,7 @@ from rdd.base.gotext import quote
 if TYPE_CHECKING:
     import aiohttp
 
-MAX_ANSWER_BYTES = 4 * 1024 * 1024
+MAX_RESPONSE_BYTES = 4 * 1024 * 1024
 """A patch that rewrites the largest object we store is 2 MiB in base64."""
 
 _MAX_CONTEXTS = 100
@@ -43,22 +42,22 @@ _HEADERS = {
 
 
 class CallFailed(Exception):
-    """A webhook could not be asked."""
+    """A webhook could not be called."""
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where a webhook is: its clientConfig."""
+    """The endpoint of a webhook: its clientConfig."""
 
     url: str = ""
     ca_bundle: str = ""
-    """Base64 of PEM, as in the object."""
+    """PEM in base64, as in the object."""
     service: str = ""
-    """Name of the service if the webhook has no URL."""
+    """The name of the service if the webhook has no URL."""
 
     @classmethod
     def of(cls, config: Mapping[str, Any]) -> "Endpoint":
-        """The endpoint of a clientConfig."""
+        """Return the endpoint of a clientConfig."""
         bundle = config.get("caBundle") or ""
         service = config.get("service")
         if not service:
@@ -70,7 +69,7 @@ class Endpoint:
 
 
 class WebhookClient:
-    """Calls webhooks; made at start, opens sockets when it first needs one."""
+    """Calls webhooks; opens the first socket on demand."""
 
     def __init__(self, in_process: InProcessEndpoints) -> None:
         self.endpoints = in_process
@@ -80,7 +79,7 @@ class WebhookClient:
     async def call(
         self, endpoint: Endpoint, review: dict[str, Any], *, timeout_s: int, request: Request
     ) -> Any:
-        """The JSON a webhook answers to an AdmissionReview; raises CallFailed."""
+        """Return the JSON response of a webhook to a review; raise CallFailed."""
         shown = f"{endpoint.url}?timeout={timeout_s}s"
         handler = self.endpoints.find(endpoint.url)
         try:
@@ -90,24 +89,24 @@ class WebhookClient:
         try:
             async with asyncio.timeout(timeout_s):
                 if handler is not None:
-                    answer = await _ask_handler(handler, body, request)
+                    response = await _call_handler(handler, body, request)
                 elif endpoint.service:
-                    raise _Unreachable(f"service {quote(endpoint.service)} not found")
+                    raise _RequestFailed(f"service {quote(endpoint.service)} not found")
                 else:
-                    answer = await self._post(endpoint, shown, body)
+                    response = await self._post(endpoint, shown, body)
         except TimeoutError:
             raise CallFailed(f"Post {quote(shown)}: context deadline exceeded") from None
-        except _Unreachable as error:
+        except _RequestFailed as error:
             raise CallFailed(f"Post {quote(shown)}: {error}") from None
         try:
-            return decode.decode_json(answer)
+            return decode.decode_json(response)
         except errors.BadRequest as error:
             raise CallFailed(
                 f"couldn't get version/kind; json parse error: {error.message}"
             ) from None
 
     async def close(self) -> None:
-        """Close idle connections; calls under way fail."""
+        """Close idle connections; calls in progress fail."""
         session, self._session = self._session, None
         if session is not None:
             await session.close()
@@ -120,18 +119,18 @@ class WebhookClient:
             try:
                 return await self._exchange(url, body, context)
             except aiohttp.ServerDisconnectedError:
-                # A kept connection may have been closed by the other side just now.
+                # The peer may have closed the idle connection.
                 return await self._exchange(url, body, context)
         except aiohttp.ServerDisconnectedError as error:
-            raise _Unreachable("EOF") from error
+            raise _RequestFailed("EOF") from error
         except aiohttp.ClientConnectorCertificateError as error:
-            raise _Unreachable(_tls_problem(error.certificate_error)) from error
+            raise _RequestFailed(_tls_problem(error.certificate_error)) from error
         except aiohttp.ClientConnectorError as error:
-            raise _Unreachable(_dial_problem(error)) from error
+            raise _RequestFailed(_dial_problem(error)) from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
             if isinstance(error, TimeoutError):
                 raise
-            raise _Unreachable(str(error) or type(error).__name__) from error
+            raise _RequestFailed(str(error) or type(error).__name__) from error
 
     async def _exchange(self, url: str, body: bytes, context: ssl.SSLContext) -> bytes:
         import aiohttp
@@ -145,14 +144,16 @@ class WebhookClient:
                 cookie_jar=aiohttp.DummyCookieJar(),
                 headers=_HEADERS,
             )
-        where = URL(url, encoded=True)
-        async with session.post(where, data=body, ssl=context, allow_redirects=False) as response:
+        sent_url = URL(url, encoded=True)
+        async with session.post(
+            sent_url, data=body, ssl=context, allow_redirects=False
+        ) as response:
             return _checked(response.status, await _read(response))
 
     async def _context(self, bundle: str) -> ssl.SSLContext:
         found = self._contexts.get(bundle)
         if found is None:
-            # Reading the system's authorities takes milliseconds, so it is done off the loop.
+            # Loading the system's authorities takes milliseconds, so it runs in a thread.
             found = await asyncio.to_thread(_tls_context, bundle)
             if len(self._contexts) >= _MAX_CONTEXTS:
                 self._contexts.clear()
@@ -160,27 +161,27 @@ class WebhookClient:
         return found
 
 
-class _Unreachable(Exception):
-    """No answer; the text goes behind the URL."""
+class _RequestFailed(Exception):
+    """No response; the text follows the URL."""
 
 
-async def _ask_handler(handler: Handler, body: bytes, request: Request) -> bytes:
-    # Through JSON, so that both sides may do with their objects what they like.
+async def _call_handler(handler: Handler, body: bytes, request: Request) -> bytes:
+    # Serialised, so that handler and server can modify their objects independently.
     token = endpoints.depth.set(request.depth + 1)
     try:
-        answer = orjson.dumps(await handler(orjson.loads(body), request))
+        response = orjson.dumps(await handler(orjson.loads(body), request))
     except TimeoutError:
         raise
     except Exception as error:
-        raise _Unreachable(f"{type(error).__name__}: {error}") from error
+        raise _RequestFailed(f"{type(error).__name__}: {error}") from error
     finally:
         endpoints.depth.reset(token)
-    if len(answer) > MAX_ANSWER_BYTES:
-        raise _Unreachable(_TOO_LARGE)
-    return answer
+    if len(response) > MAX_RESPONSE_BYTES:
+        raise _RequestFailed(_TOO_LARGE)
+    return response
 
 
-_TOO_LARGE = f"the answer is larger than {MAX_ANSWER_BYTES} bytes"
+_TOO_LARGE = f"the response is larger than {MAX_RESPONSE_BYTES} bytes"
 
 
 def _tls_context(bundle: str) -> ssl.SSLContext:
@@ -190,8 +191,8 @@ def _tls_context(bundle: str) -> ssl.SSLContext:
         pem = base64.b64decode(bundle).decode("ascii")
         context = ssl.create_default_context(cadata=pem)
     except (binascii.Error, UnicodeDecodeError, ssl.SSLError) as error:
-        raise _Unreachable("unable to load root certificates: no valid certificates") from error
-    # As in Go, every certificate of the bundle is an anchor, also one that is not self-signed.
+        raise _RequestFailed("unable to load root certificates: no valid certificates") from error
+    # As in Go, every certificate of the bundle is a trust anchor, self-signed or not.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     return context
 
@@ -201,10 +202,10 @@ async def _read(response: "aiohttp.ClientResponse") -> bytes:
     size = 0
     async for chunk in response.content.iter_any():
         size += len(chunk)
-        if size > MAX_ANSWER_BYTES:
-            # Not read to its end, so this connection cannot be used again.
+        if size > MAX_RESPONSE_BYTES:
+            # The rest of the body is unread, so the connection cannot be reused.
             response.close()
-            raise _Unreachable(_TOO_LARGE)
+            raise _RequestFailed(_TOO_LARGE)
         chunks.append(chunk)
     return b"".join(chunks)
 
@@ -218,7 +219,7 @@ def _checked(status: int, text: bytes) -> bytes:
 
 
 def _status_problem(status: int, text: bytes) -> str:
-    """What client-go says about answers that are no Status objects."""
+    """Return the text of client-go for a response that is not a Status."""
     shown = quote(text[:2048].decode("utf-8", "replace").strip()) if text else '"unknown"'
     if status >= 500:
         return f"an error on the server ({shown}) has prevented the request from succeeding"
@@ -258,7 +259,7 @@ def _dial_problem(error: "aiohttp.ClientConnectorError") -> str:
     reason = error.os_error
     if isinstance(reason, ssl.SSLError):
         return _tls_problem(reason)
-    where = f"dial tcp {error.host}:{error.port}"
+    dialled = f"dial tcp {error.host}:{error.port}"
     if isinstance(reason, ConnectionRefusedError):
-        return f"{where}: connect: connection refused"
-    return f"{where}: {reason.strerror or reason}"
+        return f"{dialled}: connect: connection refused"
+    return f"{dialled}: {reason.strerror or reason}"

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CEL in admission: what expressions can see, and the match conditions of webhooks and policies.
+"""CEL in admission: variables of expressions, and match conditions of webhooks and policies.
 
-Evaluation is synchronous and bounded by cost budgets, the ones of Kubernetes.
-Programs are remembered by their text, because compiling takes a thousand times
-as long as evaluating and configurations are compiled again with every change.
+Evaluation is synchronous and limited by the cost budgets of Kubernetes. Programs are cached by
+their text, because compilation takes a thousand times as long as evaluation and configurations are
+compiled again with every change.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,24 +23,24 @@ from rdd.cel import admission
 
 Bindings = dict[str, Any]
 
-OUT_OF_BUDGET = (
+BUDGET_EXCEEDED = (
     "validation failed due to running out of cost budget, no further validation rules will be run"
 )
 
 
-class OutOfBudget(Exception):
-    """The expressions of one webhook or policy cost too much in total."""
+class BudgetExceeded(Exception):
+    """The expressions of one webhook or policy exceed their total cost budget."""
 
     def __init__(self) -> None:
-        super().__init__(OUT_OF_BUDGET)
+        super().__init__(BUDGET_EXCEEDED)
 
 
-class Failed(Exception):
-    """An expression has no value; the text says why."""
+class ExpressionFailed(Exception):
+    """An expression has no value; the text is the reason."""
 
 
 class Expression:
-    """A compiled expression, or the reason why it could not be compiled."""
+    """A compiled expression, or the reason why it does not compile."""
 
     __slots__ = ("_problem", "_program", "text")
 
@@ -54,17 +54,17 @@ class Expression:
             self._problem = f"compilation error: compilation failed: {error}"
 
     def evaluate(self, bindings: Mapping[str, Any], *, budget: cel.Budget) -> Any:
-        """The value; raises Failed, or OutOfBudget if nothing is left to spend."""
+        """Return the value; raise ExpressionFailed, or BudgetExceeded without remaining budget."""
         if self._program is None:
-            raise Failed(self._problem)
+            raise ExpressionFailed(self._problem)
         try:
             return self._program.evaluate(bindings, budget=budget)
         except cel.CostExceeded as error:
             if error.is_total:
-                raise OutOfBudget from None
-            raise Failed(self._worded(error)) from None
+                raise BudgetExceeded from None
+            raise ExpressionFailed(self._worded(error)) from None
         except cel.EvaluationError as error:
-            raise Failed(self._worded(error)) from None
+            raise ExpressionFailed(self._worded(error)) from None
 
     def _worded(self, error: Exception) -> str:
         return f"expression '{self.text}' resulted in error: {error}"
@@ -75,20 +75,20 @@ def _condition(text: str, has_params: bool) -> Expression:
     return Expression(text, admission.environment(has_params=has_params))
 
 
-class Conditions:
-    """The match conditions of one webhook or policy, compiled when they are first needed."""
+class MatchConditions:
+    """The match conditions of one webhook or policy, compiled on first use."""
 
     def __init__(self, expressions: Iterable[str], *, has_params: bool = False) -> None:
         self._texts = tuple(expressions)
         self._has_params = has_params
 
     def failures(self, bindings: Mapping[str, Any]) -> Sequence[str] | None:
-        """None if a condition does not hold; otherwise why conditions have no value, if any."""
+        """Return None if a condition is false, otherwise the failures of the evaluation."""
         budget = cel.Budget(cel.MATCH_CONDITIONS_BUDGET)
         failures: list[str] = []
         try:
             values = [self._value(text, bindings, budget, failures) for text in self._texts]
-        except OutOfBudget as error:
+        except BudgetExceeded as error:
             return [str(error)]
         return None if any(value is False for value in values) else failures
 
@@ -97,13 +97,13 @@ class Conditions:
     ) -> Any:
         try:
             return _condition(text, self._has_params).evaluate(bindings, budget=budget)
-        except Failed as error:
+        except ExpressionFailed as error:
             failures.append(str(error))
             return None
 
 
-def aggregate(failures: Sequence[str]) -> str:
-    """Several errors as one text."""
+def join_failures(failures: Sequence[str]) -> str:
+    """Join several errors into one text."""
     unique = list(dict.fromkeys(failures))
     return unique[0] if len(unique) == 1 else f"[{', '.join(unique)}]"
 
@@ -111,12 +111,12 @@ def aggregate(failures: Sequence[str]) -> str:
 async def bindings(
     attributes: Attributes, target: Resource, versions: Versions, authorizer: Authorizer
 ) -> Bindings:
-    """The variables of expressions about a write that is shown in the version `target`."""
+    """Return the variables of expressions about a write in the version `target`."""
     obj, old = await versions.of(target)
     return {
         "object": obj,
         "oldObject": old,
-        "request": review.facts(attributes, target),
+        "request": review.request_attributes(attributes, target),
         "namespaceObject": None,
         "params": None,
         **admission.authorizer_bindings(

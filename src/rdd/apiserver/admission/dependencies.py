@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What webhooks and policies need of the server they belong to."""
+"""The dependencies of webhook and policy plugins."""
 
 from dataclasses import dataclass
 
@@ -11,12 +11,12 @@ from rdd.apiserver.resources import Registry
 
 @dataclass(frozen=True, slots=True)
 class AdmissionDependencies:
-    """The parts of one server that its admission plugins share."""
+    """The parts of the server that the admission plugins share."""
 
     lister: Lister
-    """Where configurations, policies and bindings are read."""
+    """Reads configurations, policies and bindings."""
     registry: Registry
     matcher: Matcher
     authorizer: Authorizer
-    """Answers the `authorizer` of CEL expressions."""
+    """Backs the `authorizer` variable of CEL expressions."""
     client: WebhookClient

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Webhooks that live in this process.
+"""Webhooks in this process.
 
-A controller that brings admission rules registers its endpoint here under a URL
-that contains something only this run knows:
+A controller with admission rules registers its endpoint under a URL that contains an identifier of
+this run:
 
     server.endpoints.register(f"https://127.0.0.1:{port}/{run_id}", handler)
 
-Configuration objects with a URL below that prefix are then called without a
-socket, so admission cannot fail for lack of one; and a configuration left over
-from an earlier run never reaches whoever has that port today, because the
-prefix does not match. Any other URL goes over HTTPS.
+Configuration objects with a URL below that prefix are then called without a socket, so that the
+network cannot make admission fail. A configuration that remains from an earlier run never reaches
+another process on that port, because its prefix does not match. Every other URL is called over
+HTTPS.
 
-A handler may make requests to the server. They belong to the write that waits
-for them, so they carry its depth plus one: `Request(depth=request.depth + 1)`,
-or `depth.get()` for transports that do not see the request.
+A handler may send requests to the server. They are part of the write that waits for them, so they
+carry its depth plus one: `Request(depth=request.depth + 1)`, or `depth.get()` for transports that
+have no access to the request.
 """
 
 from collections.abc import Awaitable, Callable
@@ -23,14 +23,14 @@ from typing import Any
 from rdd.apiserver.http.request import Request
 
 Handler = Callable[[dict[str, Any], Request], Awaitable[dict[str, Any]]]
-"""Answers an AdmissionReview; the request is the one that waits for the answer."""
+"""Handles an AdmissionReview; the request is the one that waits for the response."""
 
 depth: ContextVar[int] = ContextVar("rdd_admission_depth", default=0)
-"""How many admission calls the current task is nested in, as requests made in it must say."""
+"""The nesting depth of admission calls in the current task; its requests must carry it."""
 
 
 class InProcessEndpoints:
-    """Handlers by the prefix of their URL."""
+    """Handlers by URL prefix."""
 
     def __init__(self) -> None:
         self._handlers: dict[str, Handler] = {}
@@ -40,11 +40,11 @@ class InProcessEndpoints:
         self._handlers[url_prefix.rstrip("/")] = handler
 
     def unregister(self, url_prefix: str) -> None:
-        """Let URLs below a prefix go over HTTPS again."""
+        """Remove the handler of a prefix; its URLs are called over HTTPS again."""
         self._handlers.pop(url_prefix.rstrip("/"), None)
 
     def find(self, url: str) -> Handler | None:
-        """The handler of the longest prefix of a URL that ends where a path segment does."""
+        """Return the handler of the longest prefix of a URL that ends at a path segment."""
         prefix = url.rstrip("/")
         while len(prefix) > len("https://"):
             handler = self._handlers.get(prefix)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One ValidatingAdmissionPolicy, compiled, and what it says about a write.
+"""A compiled ValidatingAdmissionPolicy and its evaluation for a write.
 
-The outcome for one set of parameters is a `Verdict`: the validations that do
-not hold (or, under failurePolicy Fail, have no value), and values for the audit
-annotations. What a failed validation does is up to the binding.
+The result for one set of parameters is a `PolicyEvaluation`: the validations that are false (or,
+under failurePolicy Fail, have no value), and the values of audit annotations. The binding
+determines the effect of a failed validation.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,18 +13,24 @@ from typing import Any
 from rdd import cel
 from rdd.api.types import Object
 from rdd.apiserver.admission import conditions
-from rdd.apiserver.admission.conditions import Bindings, Conditions, Expression, Failed, OutOfBudget
+from rdd.apiserver.admission.conditions import (
+    Bindings,
+    BudgetExceeded,
+    Expression,
+    ExpressionFailed,
+    MatchConditions,
+)
 from rdd.cel import admission
 from rdd.cel.values import type_of
 
-_MAX_MESSAGE_BYTES = 5 * 1024  # of an evaluated messageExpression
+_MAX_MESSAGE_BYTES = 5 * 1024  # of the value of a messageExpression
 _MAX_ANNOTATION = 10 * 1024
 _INVALID = "Invalid"
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One validation that refuses a write."""
+    """A failed validation."""
 
     position: int
     message: str
@@ -32,8 +38,8 @@ class Failure:
 
 
 @dataclass(slots=True)
-class Verdict:
-    """What a policy says about a write with certain parameters."""
+class PolicyEvaluation:
+    """The result of a policy for a write with certain parameters."""
 
     failures: list[Failure] = field(default_factory=list)
     annotation_errors: list[str] = field(default_factory=list)
@@ -49,21 +55,21 @@ class _Validation:
 
 
 class Evaluator:
-    """The expressions of a policy."""
+    """The compiled expressions of a policy."""
 
     def __init__(self, spec: Mapping[str, Any]) -> None:
         has_params = spec.get("paramKind") is not None
         self._is_lenient = spec.get("failurePolicy") == "Ignore"
-        self._conditions = Conditions(
+        self._conditions = MatchConditions(
             (c.get("expression", "") for c in spec.get("matchConditions") or ()),
             has_params=has_params,
         )
         named = [(v.get("name", ""), v.get("expression", "")) for v in spec.get("variables") or ()]
         full = admission.environment(has_params=has_params)
         self._variables = admission.Variables(full, named)
-        # Messages may not ask the authorizer, and see variables without it.
-        quiet = admission.environment(has_params=has_params, has_authorizer=False)
-        messages = admission.Variables(quiet, named).environment
+        # Message expressions and their variables have no authorizer.
+        without_authorizer = admission.environment(has_params=has_params, has_authorizer=False)
+        messages = admission.Variables(without_authorizer, named).environment
         self._validations = [
             _Validation(
                 Expression(v.get("expression", ""), self._variables.environment),
@@ -81,56 +87,56 @@ class Evaluator:
             for a in spec.get("auditAnnotations") or ()
         ]
 
-    def evaluate(self, bindings: Bindings) -> Verdict:
-        """The verdict on the write the bindings describe."""
-        verdict = Verdict()
+    def evaluate(self, bindings: Bindings) -> PolicyEvaluation:
+        """Evaluate the policy for the write that the bindings describe."""
+        result = PolicyEvaluation()
         failures = self._conditions.failures(bindings)
         if failures is None:
-            return verdict
+            return result
         if failures:
-            return self._unknown(verdict, conditions.aggregate(failures))
+            return self._evaluation_failed(result, conditions.join_failures(failures))
         budget = cel.Budget()
         try:
-            self._validate(verdict, bindings, budget)
-            self._annotate(verdict, bindings)
-        except OutOfBudget as error:
-            return self._unknown(Verdict(), str(error))
-        return verdict
+            self._validate(result, bindings, budget)
+            self._annotate(result, bindings)
+        except BudgetExceeded as error:
+            return self._evaluation_failed(PolicyEvaluation(), str(error))
+        return result
 
-    def _unknown(self, verdict: Verdict, why: str) -> Verdict:
+    def _evaluation_failed(self, result: PolicyEvaluation, why: str) -> PolicyEvaluation:
         if not self._is_lenient:
-            verdict.failures.append(Failure(0, why))
-        return verdict
+            result.failures.append(Failure(0, why))
+        return result
 
-    def _validate(self, verdict: Verdict, bindings: Bindings, budget: cel.Budget) -> None:
+    def _validate(self, result: PolicyEvaluation, bindings: Bindings, budget: cel.Budget) -> None:
         scope = self._with_variables(bindings, budget)
-        broken: list[int] = []
+        violated: list[int] = []
         problems: dict[int, str] = {}
         for i, validation in enumerate(self._validations):
             try:
                 if validation.expression.evaluate(scope, budget=budget) is not True:
-                    broken.append(i)
-            except Failed as error:
+                    violated.append(i)
+            except ExpressionFailed as error:
                 problems[i] = str(error)
         messages: dict[int, str] = {}
-        if broken:
+        if violated:
             try:
                 messages = self._messages(bindings, budget)
-            except OutOfBudget as error:
+            except BudgetExceeded as error:
                 for i in range(len(self._validations)):
                     problems.setdefault(i, f"failed messageExpression: {error}")
         for i, validation in enumerate(self._validations):
             if i in problems:
                 if not self._is_lenient:
-                    verdict.failures.append(Failure(i, problems[i]))
-            elif i in broken:
+                    result.failures.append(Failure(i, problems[i]))
+            elif i in violated:
                 message = messages.get(i) or validation.message
                 text = validation.expression.text.strip()
                 message = message or f"failed expression: {text}"
-                verdict.failures.append(Failure(i, message, validation.reason))
+                result.failures.append(Failure(i, message, validation.reason))
 
     def _messages(self, bindings: Bindings, budget: cel.Budget) -> dict[int, str]:
-        """The values of message expressions; one that has no usable value is left out."""
+        """Return the values of message expressions; unusable values are omitted."""
         scope = self._with_variables(bindings, budget)
         found: dict[int, str] = {}
         for i, validation in enumerate(self._validations):
@@ -138,14 +144,14 @@ class Evaluator:
                 continue
             try:
                 value = validation.message_expression.evaluate(scope, budget=budget)
-            except Failed:
+            except ExpressionFailed:
                 continue
             text = value.strip() if isinstance(value, str) else ""
             if text and "\n" not in text and len(text.encode()) <= _MAX_MESSAGE_BYTES:
                 found[i] = text
         return found
 
-    def _annotate(self, verdict: Verdict, bindings: Bindings) -> None:
+    def _annotate(self, result: PolicyEvaluation, bindings: Bindings) -> None:
         if not self._annotations:
             return
         budget = cel.Budget()
@@ -153,15 +159,15 @@ class Evaluator:
         for key, expression in self._annotations:
             try:
                 value = expression.evaluate(scope, budget=budget)
-            except Failed as error:
+            except ExpressionFailed as error:
                 if not self._is_lenient:
-                    verdict.annotation_errors.append(str(error))
+                    result.annotation_errors.append(str(error))
                 continue
             if isinstance(value, str):
                 if value.strip():
-                    verdict.annotations[key] = value.strip()[:_MAX_ANNOTATION]
+                    result.annotations[key] = value.strip()[:_MAX_ANNOTATION]
             elif value is not None:
-                verdict.annotation_errors.append(
+                result.annotation_errors.append(
                     f"valueExpression '{expression.text}' resulted in unsupported return type: "
                     f"{type_of(value)}. Return type must be either string or null."
                 )
@@ -171,7 +177,7 @@ class Evaluator:
 
 
 def namespace_object(namespace: Object) -> Object:
-    """A namespace with the members that expressions may see."""
+    """Return a namespace with the members that expressions can access."""
     meta = namespace["metadata"]
     return {
         "metadata": {name: meta[name] for name in _NAMESPACE_METADATA if name in meta},

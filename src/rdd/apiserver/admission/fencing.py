@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Refusing the writes of former owners.
+"""Fencing: rejects writes of former owners.
 
-A controller that runs in a process of its own sends `X-Rdd-Owner:
-<controller>/<holder>/<epoch>` with every write. The Lease of the controller
-says who the owner is; a write of anybody else, or of an earlier epoch, or of an
-owner that was not heard of for longer than its lease is a Conflict. Writes
-without the header are nobody's business here.
+A controller in a separate process sends `X-Rdd-Owner: <controller>/<holder>/<epoch>` with every
+write. The Lease of the controller records the owner. A write of another holder, of an earlier
+epoch, or of an owner whose lease has expired is a Conflict. Writes without the header are not
+checked.
 
-The check is the last step of admission: what follows is the commit, so however
-long a webhook took, a write is judged by the owner at its end. Each attempt of a
-write that has to be built again is judged again. The Leases are those of the
-server's own cache; the commit fails if the one that was judged by has changed since,
-also by a change that is only on its way to the disk: no write is committed behind
-the one that ended its owner's epoch.
+The check is the last step of admission, directly before the commit, so the duration of webhooks
+does not matter: the owner at the end decides. Every attempt of a retried write is checked again.
+The check reads the Leases of the server's cache, and the commit is conditional on the Lease it
+read, including changes that are not durable yet.
+
+Invariant: no write is committed after the write that ended its owner's epoch.
 """
 
 from collections.abc import Callable
@@ -32,14 +31,12 @@ class Fencing:
         self._clock = clock
 
     def handles(self, attributes: Attributes, *, mutating: bool) -> bool:
-        """Writes that say whose they are."""
         return not mutating and attributes.request.headers.get(names.OWNER_HEADER) is not None
 
-    async def mutate(self, attributes: Attributes) -> None:
-        """Nothing is changed."""
+    async def mutate(self, attributes: Attributes) -> None: ...
 
     async def validate(self, attributes: Attributes) -> None:
-        """Refuse a write that is not its owner's any more."""
+        """Raise Conflict unless the write is from the current owner."""
         why = self._problem(attributes.request)
         if why:
             resource = attributes.resource
@@ -51,7 +48,10 @@ class Fencing:
             raise error
 
     def _problem(self, request: Request) -> str:
-        """Why the owner of a request may not write; empty if it may, as its commit checks."""
+        """Return why the owner of a request may not write; empty if it may.
+
+        Makes the commit conditional on the Lease.
+        """
         parts = request.headers[names.OWNER_HEADER].split("/")
         if len(parts) != 3 or not parts[2].isdecimal():
             return f"{names.OWNER_HEADER} must be <controller>/<holder>/<epoch>"
@@ -64,17 +64,20 @@ class Fencing:
         spec = (lease or {}).get("spec") or {}
         current = spec.get("holderIdentity") or ""
         count = spec.get("leaseTransitions") or 0
-        who = f'controller "{controller}" is owned by '
+        prefix = f'controller "{controller}" '
         if not current:
-            return who + f'nobody, not by "{holder}"'
+            return prefix + f'has no owner, write by "{holder}" rejected'
         if (current, count) != (holder, int(epoch)):
-            return who + f'"{current}" in epoch {count}, not by "{holder}" in epoch {epoch}'
-        # The manager of this process has no heartbeat: it lives and dies with the server.
-        if spec.get("leaseDurationSeconds") and self._has_ended(holder):
+            return (
+                prefix
+                + f'is owned by "{current}" in epoch {count}, not by "{holder}" in epoch {epoch}'
+            )
+        # The manager in this process has no heartbeat: its lifetime is that of the server.
+        if spec.get("leaseDurationSeconds") and self._has_expired(holder):
             return f'"{holder}" has not renewed its ownership of controller "{controller}" in time'
         return ""
 
-    def _has_ended(self, holder: str) -> bool:
+    def _has_expired(self, holder: str) -> bool:
         heartbeat = self._lister.get(
             "leases", names.SYSTEM_NAMESPACE, names.MANAGER_LEASE_PREFIX + holder
         )

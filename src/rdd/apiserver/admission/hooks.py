@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Webhook configurations, compiled, and how one webhook is asked.
+"""Compiled webhook configurations and the call of one webhook.
 
-`Webhooks` follows the configuration objects of one resource: it compares the
-revision of their cache with every write and compiles them again only when it
-changed. The mutating and the validating plugin build on it.
+`Webhooks` follows the configuration objects of one resource: it compares the revision of their
+cache with every write and recompiles them only after a change. The mutating and the validating
+plugin use it.
 
-Two kinds of trouble are kept apart. `CallError` means that a webhook could not
-be asked or answered nonsense; failurePolicy decides what that does. Everything
-else (a denial, a dry run the webhook does not support) is an ApiError that
-always refuses the write.
+Two kinds of failure are distinct. `WebhookCallError` means that a webhook could not be called or
+returned an invalid response; failurePolicy decides the effect. Every other failure (a denial, a
+dry run that the webhook does not support) is an ApiError that always rejects the write.
 """
 
 import logging
@@ -22,21 +21,21 @@ from rdd.api.types import Object
 from rdd.apiserver.admission import review
 from rdd.apiserver.admission.client import CallFailed, Endpoint
 from rdd.apiserver.admission.dependencies import AdmissionDependencies
-from rdd.apiserver.admission.matching import Index
-from rdd.apiserver.admission.rules import Criteria, Narrowed
+from rdd.apiserver.admission.matching import CriteriaIndex
+from rdd.apiserver.admission.rules import Criteria, NarrowedCriteria
 from rdd.apiserver.admission.types import Attributes
 from rdd.apiserver.admission.versions import Versions
 from rdd.apiserver.resources import Resource
 from rdd.base.gotext import quote
 
 if TYPE_CHECKING:
-    from rdd.apiserver.admission.conditions import Conditions
+    from rdd.apiserver.admission.conditions import MatchConditions
 
 log = logging.getLogger("rdd.apiserver.admission")
 
 
-class CallError(Exception):
-    """A webhook could not be asked; failurePolicy decides."""
+class WebhookCallError(Exception):
+    """A webhook could not be called; failurePolicy decides the effect."""
 
     def __init__(self, webhook: str, reason: str) -> None:
         super().__init__(f"failed calling webhook {quote(webhook)}: {reason}")
@@ -53,9 +52,9 @@ class Webhook:
     timeout_s: int
     side_effects: str
     review_version: str
-    """The first version it accepts that we can speak; empty if there is none."""
+    """The first accepted version that the server supports; empty if there is none."""
     is_reinvoked: bool
-    conditions: "Conditions | None"
+    conditions: "MatchConditions | None"
 
     @classmethod
     def of(cls, configuration: str, hook: Mapping[str, Any]) -> "Webhook":
@@ -74,32 +73,32 @@ class Webhook:
         )
 
 
-def _conditions(found: Sequence[Mapping[str, Any]] | None) -> "Conditions | None":
+def _conditions(found: Sequence[Mapping[str, Any]] | None) -> "MatchConditions | None":
     if not found:
         return None
-    # CEL is large, and most webhooks have no conditions.
-    from rdd.apiserver.admission.conditions import Conditions
+    # CEL is a large import, and most webhooks have no conditions.
+    from rdd.apiserver.admission.conditions import MatchConditions
 
-    return Conditions(c.get("expression") or "" for c in found)
+    return MatchConditions(c.get("expression") or "" for c in found)
 
 
 class Webhooks:
-    """The webhooks of all configurations of one resource, by name and position."""
+    """The webhooks of all configurations of one resource, ordered by name and position."""
 
     def __init__(self, dependencies: AdmissionDependencies, resource: str) -> None:
         self._dependencies = dependencies
         self._resource = resource
         self._revision = -1
-        self._index: Index[Webhook] | None = None
+        self._index: CriteriaIndex[Webhook] | None = None
 
-    def candidates(self, attributes: Attributes) -> Sequence[tuple[Webhook, Narrowed]]:
-        """The webhooks whose rules select a write."""
+    def candidates(self, attributes: Attributes) -> Sequence[tuple[Webhook, NarrowedCriteria]]:
+        """Return the webhooks whose rules select a write."""
         revision = self._dependencies.lister.revision(self._resource)
         if revision != self._revision:
             self._compile()
             self._revision = revision
         index = self._index
-        # Whoever could stop changes of the configurations could never be stopped again.
+        # A webhook that rejects changes of configurations could never be removed.
         if index is None or attributes.resource.group == names.ADMISSION_GROUP:
             return ()
         return index.candidates(attributes)
@@ -113,26 +112,20 @@ class Webhooks:
             for configuration in found
             for hook in configuration.get("webhooks") or ()
         ]
-        self._index = Index(self._dependencies.registry, hooks) if hooks else None
+        self._index = CriteriaIndex(self._dependencies.registry, hooks) if hooks else None
 
     def versions(self, attributes: Attributes) -> Versions:
-        """The objects of a write in the versions webhooks ask for."""
+        """Return the objects of a write, convertible to the versions of the webhooks."""
         return Versions(attributes)
 
-    def are_concerned(self, attributes: Attributes) -> bool:
-        """Whether any webhook has to look at a write (conditions aside). Never awaits."""
-        found = self.candidates(attributes)
-        if not found:
-            return False
-        target = self._dependencies.matcher.target
-        return any(
-            target(narrowed, attributes, attributes.object) is not None for _, narrowed in found
-        )
+    def select_any(self, attributes: Attributes) -> bool:
+        """Return whether any webhook selects a write, before match conditions; never awaits."""
+        return self._dependencies.matcher.selects_any(self.candidates(attributes), attributes)
 
     async def target(
-        self, hook: Webhook, narrowed: Narrowed, attributes: Attributes, versions: Versions
+        self, hook: Webhook, narrowed: NarrowedCriteria, attributes: Attributes, versions: Versions
     ) -> Resource | None:
-        """The version in which a webhook wants to see a write, None if it does not want to.
+        """Return the version in which a webhook receives a write; None if it is not selected.
 
         Raises Forbidden if its conditions cannot be evaluated (and failurePolicy is Fail).
         """
@@ -156,10 +149,10 @@ class Webhooks:
             resource.plural,
             resource.group,
             review.name_of(attributes),
-            conditions.aggregate(failures),
+            conditions.join_failures(failures),
         )
 
-    async def ask(
+    async def call(
         self,
         hook: Webhook,
         attributes: Attributes,
@@ -167,35 +160,37 @@ class Webhooks:
         objects: tuple[Object | None, Object | None],
         *,
         is_mutating: bool,
-    ) -> review.Answer:
-        """The answer of a webhook; raises CallError, or BadRequest for an unsupported dry run."""
+    ) -> review.WebhookResponse:
+        """Call a webhook; raise WebhookCallError, or BadRequest for an unsupported dry run."""
         if attributes.dry_run and hook.side_effects not in ("None", "NoneOnDryRun"):
             raise errors.BadRequest(
                 f"admission webhook {quote(hook.name)} does not support dry run"
             )
         if not hook.review_version:
             known = ", ".join(review.VERSIONS)
-            raise CallError(
+            raise WebhookCallError(
                 hook.name,
                 "could not create admission objects: "
                 f"webhook does not accept known AdmissionReview versions ({known})",
             )
         uid, version = str(uuid.uuid4()), hook.review_version
-        question = review.question(attributes, target, objects, version=version, uid=uid)
+        sent = review.build_review(attributes, target, objects, version=version, uid=uid)
         try:
             found = await self._dependencies.client.call(
-                hook.endpoint, question, timeout_s=hook.timeout_s, request=attributes.request
+                hook.endpoint, sent, timeout_s=hook.timeout_s, request=attributes.request
             )
-            answer = review.read_answer(found, version=version, uid=uid, is_mutating=is_mutating)
+            response = review.parse_response(
+                found, version=version, uid=uid, is_mutating=is_mutating
+            )
         except CallFailed as error:
-            raise CallError(hook.name, f"failed to call webhook: {error}") from error
-        except review.BadAnswer as error:
+            raise WebhookCallError(hook.name, f"failed to call webhook: {error}") from error
+        except review.InvalidResponse as error:
             what = (
                 "received invalid webhook response"
                 if error.is_decoded
                 else ("failed to call webhook")
             )
-            raise CallError(hook.name, f"{what}: {error}") from error
-        for key, value in answer.audit_annotations.items():
+            raise WebhookCallError(hook.name, f"{what}: {error}") from error
+        for key, value in response.audit_annotations.items():
             attributes.request.audit_annotations[f"{hook.name}/{key}"] = value
-        return answer
+        return response

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""NamespaceLifecycle: nothing is created where no namespace is, or where one is ending.
+"""NamespaceLifecycle: rejects creates in a missing or terminating namespace.
 
-The check is done for every create in a namespace, on the server's own cache,
-which is never behind the store; so there is no race to wait out.
+The plugin checks every create in a namespace against the server's cache, which is never behind the
+store, so there is no race.
 """
 
 from rdd.api import errors, names
@@ -15,15 +15,16 @@ IMMORTAL = frozenset(
 
 
 class NamespaceLifecycle:
-    """The admission plugin of that name."""
+    """The admission plugin NamespaceLifecycle."""
 
     def __init__(self, namespaces: ResourceCache) -> None:
         self._namespaces = namespaces
 
     def handles(self, attributes: Attributes, *, mutating: bool) -> bool:
-        """Creates in a namespace that is missing or ending, deletes of protected namespaces.
+        """Return whether a write needs a check.
 
-        The common case, an active namespace, is decided here without awaiting.
+        These are creates in a missing or terminating namespace and deletes of protected
+        namespaces. The common case, an active namespace, is decided here without awaiting.
         """
         if not mutating:
             return False
@@ -40,7 +41,7 @@ class NamespaceLifecycle:
         )
 
     async def mutate(self, attributes: Attributes) -> None:
-        """Refuse the write, unless a closer look shows that the namespace is fine."""
+        """Reject the write, unless the decoded namespace is not terminating."""
         resource = attributes.resource
         if attributes.operation == DELETE:
             raise errors.Forbidden.to_object(
@@ -74,4 +75,4 @@ class NamespaceLifecycle:
         raise error
 
     async def validate(self, attributes: Attributes) -> None:
-        """Everything is decided in the mutating phase, before defaults and webhooks."""
+        """Do nothing: the mutating phase decides, before defaults and webhooks."""

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether one write is selected: what rules leave open are labels and names.
+"""The selection of one write by labels and names, after the rules have been evaluated.
 
-An `Index` holds the compiled webhooks (or policies) of all configurations and
-answers, per operation, resource and subresource, which of them can be
-concerned. The answer is remembered, so a write that concerns nobody costs one
-dictionary lookup.
+A `CriteriaIndex` holds the compiled webhooks (or policies) of all configurations. It returns, per
+operation, resource and subresource, the ones whose rules match. The result is cached, so a write
+that no webhook selects costs one dictionary lookup.
 """
 
 from collections.abc import Iterable
@@ -13,7 +12,7 @@ from typing import Generic, TypeVar
 from rdd.api import errors
 from rdd.api.selectors import LabelSelector
 from rdd.api.types import Object
-from rdd.apiserver.admission.rules import Criteria, Narrowed
+from rdd.apiserver.admission.rules import Criteria, NarrowedCriteria
 from rdd.apiserver.admission.types import CREATE, UPDATE, Attributes
 from rdd.apiserver.resources import Registry, Resource
 from rdd.apiserver.state.cache import ResourceCache
@@ -21,24 +20,23 @@ from rdd.apiserver.state.cache import ResourceCache
 T = TypeVar("T")
 
 _NO_LABELS: dict[str, str] = {}
-_MAX_REMEMBERED = 10_000
+_MAX_CACHED = 10_000
 """Triples of operation, resource and subresource; 200 CRDs have about 2,000."""
 
 
 class Matcher:
-    """Looks at the labels and the name of a write."""
+    """Matches the labels and the name of a write."""
 
     def __init__(self, namespaces: ResourceCache) -> None:
         self._namespaces = namespaces
 
     def target(
-        self, narrowed: Narrowed, attributes: Attributes, obj: Object | None
+        self, narrowed: NarrowedCriteria, attributes: Attributes, obj: Object | None
     ) -> Resource | None:
-        """The version in which a selected write is shown, None if it is not selected.
+        """Return the version in which a selected write is shown; None if it is not selected.
 
-        `obj` is the present state of the new object. Raises NotFound if the
-        namespace whose labels matter does not exist, InternalError if a selector
-        cannot be read.
+        `obj` is the current state of the new object. Raises NotFound if the namespace whose
+        labels are needed does not exist, InternalError if a selector cannot be parsed.
         """
         if narrowed.problem:
             raise errors.InternalError.because(narrowed.problem)
@@ -55,6 +53,15 @@ class Matcher:
             if not target.names or name in target.names:
                 return target.resource
         return None
+
+    def selects_any(
+        self, candidates: Iterable[tuple[T, NarrowedCriteria]], attributes: Attributes
+    ) -> bool:
+        """Return whether the criteria of any candidate select the write."""
+        return any(
+            self.target(narrowed, attributes, attributes.object) is not None
+            for _, narrowed in candidates
+        )
 
     def _selects_namespace(
         self, selector: LabelSelector, attributes: Attributes, obj: Object | None
@@ -74,13 +81,13 @@ class Matcher:
 
 
 def is_namespace(resource: Resource) -> bool:
-    """Whether a resource is that of namespaces, which count as being in themselves."""
+    """Return whether a resource is that of namespaces; a namespace counts as inside itself."""
     return resource.plural == "namespaces" and not resource.group
 
 
 def _selects_object(selector: LabelSelector, attributes: Attributes, obj: Object | None) -> bool:
     if attributes.subresource == "scale":
-        return selector.matches(_NO_LABELS)  # a Scale does not show the labels of what it scales
+        return selector.matches(_NO_LABELS)  # a Scale has no labels of the scaled object
     return _selects(selector, obj) or _selects(selector, attributes.old_object)
 
 
@@ -91,27 +98,27 @@ def _selects(selector: LabelSelector, obj: Object | None) -> bool:
     return selector.matches((meta.get("labels") or _NO_LABELS) if meta else _NO_LABELS)
 
 
-class Index(Generic[T]):
+class CriteriaIndex(Generic[T]):
     """Compiled items with their criteria, in the order in which they take effect."""
 
     def __init__(self, registry: Registry, items: Iterable[tuple[T, Criteria]]) -> None:
         self._registry = registry
         self._items = tuple(items)
         self._generation = registry.generation
-        self._known: dict[tuple[str, Resource, str], tuple[tuple[T, Narrowed], ...]] = {}
+        self._cached: dict[tuple[str, Resource, str], tuple[tuple[T, NarrowedCriteria], ...]] = {}
 
-    def candidates(self, attributes: Attributes) -> tuple[tuple[T, Narrowed], ...]:
-        """The items whose rules select the write; labels and names are still to be looked at."""
+    def candidates(self, attributes: Attributes) -> tuple[tuple[T, NarrowedCriteria], ...]:
+        """Return the items whose rules select the write; labels and names remain to be checked."""
         if self._generation != self._registry.generation:
-            # A new version of a CRD can be equivalent to one that rules name.
+            # A new version of a CRD can be equivalent to a version that rules name.
             self._generation = self._registry.generation
-            self._known.clear()
+            self._cached.clear()
         key = attributes.operation, attributes.resource, attributes.subresource
-        found = self._known.get(key)
+        found = self._cached.get(key)
         if found is None:
-            if len(self._known) >= _MAX_REMEMBERED:
-                self._known.clear()
-            found = self._known[key] = tuple(
+            if len(self._cached) >= _MAX_CACHED:
+                self._cached.clear()
+            found = self._cached[key] = tuple(
                 (item, narrowed)
                 for item, criteria in self._items
                 if (narrowed := criteria.narrow(self._registry, *key)) is not None

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MutatingAdmissionWebhook: webhooks that change an object before it is validated.
+"""MutatingAdmissionWebhook: webhooks that modify an object before it is validated.
 
-They are asked one after the other, by configuration name and position, each
-with what those before it made of the object. If one changed it, those before it
-that want to know (reinvocationPolicy IfNeeded) are asked once more; nobody is
-asked a third time.
+They are called sequentially, ordered by configuration name and position, each with the object as
+the previous ones left it. If one modifies the object, earlier webhooks with reinvocationPolicy
+IfNeeded are called once more; there is no third call.
 """
 
 import orjson
@@ -12,7 +11,7 @@ import orjson
 from rdd.api import decode, errors
 from rdd.apiserver.admission import patches, review, warnings
 from rdd.apiserver.admission.dependencies import AdmissionDependencies
-from rdd.apiserver.admission.hooks import CallError, Webhook, Webhooks, log
+from rdd.apiserver.admission.hooks import Webhook, WebhookCallError, Webhooks, log
 from rdd.apiserver.admission.types import Attributes
 from rdd.apiserver.admission.versions import Versions
 from rdd.apiserver.resources import Resource
@@ -22,17 +21,17 @@ RESOURCE = "mutatingwebhookconfigurations"
 _ANNOTATION = "mutation.webhook.admission.k8s.io"
 
 
-class _Reinvocation:
-    """Which webhooks are asked again after a change by a later one."""
+class _ReinvocationState:
+    """The webhooks to call again after a later one modified the object."""
 
     def __init__(self) -> None:
         self.is_needed = False
         self.waiting: set[Webhook] = set()
-        """Asked, and interested in later changes."""
+        """Called, and to be called again after a later change."""
         self.due: set[Webhook] = set()
 
     def changed(self) -> None:
-        """A webhook changed the object."""
+        """Record that a webhook modified the object."""
         self.is_needed = True
         self.due |= self.waiting
         self.waiting.clear()
@@ -45,22 +44,21 @@ class MutatingWebhooks:
         self._hooks = Webhooks(dependencies, RESOURCE)
 
     def handles(self, attributes: Attributes, *, mutating: bool) -> bool:
-        """Whether a webhook has to be asked."""
-        return mutating and self._hooks.are_concerned(attributes)
+        return mutating and self._hooks.select_any(attributes)
 
     async def mutate(self, attributes: Attributes) -> None:
-        """Ask the webhooks, in one or two rounds."""
+        """Call the webhooks, in one or two rounds."""
         versions = self._hooks.versions(attributes)
-        again = _Reinvocation()
+        again = _ReinvocationState()
         await self._round(0, attributes, versions, again)
         if again.is_needed:
             await self._round(1, attributes, versions, again)
 
     async def validate(self, attributes: Attributes) -> None:
-        """These webhooks are no longer asked then."""
+        """Do nothing."""
 
     async def _round(
-        self, number: int, attributes: Attributes, versions: Versions, again: _Reinvocation
+        self, number: int, attributes: Attributes, versions: Versions, again: _ReinvocationState
     ) -> None:
         for position, (hook, narrowed) in enumerate(self._hooks.candidates(attributes)):
             if number and hook not in again.due:
@@ -72,8 +70,8 @@ class MutatingWebhooks:
             where = f"{_ANNOTATION}/round_{number}_index_{position}"
             is_changed = False
             try:
-                is_changed = await self._ask(hook, target, attributes, versions)
-            except CallError as error:
+                is_changed = await self._call(hook, target, attributes, versions)
+            except WebhookCallError as error:
                 if not hook.is_ignored_on_failure:
                     raise errors.InternalError.because(str(error)) from error
                 log.warning("Failed calling webhook, failing open %s: %s", hook.name, error)
@@ -90,18 +88,18 @@ class MutatingWebhooks:
             if hook.is_reinvoked:
                 again.waiting.add(hook)
 
-    async def _ask(
+    async def _call(
         self, hook: Webhook, target: Resource, attributes: Attributes, versions: Versions
     ) -> bool:
         objects = await versions.of(target)
-        answer = await self._hooks.ask(hook, attributes, target, objects, is_mutating=True)
-        warnings.add(attributes.request.warnings, answer.warnings)
-        if not answer.is_allowed:
-            raise review.denial(hook.name, answer.status)
-        if not answer.patch:
+        response = await self._hooks.call(hook, attributes, target, objects, is_mutating=True)
+        warnings.add(attributes.request.warnings, response.warnings)
+        if not response.is_allowed:
+            raise review.denial(hook.name, response.status)
+        if not response.patch:
             return False
         try:
-            patch = decode.decode_json(answer.patch)
+            patch = decode.decode_json(response.patch)
             if isinstance(patch, list) and patch and objects[0] is None:
                 raise errors.InternalError.because(
                     f"admission webhook {quote(hook.name)} attempted to modify the object, "
@@ -109,11 +107,13 @@ class MutatingWebhooks:
                 )
             patched = patches.apply(objects[0] or {}, patch)
         except (errors.BadRequest, errors.RequestEntityTooLarge) as error:
-            raise CallError(
+            raise WebhookCallError(
                 hook.name, f"received undecodable patch in webhook response: {error.message}"
             ) from None
         if not patch:
             return False
-        if answer.patch_type != review.JSON_PATCH:
-            raise CallError(hook.name, f"unsupported patch type {quote(answer.patch_type)}")
+        if response.patch_type != review.JSON_PATCH:
+            raise WebhookCallError(
+                hook.name, f"unsupported patch type {quote(response.patch_type)}"
+            )
         return await versions.replace(target, patched)

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The parameters of a policy: the objects its bindings point at.
+"""The parameters of a policy: the objects that its bindings reference.
 
-A binding names one object or selects several; the policy is evaluated once for
-each. Objects are read from the server's own cache, so a parameter that was
-written before the request is always seen.
+A binding names one object or selects several; the policy is evaluated once for each. Objects are
+read from the server's cache, so a parameter written before the request is always found.
 """
 
 from collections.abc import Mapping
@@ -15,11 +14,11 @@ from rdd.apiserver.resources import Registry, Resource
 
 
 class ConfigurationError(Exception):
-    """A policy or binding cannot be used as it is; failurePolicy decides."""
+    """A policy or binding is unusable; failurePolicy decides the effect."""
 
 
 def find_kind(registry: Registry, kind: Mapping[str, Any]) -> Resource:
-    """The resource of a paramKind."""
+    """Return the resource of a paramKind."""
     group, _, version = kind.get("apiVersion", "").rpartition("/")
     name = kind.get("kind", "")
     found = registry.by_kind(group, name, version)
@@ -33,10 +32,10 @@ def find_kind(registry: Registry, kind: Mapping[str, Any]) -> Resource:
 async def collect(
     resource: Resource | None, ref: Mapping[str, Any] | None, namespace: str
 ) -> list[Object | None]:
-    """The parameters a binding gives to a write in a namespace.
+    """Return the parameters of a binding for a write in a namespace.
 
-    [None] if the policy or the binding has none, [] if there are none and that
-    means that the policy does not apply.
+    [None] means that policy or binding have no parameters, [] that no object was found and the
+    policy does not apply.
     """
     if resource is None or ref is None:
         return [None]

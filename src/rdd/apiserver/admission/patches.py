@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The JSON patch of a mutating webhook, applied; and why it cannot be, in Kubernetes' words.
+"""Applies the JSON patch of a mutating webhook and explains failures as Kubernetes does.
 
-A PATCH request that does not apply gets one and the same answer. Here the
-reason is shown to the client, who is not the author of the patch and cannot
-guess it, so the failing operation is found and explained.
+A PATCH request that does not apply gets a fixed error. Here the client is not the author of the
+patch and needs the reason, so the failing operation is located and explained.
 """
 
 from collections.abc import Sequence
@@ -17,15 +16,15 @@ from rdd.base.gotext import quote
 
 _MISSING = "missing value"
 _COPIED_TOO_MUCH = "Unable to complete the copy"
-"""The one failure that is about the whole patch and worded already."""
+"""The start of the only failure text that concerns the whole patch."""
 _KINDS = ("add", "remove", "replace", "move", "copy", "test")
 
 
 def apply(obj: Object, patch: Any) -> Object:
-    """The object after a patch, sharing nothing with it.
+    """Return the object after a patch; the result shares nothing with the input.
 
-    Raises InternalError if it does not apply, BadRequest or
-    RequestEntityTooLarge if it is no patch.
+    Raises InternalError if it does not apply, BadRequest or RequestEntityTooLarge if it is not
+    a patch.
     """
     try:
         new = jsonpatch.apply_json_patch(obj, patch, strict=False)
@@ -37,7 +36,7 @@ def apply(obj: Object, patch: Any) -> Object:
     if not isinstance(new, dict):
         raise errors.InternalError.because("the patched document is not an object")
     try:
-        # Three levels stand for what is around the object wherever it is encoded next.
+        # Three levels represent the documents that will contain the object when it is encoded.
         text = orjson.dumps([[[new]]])
     except orjson.JSONEncodeError as error:
         raise errors.InternalError.because(f"cannot encode the patched object: {error}") from None
@@ -46,8 +45,8 @@ def apply(obj: Object, patch: Any) -> Object:
 
 
 def _explain(obj: Object, patch: Sequence[Any]) -> str:
-    """Why the first operation that fails does so."""
-    # Not one by one: each application copies what it changes, and patches can be long.
+    """Return the reason why the first failing operation fails."""
+    # Binary search: each application copies what it changes, and patches can be long.
     good, bad = 0, len(patch)
     while bad - good > 1:
         middle = (good + bad) // 2
@@ -103,7 +102,7 @@ def _reason(doc: Any, operation: Object) -> str:
 
 
 def _source_problem(doc: Any, kind: str, source: Any) -> str:
-    """What is wrong with the place to move or copy from; empty if nothing is."""
+    """Return the error of the source path of a move or copy; empty if it is valid."""
     if not isinstance(source, str):
         return f"{kind} operation failed to decode from: operation, missing from field: {_MISSING}"
     container, key = _find(doc, source)
@@ -119,7 +118,7 @@ def _source_problem(doc: Any, kind: str, source: Any) -> str:
 
 
 def _find(doc: Any, pointer: str) -> tuple[Any, str]:
-    """The container of the last segment and that segment; None if there is no such container."""
+    """Return the container of the last segment and that segment; None without such a container."""
     parts = [p.replace("~1", "/").replace("~0", "~") for p in pointer.split("/")]
     if len(parts) < 2:
         return None, ""
@@ -132,7 +131,7 @@ def _find(doc: Any, pointer: str) -> tuple[Any, str]:
 
 
 def _problem(container: Any, key: str, *, may_append: bool) -> str:
-    """Why a container has no such place; empty if it has."""
+    """Return why a container lacks a key or index; empty if it has it."""
     if isinstance(container, dict):
         if may_append or key in container:
             return ""

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ValidatingAdmissionPolicy: rules in CEL instead of a webhook.
+"""ValidatingAdmissionPolicy: validation in CEL instead of a webhook.
 
-A policy does something only through its bindings, each of which says where it
-holds, with which parameters, and what a failed validation does: refuse the
-write (Deny), warn the client (Warn), or note it for the audit (Audit). Policies
-and bindings are indexed when they change and compiled when they first match.
+A policy takes effect through its bindings. Each binding defines the scope, the parameters and the
+action for a failed validation: reject the write (Deny), warn the client (Warn), or record it for
+the audit (Audit). Policies and bindings are indexed when they change and compiled when they first
+match.
 """
 
 from collections.abc import Mapping
@@ -17,15 +17,15 @@ from rdd.api import errors, names
 from rdd.api.types import Object
 from rdd.apiserver.admission import params, review, warnings
 from rdd.apiserver.admission.dependencies import AdmissionDependencies
-from rdd.apiserver.admission.matching import Index, is_namespace
+from rdd.apiserver.admission.matching import CriteriaIndex, is_namespace
 from rdd.apiserver.admission.params import ConfigurationError
-from rdd.apiserver.admission.rules import Criteria, Narrowed
+from rdd.apiserver.admission.rules import Criteria, NarrowedCriteria
 from rdd.apiserver.admission.types import Attributes
 from rdd.apiserver.admission.versions import Versions
 from rdd.apiserver.resources import Resource
 
 if TYPE_CHECKING:
-    from rdd.apiserver.admission.evaluation import Evaluator, Failure, Verdict
+    from rdd.apiserver.admission.evaluation import Evaluator, Failure, PolicyEvaluation
 
 POLICIES, BINDINGS = "validatingadmissionpolicies", "validatingadmissionpolicybindings"
 _AUDIT_KEY = "validation.policy.admission.k8s.io/validation_failure"
@@ -36,11 +36,11 @@ _EXEMPT_KINDS = frozenset(
     for suffix in ("", "Binding")
 )
 _REVIEW_GROUPS = frozenset({names.AUTHENTICATION_GROUP, names.AUTHORIZATION_GROUP})
-"""Their resources are questions; a policy that refuses them would break the server."""
+"""Reviews are exempt: a policy that rejects them would break the server."""
 
 
 class Binding:
-    """One binding of a policy."""
+    """A compiled binding of a policy."""
 
     def __init__(self, binding: Mapping[str, Any]) -> None:
         spec = binding.get("spec") or {}
@@ -51,24 +51,23 @@ class Binding:
 
 
 class Policy:
-    """A policy with its bindings; `known` is what is compiled of the same version of it."""
+    """A policy with its bindings; `previous` provides the compiled expressions if unchanged."""
 
     def __init__(
-        self, policy: Mapping[str, Any], bindings: Index[Binding], known: "Policy | None"
+        self, policy: Mapping[str, Any], bindings: CriteriaIndex[Binding], previous: "Policy | None"
     ) -> None:
         self.name: str = policy["metadata"]["name"]
         self.version: str = policy["metadata"]["resourceVersion"]
         self.spec: Mapping[str, Any] = policy.get("spec") or {}
         self.bindings = bindings
         self.is_lenient = self.spec.get("failurePolicy") == "Ignore"
-        is_same = known is not None and known.version == self.version
-        self._evaluator: Evaluator | None = known._evaluator if known and is_same else None
+        is_same = previous is not None and previous.version == self.version
+        self._evaluator: Evaluator | None = previous._evaluator if previous and is_same else None
 
     @property
     def evaluator(self) -> "Evaluator":
-        """The compiled expressions."""
         if self._evaluator is None:
-            # CEL is large, and most servers have no policies.
+            # CEL is a large import, and most servers have no policies.
             from rdd.apiserver.admission.evaluation import Evaluator
 
             self._evaluator = Evaluator(self.spec)
@@ -77,7 +76,7 @@ class Policy:
 
 @dataclass(slots=True)
 class _Denial:
-    """Why a write is refused, and by whom."""
+    """The reason of a rejection, with its policy and binding."""
 
     policy: str
     binding: str
@@ -91,7 +90,7 @@ class _Denial:
 
 @dataclass(slots=True)
 class _Outcome:
-    """What all policies say about a write."""
+    """The combined result of all policies for a write."""
 
     denials: list[_Denial] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
@@ -104,25 +103,18 @@ class ValidatingPolicies:
         self._dependencies = dependencies
         self._revisions = (-1, -1)
         self._policies: dict[str, Policy] = {}
-        self._index: Index[Policy] | None = None
+        self._index: CriteriaIndex[Policy] | None = None
 
     def handles(self, attributes: Attributes, *, mutating: bool) -> bool:
-        """Whether a policy is about the write."""
-        if mutating:
-            return False
-        found = self._candidates(attributes)
-        if not found:
-            return False
-        target = self._dependencies.matcher.target
-        return any(
-            target(narrowed, attributes, attributes.object) is not None for _, narrowed in found
+        return not mutating and self._dependencies.matcher.selects_any(
+            self._candidates(attributes), attributes
         )
 
     async def mutate(self, attributes: Attributes) -> None:
-        """Policies of this kind change nothing."""
+        """Do nothing."""
 
     async def validate(self, attributes: Attributes) -> None:
-        """Evaluate the policies; raises the first denial."""
+        """Evaluate the policies and raise the first denial."""
         outcome = _Outcome()
         versions = Versions(attributes)
         for policy, narrowed in self._candidates(attributes):
@@ -131,11 +123,11 @@ class ValidatingPolicies:
                 await self._apply(policy, target, attributes, versions, outcome)
         warnings.add(attributes.request.warnings, outcome.warnings)
         if outcome.denials:
-            raise _refusal(attributes, outcome.denials[0])
+            raise _rejection(attributes, outcome.denials[0])
 
-    # -- following the objects
+    # -- compiled policies
 
-    def _candidates(self, attributes: Attributes) -> tuple[tuple[Policy, Narrowed], ...]:
+    def _candidates(self, attributes: Attributes) -> tuple[tuple[Policy, NarrowedCriteria], ...]:
         revision = self._dependencies.lister.revision
         revisions = revision(POLICIES), revision(BINDINGS)
         if revisions != self._revisions:
@@ -155,12 +147,12 @@ class ValidatingPolicies:
         for found in lister.list(POLICIES):
             name = found["metadata"]["name"]
             if name in bindings:
-                index = Index(registry, ((b, b.criteria) for b in bindings[name]))
+                index = CriteriaIndex(registry, ((b, b.criteria) for b in bindings[name]))
                 policies[name] = Policy(found, index, self._policies.get(name))
         self._policies = policies
         self._index = None
         if policies:
-            self._index = Index(
+            self._index = CriteriaIndex(
                 registry,
                 (
                     (p, Criteria.of_resources(p.spec.get("matchConstraints") or {}))
@@ -200,11 +192,11 @@ class ValidatingPolicies:
                     outcome.denials.append(_Denial(policy.name, binding.name, message))
                 continue
             for param in found:
-                verdict = policy.evaluator.evaluate(
+                result = policy.evaluator.evaluate(
                     await self._bindings(attributes, target, versions, param)
                 )
-                _act(policy, binding, verdict, attributes, outcome)
-                for key, value in verdict.annotations.items():
+                _apply_actions(policy, binding, result, attributes, outcome)
+                for key, value in result.annotations.items():
                     if value not in annotations.setdefault(key, []):
                         annotations[key].append(value)
         for key, values in annotations.items():
@@ -233,10 +225,14 @@ def _is_exempt(resource: Resource) -> bool:
     return resource.group == names.ADMISSION_GROUP and resource.kind in _EXEMPT_KINDS
 
 
-def _act(
-    policy: Policy, binding: Binding, verdict: "Verdict", attributes: Attributes, outcome: _Outcome
+def _apply_actions(
+    policy: Policy,
+    binding: Binding,
+    result: "PolicyEvaluation",
+    attributes: Attributes,
+    outcome: _Outcome,
 ) -> None:
-    for failure in verdict.failures:
+    for failure in result.failures:
         for action in binding.actions:
             if action == "Deny":
                 outcome.denials.append(
@@ -248,12 +244,14 @@ def _act(
                     f"with binding '{binding.name}': {failure.message}"
                 )
             elif action == "Audit":
-                _note(policy, binding, failure, attributes)
-    for error in verdict.annotation_errors:
+                _record_audit(policy, binding, failure, attributes)
+    for error in result.annotation_errors:
         outcome.denials.append(_Denial(policy.name, binding.name, error))
 
 
-def _note(policy: Policy, binding: Binding, failure: "Failure", attributes: Attributes) -> None:
+def _record_audit(
+    policy: Policy, binding: Binding, failure: "Failure", attributes: Attributes
+) -> None:
     attributes.request.audit_annotations[_AUDIT_KEY] = orjson.dumps(
         [
             {
@@ -267,7 +265,7 @@ def _note(policy: Policy, binding: Binding, failure: "Failure", attributes: Attr
     ).decode()
 
 
-def _refusal(attributes: Attributes, denial: _Denial) -> errors.ApiError:
+def _rejection(attributes: Attributes, denial: _Denial) -> errors.ApiError:
     resource = attributes.resource
     error = errors.Forbidden.to_object(
         resource.plural, resource.group, _shown_name(attributes), str(denial)
@@ -280,7 +278,7 @@ def _refusal(attributes: Attributes, denial: _Denial) -> errors.ApiError:
 
 
 def _shown_name(attributes: Attributes) -> str:
-    """The name of the object, or what there is instead of one."""
+    """Return the name of the object, or a substitute."""
     meta = (attributes.object or {}).get("metadata") or {}
     name = review.name_of(attributes) or meta.get("name") or meta.get("generateName")
     return name or "Unknown"

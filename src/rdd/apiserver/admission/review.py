@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""AdmissionReview: what a webhook is asked, and what its answer means.
+"""AdmissionReview: the request to a webhook and the validation of its response.
 
-`question` describes a write the way `admission.k8s.io/v1` does; the `request`
-variable of CEL expressions is the same without the objects (`facts`).
-`read_answer` checks what came back as strictly as Kubernetes does: version,
-uid, types, and that only mutating webhooks send patches. A webhook is a
-stranger, so nothing of an answer is used before its type is known.
+`build_review` describes a write in the form of `admission.k8s.io/v1`; the `request` variable of CEL
+expressions is the same without the objects (`request_attributes`). `parse_response` validates the
+response as strictly as Kubernetes: version, uid, types, and that only mutating webhooks send
+patches. Webhooks are untrusted, so the type of every value is checked before its use.
 """
 
 import base64
@@ -29,8 +28,8 @@ _GROUP = "admission.k8s.io"
 _KIND = "AdmissionReview"
 
 
-class BadAnswer(Exception):
-    """An answer that cannot be used. `is_decoded`: it had the form of an answer, at least."""
+class InvalidResponse(Exception):
+    """An unusable response; `is_decoded` is False if it was not even an AdmissionReview."""
 
     def __init__(self, message: str, *, is_decoded: bool) -> None:
         super().__init__(message)
@@ -46,19 +45,19 @@ def _resource(resource: Resource) -> Object:
 
 
 def name_of(attributes: Attributes) -> str:
-    """The name in the request; deleting a collection names nothing."""
+    """Return the name in the request; deleting a collection has none."""
     if attributes.operation == DELETE and not attributes.request.info.name:
         return ""
     return attributes.name
 
 
 def namespace_of(attributes: Attributes) -> str:
-    """The namespace of a write; a namespace is in itself."""
+    """Return the namespace of a write; a namespace counts as inside itself."""
     return attributes.name if is_namespace(attributes.resource) else attributes.namespace
 
 
-def facts(attributes: Attributes, target: Resource) -> Object:
-    """A write without its objects, shown as one of the version `target`."""
+def request_attributes(attributes: Attributes, target: Resource) -> Object:
+    """Return the attributes of a write in the version `target`, without its objects."""
     subresource = attributes.subresource
     request: Object = {
         "kind": _kind(kind_of(target, subresource)),
@@ -81,7 +80,7 @@ def facts(attributes: Attributes, target: Resource) -> Object:
 
 
 def _options(attributes: Attributes) -> Object:
-    """The options of the operation, which are not always those of the request: a patch updates."""
+    """Return the options of the operation; those of a patch become UpdateOptions."""
     if attributes.operation not in _OPTIONS:
         return attributes.options
     kept = {name: value for name, value in attributes.options.items() if name != "force"}
@@ -91,7 +90,7 @@ def _options(attributes: Attributes) -> Object:
 _OPTIONS = {CREATE: "CreateOptions", UPDATE: "UpdateOptions"}
 
 
-def question(
+def build_review(
     attributes: Attributes,
     target: Resource,
     objects: tuple[Object | None, Object | None],
@@ -99,8 +98,8 @@ def question(
     version: str,
     uid: str,
 ) -> Object:
-    """The AdmissionReview that asks about a write."""
-    request = facts(attributes, target)
+    """Return the AdmissionReview for a write."""
+    request = request_attributes(attributes, target)
     return {
         "kind": _KIND,
         "apiVersion": f"{_GROUP}/{version}",
@@ -109,8 +108,8 @@ def question(
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What a webhook answered."""
+class WebhookResponse:
+    """The parsed response of a webhook."""
 
     is_allowed: bool
     status: Object = field(default_factory=dict)
@@ -120,32 +119,38 @@ class Answer:
     audit_annotations: Mapping[str, str] = field(default_factory=dict)
 
 
-def read_answer(review: Any, *, version: str, uid: str, is_mutating: bool) -> Answer:
-    """The answer in an AdmissionReview; raises BadAnswer."""
+def parse_response(review: Any, *, version: str, uid: str, is_mutating: bool) -> WebhookResponse:
+    """Parse the response in an AdmissionReview; raise InvalidResponse."""
     if not isinstance(review, dict):
         raise _undecodable(f"{goformat.json_kind(review)} into Go value of type {_KIND}")
     api_version = _typed(review, "apiVersion", str, "")
     kind = _typed(review, "kind", str, "")
     if (api_version or f"{_GROUP}/{version}", kind or _KIND) != (f"{_GROUP}/{version}", _KIND):
-        raise BadAnswer(
+        raise InvalidResponse(
             f"no kind {quote(kind)} is registered for version {quote(api_version)}",
             is_decoded=False,
         )
     response = _typed(review, "response", dict, None)
-    answer = _read_response(response) if response is not None else None
-    if answer is None or response is None:
-        raise BadAnswer("webhook response was absent", is_decoded=True)
+    parsed = _parse_response(response) if response is not None else None
+    if parsed is None or response is None:
+        raise InvalidResponse("webhook response was absent", is_decoded=True)
     if version == "v1":
-        _check_v1(response, answer, api_version, kind, uid=uid, is_mutating=is_mutating)
-        return answer
-    # The older version never looked at the type of a patch, nor at patches of validators.
+        _check_v1(response, parsed, api_version, kind, uid=uid, is_mutating=is_mutating)
+        return parsed
+    # v1beta1 ignores the patch type, and patches of validating webhooks.
     if is_mutating:
-        return replace(answer, patch_type=JSON_PATCH)
-    return replace(answer, patch=b"")
+        return replace(parsed, patch_type=JSON_PATCH)
+    return replace(parsed, patch=b"")
 
 
 def _check_v1(
-    response: Object, answer: Answer, api_version: str, kind: str, *, uid: str, is_mutating: bool
+    response: Object,
+    parsed: WebhookResponse,
+    api_version: str,
+    kind: str,
+    *,
+    uid: str,
+    is_mutating: bool,
 ) -> None:
     got = response.get("uid") or ""
     problem = ""
@@ -159,27 +164,27 @@ def _check_v1(
         )
     elif is_mutating:
         has_type = response.get("patchType") is not None
-        if answer.patch and not has_type:
+        if parsed.patch and not has_type:
             problem = "webhook returned response.patch but not response.patchType"
-        elif has_type and not answer.patch:
+        elif has_type and not parsed.patch:
             problem = "webhook returned response.patchType but not response.patch"
-        elif has_type and not answer.patch_type:
+        elif has_type and not parsed.patch_type:
             problem = 'webhook returned invalid response.patchType of ""'
-    elif answer.patch:
+    elif parsed.patch:
         problem = "validating webhook may not return response.patch"
     elif response.get("patchType") is not None:
         problem = "validating webhook may not return response.patchType"
     if problem:
-        raise BadAnswer(problem, is_decoded=True)
+        raise InvalidResponse(problem, is_decoded=True)
 
 
-def _read_response(response: Object) -> Answer:
+def _parse_response(response: Object) -> WebhookResponse:
     _typed(response, "uid", str, "")
     patch = _typed(response, "patch", str, "")
     try:
         decoded = base64.b64decode(patch.translate(_LINE_BREAKS), validate=True)
     except (binascii.Error, ValueError) as error:
-        raise BadAnswer(f"illegal base64 data: {error}", is_decoded=False) from None
+        raise InvalidResponse(f"illegal base64 data: {error}", is_decoded=False) from None
     warnings = _typed(response, "warnings", list, ())
     if not all(isinstance(text, str) for text in warnings):
         raise _undecodable("value into Go struct field AdmissionResponse.warnings of type string")
@@ -188,9 +193,9 @@ def _read_response(response: Object) -> Answer:
         raise _undecodable(
             "value into Go struct field AdmissionResponse.auditAnnotations of type string"
         )
-    return Answer(
+    return WebhookResponse(
         _typed(response, "allowed", bool, False),
-        _read_status(_typed(response, "status", dict, {})),
+        _parse_status(_typed(response, "status", dict, {})),
         decoded,
         _typed(response, "patchType", str, ""),
         tuple(warnings),
@@ -203,8 +208,8 @@ _DETAILS: Mapping[str, type] = {"name": str, "group": str, "kind": str, "uid": s
 _CAUSE: Mapping[str, type] = {"reason": str, "message": str, "field": str}
 
 
-def _read_status(status: Object) -> Object:
-    """The members of a metav1.Status that reach a client."""
+def _parse_status(status: Object) -> Object:
+    """Return the members of a metav1.Status that are sent to the client."""
     found: Object = {
         "message": _typed(status, "message", str, ""),
         "reason": _typed(status, "reason", str, ""),
@@ -213,7 +218,7 @@ def _read_status(status: Object) -> Object:
     details = _typed(status, "details", dict, None)
     if details is not None:
         kept = {m: v for m, t in _DETAILS.items() if (v := _typed(details, m, t, ""))}
-        causes = [_read_cause(cause) for cause in _typed(details, "causes", list, ())]
+        causes = [_parse_cause(cause) for cause in _typed(details, "causes", list, ())]
         if causes:
             kept["causes"] = causes
         retry = _typed(details, "retryAfterSeconds", int, 0)
@@ -223,7 +228,7 @@ def _read_status(status: Object) -> Object:
     return found
 
 
-def _read_cause(cause: Any) -> Object:
+def _parse_cause(cause: Any) -> Object:
     if not isinstance(cause, dict):
         raise _undecodable("value into Go struct field StatusDetails.causes")
     return {m: v for m, t in _CAUSE.items() if (v := _typed(cause, m, t, ""))}
@@ -239,12 +244,12 @@ def _typed(obj: Object, member: str, wanted: type, absent: Any) -> Any:
     return value
 
 
-def _undecodable(what: str) -> BadAnswer:
-    return BadAnswer(f"json: cannot unmarshal {what}", is_decoded=False)
+def _undecodable(what: str) -> InvalidResponse:
+    return InvalidResponse(f"json: cannot unmarshal {what}", is_decoded=False)
 
 
 def denial(webhook: str, status: Object) -> errors.ApiError:
-    """The error of a write that a webhook does not allow."""
+    """Return the error of a write that a webhook does not allow."""
     message = f"admission webhook {quote(webhook)} denied the request"
     reason = status.get("reason") or ""
     if why := status.get("message") or reason:
@@ -256,7 +261,7 @@ def denial(webhook: str, status: Object) -> errors.ApiError:
     return errors.ApiError(
         message,
         details=details,
-        # A denial is never a success, and nothing beyond three digits can be sent.
+        # A denial is never a success, and a status code has at most three digits.
         code=code if 400 <= code <= 999 else 400,
         reason=reason,
         retry_after_s=max(0, (details or {}).get("retryAfterSeconds", 0)),

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which writes the rules of a webhook or policy are about.
+"""The writes that the rules of a webhook or policy select.
 
-A rule names operations, groups, versions, resources and a scope; `*` stands for
-all. Under matchPolicy Equivalent a write in a version the rules do not name
-counts too, if another version of the same resource is named: it is then shown
-in that version (`MatchedVersion.resource`).
+A rule names operations, groups, versions, resources and a scope; `*` matches all. Under matchPolicy
+Equivalent, a write in a version that the rules do not name is selected, too, if they name another
+version of the same resource: the write is then shown in that version (`MatchedVersion.resource`).
 
-All of this depends on the operation, the resource and the subresource only, so
-`Criteria.narrow` is done once per such triple and remembered by the caller.
-What is left to look at for each write is in `rdd.apiserver.admission.matching`.
+The result depends only on operation, resource and subresource, so the caller runs
+`Criteria.narrow` once per such triple and caches it. `rdd.apiserver.admission.matching` checks the
+remaining criteria for each write.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,19 +23,19 @@ _NO_NAMES: frozenset[str] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """One RuleWithOperations; `names` is empty unless a policy restricts it to some objects."""
+    """A RuleWithOperations; `names` is empty unless a policy restricts it to some objects."""
 
     operations: frozenset[str]
     groups: frozenset[str]
     versions: frozenset[str]
     resources: tuple[tuple[str, str], ...]
-    """Resource and subresource, each possibly `*`."""
+    """Resource and subresource; each can be `*`."""
     scope: str = _ANY
     names: frozenset[str] = _NO_NAMES
 
     @classmethod
     def of(cls, rule: Mapping[str, Any]) -> "Rule":
-        """The rule of a configuration object."""
+        """Return the rule of a configuration object."""
         pairs = [item.partition("/") for item in rule.get("resources") or ()]
         return cls(
             frozenset(rule.get("operations") or ()),
@@ -48,7 +47,7 @@ class Rule:
         )
 
     def matches(self, operation: str, resource: Resource, subresource: str) -> bool:
-        """Whether the rule is about such writes, names aside."""
+        """Return whether the rule matches such writes, regardless of names."""
         if self.scope != _ANY and resource.namespaced != (self.scope == "Namespaced"):
             return False
         return (
@@ -72,7 +71,7 @@ def _has(wanted: frozenset[str], value: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class MatchedVersion:
-    """The version in which a write is shown, and the names it must have (none: any)."""
+    """The version in which a write is shown, and the required names (empty: any)."""
 
     resource: Resource
     names: frozenset[str] = _NO_NAMES
@@ -80,7 +79,7 @@ class MatchedVersion:
 
 @dataclass(frozen=True, slots=True)
 class Criteria:
-    """What a webhook, a policy or a binding selects."""
+    """The selection criteria of a webhook, a policy or a binding."""
 
     rules: tuple[Rule, ...]
     excluded: tuple[Rule, ...] = ()
@@ -88,16 +87,16 @@ class Criteria:
     namespaces: LabelSelector = EVERYTHING
     objects: LabelSelector = EVERYTHING
     problem: str = ""
-    """Why a selector cannot be read; such an object cannot be created any more."""
+    """Why a selector cannot be parsed; only objects of older versions have such selectors."""
 
     @classmethod
     def of_webhook(cls, hook: Mapping[str, Any]) -> "Criteria":
-        """The criteria of a webhook; without rules it selects nothing."""
+        """Return the criteria of a webhook; without rules it selects nothing."""
         return cls._of(hook, tuple(map(Rule.of, hook.get("rules") or ())))
 
     @classmethod
     def of_resources(cls, found: Mapping[str, Any]) -> "Criteria":
-        """The criteria of MatchResources; without rules they select every resource."""
+        """Return the criteria of MatchResources; without rules they select every resource."""
         rules = tuple(map(Rule.of, found.get("resourceRules") or ()))
         return cls._of(found, rules or (_EVERY_RESOURCE,))
 
@@ -121,25 +120,25 @@ class Criteria:
 
     def narrow(
         self, registry: Registry, operation: str, resource: Resource, subresource: str
-    ) -> "Narrowed | None":
-        """What remains to be checked for writes of this kind; None if they are not selected."""
+    ) -> "NarrowedCriteria | None":
+        """Return the criteria that remain for such writes; None if they are not selected."""
         others = equivalents(registry, resource, subresource) if self.is_equivalent else ()
-        excluded = _targets(self.excluded, operation, resource, subresource, others)
+        excluded = _matched_versions(self.excluded, operation, resource, subresource, others)
         if any(not target.names for target in excluded):
             return None
-        targets = _targets(self.rules, operation, resource, subresource, others)
-        if not targets:
+        matched = _matched_versions(self.rules, operation, resource, subresource, others)
+        if not matched:
             return None
         names = frozenset(name for target in excluded for name in target.names)
-        return Narrowed(targets, names, self.namespaces, self.objects, self.problem)
+        return NarrowedCriteria(matched, names, self.namespaces, self.objects, self.problem)
 
 
 @dataclass(frozen=True, slots=True)
-class Narrowed:
-    """Criteria for writes of one kind: what is left are names and labels."""
+class NarrowedCriteria:
+    """The remaining criteria for writes of one kind: names and labels."""
 
     targets: tuple[MatchedVersion, ...]
-    """In the order of preference; the last one may be the only one without names."""
+    """In the order of preference; only the last one can be without names."""
     excluded_names: frozenset[str]
     namespaces: LabelSelector
     objects: LabelSelector
@@ -147,7 +146,7 @@ class Narrowed:
 
 
 def equivalents(registry: Registry, resource: Resource, subresource: str) -> Sequence[Resource]:
-    """The other versions in which the same objects are served, with the same subresource."""
+    """Return the other versions in which the same objects are served, with the same subresource."""
     return [
         other
         for other in registry.all()
@@ -157,14 +156,14 @@ def equivalents(registry: Registry, resource: Resource, subresource: str) -> Seq
     ]
 
 
-def _targets(
+def _matched_versions(
     rules: Sequence[Rule],
     operation: str,
     resource: Resource,
     subresource: str,
     others: Sequence[Resource],
 ) -> tuple[MatchedVersion, ...]:
-    # The version of the request comes first for all rules, then other versions rule by rule.
+    # All rules are tried with the version of the request first, then with other versions.
     found: list[MatchedVersion] = []
     for rule in rules:
         if rule.matches(operation, resource, subresource):

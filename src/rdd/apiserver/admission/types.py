@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The contract between the write pipeline and admission.
 
-A `Chain` runs its plugins in order, first all that mutate, then (after the
-object was validated) all that validate, as Kubernetes does. Plugins say
-cheaply, without awaiting, whether they have anything to do for a write, so
-that a server without webhooks pays almost nothing.
+A `Chain` runs its plugins in order, first all mutating ones, then (after validation of the object)
+all validating ones, as Kubernetes does. A plugin decides without awaiting whether it handles a
+write, so that a server without webhooks has almost no overhead.
 """
 
 from collections.abc import Sequence
@@ -19,11 +18,11 @@ CREATE, UPDATE, DELETE, CONNECT = "CREATE", "UPDATE", "DELETE", "CONNECT"
 
 
 class Attributes:
-    """One write, as admission sees it.
+    """One write in the form for admission.
 
-    `object` is the new object (None for DELETE), `old_object` the stored one
-    (None for CREATE), both in the version of the request. A mutating plugin
-    replaces or changes `object`; `old_object` MUST NOT be changed.
+    `object` is the new object (None for DELETE), `old_object` the stored one (None for CREATE),
+    both in the version of the request. A mutating plugin replaces or modifies `object`;
+    `old_object` MUST NOT be modified.
     """
 
     __slots__ = (
@@ -72,15 +71,15 @@ class Plugin(Protocol):
     """One step of admission."""
 
     def handles(self, attributes: Attributes, *, mutating: bool) -> bool:
-        """Whether this plugin has to see the write in this phase. Cheap; never awaits."""
+        """Return whether this plugin handles the write in this phase. Cheap; never awaits."""
         ...
 
     async def mutate(self, attributes: Attributes) -> None:
-        """Change attributes.object, or refuse by raising an ApiError."""
+        """Modify attributes.object, or reject the write by raising an ApiError."""
         ...
 
     async def validate(self, attributes: Attributes) -> None:
-        """Refuse by raising an ApiError."""
+        """Reject the write by raising an ApiError."""
         ...
 
 
@@ -91,18 +90,18 @@ class Chain:
         self.plugins = list(plugins)
 
     async def mutate(self, attributes: Attributes) -> bool:
-        """Run the mutating phase; True if any plugin took part (the object may have changed)."""
-        took_part = False
+        """Run the mutating phase; return whether a plugin ran (the object may have changed)."""
+        has_run = False
         owners = None
         for plugin in self.plugins:
             if plugin.handles(attributes, mutating=True):
-                if not took_part:
-                    took_part = True
+                if not has_run:
+                    has_run = True
                     owners = _owners(attributes)
                 await plugin.mutate(attributes)
-        if took_part and attributes.object is not None:
+        if has_run and attributes.object is not None:
             _keep_owners(attributes, owners)
-        return took_part
+        return has_run
 
     async def validate(self, attributes: Attributes) -> None:
         """Run the validating phase."""
@@ -117,7 +116,7 @@ def _owners(attributes: Attributes) -> Any:
 
 
 def _keep_owners(attributes: Attributes, before: Any) -> None:
-    """Field ownership that a plugin left in a form nobody can read is put back."""
+    """Restore field ownership that a plugin left in an invalid form."""
     after = _owners(attributes)
     if after == before or not after:
         return

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The objects of a write in the versions and forms in which admission is shown them.
+"""The objects of a write in the versions and forms for admission.
 
-Webhooks and policies may ask for another version than the one of the request,
-and subresources can have a kind of their own: whoever looks at `…/scale` sees
-Scale objects although a whole custom resource is written. `Versions` makes
-these views when they are asked for, and takes a changed view back.
+Webhooks and policies can require another version than that of the request, and subresources can
+have their own kind: at `…/scale` they receive Scale objects although a whole custom resource is
+written. `Versions` creates these views on demand and applies a modified view.
 """
 
 from collections.abc import Mapping
@@ -12,7 +11,7 @@ from typing import Any
 
 import orjson
 
-from rdd.api import errors, jsonpath, names
+from rdd.api import errors, names
 from rdd.api.types import Object
 from rdd.apiserver.admission.types import Attributes
 from rdd.apiserver.resources import Resource
@@ -21,23 +20,23 @@ GroupVersionKind = tuple[str, str, str]
 
 _SCALE = "io.k8s.api.autoscaling.v1.Scale"
 _TOKEN_REQUEST = "io.k8s.api.authentication.v1.TokenRequest"
-_OWN_KINDS: dict[str, tuple[GroupVersionKind, str]] = {
+_SUBRESOURCE_KINDS: dict[str, tuple[GroupVersionKind, str]] = {
     "scale": (("autoscaling", "v1", "Scale"), _SCALE),
     "token": ((names.AUTHENTICATION_GROUP, "v1", "TokenRequest"), _TOKEN_REQUEST),
 }
-"""Subresources whose objects are of another kind than the resource's, with its definition."""
+"""Subresources whose objects have their own kind, with its definition."""
 
 
 def kind_of(resource: Resource, subresource: str) -> GroupVersionKind:
-    """The kind of the objects at a (sub)resource."""
-    own = _OWN_KINDS.get(subresource)
+    """Return the kind of the objects at a (sub)resource."""
+    own = _SUBRESOURCE_KINDS.get(subresource)
     return own[0] if own is not None else (resource.group, resource.version, resource.kind)
 
 
 class Versions:
     """The new and the old object of one write, by version.
 
-    All views are read-only; a mutating webhook hands its result to `replace`.
+    All views are read-only; a mutating webhook passes its result to `replace`.
     """
 
     def __init__(self, attributes: Attributes) -> None:
@@ -45,7 +44,7 @@ class Versions:
         self._views: dict[Resource, tuple[Object | None, Object | None]] = {}
 
     async def of(self, target: Resource) -> tuple[Object | None, Object | None]:
-        """The new and the old object in a version of the resource."""
+        """Return the new and the old object in a version of the resource."""
         found = self._views.get(target)
         if found is None:
             attributes = self._attributes
@@ -62,12 +61,12 @@ class Versions:
             from rdd.apiserver.verbs import scale
 
             return scale.view(obj, _scale_paths(attributes.resource))
-        if attributes.subresource in _OWN_KINDS:
+        if attributes.subresource in _SUBRESOURCE_KINDS:
             return obj
         return await self._convert(obj, attributes.resource, target)
 
     async def _convert(self, obj: Object, source: Resource, target: Resource) -> Object:
-        """An object in another version; the input stays as it is."""
+        """Convert an object to another version; the input is not modified."""
         if source is target:
             return obj
         converted: Object = orjson.loads(orjson.dumps(obj))
@@ -81,9 +80,9 @@ class Versions:
         return converted
 
     async def replace(self, target: Resource, patched: Object) -> bool:
-        """Take over a changed view of the new object; False if nothing is different.
+        """Apply a modified view of the new object; return whether it differs.
 
-        Raises InternalError if it is no object of its kind any more.
+        Raises InternalError if it is no longer an object of its kind.
         """
         attributes = self._attributes
         current = attributes.object
@@ -92,21 +91,23 @@ class Versions:
         after = self._decoded(target, patched)
         self._views.clear()
         if attributes.subresource == "scale":
-            new = _scaled(current, attributes.resource, after)
-        elif attributes.subresource in _OWN_KINDS:
+            from rdd.apiserver.verbs import scale
+
+            new = scale.with_replicas(current, _scale_paths(attributes.resource), after)
+        elif attributes.subresource in _SUBRESOURCE_KINDS:
             new = after
         else:
             new = await self._convert(after, target, attributes.resource)
         is_changed = after != before
-        # In place, because the write that is under way holds on to this object.
+        # In place, because the write in progress holds a reference to this object.
         kept = dict(new)
         current.clear()
         current.update(kept)
         return is_changed
 
     def _decoded(self, target: Resource, patched: Object) -> Object:
-        """The result of a patch in the form of its kind: types checked, unknown members gone."""
-        own = _OWN_KINDS.get(self._attributes.subresource)
+        """Decode the result of a patch: types are checked, unknown members dropped."""
+        own = _SUBRESOURCE_KINDS.get(self._attributes.subresource)
         try:
             if own is not None:
                 from rdd.apiserver.kinds.catalog import decoder
@@ -126,15 +127,3 @@ def _scale_paths(resource: Resource) -> Mapping[str, Any]:
     paths = resource.strategy.scale
     assert paths is not None
     return paths
-
-
-def _scaled(obj: Object, resource: Resource, scale: Object) -> Object:
-    """A custom resource with the replicas of a changed Scale."""
-    new = here = dict(obj)
-    *way, last = jsonpath.parse_simple(_scale_paths(resource)["specReplicasPath"])
-    for name in way:
-        below = here.get(name)
-        here[name] = dict(below) if isinstance(below, dict) else {}
-        here = here[name]
-    here[last] = (scale.get("spec") or {}).get("replicas", 0)
-    return new

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Warnings from strangers: how many of them a client is told, and how much of each.
+"""Limits of the warnings of webhooks.
 
-Webhooks can send any number of warnings of any length, and headers are not
-free. As in Kubernetes, all warnings of a request together may have 4,096
-characters; beyond that each is cut to 256, and when even that is too much the
-rest is dropped. Texts that cannot stand in a header are not sent.
+Webhooks can send any number of warnings of any length, but headers are limited. As in Kubernetes,
+all warnings of a request together may have 4,096 characters; beyond that each is truncated to 256,
+and the rest is dropped when even that is too much. Texts with control characters are not sent.
 """
 
 import re
@@ -21,10 +20,10 @@ def add(warnings: list[str], texts: Iterable[str]) -> None:
         if text and text not in warnings and not _has_control(text):
             warnings.append(text)
     if sum(map(len, warnings)) > MAX_TOTAL:
-        warnings[:] = _cut(warnings)
+        warnings[:] = _truncated(warnings)
 
 
-def _cut(warnings: Iterable[str]) -> list[str]:
+def _truncated(warnings: Iterable[str]) -> list[str]:
     kept: list[str] = []
     total = 0
     for text in warnings:

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Conversion of custom resources between versions by a webhook.
 
-Objects of such a CRD are stored with the apiVersion they are in, as the last
-member (`codec.encode` with a tag), because a change of the storage version
-leaves older objects as they are. Whoever reads in another version asks the
-webhook, in one ConversionReview per list, and the answers are remembered by
-revision: an object is converted once, not with every read.
+Objects of such a CRD are stored with their apiVersion as the last member (`codec.encode` with a
+tag), because a change of the storage version does not rewrite older objects. A read in another
+version calls the webhook, with one ConversionReview per list, and caches the results by revision:
+an object is converted once, not with every read.
 """
 
 import uuid
@@ -21,7 +20,7 @@ from rdd.apiserver.http.request import SYSTEM, Request
 from rdd.apiserver.state import codec
 from rdd.apiserver.state.cache import Change, Entry
 
-_REMEMBERED = 2048
+_MAX_CACHED = 2048
 _TIMEOUT_S = 30
 
 
@@ -31,29 +30,29 @@ class Converter:
     def __init__(self, spec: Mapping[str, Any], client: WebhookClient) -> None:
         webhook = spec["conversion"]["webhook"]
         self._endpoint = Endpoint.of(webhook["clientConfig"])
-        known = [v for v in webhook["conversionReviewVersions"] if v in ("v1", "v1beta1")]
-        self._review_version = known[0] if known else "v1"
+        cached = [v for v in webhook["conversionReviewVersions"] if v in ("v1", "v1beta1")]
+        self._review_version = cached[0] if cached else "v1"
         self._kind: str = spec["names"]["kind"]
         group = spec["group"]
         self._storage = next(f"{group}/{v['name']}" for v in spec["versions"] if v.get("storage"))
         self._client = client
-        self._known: OrderedDict[tuple[str, str, int, str], Entry] = OrderedDict()
+        self._cached: OrderedDict[tuple[str, str, int, str], Entry] = OrderedDict()
 
     def version_of(self, entry: Entry) -> str:
-        """The apiVersion an entry is stored in."""
+        """Return the apiVersion in which an entry is stored."""
         return codec.tag_of(entry.body) or self._storage
 
     async def localise(self, entries: Sequence[Entry], api_version: str) -> list[Entry]:
-        """The entries in a version; those in it already are passed through."""
+        """Return the entries in a version; entries in that version are passed through."""
         found: list[Entry | None] = []
         wanted: list[Entry] = []
         for e in entries:
             if self.version_of(e) == api_version:
                 found.append(e)
                 continue
-            known = self._known.get((e.namespace, e.name, e.revision, api_version))
-            found.append(known)
-            if known is None:
+            cached = self._cached.get((e.namespace, e.name, e.revision, api_version))
+            found.append(cached)
+            if cached is None:
                 wanted.append(e)
         if not wanted:
             return [e for e in found if e is not None]
@@ -63,19 +62,19 @@ class Converter:
         converted = iter(await self._convert(objects, api_version))
         out: list[Entry] = []
         for original, local in zip(entries, found, strict=True):
-            out.append(local or self._remember(original, next(converted), api_version))
+            out.append(local or self._cache(original, next(converted), api_version))
         return out
 
-    def _remember(self, original: Entry, obj: Object, api_version: str) -> Entry:
+    def _cache(self, original: Entry, obj: Object, api_version: str) -> Entry:
         body = codec.with_revision(codec.encode(obj, tag=api_version), original.revision)
         entry = Entry(original.namespace, original.name, original.revision, body)
-        self._known[(entry.namespace, entry.name, entry.revision, api_version)] = entry
-        if len(self._known) > _REMEMBERED:
-            self._known.popitem(last=False)
+        self._cached[(entry.namespace, entry.name, entry.revision, api_version)] = entry
+        if len(self._cached) > _MAX_CACHED:
+            self._cached.popitem(last=False)
         return entry
 
     async def changes(self, changes: Sequence[Change], api_version: str) -> list[Change]:
-        """Changes with their states in a version."""
+        """Return changes with their states in a version."""
         states = [c.entry for c in changes] + [c.old for c in changes if c.old is not None]
         done = iter(await self.localise(states, api_version))
         entries = [next(done) for _ in changes]
@@ -83,11 +82,11 @@ class Converter:
         return [Change(c.type, e, o) for c, e, o in zip(changes, entries, olds, strict=True)]
 
     async def to_storage(self, obj: Object) -> tuple[Object, str]:
-        """An object in the version it is to be stored in, and that version."""
+        """Convert an object to the storage version; return it with that version."""
         return await self.convert(obj, self._storage), self._storage
 
     async def convert(self, obj: Object, api_version: str) -> Object:
-        """An object in another version (or itself, if it is in that one)."""
+        """Convert an object to another version; return itself if it is in that version."""
         if obj["apiVersion"] == api_version:
             return obj
         (converted,) = await self._convert([obj], api_version)
@@ -103,21 +102,21 @@ class Converter:
         source = str(objects[0]["apiVersion"])
         request = Request("POST", "/convert", headers={}, user=SYSTEM)
         try:
-            answer = await self._client.call(
+            response_body = await self._client.call(
                 self._endpoint, review, timeout_s=_TIMEOUT_S, request=request
             )
         except CallFailed as error:
             raise self._failed(source, str(error)) from error
-        converted = self._check(source, answer, uid, len(objects))
+        converted = self._check(source, response_body, uid, len(objects))
         return [
             self._merged(source, old, new, api_version)
             for old, new in zip(objects, converted, strict=True)
         ]
 
-    def _check(self, source: str, answer: Any, uid: str, count: int) -> list[Any]:
-        response = answer.get("response") if isinstance(answer, dict) else None
+    def _check(self, source: str, response_body: Any, uid: str, count: int) -> list[Any]:
+        response = response_body.get("response") if isinstance(response_body, dict) else None
         if not isinstance(response, dict):
-            raise self._failed(source, "the response is no ConversionReview")
+            raise self._failed(source, "the response is not a ConversionReview")
         result = response.get("result")
         if not isinstance(result, dict) or result.get("status") != "Success":
             reason = result.get("message") if isinstance(result, dict) else ""
@@ -131,7 +130,7 @@ class Converter:
         return converted
 
     def _merged(self, source: str, old: Object, new: Any, api_version: str) -> Object:
-        """A converted object with the metadata a webhook may not change put back."""
+        """Return a converted object with the metadata that a webhook may not change restored."""
         if not isinstance(new, dict):
             raise self._failed(source, "invalid converted object: not an object")
         for member, wanted in (("apiVersion", api_version), ("kind", self._kind)):

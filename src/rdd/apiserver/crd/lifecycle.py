@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The life of CRDs: accepting names, serving versions, cleaning up.
+"""The lifecycle of CRDs: accepting names, serving versions, deleting objects.
 
-A change of a CRD is noticed in the cache and worked off by one task, in order:
+One task processes the changes of CRDs in the cache, in order:
 
 - names are accepted unless another CRD of the group holds them;
-- an accepted CRD is served (registered) and then said to be Established, so a
-  client that sees the condition can use the resource at once;
-- an updated one is registered anew, and its objects are brought into the form
-  the new schema gives them;
-- a deleted one loses its objects first, then its finalizer.
+- an accepted CRD is served (registered) and then marked as Established, so a client that observes
+  the condition can use the resource at once;
+- an updated CRD is registered again, and its objects are pruned and defaulted by the new schema;
+- a deleted CRD loses its objects first, then its finalizer.
 """
 
 import asyncio
@@ -54,7 +53,7 @@ _DELETING = Condition(
 
 
 class CustomResources:
-    """Keeps the registry in step with the CRDs of the cache."""
+    """Keeps the registry in sync with the CRDs in the cache."""
 
     def __init__(self, core: Core, definitions: Resource, webhooks: WebhookClient) -> None:
         self._core = core
@@ -68,7 +67,7 @@ class CustomResources:
         definitions.cache.listeners.append(self._changed)
 
     def load(self) -> None:
-        """Serve everything that was established before."""
+        """Serve the CRDs that were established before."""
         for entry in self._definitions.cache.entries():
             crd = self._definitions.object(entry)
             if is_true(conditions_of(crd), names.ESTABLISHED):
@@ -79,7 +78,7 @@ class CustomResources:
             self._wake.set()
 
     def served(self, name: str) -> Sequence[Resource]:
-        """The resources of a CRD, one per served version."""
+        """Return the resources of a CRD, one per served version."""
         return self._served.get(name, [])
 
     def _changed(self, changes: Sequence[Change]) -> None:
@@ -89,11 +88,11 @@ class CustomResources:
         self._idle.clear()
 
     async def settled(self) -> None:
-        """Return when every change so far has been worked off (retries aside)."""
+        """Wait until all changes so far are processed (except retries)."""
         await self._idle.wait()
 
     async def run(self) -> None:
-        """Work off changes until cancelled."""
+        """Process changes until cancelled."""
         while True:
             if not self._dirty:
                 self._idle.set()
@@ -105,12 +104,12 @@ class CustomResources:
                 try:
                     await self._sync(name)
                 except errors.Conflict:
-                    self._dirty[name] = None  # it changed meanwhile: look again
+                    self._dirty[name] = None  # it changed concurrently: retry
                 except errors.ApiError as error:
                     log.warning("CustomResourceDefinition %s: %s", name, error.message)
-                    asyncio.get_running_loop().call_later(_RETRY_S, self._again, name)
+                    asyncio.get_running_loop().call_later(_RETRY_S, self._enqueue, name)
 
-    def _again(self, name: str) -> None:
+    def _enqueue(self, name: str) -> None:
         self._dirty[name] = None
         self._wake.set()
 
@@ -118,7 +117,7 @@ class CustomResources:
         entry = self._definitions.cache.get("", name)
         if entry is None:
             self._withdraw(name)
-            # Names it held may be what another CRD is waiting for.
+            # Another CRD may be waiting for the names it held.
             for other in self._definitions.cache.entries():
                 if not is_true(
                     conditions_of(self._definitions.object(other)), names.NAMES_ACCEPTED
@@ -182,7 +181,7 @@ class CustomResources:
     # -- names
 
     def _naming(self, crd: Object) -> dict[str, Any]:
-        """The status a CRD should have: accepted names and the two conditions about them."""
+        """Return the status of a CRD: accepted names and the two conditions about them."""
         spec = crd["spec"]
         wanted = spec["names"]
         status = dict(crd.get("status") or {})
@@ -220,7 +219,7 @@ class CustomResources:
         return status
 
     def _taken_names(self, crd: Object) -> tuple[set[str], set[str]]:
-        """Resource names and kinds that other CRDs of the group hold."""
+        """Return the resource names and kinds that other CRDs of the group hold."""
         resources: set[str] = set()
         kinds: set[str] = set()
         group, own = crd["spec"]["group"], crd["metadata"]["name"]
@@ -240,7 +239,7 @@ class CustomResources:
         return resources, kinds
 
     def _write(self, name: str, subresource: str = "") -> writes.Write:
-        """A write of the server itself to a CRD."""
+        """Return a write of the server itself to a CRD."""
         path = f"{self._definitions.path_base}/customresourcedefinitions/{name}"
         return writes.Write(
             self._core,
@@ -260,7 +259,7 @@ class CustomResources:
         async def build(current: Entry | None, old: Object | None) -> Object:
             assert old is not None
             if current is not None and current.revision != entry.revision:
-                # It changed meanwhile; that change has its own turn.
+                # It changed concurrently; that change is processed separately.
                 return old
             return {**old, "metadata": dict(old["metadata"]), "status": status}
 
@@ -269,7 +268,7 @@ class CustomResources:
     # -- deletion
 
     async def _clean_up(self, crd: Object) -> None:
-        """Delete the objects of a CRD, then let the CRD go."""
+        """Delete the objects of a CRD, then remove its finalizer."""
         name = crd["metadata"]["name"]
         if names.CRD_CLEANUP_FINALIZER not in (crd["metadata"].get("finalizers") or ()):
             return
@@ -280,7 +279,7 @@ class CustomResources:
             remaining = await self._delete_objects(resource)
         if remaining:
             await self._report_deletion(crd)
-            asyncio.get_running_loop().call_later(_RETRY_S, self._again, name)
+            asyncio.get_running_loop().call_later(_RETRY_S, self._enqueue, name)
             return
         await self._finish_deletion(crd)
 
@@ -337,7 +336,7 @@ def _is_settled(crd: Mapping[str, Any]) -> bool:
 
 
 def _conflict(member: str, wanted: Mapping[str, Any], taken: tuple[set[str], set[str]]) -> str:
-    """What is wrong with one of the wanted names, empty if nothing."""
+    """Return the conflicts of one of the wanted names; empty if there are none."""
     resources, kinds = taken
     held = kinds if member in ("kind", "listKind") else resources
     value = wanted.get(member)

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Custom resources: a version of a CRD as a `Resource` of the common pipeline.
 
-What a built-in kind has in code, a custom one has in its schema: decoding
-prunes, `normalise` defaults, validation is the compiled schema plus its CEL
-rules. Everything is compiled when the version is first used, so that hundreds
-of installed CRDs cost little until someone asks for their objects.
+A built-in kind has code where a custom one has its schema: decoding prunes, `normalise` defaults,
+validation is the compiled schema plus its CEL rules. Everything is compiled when the version is
+first used, so that hundreds of installed CRDs cost little until their objects are requested.
 """
 
 from collections.abc import Callable, Mapping
@@ -42,14 +41,14 @@ _STATUS_MEMBERS = ("kind", "apiVersion", "metadata", "status")
 
 
 class CustomStrategy(Strategy):
-    """Hooks of one version of a CRD."""
+    """The hooks of one version of a CRD."""
 
     has_generation = True
     allow_unconditional_update = False
 
     def __init__(self, spec: Mapping[str, Any], version: Mapping[str, Any]) -> None:
         self.definition = (spec, version)
-        """The CRD's spec and the version of it this is about."""
+        """The spec of the CRD and the entry of this version."""
         self._version = version
         self._kind = spec["names"]["kind"]
         self.api_version = f"{spec['group']}/{version['name']}"
@@ -62,7 +61,7 @@ class CustomStrategy(Strategy):
 
     @cached_property
     def schema(self) -> Mapping[str, Any]:
-        """The OpenAPI v3 schema; a version without one accepts anything."""
+        """The OpenAPI v3 schema; a version without one accepts any object."""
         found = (self._version.get("schema") or {}).get("openAPIV3Schema")
         return found or {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
@@ -95,7 +94,7 @@ class CustomStrategy(Strategy):
         return {label: jsonpath.parse_simple(path) for label, path in self._fields.items()}
 
     def normalise(self, obj: Object) -> None:
-        """Fill in defaults; null where it is not allowed is the same as nothing."""
+        """Default an object; null where it is not allowed counts as absent."""
         apply_defaults(self.node, obj)
 
     def prepare_for_create(self, obj: Object) -> None:
@@ -160,11 +159,11 @@ class CustomStrategy(Strategy):
         self._check_field_selector(selector, has_own_labels=True)
 
     def selectable_fields(self, obj: Object) -> Mapping[str, str]:
-        """The declared selectable fields as text."""
+        """Return the declared selectable fields as text."""
         return {label: _text(jsonpath.lookup(obj, path)) for label, path in self._paths.items()}
 
     def cells(self, obj: Object, *, now: float) -> list[Any]:
-        """The printer columns of an object."""
+        """Return the printer columns of an object."""
         return self.table.cells(obj, age=lambda value: tables.age(value, now=now))
 
 
@@ -242,7 +241,7 @@ def make_resource(
     cache: ResourceCache,
     storage: Mapping[str, Any],
 ) -> CustomResource:
-    """The resource of one served version of a CRD, of which `storage` is stored."""
+    """Make the resource of a served version; `storage` is the stored version."""
     spec = crd["spec"]
     names = crd["status"]["acceptedNames"]
     name = version["name"]
@@ -278,7 +277,7 @@ def make_resource(
 
 
 def _pruned_by(strategy: CustomStrategy) -> Convert:
-    """Conversion without a webhook: the object stays, but for what the other schema lacks."""
+    """Return a conversion without a webhook: it drops the members that the other schema lacks."""
 
     def convert(obj: Object) -> Object:
         prune(strategy.node, obj, unknown=None)
@@ -288,12 +287,12 @@ def _pruned_by(strategy: CustomStrategy) -> Convert:
 
 
 def refresher(strategy: CustomStrategy) -> Callable[[bytes], bytes]:
-    """Brings stored bytes into the form the present schema gives them: pruned and defaulted."""
+    """Return a function that prunes and defaults stored bytes by the current schema."""
 
     def refresh(stored: bytes) -> bytes:
         tag = codec.tag_of(stored)
         if tag and tag != strategy.api_version:
-            return stored  # in another version, which only the webhook understands
+            return stored  # in another version, which only the webhook can convert
         obj = codec.decode(stored)
         prune(strategy.node, obj, unknown=None)
         strategy.normalise(obj)

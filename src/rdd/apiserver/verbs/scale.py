@@ -121,20 +121,20 @@ async def _write(
         obj = {**old, "metadata": dict(old["metadata"])}
         if meta.get("resourceVersion"):
             obj["metadata"]["resourceVersion"] = meta["resourceVersion"]
-        replicas = (scale.get("spec") or {}).get("replicas", 0)
-        _put(obj, jsonpath.parse_simple(paths["specReplicasPath"]), replicas)
-        return obj
+        return with_replicas(obj, paths, scale)
 
     written = await writes.replace(write, build)
     obj = {"kind": resource.kind, "apiVersion": resource.api_version, **codec.decode(written.body)}
     return respond.value(request, view(obj, paths))
 
 
-def _put(obj: Object, path: tuple[str, ...], value: Any) -> None:
-    """Set a value below, copying the objects on the way (the rest is shared with the cache)."""
-    here = obj
-    for name in path[:-1]:
+def with_replicas(obj: Object, paths: Mapping[str, Any], scale: Object) -> Object:
+    """Return the object with the replicas of a Scale; only the objects on the path are copied."""
+    new = here = dict(obj)
+    *parents, last = jsonpath.parse_simple(paths["specReplicasPath"])
+    for name in parents:
         below = here.get(name)
         here[name] = dict(below) if isinstance(below, dict) else {}
         here = here[name]
-    here[path[-1]] = value
+    here[last] = (scale.get("spec") or {}).get("replicas", 0)
+    return new

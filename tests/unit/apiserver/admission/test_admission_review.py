@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from rdd.api.types import Object
-from rdd.apiserver.admission.review import BadAnswer, denial, read_answer
+from rdd.apiserver.admission.review import InvalidResponse, denial, parse_response
 
 UID = "11111111-2222-3333-4444-555555555555"
 PATCH = base64.b64encode(b"[]").decode()
@@ -22,7 +22,7 @@ def review(**response: Any) -> Object:
 
 
 def read(found: Any, *, version: str = "v1", is_mutating: bool = False) -> Any:
-    return read_answer(found, version=version, uid=UID, is_mutating=is_mutating)
+    return parse_response(found, version=version, uid=UID, is_mutating=is_mutating)
 
 
 def test_an_answer_carries_verdict_patch_warnings_and_annotations() -> None:
@@ -106,7 +106,7 @@ def test_null_members_are_absent_members() -> None:
 def test_an_answer_that_does_not_fit_the_question_is_invalid(
     found: Object, is_mutating: bool, problem: str
 ) -> None:
-    with pytest.raises(BadAnswer) as caught:
+    with pytest.raises(InvalidResponse) as caught:
         read(found, is_mutating=is_mutating)
     assert (str(caught.value), caught.value.is_decoded) == (problem, True)
 
@@ -145,7 +145,7 @@ def test_an_answer_that_does_not_fit_the_question_is_invalid(
     ],
 )
 def test_an_answer_of_wrong_types_cannot_be_decoded(found: Any) -> None:
-    with pytest.raises(BadAnswer) as caught:
+    with pytest.raises(InvalidResponse) as caught:
         read(found, is_mutating=True)
     assert not caught.value.is_decoded
 

@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can go wrong with a machine; all are HostErrors, one line each that tells what to do."""
+"""Errors about machines; all are HostErrors, one line each, the fix last."""
 
 from rdd.host.errors import HostError
 
 
 class MachineExists(HostError):
-    """There is a complete instance of this name."""
+    """A complete instance of this name exists."""
 
 
 class NotCreated(HostError):
-    """There is no (complete) instance of this name."""
+    """No complete instance of this name exists."""
 
 
 class Busy(HostError):
-    """Something else is being done with this machine; try again when it has changed."""
+    """The machine is in a state, or in an operation, that excludes the request; retry later."""
 
 
 class StartFailed(HostError):
-    """The host agent did not come up."""
+    """The host agent did not start."""
 
     def __init__(
         self, message: str, *, exit_code: int | None = None, log_tail: tuple[str, ...] = ()
@@ -28,4 +28,4 @@ class StartFailed(HostError):
 
 
 class StopFailed(HostError):
-    """Something of a machine still runs after everything was tried."""
+    """A process of a machine still runs after the forced stop."""

@@ -25,7 +25,7 @@ from rdd.host.files import read_text, remove, write_atomically
 from rdd.host.processes import Identity
 from rdd.instance import SOCKET_PATH_LIMIT_BYTES
 from rdd.vm.process_files import live_process
-from rdd.vm.template import HostFacts, Template, dump, load, parse, resolved
+from rdd.vm.template import HostFacts, Template, dump, load, parse, resolve
 
 NAME_LIMIT = 76
 NAME_RULE = (
@@ -234,7 +234,7 @@ class InstanceDirectory:
     def _resolved(self, text: str, facts: HostFacts | None) -> Template:
         facts = facts or HostFacts.gather(Path.home())
         template = parse(text)
-        return resolved(template, facts, name=self.name, directory=self.path, driver=self.driver)
+        return resolve(template, facts, name=self.name, directory=self.path, driver=self.driver)
 
     def _cached(self, text: str) -> Template | None:
         try:

@@ -1,47 +1,44 @@
 # SPDX-License-Identifier: Apache-2.0
 """All machines of one LIMA_HOME, as a controller uses them.
 
-Calls that end quickly are awaited (`create` may take minutes and is a coroutine for a task of
-the caller's); what takes time by nature, the boot and the stop, goes on by itself, and `phase`
-tells how far it is. `changed` is called with a machine's name whenever that differs.
+Operations that finish quickly are awaited; `create` may take minutes and runs in a task of the
+caller. Boot and stop continue in the background; `phase` returns their progress. `changed` is
+called with the name of a machine whenever its observation changes.
 
-Ending the daemon never ends a machine: `drain` stops them on purpose, `close` leaves them to
-the next daemon, which finds them by identity (`adopt`).
+The end of the daemon never ends a machine: `drain` stops machines on purpose, `close` leaves
+them to the next daemon, which identifies their processes and adopts them (`adopt`).
 """
 
 import asyncio
 import contextlib
 import logging
-import signal
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rdd.host.changes import Changes
 from rdd.host.errors import HostError
-from rdd.host.exits import ended_within
 from rdd.host.files import write_atomically
-from rdd.host.processes import Identity, send_signal
-from rdd.vm.agent import client as agentclient
+from rdd.host.processes import Identity
 from rdd.vm.drivers import catalog
 from rdd.vm.drivers.protocol import ExternalAgent, HasStorage, Storage
 from rdd.vm.drivers.selection import has_own_image
 from rdd.vm.errors import Busy, MachineExists, NotCreated, StartFailed, StopFailed
 from rdd.vm.instance_dir import InstanceDirectory, InstanceStatus, InvalidName, LimaHome
-from rdd.vm.lifecycle import create as creating
-from rdd.vm.lifecycle.kill import kill_all
+from rdd.vm.lifecycle.adopt import end_orphaned_agent
+from rdd.vm.lifecycle.create import create as create_instance
+from rdd.vm.lifecycle.delete import keep_logs, remove_directory, sweep, unfinished
 from rdd.vm.lifecycle.machine import Machine
 from rdd.vm.lifecycle.monitor import AgentProcess
 from rdd.vm.lifecycle.observation import Observation, Phase, PortForwardState
 from rdd.vm.lifecycle.start import (
-    PID_FILE_TIMEOUT_S,
     check_startable,
     prepare_files,
     start_agent,
     start_external_agent,
 )
-from rdd.vm.lifecycle.stop import FORCE_S, GRACE_S, clean_up
+from rdd.vm.lifecycle.stop import clean_up
+from rdd.vm.lifecycle.timeouts import Timeouts
 from rdd.vm.template import HostFacts, TemplateError, validate
 
 __all__ = [
@@ -63,24 +60,8 @@ __all__ = [
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Timeouts:
-    """How long things may take."""
-
-    pid_file_s: float = PID_FILE_TIMEOUT_S
-    """From the start of an agent to its pid file."""
-    response_s: float = 3.0
-    """From the request to let go to the answer."""
-    detach_s: float = 10.0
-    """From that answer to the end of the agent."""
-    grace_s: float = GRACE_S
-    """For a machine to shut down."""
-    force_s: float = FORCE_S
-    """For a killed process to disappear."""
-
-
 class Machines:
-    """The machines of one LIMA_HOME. Belongs to one event loop and one daemon at a time."""
+    """The machines of one LIMA_HOME. Bound to one event loop; one daemon at a time."""
 
     def __init__(
         self,
@@ -104,16 +85,16 @@ class Machines:
         self._changes: Changes | None = None
 
     def inspect(self, name: str) -> InstanceStatus:
-        """What files and processes say now. Raises InvalidName."""
+        """Return the status according to files and processes. Raises InvalidName."""
         return self.home.directory(name).status()
 
     def phase(self, name: str) -> Observation:
-        """What is known of a machine; UNKNOWN if nobody here has looked after it."""
+        """Return the observation of a machine; UNKNOWN if this object does not monitor it."""
         machine = self._machines.get(name)
         return machine.observation if machine else Observation()
 
     def template_text(self, name: str) -> str | None:
-        """The template on disk; None if there is none. Raises InvalidName, HostError."""
+        """Return the template on disk; None if there is none. Raises InvalidName, HostError."""
         return self.home.directory(name).read_lima_yaml()
 
     async def create(
@@ -125,22 +106,22 @@ class Machines:
         clone_of: str = "",
         driver: str = "",
     ) -> None:
-        """Make an instance, with all that its first start needs; may take minutes.
+        """Create an instance, with all that its first start needs; may take minutes.
 
-        With `clone_of` its disk is a copy of that of a stopped machine, with `driver` no other
-        one runs it. Cancellable. Raises
-        InvalidName, TemplateError, MachineExists, Busy, HostError; nothing of the attempt is
-        left then, and what an earlier one left is removed first.
+        With `clone_of` its disk is a copy of that of a stopped machine; with `driver` only
+        that driver runs it. Cancellable. Raises InvalidName, TemplateError, MachineExists,
+        Busy, HostError, and then leaves nothing behind; what an earlier attempt left is
+        removed first.
         """
         machine = self._machine(name)
         async with machine.lock, contextlib.AsyncExitStack() as stack:
-            prepare = None
+            fill = None
             if clone_of == name:
                 raise HostError(f'machine "{name}" cannot be a clone of itself')
             if clone_of:
                 source = await stack.enter_async_context(self.storage(clone_of))
-                prepare = source.clone_to
-            await creating.create(
+                fill = source.clone_to
+            await create_instance(
                 self.home,
                 name,
                 text,
@@ -148,12 +129,12 @@ class Machines:
                 environment=self._environment,
                 version=self._version,
                 progress=progress,
-                fill=prepare,
+                fill=fill,
                 driver=driver,
             )
 
     def write_template(self, name: str, text: str) -> None:
-        """Change the template of an instance; counts from the next start.
+        """Replace the template of an instance; takes effect with the next start.
 
         Raises InvalidName, NotCreated, TemplateError, HostError (also for a smaller disk).
         """
@@ -165,76 +146,56 @@ class Machines:
         disk = self._disk_of(directory)
         if template.disk and template.disk < disk:
             raise HostError(
-                f"disk: {template.disk} must not be less than now, {disk}: no disk shrinks"
+                f"disk: {template.disk} is less than the current size {disk}: disks cannot shrink"
             )
         write_atomically(directory.lima_yaml, text, mode=0o644)
 
     def _disk_of(self, directory: InstanceDirectory) -> int:
-        """The size in the template; 0 if that was removed or broken by hand."""
+        """Return the disk size in the template; 0 if the template is missing or broken."""
         try:
             return directory.template(self._facts).disk
         except (TemplateError, HostError):
             return 0
 
     async def start(self, name: str) -> None:
-        """Start a machine: returns when its agent is there, the boot goes on.
+        """Start a machine: return when its agent runs; the boot continues in the background.
 
-        A driver that runs without an agent is taken over. Raises InvalidName, NotCreated, Busy,
+        A driver that runs without an agent is adopted. Raises InvalidName, NotCreated, Busy,
         StartFailed, HostError.
         """
         machine = self._machine(name)
         async with machine.lock:
             if machine.is_stopping:
                 raise Busy(f'machine "{name}" is still stopping')
-            if machine.is_watched:
+            if machine.is_monitored:
                 return
             if machine.directory.agent() is not None:
                 raise Busy(f'machine "{name}" has a host agent already; it must be adopted')
             await self._start(machine)
 
     async def adopt(self, name: str) -> bool:
-        """Look after a machine that an earlier daemon, or an agent that died, has left running.
+        """Monitor a machine that an earlier daemon, or a dead agent, left running.
 
-        An orphaned agent is asked to let go of the driver and replaced. One that does not
-        answer is killed, but not the driver. One that answers and cannot let go is stopped with
-        its driver, and the machine started anew. Where the driver has an agent of its own
-        (Lima's), that is followed from now on. False if nothing runs.
+        `lifecycle.adopt` describes the cases. Returns False if nothing runs.
         Raises InvalidName, NotCreated, Busy, StartFailed, HostError.
         """
         machine = self._machine(name)
         async with machine.lock:
             if machine.is_stopping:
                 raise Busy(f'machine "{name}" is still stopping')
-            if machine.is_watched:
+            if machine.is_monitored:
                 return True
             directory = machine.directory
             agent = directory.agent()
             if agent is None and directory.driver_process() is None:
                 return False
             if agent is not None and self._external_agent(directory) is not None:
-                machine.watch(AgentProcess(agent))
+                machine.monitor(AgentProcess(agent))
                 return True
             if agent is not None:
-                await self._replace_agent(directory, agent)
+                await end_orphaned_agent(directory, agent, self.timeouts)
             await self._start(machine)
             return True
-
-    async def _replace_agent(self, directory: InstanceDirectory, agent: Identity) -> None:
-        """End an orphaned agent, if possible without its driver. Raises HostError."""
-        try:
-            agreed = await agentclient.detach(directory.ha_sock, timeout_s=self.timeouts.response_s)
-            wait_s = self.timeouts.detach_s
-            if not agreed:  # somebody else's: it ends its driver with itself
-                _log.info('machine "%s" has an agent that cannot let go', directory.name)
-                send_signal(agent, signal.SIGINT)
-                wait_s = self.timeouts.grace_s
-        except agentclient.NoAnswer as error:
-            _log.warning('machine "%s": %s; killing its host agent', directory.name, error)
-            wait_s = 0
-        if not await ended_within(agent, wait_s):
-            problems = await kill_all([agent], timeout_s=self.timeouts.force_s)
-            if problems:
-                raise StopFailed("; ".join(problems))
 
     async def _start(self, machine: Machine) -> Identity:
         directory = machine.directory
@@ -248,10 +209,10 @@ class Machines:
                 directory,
                 command=self._agent_command,
                 environment=self._environment,
-                changes=self._watches(),
+                changes=self._file_changes(),
                 timeout_s=self.timeouts.pid_file_s,
             )
-        machine.watch(agent)
+        machine.monitor(agent)
         return agent.identity
 
     async def _start_external_agent(
@@ -261,7 +222,7 @@ class Machines:
         command = external.agent_command(directory, self._environment)
         await catalog.provider(directory.driver).cleanup(directory)
         return await start_external_agent(
-            directory, command, environment=self._environment, changes=self._watches()
+            directory, command, environment=self._environment, changes=self._file_changes()
         )
 
     def _external_agent(self, directory: InstanceDirectory) -> ExternalAgent | None:
@@ -271,10 +232,9 @@ class Machines:
 
     @contextlib.asynccontextmanager
     async def storage(self, name: str) -> AsyncIterator[Storage]:
-        """The disk of a machine that does not run, and does not start meanwhile.
+        """Yield the disk of a stopped machine, and prevent a start meanwhile.
 
-        What is yielded is the driver's own `storage`. Raises InvalidName, NotCreated, Busy,
-        HostError when the driver has nothing of the kind.
+        Raises InvalidName, NotCreated, Busy, HostError when the driver has no disks.
         """
         machine = self._machine(name)
         async with machine.lock:
@@ -284,14 +244,14 @@ class Machines:
             yield self._storage(directory)
 
     async def describe_storage(self, name: str) -> dict[str, Any]:
-        """Size and snapshots of a machine's disk, whether it runs or not.
+        """Return size and snapshots of a machine's disk, whether it runs or not.
 
         Raises InvalidName, NotCreated, HostError.
         """
         return {**await self._storage(self._created(name)).describe()}
 
     async def trim(self, name: str) -> str:
-        """Have a running guest give back what it does not use; what it says.
+        """Discard unused blocks of a running guest's disk; return the guest's output.
 
         Raises InvalidName, NotCreated, Busy, HostError.
         """
@@ -309,11 +269,11 @@ class Machines:
         return provider.storage(directory)
 
     def stop(self, name: str, *, grace_s: float | None = None, suspend: bool = False) -> None:
-        """Begin to stop a machine; `phase` tells how far it is. Raises InvalidName.
+        """Begin to stop a machine; `phase` returns the progress. Raises InvalidName.
 
-        Called again with less time, it hurries. The machine is asked first and killed after
-        `grace_s`; with 0 at once. With `suspend` its memory is kept and it goes on from there
-        with the next start; where that is refused it runs on, and `stop_error` says why.
+        The machine is shut down, and killed after `grace_s`; 0 kills at once. A second call
+        can shorten the timeout. `suspend` saves the memory, and the next start resumes it;
+        if the driver refuses, the machine runs on and `stop_error` has the reason.
         """
         self._begin_stop(
             self._machine(name),
@@ -324,24 +284,24 @@ class Machines:
     def _begin_stop(
         self, machine: Machine, grace_s: float, *, suspend: bool = False
     ) -> "asyncio.Task[None]":
-        async def new_agent() -> Identity:
+        async def start_adopting_agent() -> Identity:
             if self._external_agent(machine.directory) is not None:
-                raise HostError("its host agent cannot take over a machine")
+                raise HostError("its host agent cannot adopt a machine")
             return await self._start(machine)
 
         return machine.stop(
             grace_s=grace_s,
             force_s=self.timeouts.force_s,
-            start_agent=new_agent,
+            start_agent=start_adopting_agent,
             suspend=suspend,
         )
 
     async def delete(
         self, name: str, *, grace_s: float | None = None, keep_logs_in: Path | None = None
     ) -> None:
-        """Stop a machine and remove it; does nothing if there is none.
+        """Stop a machine and remove it. Idempotent.
 
-        Raises InvalidName, StopFailed, HostError; can be called again then.
+        Raises InvalidName, StopFailed, HostError; a second call then retries.
         """
         machine = self._machine(name)
         async with machine.lock:
@@ -349,13 +309,13 @@ class Machines:
             if directory.exists():
                 await self._end(machine, self.timeouts.grace_s if grace_s is None else grace_s)
                 if keep_logs_in is not None:
-                    await asyncio.to_thread(creating.keep_logs, directory, keep_logs_in)
-            await creating.remove_directory(directory)
+                    await asyncio.to_thread(keep_logs, directory, keep_logs_in)
+            await remove_directory(directory)
             await machine.detach()
         self._machines.pop(name, None)
 
     async def _end(self, machine: Machine, grace_s: float) -> None:
-        if _runs(machine):
+        if _is_alive(machine):
             await asyncio.shield(self._begin_stop(machine, grace_s))
             if error := machine.observation.stop_error:
                 raise StopFailed(error)
@@ -363,31 +323,31 @@ class Machines:
             await clean_up(machine.directory)
 
     async def drain(self, *, budget_s: float) -> None:
-        """Stop every machine that runs, all at once, within one budget.
+        """Stop all running machines concurrently, within one budget.
 
-        What does not stop in time is killed while there is time left for that.
+        The shutdown timeout leaves time in the budget for a forced stop.
         """
         grace_s = max(0.0, budget_s - self.timeouts.force_s)
         tasks = []
         for name in self.home.names():
             machine = self._machine(name)
-            if _runs(machine):
+            if _is_alive(machine):
                 tasks.append(self._begin_stop(machine, grace_s))
         if tasks:
             await asyncio.wait(tasks, timeout=budget_s)
 
     async def sweep(self) -> None:
-        """Remove what a crash left beside the instances. For the start of a daemon."""
-        for name in creating.unfinished(self.home):
+        """Remove the remains of interrupted creations and deletions, at the daemon's start."""
+        for name in unfinished(self.home):
             try:
                 machine = self._machine(name)
-                async with machine.lock:  # or it is being created right now
-                    await creating.sweep(machine.directory)
+                async with machine.lock:  # a creation may be in progress
+                    await sweep(machine.directory)
             except (HostError, InvalidName) as error:
                 _log.warning("%s", error)
 
     async def close(self) -> None:
-        """Stop looking after all machines; they go on running."""
+        """Stop monitoring; the machines run on."""
         for machine in self._machines.values():
             await machine.detach()
         self._machines.clear()
@@ -400,7 +360,7 @@ class Machines:
         if machine is None:
             machine = Machine(
                 self.home.directory(name),
-                changes=self._watches(),
+                changes=self._file_changes(),
                 changed=lambda: self._changed(name),
             )
             self._machines[name] = machine
@@ -412,16 +372,16 @@ class Machines:
             raise NotCreated(f'machine "{name}" is not created')
         return directory
 
-    def _watches(self) -> Changes:
+    def _file_changes(self) -> Changes:
         if self._changes is None:
             self._changes = Changes()
         return self._changes
 
 
-def _runs(machine: Machine) -> bool:
+def _is_alive(machine: Machine) -> bool:
     directory = machine.directory
     return (
-        machine.is_watched
+        machine.is_monitored
         or machine.is_stopping
         or directory.agent() is not None
         or directory.driver_process() is not None

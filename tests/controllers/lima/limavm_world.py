@@ -149,7 +149,7 @@ class FakeMachines:
 
     def stop(self, name: str, *, grace_s: float, suspend: bool = False) -> None:
         self.calls.append(("suspend" if suspend else "stop", name, grace_s))
-        self.becomes(name, Phase.STOPPING, is_stop_wanted=True)
+        self.becomes(name, Phase.STOPPING, is_stop_requested=True)
         if not self.is_slow:
             asyncio.get_running_loop().call_soon(self.becomes, name, Phase.STOPPED)
 

@@ -14,7 +14,7 @@ from tests.programs import run_program
 
 from rdd.vm import cidata
 from rdd.vm.cidata import Guest, Share, iso9660
-from rdd.vm.template import HostFacts, parse, resolved
+from rdd.vm.template import HostFacts, parse, resolve
 from rdd.vm.template.model import Template
 
 FACTS = HostFacts(
@@ -26,7 +26,7 @@ GUEST = Guest(
 
 
 def template(text: str) -> Template:
-    return resolved(parse(text), FACTS, name="vm", directory=Path("/lima/vm"), driver="qemu")
+    return resolve(parse(text), FACTS, name="vm", directory=Path("/lima/vm"), driver="qemu")
 
 
 def files(text: str, guest: Guest = GUEST) -> dict[str, str]:

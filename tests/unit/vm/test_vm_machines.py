@@ -31,7 +31,7 @@ async def test_started_machine_is_followed_until_it_runs(world: World) -> None:
     await world.machines.start("vm")
     seen = await world.until_phase(Phase.RUNNING)
     assert seen.ssh_local_port == 60022
-    assert not seen.degraded and not seen.is_stop_wanted
+    assert not seen.degraded and not seen.is_stop_requested
     assert world.machines.inspect("vm") is InstanceStatus.RUNNING
 
 
@@ -148,7 +148,7 @@ async def test_stop_goes_on_by_itself_and_is_graceful(world: World) -> None:
     world.machines.stop("vm", grace_s=30)
     assert world.machines.phase("vm").phase is Phase.STOPPING
     seen = await world.until_phase(Phase.STOPPED)
-    assert seen.is_stop_wanted and not seen.crashed and not seen.reason and not seen.stop_error
+    assert seen.is_stop_requested and not seen.crashed and not seen.reason and not seen.stop_error
     assert (directory.path / "stopped-gracefully").exists()
     assert not is_alive(agent)
     assert driver is not None and await ended_within(driver, 10)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The life cycle of one machine: create, start, adopt, monitor, stop."""
+"""The lifecycle of one machine: create, start, adopt, monitor, stop, kill, delete."""

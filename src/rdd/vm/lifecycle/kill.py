@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ending the processes of a machine by force.
+"""Killing the processes of a machine.
 
-Only processes that are known by identity, and their groups if they lead one: agents and
-drivers have groups of their own, so helpers they started go with them.
+Only processes with a recorded identity are killed, together with the process group they lead:
+agents and drivers have groups of their own, so this includes the helpers they started.
 """
 
 import asyncio
@@ -16,13 +16,13 @@ from rdd.host.processes import Identity, is_alive, send_signal
 
 
 def kill_group(process: Identity) -> None:
-    """Send SIGKILL to a process and to its group, if that is its own. Raises HostError."""
+    """Send SIGKILL to a process and to the group it leads. Raises HostError."""
     try:
-        leads = os.getpgid(process.pid) == process.pid
+        is_leader = os.getpgid(process.pid) == process.pid
     except ProcessLookupError:
         return
-    # The group goes first, and only while its leader lives: afterwards its number is anybody's.
-    if leads and is_alive(process):
+    # The group first, and only while its leader is alive: afterwards the number may be reused.
+    if is_leader and is_alive(process):
         try:
             os.killpg(process.pid, signal.SIGKILL)
         except ProcessLookupError:
@@ -33,18 +33,18 @@ def kill_group(process: Identity) -> None:
 
 
 async def kill_all(processes: Iterable[Identity | None], *, timeout_s: float) -> list[str]:
-    """Kill and wait; what still runs after `timeout_s`, in words."""
-    living = [process for process in processes if process is not None]
+    """Kill processes and wait; return an error for each that still runs after `timeout_s`."""
+    targets = [process for process in processes if process is not None]
     problems = []
-    for process in living:
+    for process in targets:
         try:
             kill_group(process)
         except HostError as error:
             problems.append(str(error))
-    ended = await asyncio.gather(*(ended_within(process, timeout_s) for process in living))
+    ended = await asyncio.gather(*(ended_within(process, timeout_s) for process in targets))
     problems += [
         f"process {process.pid} still runs {timeout_s:g} s after SIGKILL"
-        for process, has_ended in zip(living, ended, strict=True)
+        for process, has_ended in zip(targets, ended, strict=True)
         if not has_ended
     ]
     return problems

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One machine that is looked after.
+"""One monitored machine.
 
-What is known of it is an `Observation`, replaced as a whole; each change is told once. Three
-things change it: events of the agent, the end of the agent, and our own request to stop. While a
-stop is under way it has the last word: the end of the agent is not the end of the machine
-until everything is tidied up.
+Its state is an `Observation`, replaced as a whole; `changed` is called once per change. Three
+sources change it: events of the agent, the end of the agent, and a stop request. A stop in
+progress takes precedence: the end of the agent does not make the machine STOPPED until the
+cleanup has finished.
 """
 
 import asyncio
@@ -21,50 +21,50 @@ from rdd.vm.lifecycle.stop import StopOperation
 
 
 class Machine:
-    """A machine of which an agent is, was or is being started by us."""
+    """A machine whose agent this daemon starts, monitors or has monitored."""
 
     def __init__(
         self, directory: InstanceDirectory, *, changes: Changes, changed: Callable[[], None]
     ) -> None:
         self.directory = directory
         self.lock = asyncio.Lock()
-        """Held by whoever creates, starts, adopts or deletes."""
+        """Held during create, start, adopt, delete and disk operations; never two at once."""
         self.observation = Observation()
         self._changes = changes
         self._changed = changed
         self._agent: AgentProcess | None = None
         self._tail: EventTail | None = None
-        self._watcher: asyncio.Task[None] | None = None
+        self._monitor: asyncio.Task[None] | None = None
         self._stop: StopOperation | None = None
         self._stop_task: asyncio.Task[None] | None = None
 
     def set(self, observation: Observation) -> None:
-        """Replace what is known, and tell if it is news."""
+        """Replace the observation, and call `changed` if it differs."""
         if observation != self.observation:
             self.observation = observation
             self._changed()
 
     @property
-    def is_watched(self) -> bool:
-        """Whether an agent is followed."""
-        return self._watcher is not None and not self._watcher.done()
+    def is_monitored(self) -> bool:
+        """Whether the events of an agent are followed."""
+        return self._monitor is not None and not self._monitor.done()
 
     @property
     def is_stopping(self) -> bool:
-        """Whether a stop is under way."""
+        """Whether a stop is in progress."""
         return self._stop_task is not None and not self._stop_task.done()
 
-    def watch(self, agent: AgentProcess) -> None:
-        """Follow an agent that has just come up. Raises HostError."""
-        self._unwatch()
+    def monitor(self, agent: AgentProcess) -> None:
+        """Follow the events and the end of an agent. Raises HostError."""
+        self._unfollow()
         self._agent = agent
         tail = self._tail = EventTail(self.directory, self._changes)
         tail.follow(self._read_events)
         if not self.is_stopping:
             self.set(Observation(phase=Phase.STARTING, agent_pid=agent.identity.pid))
         self._read_events()
-        self._watcher = asyncio.create_task(
-            self._follow_end(agent), name=f"watch machine {self.directory.name}"
+        self._monitor = asyncio.create_task(
+            self._follow_end(agent), name=f"monitor machine {self.directory.name}"
         )
 
     def _read_events(self) -> None:
@@ -80,7 +80,7 @@ class Machine:
         if self._agent is not agent:
             return
         self._read_events()
-        self._unwatch()
+        self._unfollow()
         if not self.is_stopping:
             self.set(self._ended(code))
 
@@ -95,7 +95,7 @@ class Machine:
             progress="",
             agent_pid=0,
             exit_code=code,
-            reason="" if seen.is_stop_wanted else _reason(seen, code),
+            reason="" if seen.is_stop_requested else _reason(seen, code),
             log_tail=log_tail(self.directory),
         )
 
@@ -107,9 +107,9 @@ class Machine:
         start_agent: Callable[[], Awaitable[Identity]],
         suspend: bool = False,
     ) -> "asyncio.Task[None]":
-        """Begin to stop, or hurry a stop that is under way."""
+        """Begin to stop, or shorten the timeout of a stop in progress."""
         if self._stop is not None and self._stop_task is not None and not self._stop_task.done():
-            self._stop.hurry(grace_s)
+            self._stop.shorten(grace_s)
             return self._stop_task
         self._stop = StopOperation(
             self.directory,
@@ -123,7 +123,7 @@ class Machine:
             replace(
                 self.observation,
                 phase=Phase.STOPPING,
-                is_stop_wanted=True,
+                is_stop_requested=True,
                 stop_error="",
                 reason="",
             )
@@ -134,37 +134,37 @@ class Machine:
         return self._stop_task
 
     async def _run_stop(self, stop: StopOperation) -> None:
-        """Never raises: what went wrong is part of what is known."""
+        """Run a stop; a failure becomes part of the observation."""
         try:
             await stop.run()
         except HostError as error:
-            runs = self.directory.agent() is not None
+            has_agent = self.directory.agent() is not None
             self._stop_task = None
-            phase = Phase.RUNNING if runs else Phase.STOPPED
+            phase = Phase.RUNNING if has_agent else Phase.STOPPED
             self.set(replace(self.observation, phase=phase, stop_error=str(error)))
             return
         if self._agent is not None:
             await self._agent.wait()
-        self._unwatch()
+        self._unfollow()
         self._stop_task = None
         reason = "it did not stop in time and was killed" if stop.was_forced else ""
         self.set(replace(self._ended(None), reason=reason))
 
-    def _unwatch(self) -> None:
-        """StopOperation following the agent, which has ended or is about to be replaced."""
+    def _unfollow(self) -> None:
+        """Stop following the agent, which has ended or is about to be replaced."""
         if self._tail is not None:
             self._tail.close()
             self._tail = None
-        watcher, self._watcher, self._agent = self._watcher, None, None
-        if watcher is not None and watcher is not asyncio.current_task():
-            watcher.cancel()
+        monitor, self._monitor, self._agent = self._monitor, None, None
+        if monitor is not None and monitor is not asyncio.current_task():
+            monitor.cancel()
 
     async def detach(self) -> None:
-        """StopOperation looking after the machine; whatever runs goes on."""
-        tasks = [task for task in (self._watcher, self._stop_task) if task is not None]
+        """Stop monitoring; the processes of the machine run on."""
+        tasks = [task for task in (self._monitor, self._stop_task) if task is not None]
         if self._agent is not None:
             self._agent.detach()
-        self._unwatch()
+        self._unfollow()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)

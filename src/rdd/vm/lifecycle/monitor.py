@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Following a host agent: its events and its end.
+"""Monitoring a host agent: its events and its end.
 
-The event stream is a file, because the agent outlives the daemon; the system tells when it
-grows (`Changes`) and when the process ends (`wait_ended`), so a machine at rest costs nothing.
-Agents that are our children are reaped here, which also gives their exit code.
+The event stream is a file, because the agent outlives the daemon. The kernel notifies when the
+file grows (`Changes`) and when the process ends (`wait_ended`), so an idle machine costs
+nothing. Agents that are child processes are reaped here, which also yields their exit code.
 """
 
 import asyncio
@@ -19,15 +19,15 @@ from rdd.host.processes import Identity
 from rdd.vm.instance_dir import InstanceDirectory
 from rdd.vm.lifecycle.observation import log_messages, parse_event
 
-_CHUNK = 1 << 16
-_LINE_LIMIT = 1 << 20  # a line that long is no event
+_CHUNK_BYTES = 1 << 16
+_MAX_LINE_BYTES = 1 << 20  # a longer line is no event
 _TAIL_BYTES = 16 << 10
-_REAP_TRIES, _REAP_PAUSE_S = 100, 0.01
-LOG_LINES = 5  # of an agent's log that go into a condition
+_REAP_ATTEMPTS, _REAP_INTERVAL_S = 100, 0.01
+LOG_LINES = 5  # of an agent's log that become part of a condition
 
 
 class EventTail:
-    """The lines of a file from its beginning, as they are written."""
+    """The events in a file from its beginning, as they are appended."""
 
     def __init__(self, directory: InstanceDirectory, changes: Changes) -> None:
         self._changes = changes
@@ -40,21 +40,21 @@ class EventTail:
         self._watch: int | None = None
 
     def follow(self, callback: Callable[[], None]) -> None:
-        """Call back when there may be new events. Raises HostError."""
+        """Call `callback` when there may be new events. Raises HostError."""
         self._watch = self._changes.watch(self._path, callback)
 
     def events(self) -> list[dict[str, Any]]:
-        """The events since the last call."""
+        """Return the events since the last call."""
         found = []
-        while chunk := os.read(self._descriptor, _CHUNK):
+        while chunk := os.read(self._descriptor, _CHUNK_BYTES):
             *lines, self._rest = (self._rest + chunk).split(b"\n")
             found += [status for line in lines if (status := parse_event(line)) is not None]
-            if len(self._rest) > _LINE_LIMIT:
+            if len(self._rest) > _MAX_LINE_BYTES:
                 self._rest = b""
         return found
 
     def close(self) -> None:
-        """StopOperation following."""
+        """Stop following and close the file."""
         if self._watch is not None:
             self._changes.unwatch(self._watch)
             self._watch = None
@@ -64,7 +64,7 @@ class EventTail:
 
 
 class AgentProcess:
-    """A host agent that runs: who it is, and our child if we started it."""
+    """The process of a host agent; a child if this daemon started it."""
 
     def __init__(
         self, identity: Identity, process: "subprocess.Popen[bytes] | None" = None
@@ -73,28 +73,28 @@ class AgentProcess:
         self._process = process
 
     async def wait(self) -> int | None:
-        """Wait for its end; the exit code if it is our child."""
+        """Wait for its end; return the exit code of a child."""
         await wait_ended(self.identity)
-        # One that has threads looks ended as soon as the first of them is; the system hands
-        # out its exit code after the last.
-        for _ in range(_REAP_TRIES):
+        # A process with threads looks ended as soon as its first thread is; the exit code is
+        # available after the last one.
+        for _ in range(_REAP_ATTEMPTS):
             if self._process is None or self._process.poll() is not None:
                 break
-            await asyncio.sleep(_REAP_PAUSE_S)
+            await asyncio.sleep(_REAP_INTERVAL_S)
         return self.reap()
 
     def reap(self) -> int | None:
-        """The exit code of a child that has ended, which is then no zombie any more."""
+        """Reap a zombie child and return its exit code."""
         return self._process.poll() if self._process is not None else None
 
     def detach(self) -> None:
-        """Let it run on without us."""
+        """Leave the process running."""
         if self._process is not None and self._process.poll() is None:
-            self._process.returncode = 0  # or Popen complains that nobody waits for it
+            self._process.returncode = 0  # otherwise Popen warns about a running child
 
 
 def log_tail(directory: InstanceDirectory, *, limit: int = LOG_LINES) -> tuple[str, ...]:
-    """The last messages of the agent's log; none if it cannot be read."""
+    """Return the last messages of the agent's log; none if it cannot be read."""
     try:
         with directory.ha_stderr.open("rb") as file:
             end = file.seek(0, os.SEEK_END)
@@ -108,7 +108,7 @@ def log_tail(directory: InstanceDirectory, *, limit: int = LOG_LINES) -> tuple[s
 
 
 def exit_reason(code: int | None) -> str:
-    """How an agent ended, in words."""
+    """Return how an agent ended, as a sentence."""
     if code is None:
         return "the host agent ended"
     if code >= 0:
@@ -119,7 +119,7 @@ def exit_reason(code: int | None) -> str:
 async def wait_for_pid_file(
     directory: InstanceDirectory, pid: int, *, changes: Changes, timeout_s: float
 ) -> bool:
-    """Whether the agent writes its process id in time."""
+    """Return whether the agent writes its pid file before the timeout."""
     changed = asyncio.Event()
     watch = changes.watch(directory.path, changed.set)
     try:

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is known of a machine that is looked after, and how a host agent's events change it.
+"""The observed state of a monitored machine, and how events of its host agent change it.
 
-Events are JSON lines as Lima writes them, `{"time": …, "status": {…}}`; every member of the
-status is optional, and members nobody knows are ignored, also whole lines that are no events:
-a newer agent must not confuse an older daemon.
+Events are JSON lines as Lima writes them, `{"time": …, "status": {…}}`. Every member of the
+status is optional. Unknown members are ignored, and so are lines that are no events: a newer
+agent must not confuse an older daemon.
 
-`exiting` makes a machine STOPPING, not STOPPED: the agent still has work to do, and a new one
-started meanwhile would meet it. STOPPED is said by the end of the process alone.
+`exiting` makes a machine STOPPING, not STOPPED: the agent still has work to do, and a new agent
+started meanwhile would race with it. Only the end of the process makes a machine STOPPED.
 """
 
 import json
@@ -16,14 +16,14 @@ from typing import Any
 
 from rdd.vm.problem import Problem
 
-FORWARDS_LIMIT = 500  # rules that are remembered; the rest is in the event log
+FORWARDS_LIMIT = 500  # forwards that are recorded; the event log has all of them
 ERRORS_LIMIT = 20
 
 
 class Phase(StrEnum):
-    """How far a machine is."""
+    """The state of a machine's lifecycle."""
 
-    UNKNOWN = "Unknown"  # nobody looks after it
+    UNKNOWN = "Unknown"  # not monitored
     STARTING = "Starting"
     RUNNING = "Running"
     STOPPING = "Stopping"
@@ -32,7 +32,7 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PortForwardState:
-    """A port or socket of the guest on this machine, as its agent told."""
+    """A forwarded port or socket, as the agent last reported it."""
 
     type: str
     """`forwarding`, `not-forwarding`, `stopping` or `failed`."""
@@ -41,42 +41,42 @@ class PortForwardState:
     host_address: str
     error: str = ""
     reason: str = ""
-    """Of `rdd.vm.problem`, or empty."""
+    """A reason of `rdd.vm.problem`, or empty."""
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What is known of a machine now."""
+    """The observed state of a machine."""
 
     phase: Phase = Phase.UNKNOWN
     degraded: bool = False
     errors: tuple[str, ...] = ()
-    """What the agent says is wrong while the machine runs."""
+    """What does not work although the machine runs, as texts."""
     problems: tuple[Problem, ...] = ()
     """The errors that have a typed reason."""
     progress: str = ""
-    """What a machine that starts is waiting for."""
+    """What a starting machine waits for."""
     ssh_local_port: int = 0
     forwards: tuple[PortForwardState, ...] = ()
     agent_pid: int = 0
-    is_stop_wanted: bool = False
-    """Somebody here asked it to stop; otherwise STOPPED means that it ended by itself."""
+    is_stop_requested: bool = False
+    """This daemon stops it; otherwise STOPPED means that it ended by itself."""
     exit_code: int | None = None
-    """Of the agent; negative for a signal; None while it runs, or when it is not our child."""
+    """Of the agent; negative for a signal; None while it runs, or when it is no child."""
     reason: str = ""
-    """Why a machine is STOPPED although nobody asked for it, in one line."""
+    """Why a machine is STOPPED without a stop request, in one line."""
     log_tail: tuple[str, ...] = ()
     """The last messages of the agent's log, once it has ended."""
     stop_error: str = ""
-    """Why the last stop did not work; the machine still runs."""
+    """Why the last stop failed; the machine still runs."""
 
     @property
     def crashed(self) -> bool:
-        """Whether it ended without being asked to."""
-        return self.phase is Phase.STOPPED and not self.is_stop_wanted
+        """Whether it ended without a stop request."""
+        return self.phase is Phase.STOPPED and not self.is_stop_requested
 
     def after(self, status: dict[str, Any]) -> "Observation":
-        """What is known after an event."""
+        """Return the observation after an event."""
         seen = _Status(status)
         result = replace(
             self,
@@ -89,7 +89,7 @@ class Observation:
         if seen.flag("exiting"):
             return replace(result, phase=Phase.STOPPING, errors=seen.errors())
         if self.phase is Phase.STOPPING:
-            return result  # events that were under way when the stop was asked for
+            return result  # events from before the stop request
         if seen.flag("running") or seen.flag("degraded"):
             degraded = seen.flag("degraded")
             return replace(
@@ -105,7 +105,7 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class _Status:
-    """A status as it came: nothing about its form is certain."""
+    """The status of an event, of any form: nothing has been validated."""
 
     data: dict[str, Any] = field(default_factory=dict)
 
@@ -146,18 +146,18 @@ class _Status:
 
 
 def _merged(
-    known: tuple[PortForwardState, ...], new: PortForwardState
+    forwards: tuple[PortForwardState, ...], new: PortForwardState
 ) -> tuple[PortForwardState, ...]:
-    """The forwards after one changed; what is no longer forwarded is forgotten."""
+    """Return the forwards after one changed, without those that have stopped."""
     key = (new.protocol, new.guest_address)
-    rest = tuple(item for item in known if (item.protocol, item.guest_address) != key)
+    rest = tuple(item for item in forwards if (item.protocol, item.guest_address) != key)
     if new.type == "stopping":
         return rest
     return (*rest, new)[-FORWARDS_LIMIT:]
 
 
 def parse_event(line: bytes) -> dict[str, Any] | None:
-    """The status in a line of the event stream; None if the line is something else."""
+    """Return the status in a line of the event stream; None if the line is no event."""
     try:
         status = json.loads(line)["status"]
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -166,10 +166,10 @@ def parse_event(line: bytes) -> dict[str, Any] | None:
 
 
 def log_messages(text: str, *, limit: int) -> tuple[str, ...]:
-    """The last messages of an agent's log that matter to a person.
+    """Return the last messages of an agent's log, without debug messages.
 
-    Lines of a log in JSON are reduced to their message, without those for developers; other
-    lines, such as a traceback, are taken as they are.
+    A JSON line is reduced to its message; any other line, such as a traceback, is kept
+    unchanged.
     """
     messages = []
     for line in text.splitlines():
@@ -187,6 +187,6 @@ def _message(line: str) -> str:
         return line
     if not isinstance(entry, dict) or not entry.keys() & {"msg", "title"}:
         return line
-    if "title" in entry:  # what the whole run is called
+    if "title" in entry:  # the first line of a log names the whole run
         return ""
     return "" if entry.get("level") in ("debug", "trace") else str(entry["msg"])

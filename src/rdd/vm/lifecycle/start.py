@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bringing up a host agent.
+"""Start of a host agent.
 
-An agent takes over a driver that runs, or starts one. It gets a session of its own and its
-output goes to files, so it lives on when the daemon ends, however that ends. Logs of the run
-before are put aside first. The agent says that it is there by writing its process id; what it
-says before it dies is the reason why it did not come up.
+An agent adopts a running driver, or starts one. It gets a session of its own and its output
+goes to files, so it survives every end of the daemon. The logs of the previous run are rotated
+first. The agent signals that it runs by writing its pid file; if it ends before that, the end
+of its log is the reason of the failure.
 """
 
 import asyncio
@@ -34,12 +34,11 @@ from rdd.vm.lifecycle.monitor import AgentProcess, exit_reason, log_tail, wait_f
 from rdd.vm.process_files import write_identity
 from rdd.vm.template import HostFacts, TemplateError
 
-PID_FILE_TIMEOUT_S = 5.0
 _KILL_TIMEOUT_S = 5.0
 
 
 def check_startable(directory: InstanceDirectory) -> None:
-    """Raise NotCreated, or HostError, unless the machine can be started."""
+    """Raise NotCreated or HostError unless the machine can be started."""
     if directory.status() is InstanceStatus.UNINITIALIZED:
         raise NotCreated(f'machine "{directory.name}" is not created')
     directory.check_socket_paths(directory.driver)
@@ -48,7 +47,7 @@ def check_startable(directory: InstanceDirectory) -> None:
 def prepare_files(
     directory: InstanceDirectory, facts: HostFacts, environment: Mapping[str, str]
 ) -> None:
-    """Make the files of a new run ready. Raises HostError."""
+    """Prepare the files of a new run: resolved template, rotated logs. Raises HostError."""
     try:
         directory.refresh_template(facts)
     except TemplateError as error:
@@ -60,7 +59,7 @@ def prepare_files(
         rotate(directory.path, name, keep_all=keep_all, first_line=first_line)
     for name in SERIAL_LOGS:
         rotate(directory.path, name, keep_all=keep_all, create=False)
-    if directory.agent() is None:  # what a dead one left would pass for the new one's
+    if directory.agent() is None:  # stale files would be mistaken for those of the new agent
         remove(directory.ha_pid)
         remove(directory.ha_identity)
 
@@ -71,10 +70,10 @@ async def start_agent(
     command: Sequence[str],
     environment: Mapping[str, str],
     changes: Changes,
+    timeout_s: float,
     debug: bool = False,
-    timeout_s: float = PID_FILE_TIMEOUT_S,
 ) -> AgentProcess:
-    """Start an agent and wait until it is there. Raises StartFailed; nothing then runs."""
+    """Start rdd's agent and wait for its pid file. Raises StartFailed; nothing then runs."""
     arguments = ["--pidfile", str(directory.ha_pid), "--socket", str(directory.ha_sock)]
     if debug:
         arguments.append("--debug")
@@ -85,7 +84,7 @@ async def start_agent(
         stdout=directory.ha_stdout,
         stderr=directory.ha_stderr,
     )
-    return await _wait_for(directory, process, changes, timeout_s)
+    return await _wait_until_up(directory, process, changes, timeout_s)
 
 
 async def start_external_agent(
@@ -95,9 +94,9 @@ async def start_external_agent(
     environment: Mapping[str, str],
     changes: Changes,
 ) -> AgentProcess:
-    """Start an agent that is not our program. Raises StartFailed; nothing then runs.
+    """Start a foreign agent and wait for its pid file. Raises StartFailed; nothing then runs.
 
-    It writes no identity beside its process id, so that is done here.
+    Such an agent writes no identity file, so this function does.
     """
     process = spawn_detached(
         command.argv,
@@ -107,12 +106,12 @@ async def start_external_agent(
         stderr=directory.ha_stderr,
         blocks_signals=False,
     )
-    agent = await _wait_for(directory, process, changes, command.start_s)
+    agent = await _wait_until_up(directory, process, changes, command.start_s)
     write_identity(directory.ha_identity, agent.identity)
     return agent
 
 
-async def _wait_for(
+async def _wait_until_up(
     directory: InstanceDirectory,
     process: "subprocess.Popen[bytes]",
     changes: Changes,
@@ -123,40 +122,41 @@ async def _wait_for(
         raise _failed(directory, process.wait())
     agent = AgentProcess(who, process)
     try:
-        if await _came_up(directory, agent, changes, timeout_s):
+        if await _has_pid_file(directory, agent, changes, timeout_s):
             return agent
     except BaseException:
-        await asyncio.shield(_give_up(agent, who))
+        await asyncio.shield(_end(agent))
         raise
     if not await ended_within(who, 0):
-        await _give_up(agent, who)
+        await _end(agent)
         raise _failed(directory, None, timeout_s=timeout_s)
     raise _failed(directory, await agent.wait())
 
 
-async def _came_up(
+async def _has_pid_file(
     directory: InstanceDirectory, agent: AgentProcess, changes: Changes, timeout_s: float
 ) -> bool:
-    """Wait for the pid file or the end of the process, whichever is first."""
-    there = asyncio.ensure_future(
+    """Wait for the pid file or the end of the process, whichever comes first."""
+    written = asyncio.ensure_future(
         wait_for_pid_file(directory, agent.identity.pid, changes=changes, timeout_s=timeout_s)
     )
     ended = asyncio.ensure_future(wait_ended(agent.identity))
     try:
-        await asyncio.wait((there, ended), return_when=asyncio.FIRST_COMPLETED)
-        return not ended.done() and there.done() and there.result()
+        await asyncio.wait((written, ended), return_when=asyncio.FIRST_COMPLETED)
+        return not ended.done() and written.done() and written.result()
     finally:
-        for task in (there, ended):
+        for task in (written, ended):
             task.cancel()
-        await asyncio.gather(there, ended, return_exceptions=True)
+        await asyncio.gather(written, ended, return_exceptions=True)
 
 
-async def _give_up(agent: AgentProcess, who: Identity) -> None:
-    """End an agent that did not come up: it may have begun to start a driver."""
-    send_signal(who, signal.SIGINT)
-    if not await ended_within(who, _KILL_TIMEOUT_S):
-        await kill_all([who], timeout_s=_KILL_TIMEOUT_S)
-    if await ended_within(who, 0):
+async def _end(agent: AgentProcess) -> None:
+    """End an agent that did not come up; it may have begun to start a driver."""
+    process: Identity = agent.identity
+    send_signal(process, signal.SIGINT)
+    if not await ended_within(process, _KILL_TIMEOUT_S):
+        await kill_all([process], timeout_s=_KILL_TIMEOUT_S)
+    if await ended_within(process, 0):
         await agent.wait()
     else:
         agent.detach()
@@ -164,8 +164,8 @@ async def _give_up(agent: AgentProcess, who: Identity) -> None:
 
 def _failed(directory: InstanceDirectory, code: int | None, *, timeout_s: float = 0) -> StartFailed:
     tail = log_tail(directory)
-    why = exit_reason(code)
+    reason = exit_reason(code)
     if timeout_s:
-        why = f'the host agent did not write "{directory.ha_pid}" within {timeout_s:g} s'
-    said = f": {' / '.join(tail)}" if tail else f'; its log "{directory.ha_stderr}" is empty'
-    return StartFailed(f"{why}{said}", exit_code=code, log_tail=tail)
+        reason = f'the host agent did not write "{directory.ha_pid}" within {timeout_s:g} s'
+    log = f": {' / '.join(tail)}" if tail else f'; its log "{directory.ha_stderr}" is empty'
+    return StartFailed(f"{reason}{log}", exit_code=code, log_tail=tail)

@@ -2,14 +2,14 @@
 """Lima's templates: reading, checking, completing and writing `lima.yaml`.
 
 `parse` reads the form, `check` asks the rules, `validate` does both and tells everything at
-once. `resolved` turns a template into what it means on this machine for one instance, and
+once. `resolve` turns a template into what it means on this machine for one instance, and
 `render` writes one. YAML is loaded by `parse` and `validate` only: a host agent reads what
 `dump` wrote (`load`), which costs it neither the library nor the time.
 """
 
 import json
 
-from rdd.vm.template.defaults import HostFacts, effective, resolved
+from rdd.vm.template.defaults import HostFacts, apply_defaults, resolve
 from rdd.vm.template.errors import TemplateError, TemplateSyntaxError
 from rdd.vm.template.model import Template
 from rdd.vm.template.serializer import render
@@ -22,15 +22,15 @@ __all__ = [
     "TemplateError",
     "TemplateSyntaxError",
     "Variables",
+    "apply_defaults",
     "check",
     "dump",
-    "effective",
     "expand",
     "hostname",
     "load",
     "parse",
     "render",
-    "resolved",
+    "resolve",
     "validate",
 ]
 

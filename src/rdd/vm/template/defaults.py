@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """From what a template says to what it means on this machine, for one instance.
 
-`effective` fills what depends on the machine; `resolved` also replaces the names between
+`apply_defaults` fills what depends on the machine; `resolve` also replaces the names between
 braces, makes paths absolute and completes the forwarding rules, so that whoever runs the
 machine decides nothing any more. Both are pure: the machine comes in as `HostFacts`.
 """
@@ -65,7 +65,7 @@ class HostFacts:
         )
 
 
-def effective(template: Template, facts: HostFacts, *, driver: str = "") -> Template:
+def apply_defaults(template: Template, facts: HostFacts, *, driver: str = "") -> Template:
     """The template with every value that is not given."""
     arch = template.arch or facts.arch
     plain = template.plain
@@ -146,11 +146,11 @@ def ranges(rule: PortForward) -> tuple[tuple[int, int], tuple[int, int]]:
     return guest, guest if host == (0, 0) else host
 
 
-def resolved(
+def resolve(
     template: Template, facts: HostFacts, *, name: str, directory: Path, driver: str = ""
 ) -> Template:
     """The effective template of one instance, with names replaced and paths absolute."""
-    template = effective(template, facts, driver=driver)
+    template = apply_defaults(template, facts, driver=driver)
     host = Variables(
         name=name,
         dir=str(directory),

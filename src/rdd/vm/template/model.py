@@ -3,7 +3,7 @@
 
 One record per mapping of the file, fields in its order, names in snake case. A field that
 is not given has its default: that of Lima where it is the same everywhere, the empty value
-where the machine decides (`effective` fills those). Writing a template leaves out what has
+where the machine decides (`apply_defaults` fills those). Writing a template leaves out what has
 its default, so `parse(render(template)) == template`.
 
 How a field is called in the file is derived from its name; names that are written with

@@ -22,7 +22,7 @@ from rdd.vm.drivers.host.shell import shell_command
 from rdd.vm.drivers.host.state import HostMachineState
 from rdd.vm.drivers.protocol import Listener
 from rdd.vm.instance_dir import InstanceDirectory
-from rdd.vm.template import HostFacts, Template, parse, resolved
+from rdd.vm.template import HostFacts, Template, parse, resolve
 
 FACTS = HostFacts(
     arch="x86_64", cpus=2, memory_bytes=1 << 33, user="ann", uid=1000, home=Path("/home/ann")
@@ -38,7 +38,7 @@ env: {COLOUR: green}
 
 
 def template(text: str) -> Template:
-    return resolved(parse(text), FACTS, name="m", directory=DIRECTORY.path, driver="host")
+    return resolve(parse(text), FACTS, name="m", directory=DIRECTORY.path, driver="host")
 
 
 # Availability: the programs are links in a directory that is the whole PATH.

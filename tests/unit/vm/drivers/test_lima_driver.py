@@ -315,7 +315,7 @@ async def test_stop_of_a_machine_without_agent_ends_it(lima: Lima) -> None:
     os.kill(agent.pid, signal.SIGKILL)
     await lima.until_phase(Phase.STOPPED)
     lima.machines.stop("vm")
-    await lima.until(lambda seen: seen.phase is Phase.STOPPED and seen.is_stop_wanted)
+    await lima.until(lambda seen: seen.phase is Phase.STOPPED and seen.is_stop_requested)
     assert await ended_within(driver, 10)
     assert not (lima.directory.path / "shut-down").exists()
     assert lima.directory.status() is InstanceStatus.STOPPED

@@ -19,7 +19,7 @@ from rdd.vm.drivers.qemu.programs import find, system_program
 from rdd.vm.drivers.qemu.requirements import failures
 from rdd.vm.instance_dir import InstanceDirectory
 from rdd.vm.ssh import SshTarget
-from rdd.vm.template import HostFacts, parse, resolved
+from rdd.vm.template import HostFacts, parse, resolve
 from rdd.vm.template.model import Template
 
 FACTS = HostFacts(
@@ -29,7 +29,7 @@ KIND = suspension.MachineKind("template", "tcg", "max", "7.2", "words")
 
 
 def template(text: str) -> Template:
-    return resolved(parse(text), FACTS, name="vm", directory=Path("/lima/vm"), driver="qemu")
+    return resolve(parse(text), FACTS, name="vm", directory=Path("/lima/vm"), driver="qemu")
 
 
 def machine(**changes: object) -> arguments.EmulatorOptions:

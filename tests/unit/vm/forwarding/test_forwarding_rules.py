@@ -7,7 +7,7 @@ import pytest
 
 from rdd.vm.drivers.protocol import Endpoint, Forward, Listener
 from rdd.vm.forwarding.rules import ForwardingRules
-from rdd.vm.template import HostFacts, parse, resolved
+from rdd.vm.template import HostFacts, parse, resolve
 
 FACTS = HostFacts(
     arch="x86_64", cpus=2, memory_bytes=1 << 33, user="ann", uid=1000, home=Path("/home/ann")
@@ -17,7 +17,7 @@ SSH_PORT = 60022
 
 def rules(*lines: str) -> ForwardingRules:
     text = "portForwards:\n" + "".join(f"- {line}\n" for line in lines) if lines else "{}"
-    template = resolved(parse(text), FACTS, name="m", directory=Path("/lima/m"))
+    template = resolve(parse(text), FACTS, name="m", directory=Path("/lima/m"))
     return ForwardingRules(template.port_forwards, ssh_local_port=SSH_PORT)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rdd.vm.template import HostFacts, Template, Variables, effective, expand, parse, resolved
+from rdd.vm.template import HostFacts, Template, Variables, apply_defaults, expand, parse, resolve
 
 GIB = 1 << 30
 FACTS = HostFacts(
@@ -18,7 +18,7 @@ VARIABLES = Variables(
 
 
 def use(text: str, driver: str = "qemu") -> Template:
-    return resolved(parse(text), FACTS, name="vm", directory=Path("/l/vm"), driver=driver)
+    return resolve(parse(text), FACTS, name="vm", directory=Path("/l/vm"), driver=driver)
 
 
 @pytest.mark.parametrize(
@@ -28,19 +28,19 @@ def use(text: str, driver: str = "qemu") -> Template:
 def test_machine_gets_a_share_of_the_host(
     cpus: int, memory: int, expected: tuple[int, int]
 ) -> None:
-    template = effective(Template(), replace(FACTS, cpus=cpus, memory_bytes=memory))
+    template = apply_defaults(Template(), replace(FACTS, cpus=cpus, memory_bytes=memory))
     assert (template.cpus, template.memory) == expected
     assert (template.disk, template.arch, template.os) == (100 * GIB, "x86_64", "Linux")
 
 
 def test_what_is_given_stays() -> None:
-    template = effective(parse("cpus: 1\nmemory: 1GiB\ndisk: 5GiB\narch: aarch64"), FACTS)
+    template = apply_defaults(parse("cpus: 1\nmemory: 1GiB\ndisk: 5GiB\narch: aarch64"), FACTS)
     assert (template.cpus, template.memory, template.disk) == (1, GIB, 5 * GIB)
     assert template.arch == "aarch64"
 
 
 def test_files_to_boot_are_for_the_architecture_of_the_image() -> None:
-    (image,) = effective(
+    (image,) = apply_defaults(
         parse("images: [{location: /a, kernel: {location: /k}, initrd: {location: /i}}]"), FACTS
     ).images
     assert image.kernel and image.initrd
@@ -56,7 +56,7 @@ def test_files_to_boot_are_for_the_architecture_of_the_image() -> None:
     ],
 )
 def test_guest_has_a_user_like_the_one_here(user: str, uid: int, expected: tuple[str, int]) -> None:
-    template = effective(Template(), replace(FACTS, user=user, uid=uid), driver="qemu")
+    template = apply_defaults(Template(), replace(FACTS, user=user, uid=uid), driver="qemu")
     assert (template.user.name, template.user.uid) == expected
 
 

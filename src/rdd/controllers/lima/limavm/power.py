@@ -275,7 +275,7 @@ class Power:
     def _wait_for_stop(self, look: Look, seen: Observation) -> Result:
         """One that stops by itself has a limit only if that is what is wanted."""
         is_unwanted = not look.vm.spec.running or look.vm.status.restart_needed
-        if is_unwanted and not seen.is_stop_wanted:
+        if is_unwanted and not seen.is_stop_requested:
             return self._stop(look, "stop")
         return Result.done()
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients of the container engine, over its own unix socket.
+"""Clients of container engines, over their unix sockets.
 
     async with Docker(Path("/run/docker.sock")) as docker:
         for container in await docker.containers():
@@ -8,29 +8,28 @@
             async for event in events:
                 print(event.type, event.action, event.id)
 
-    errors                 what can go wrong
-    http                   HTTP/1.1 on a unix socket: answers, streams, hijacked connections
+    errors                 failures
+    http                   pooled HTTP/1.1 connections: responses, streams, hijacked connections
     docker, records        the Docker API
-    containerd             containerd's own API
-    grpc, protobuf         what that is spoken over
-    frames                 stdout and stderr in one stream
+    containerd             the API of containerd, over grpc and protobuf
+    frames                 demultiplexes stdout and stderr
     references             names of images
-    credentials            who we are to a registry
+    credentials            registry credentials of the user
 
-What the engine answers stays as plain dicts of its JSON: its members differ by
-version, and who mirrors them decides what an absent one means. What is asked of
-it is typed. Nothing here knows Kubernetes.
+Responses stay plain dicts of the engine's JSON: the members depend on its version, and
+the caller decides what a missing one means. Requests are typed. This package does not
+depend on Kubernetes.
 """
 
 from rdd.engine.docker import Docker
 from rdd.engine.errors import (
-    Conflict,
+    EngineConflict,
     EngineError,
     EngineFailure,
-    NotFound,
-    Unintelligible,
-    Unreachable,
-    UnsupportedVersion,
+    EngineNotFound,
+    EngineProtocolError,
+    EngineUnreachable,
+    UnsupportedEngineVersion,
 )
 from rdd.engine.frames import Chunk
 from rdd.engine.http import Hijacked
@@ -38,17 +37,17 @@ from rdd.engine.records import ContainerConfig, EngineEvent, ExecConfig, Progres
 
 __all__ = [
     "Chunk",
-    "Conflict",
     "ContainerConfig",
     "Docker",
+    "EngineConflict",
     "EngineError",
     "EngineEvent",
     "EngineFailure",
+    "EngineNotFound",
+    "EngineProtocolError",
+    "EngineUnreachable",
     "ExecConfig",
     "Hijacked",
-    "NotFound",
     "Progress",
-    "Unintelligible",
-    "Unreachable",
-    "UnsupportedVersion",
+    "UnsupportedEngineVersion",
 ]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The API of containerd over its unix socket, as much of it as a mirror needs.
+"""The API of containerd over its unix socket, as far as the mirror needs it.
 
 containerd keeps containers, their tasks (the processes) and images in namespaces,
-which are named in the metadata of each call. Field numbers are those of its
-published API, version 1; they never change.
+which are named in the metadata of each call. The field numbers are those of version 1
+of its published API; they never change.
 """
 
 import asyncio
@@ -15,35 +15,35 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from rdd.engine.errors import NotFound
+from rdd.engine.errors import EngineNotFound
 from rdd.engine.grpc import Channel
 from rdd.engine.protobuf import Message, field
 from rdd.engine.records import Object
 
 STATES: Final = ("unknown", "created", "running", "stopped", "paused", "pausing")
-"""Of a task, by the number the API has for it."""
+"""States of a task, indexed by their number in the API."""
 _OOM_KILLED = 1
 _MAX_DOCUMENT = 4 * 1024 * 1024
-_HELLO = "/rdd/hello"
-_HELLO_S = 0.1
+_PROBE = "/rdd/hello"
+_PROBE_S = 0.1
 
 
 @dataclass(frozen=True, slots=True)
-class Container:
-    """A container: what could run."""
+class ContainerdContainer:
+    """A container, without its processes."""
 
     id: str
     image: str
     labels: Mapping[str, str]
     spec: Object
-    """As the OCI runtime gets it; empty if it is no JSON."""
+    """The OCI runtime specification; empty if it is not JSON."""
     snapshotter: str
     snapshot: str
     created_s: int
 
 
 @dataclass(frozen=True, slots=True)
-class Task:
+class ContainerdTask:
     """The first process of a container."""
 
     container: str
@@ -52,12 +52,12 @@ class Task:
     exit_code: int
     exited_s: int
     oom_killed: bool | None
-    """None from versions that do not tell."""
+    """None if this version does not report it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Image:
-    """A name and what it stands for."""
+class ContainerdImage:
+    """An image name and its target."""
 
     name: str
     digest: str
@@ -67,86 +67,86 @@ class Image:
     created_s: int
 
 
-class Event(NamedTuple):
-    """Something that happened."""
+class ContainerdEvent(NamedTuple):
+    """An event of containerd."""
 
     namespace: str
     topic: str
     """Such as `/tasks/start`."""
     id: str
-    """Of the container, the name of the image or of the namespace."""
+    """The ID of the container, or the name of the image or of the namespace."""
 
 
-class Containerd:
-    """A client of one containerd."""
+class ContainerdClient:
+    """A client of containerd."""
 
     def __init__(self, socket: Path) -> None:
         self.socket = socket
         self._channel = Channel(socket)
 
     async def close(self) -> None:
-        """Let go of the connection."""
+        """Close the connection."""
         await self._channel.close()
 
     async def version(self) -> str:
-        """The version of containerd. Raises EngineFailure."""
+        """Return the version of containerd. Raises EngineFailure."""
         return (await self._call("version.v1.Version/Version")).text(1)
 
     async def namespaces(self) -> list[str]:
-        """All namespaces."""
-        answer = await self._call("namespaces.v1.Namespaces/List")
-        return [found.text(1) for found in answer.messages(1)]
+        response = await self._call("namespaces.v1.Namespaces/List")
+        return [found.text(1) for found in response.messages(1)]
 
     @asynccontextmanager
-    async def events(self, *topics: str) -> AsyncGenerator[AsyncIterator[Event], None]:
-        """What happens from now on, of topics that begin with one of these.
+    async def events(self, *topics: str) -> AsyncGenerator[AsyncIterator[ContainerdEvent], None]:
+        """Yield future events of topics with one of these prefixes.
 
-        The stream does not tell when it is at work, and nothing is repeated. So an event
-        of our own is published until it comes back.
+        The API does not confirm a subscription and does not replay events. So the client
+        publishes an event of its own until it arrives.
         """
-        wanted = (*topics, _HELLO)
+        wanted = (*topics, _PROBE)
         message = b"".join(field(1, f'topic~="^{topic}"') for topic in wanted)
         path = "/containerd.services.events.v1.Events/Subscribe"
         async with (
-            self._channel.stream(path, message) as answers,
-            aclosing(_decoded(answers)) as events,
+            self._channel.stream(path, message) as messages,
+            aclosing(_decoded(messages)) as events,
         ):
-            early = await self._subscribed(events)
-            yield _without_hello(early, events)
+            early = await self._wait_until_subscribed(events)
+            yield _without_probe(early, events)
 
-    async def _subscribed(self, events: AsyncGenerator[Event, None]) -> list[Event]:
-        """Return when events arrive; those that did before ours."""
-        early: list[Event] = []
-        hello = field(1, _HELLO) + field(2, field(1, "rdd.Hello"))
+    async def _wait_until_subscribed(
+        self, events: AsyncGenerator[ContainerdEvent, None]
+    ) -> list[ContainerdEvent]:
+        """Wait until the subscription works; return the events that arrived before the probe."""
+        early: list[ContainerdEvent] = []
+        probe = field(1, _PROBE) + field(2, field(1, "rdd.Hello"))
         while True:
             arrival = asyncio.ensure_future(anext(events))
             try:
                 while not arrival.done():
-                    await self._call("events.v1.Events/Publish", hello, namespace="default")
-                    await asyncio.wait({arrival}, timeout=_HELLO_S)
+                    await self._call("events.v1.Events/Publish", probe, namespace="default")
+                    await asyncio.wait({arrival}, timeout=_PROBE_S)
                 event = arrival.result()
             finally:
                 arrival.cancel()
                 await asyncio.gather(arrival, return_exceptions=True)
-            if event.topic == _HELLO:
+            if event.topic == _PROBE:
                 return early
             early.append(event)
 
     # -- containers
 
-    async def containers(self, namespace: str) -> list[Container]:
-        """All containers of a namespace."""
-        answer = await self._call("containers.v1.Containers/List", namespace=namespace)
-        return [_container(found) for found in answer.messages(1)]
+    async def containers(self, namespace: str) -> list[ContainerdContainer]:
+        response = await self._call("containers.v1.Containers/List", namespace=namespace)
+        return [_container(found) for found in response.messages(1)]
 
-    async def container(self, namespace: str, id_: str) -> Container:
-        """One container. Raises NotFound."""
+    async def container(self, namespace: str, id_: str) -> ContainerdContainer:
+        """Return a container. Raises EngineNotFound."""
         path = "containers.v1.Containers/Get"
-        answer = await self._call(path, field(1, id_), namespace=namespace)
-        return _container(answer.message(1))
+        response = await self._call(path, field(1, id_), namespace=namespace)
+        return _container(response.message(1))
 
     async def delete_container(self, namespace: str, id_: str) -> None:
-        """Remove a container, which must have no task."""
+        """Remove a container without a task."""
         path = "containers.v1.Containers/Delete"
         await self._call(path, field(1, id_), namespace=namespace)
 
@@ -157,13 +157,13 @@ class Containerd:
 
     # -- tasks
 
-    async def task(self, namespace: str, id_: str) -> Task | None:
-        """The task of a container; None if it has none."""
+    async def task(self, namespace: str, id_: str) -> ContainerdTask | None:
+        """Return the task of a container; None without one."""
         try:
-            answer = await self._call("tasks.v1.Tasks/Get", field(1, id_), namespace=namespace)
-        except NotFound:
+            response = await self._call("tasks.v1.Tasks/Get", field(1, id_), namespace=namespace)
+        except EngineNotFound:
             return None
-        return _task(answer.message(1))
+        return _task(response.message(1))
 
     async def kill_task(self, namespace: str, id_: str, signal: int) -> None:
         """Send a signal to all processes of a container."""
@@ -175,28 +175,27 @@ class Containerd:
         await self._call("tasks.v1.Tasks/Pause", field(1, id_), namespace=namespace)
 
     async def resume_task(self, namespace: str, id_: str) -> None:
-        """Let the processes of a container go on."""
+        """Resume the processes of a container."""
         await self._call("tasks.v1.Tasks/Resume", field(1, id_), namespace=namespace)
 
     async def wait_task(self, namespace: str, id_: str) -> None:
-        """Return when the first process has ended."""
+        """Wait for the end of the first process."""
         await self._call("tasks.v1.Tasks/Wait", field(1, id_), namespace=namespace)
 
     async def delete_task(self, namespace: str, id_: str) -> None:
-        """Remove a task that has ended."""
+        """Remove a finished task."""
         await self._call("tasks.v1.Tasks/Delete", field(1, id_), namespace=namespace)
 
     # -- images
 
-    async def images(self, namespace: str) -> list[Image]:
-        """All images of a namespace."""
-        answer = await self._call("images.v1.Images/List", namespace=namespace)
-        return [_image(found) for found in answer.messages(1)]
+    async def images(self, namespace: str) -> list[ContainerdImage]:
+        response = await self._call("images.v1.Images/List", namespace=namespace)
+        return [_image(found) for found in response.messages(1)]
 
-    async def image(self, namespace: str, name: str) -> Image:
-        """One image. Raises NotFound."""
-        answer = await self._call("images.v1.Images/Get", field(1, name), namespace=namespace)
-        return _image(answer.message(1))
+    async def image(self, namespace: str, name: str) -> ContainerdImage:
+        """Return an image. Raises EngineNotFound."""
+        response = await self._call("images.v1.Images/Get", field(1, name), namespace=namespace)
+        return _image(response.message(1))
 
     async def delete_image(self, namespace: str, name: str) -> None:
         """Remove the name of an image."""
@@ -204,7 +203,7 @@ class Containerd:
         await self._call("images.v1.Images/Delete", message, namespace=namespace)
 
     async def document(self, namespace: str, digest: str) -> Object:
-        """A manifest or a configuration in the content store; empty if it is not there."""
+        """Return a manifest or configuration of the content store; empty if it is missing."""
         path = "/containerd.services.content.v1.Content/Read"
         found = b""
         try:
@@ -214,7 +213,7 @@ class Containerd:
                     if len(found) > _MAX_DOCUMENT:
                         return {}
             document = orjson.loads(found)
-        except (NotFound, ValueError):
+        except (EngineNotFound, ValueError):
             return {}
         return document if isinstance(document, dict) else {}
 
@@ -227,13 +226,13 @@ def _metadata(namespace: str) -> dict[str, str]:
     return {"containerd-namespace": namespace} if namespace else {}
 
 
-def _container(found: Message) -> Container:
+def _container(found: Message) -> ContainerdContainer:
     spec: Any = None
     try:
         spec = orjson.loads(found.message(5).bytes(2))
     except ValueError:
         pass
-    return Container(
+    return ContainerdContainer(
         id=found.text(1),
         image=found.text(3),
         labels=found.texts(2),
@@ -244,9 +243,9 @@ def _container(found: Message) -> Container:
     )
 
 
-def _task(found: Message) -> Task:
+def _task(found: Message) -> ContainerdTask:
     state = found.integer(4)
-    return Task(
+    return ContainerdTask(
         container=found.text(1) or found.text(2),
         pid=found.integer(3),
         state=STATES[state] if state < len(STATES) else STATES[0],
@@ -256,9 +255,9 @@ def _task(found: Message) -> Task:
     )
 
 
-def _image(found: Message) -> Image:
+def _image(found: Message) -> ContainerdImage:
     target = found.message(3)
-    return Image(
+    return ContainerdImage(
         name=found.text(1),
         digest=target.text(2),
         media_type=target.text(1),
@@ -268,23 +267,23 @@ def _image(found: Message) -> Image:
     )
 
 
-async def _decoded(answers: AsyncIterator[bytes]) -> AsyncGenerator[Event, None]:
-    async for answer in answers:
-        yield _event(answer)
+async def _decoded(messages: AsyncIterator[bytes]) -> AsyncGenerator[ContainerdEvent, None]:
+    async for message in messages:
+        yield _event(message)
 
 
-async def _without_hello(
-    early: list[Event], events: AsyncIterator[Event]
-) -> AsyncGenerator[Event, None]:
+async def _without_probe(
+    early: list[ContainerdEvent], events: AsyncIterator[ContainerdEvent]
+) -> AsyncGenerator[ContainerdEvent, None]:
     for event in early:
         yield event
     async for event in events:
-        if event.topic != _HELLO:
+        if event.topic != _PROBE:
             yield event
 
 
-def _event(data: bytes) -> Event:
+def _event(data: bytes) -> ContainerdEvent:
     envelope = Message(data)
-    # Whatever the event is about comes first in all of them.
-    about = envelope.message(4).message(2).text(1)
-    return Event(envelope.text(2), envelope.text(3), about)
+    # The first field of every event names its subject.
+    subject = envelope.message(4).message(2).text(1)
+    return ContainerdEvent(envelope.text(2), envelope.text(3), subject)

@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who we are to a registry, according to the user's Docker configuration.
+"""Registry credentials from the user's Docker configuration.
 
-`config.json` names a credential helper for one registry (`credHelpers`) or for
-all (`credsStore`), or holds the credentials itself (`auths`). A helper is a
-program `docker-credential-<name>` on the PATH that reads a registry from stdin
-and writes JSON. Whatever goes wrong is no reason to refuse a transfer: without
-credentials public images still work, and the registry says what it misses. So
-failures are reported in `Credentials.problem` and the transfer goes on.
+`config.json` names a credential helper for one registry (`credHelpers`) or for all
+(`credsStore`), or holds the credentials itself (`auths`). A helper is a program
+`docker-credential-<name>` on the PATH that reads a registry from stdin and writes JSON.
+A failure does not abort a transfer: public images need no credentials, and the registry
+reports what it misses. So failures are returned in `Credentials.problem`.
 """
 
 import asyncio
@@ -21,7 +20,8 @@ from typing import Any
 
 import orjson
 
-from rdd.host.commands import communicate, start_process
+from rdd.host import commands
+from rdd.host.errors import HostError
 
 HELPER_S = 30.0
 _is_helper = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*").fullmatch
@@ -30,16 +30,16 @@ _TOKEN = "<token>"
 
 @dataclass(frozen=True, slots=True)
 class Credentials:
-    """What to send along with a transfer."""
+    """The credentials for a transfer."""
 
     auth: Mapping[str, str] = field(default_factory=dict)
-    """As the engine's API wants it; empty: nobody in particular."""
+    """The `X-Registry-Auth` of the Docker API; empty means anonymous."""
     problem: str = ""
-    """Why there are none although the configuration promises some."""
+    """Why configured credentials could not be read."""
 
 
 async def find(directory: Path, server: str, *, environment: Mapping[str, str]) -> Credentials:
-    """The credentials for a registry. `directory` is Docker's configuration directory."""
+    """Return the credentials for a registry. `directory` is Docker's configuration directory."""
     path = directory / "config.json"
     try:
         config = orjson.loads(await asyncio.to_thread(path.read_bytes))
@@ -48,10 +48,10 @@ async def find(directory: Path, server: str, *, environment: Mapping[str, str]) 
     except (OSError, ValueError) as error:
         return Credentials(problem=f'cannot read "{path}": {error}')
     if not isinstance(config, dict):
-        return Credentials(problem=f'"{path}" holds no JSON object')
+        return Credentials(problem=f'"{path}" is not a JSON object')
     helper = _member(config, "credHelpers", server) or config.get("credsStore")
     if isinstance(helper, str) and helper:
-        return await _ask(helper, server, environment)
+        return await _run_helper(helper, server, environment)
     stored = _member(config, "auths", server) or _member(config, "auths", f"https://{server}")
     return _stored(stored, server) if isinstance(stored, dict) else Credentials()
 
@@ -76,45 +76,31 @@ def _stored(entry: Mapping[str, Any], server: str) -> Credentials:
     return Credentials({"username": user, "password": password, "serveraddress": server})
 
 
-async def _ask(helper: str, server: str, environment: Mapping[str, str]) -> Credentials:
+async def _run_helper(helper: str, server: str, environment: Mapping[str, str]) -> Credentials:
     program = f"docker-credential-{helper}"
     path = shutil.which(program, path=environment.get("PATH")) if _is_helper(helper) else None
     if path is None:
         return Credentials(problem=f"the credential helper {program} is not on the PATH")
     try:
-        process = await start_process(
-            path,
-            "get",
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-            env=dict(environment),
+        done = await commands.run(
+            path, "get", timeout_s=HELPER_S, text=server, environment=environment
         )
-    except OSError as error:
-        return Credentials(problem=f"cannot run {program}: {error.strerror or error}")
-    try:
-        async with asyncio.timeout(HELPER_S):
-            out, err = await communicate(process, server.encode())
-    except TimeoutError:
-        return Credentials(problem=f"{program} did not answer within {HELPER_S:g} s")
-    finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
-    if process.returncode != 0:
-        said = (out.strip() or err.strip())[:200].decode("utf-8", "replace")
-        if "credentials not found" in said:
+    except HostError as error:
+        return Credentials(problem=str(error))
+    if done.status != 0:
+        message = (done.output.strip() or done.errors.strip())[:200]
+        if "credentials not found" in message:
             return Credentials()
-        return Credentials(problem=f"{program} failed: {said or process.returncode}")
-    return _answer(program, server, out)
+        return Credentials(problem=f"{program} failed: {message or done.status}")
+    return _parse(program, server, done.output)
 
 
-def _answer(program: str, server: str, out: bytes) -> Credentials:
+def _parse(program: str, server: str, output: str) -> Credentials:
     try:
-        found = orjson.loads(out)
+        found = orjson.loads(output)
         user, secret = str(found["Username"]), str(found["Secret"])
     except (ValueError, KeyError, TypeError):
-        return Credentials(problem=f"{program} answered something that is not understood")
+        return Credentials(problem=f"{program} wrote a malformed response")
     if user == _TOKEN:
         return Credentials({"identitytoken": secret, "serveraddress": server})
     return Credentials({"username": user, "password": secret, "serveraddress": server})

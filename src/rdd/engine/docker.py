@@ -2,18 +2,18 @@
 """The Docker API over a unix socket.
 
     docker = Docker(socket)
-    await docker.ping()                              # also agrees on a version
+    await docker.ping()                              # also negotiates the version
     async with docker.events() as events:            # subscribed when the block is entered
         async for event in events: …
 
-Every method is one request. A `Docker` needs no opening and survives restarts
-of the engine: what fails is raised as a class of `rdd.engine.errors`, and the
-next call connects anew and agrees on a version again. Streams are context
-managers: when the block is entered the engine has agreed to send. Transfers of
-images are asynchronous generators; leave one early through `contextlib.aclosing`.
+Every method is one request. A `Docker` needs no opening and survives restarts of the
+engine: a failed request raises a class of `rdd.engine.errors`, and the next one
+reconnects and negotiates the version again. Streams are context managers: when the block
+is entered the engine has accepted the request. Transfers of images are asynchronous
+generators; to leave one early, use `contextlib.aclosing`.
 
-The oldest version is 1.41 (Docker 20.10); the newest is the one this was
-written for, and engines that speak later ones still know it.
+The oldest supported version is 1.41 (Docker 20.10). The newest is the one this client
+was written for; engines with later versions still support it.
 """
 
 import asyncio
@@ -28,7 +28,12 @@ from urllib.parse import quote, urlencode
 
 import orjson
 
-from rdd.engine.errors import EngineError, Unintelligible, Unreachable, UnsupportedVersion
+from rdd.engine.errors import (
+    EngineError,
+    EngineProtocolError,
+    EngineUnreachable,
+    UnsupportedEngineVersion,
+)
 from rdd.engine.frames import Chunk, chunks
 from rdd.engine.http import Exchange, Hijacked, Transport
 from rdd.engine.records import ContainerConfig, EngineEvent, ExecConfig, Object, Progress
@@ -37,20 +42,20 @@ OLDEST = (1, 41)
 NEWEST = (1, 51)
 
 PING_S = 5.0
-ANSWER_S = 60.0
-"""How long the engine may take to begin an answer that it gives at once."""
+RESPONSE_S = 60.0
+"""The timeout until the response starts, for requests that do not wait."""
 STOP_S = 10
-"""How long the engine waits for a container to end before it kills it."""
+"""How long the engine waits for a container to stop before it kills it."""
 
 
 class Docker:
-    """A client of one engine."""
+    """A client of one Docker engine."""
 
     def __init__(self, socket: Path) -> None:
         self.socket = socket
         self._transport = Transport(socket)
         self._prefix = ""
-        self._agreeing = asyncio.Lock()
+        self._negotiation = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
         return self
@@ -64,32 +69,32 @@ class Docker:
         await self.close()
 
     async def close(self) -> None:
-        """Let go of idle connections; streams end by themselves."""
+        """Close idle connections; open streams stay."""
         await self._transport.close()
 
     # -- the engine itself
 
-    async def ping(self, *, answer_s: float = PING_S) -> str:
-        """The version of the API both sides speak, such as `1.41`. Raises EngineFailure."""
-        async with self._transport.exchange("GET", "/_ping", answer_s=answer_s) as exchange:
+    async def ping(self, *, response_s: float = PING_S) -> str:
+        """Negotiate and return the version of the API, such as `1.41`. Raises EngineFailure."""
+        async with self._transport.exchange("GET", "/_ping", response_s=response_s) as exchange:
             await exchange.read()
             if exchange.status != 200:
-                raise EngineError.of(exchange.status, f"ping answered {exchange.status}")
+                raise EngineError.of(exchange.status, f"ping returned {exchange.status}")
             spoken = exchange.headers.get("api-version", "")
         version = _version(spoken)
         if version is None:
-            raise Unintelligible(f"the engine says it speaks version {spoken!r} of the Docker API")
+            raise EngineProtocolError(f"the engine reports invalid Docker API version {spoken!r}")
         if version < OLDEST:
-            raise UnsupportedVersion(
-                f"the engine speaks version {spoken} of the Docker API; "
-                f"{OLDEST[0]}.{OLDEST[1]} is the oldest that can be used"
+            raise UnsupportedEngineVersion(
+                f"the engine supports Docker API version {spoken}; "
+                f"rdd needs {OLDEST[0]}.{OLDEST[1]} or later"
             )
         agreed = min(version, NEWEST)
         self._prefix = f"/v{agreed[0]}.{agreed[1]}"
         return self._prefix[2:]
 
     async def info(self) -> Object:
-        """What the engine says about itself; `SystemTime` is its clock."""
+        """Return system information; `SystemTime` is the engine's clock."""
         return _object(await self._json("GET", "/info"))
 
     @asynccontextmanager
@@ -100,11 +105,10 @@ class Docker:
         until: str = "",
         filters: Mapping[str, Sequence[str]] | None = None,
     ) -> AsyncGenerator[AsyncIterator[EngineEvent], None]:
-        """What happens, from `since` on (seconds with nanoseconds, by the engine's clock).
+        """Yield events from `since` on (seconds with nanoseconds, of the engine's clock).
 
-        Without `until` it goes on until the connection ends, in Unreachable or without a
-        word. A line that makes no sense is an event of type `unknown` with the line as
-        its action.
+        Without `until` the stream lasts until the connection ends, with EngineUnreachable or
+        silently. A malformed line is an event of type `unknown` with the line as its action.
         """
         query = {"since": since, "until": until, "filters": _filters(filters)}
         async with (
@@ -116,49 +120,48 @@ class Docker:
     # -- containers
 
     async def containers(self, *, label: str = "") -> list[Object]:
-        """All containers, or those with a label (`name=value`), as summaries."""
+        """Return summaries of all containers, or of those with a label (`name=value`)."""
         query = {"all": "1", "filters": _filters({"label": [label]} if label else None)}
         return _list(await self._json("GET", "/containers/json", query))
 
     async def inspect_container(self, id_: str) -> Object:
-        """Everything about one container."""
         return _object(await self._json("GET", f"/containers/{_name(id_)}/json"))
 
     async def create_container(self, config: ContainerConfig, *, name: str = "") -> str:
-        """The ID of a new container."""
+        """Create a container and return its ID."""
         body = config.body()
         made = _object(await self._json("POST", "/containers/create", {"name": name}, body))
         return str(made["Id"])
 
     async def start_container(self, id_: str) -> None:
-        """Start a container; one that runs already is fine."""
+        """Start a container; a no-op if it runs."""
         await self._do("POST", f"/containers/{_name(id_)}/start")
 
     async def stop_container(self, id_: str, *, grace_s: int = STOP_S) -> None:
-        """Stop a container, after a while by force; one that does not run is fine."""
+        """Stop a container, by force after the grace period; a no-op if it does not run."""
         path = f"/containers/{_name(id_)}/stop"
-        await self._do("POST", path, {"t": str(grace_s)}, answer_s=grace_s + ANSWER_S)
+        await self._do("POST", path, {"t": str(grace_s)}, response_s=grace_s + RESPONSE_S)
 
     async def restart_container(self, id_: str, *, grace_s: int = STOP_S) -> None:
         """Stop a container and start it again."""
         path = f"/containers/{_name(id_)}/restart"
-        await self._do("POST", path, {"t": str(grace_s)}, answer_s=grace_s + ANSWER_S)
+        await self._do("POST", path, {"t": str(grace_s)}, response_s=grace_s + RESPONSE_S)
 
     async def pause_container(self, id_: str) -> None:
         """Freeze the processes of a container."""
         await self._do("POST", f"/containers/{_name(id_)}/pause")
 
     async def unpause_container(self, id_: str) -> None:
-        """Let the processes of a container go on."""
+        """Resume the processes of a container."""
         await self._do("POST", f"/containers/{_name(id_)}/unpause")
 
     async def remove_container(self, id_: str, *, force: bool = False) -> None:
-        """Remove a container; a running one only by force."""
+        """Remove a container; a running one requires force."""
         query = {"force": "1"} if force else {}
         await self._do("DELETE", f"/containers/{_name(id_)}", query)
 
     async def resize_container(self, id_: str, *, height: int, width: int) -> None:
-        """Tell the terminal of a container its size."""
+        """Set the terminal size of a container."""
         query = {"h": str(height), "w": str(width)}
         await self._do("POST", f"/containers/{_name(id_)}/resize", query)
 
@@ -173,7 +176,7 @@ class Docker:
         since: str = "",
         timestamps: bool = False,
     ) -> AsyncGenerator[AsyncIterator[Chunk], None]:
-        """The output of a container; `is_terminal` is its `Config.Tty`."""
+        """Yield the output of a container; `is_terminal` is its `Config.Tty`."""
         query = {
             "stdout": "1",
             "stderr": "1",
@@ -192,7 +195,7 @@ class Docker:
     async def stats(
         self, id_: str, *, stream: bool = True
     ) -> AsyncGenerator[AsyncIterator[bytes], None]:
-        """What a container uses, once or every second, as lines of JSON."""
+        """Yield the resource usage of a container as lines of JSON, once or every second."""
         query = {"stream": "1" if stream else "0", "one-shot": "" if stream else "1"}
         async with (
             self._exchange("GET", f"/containers/{_name(id_)}/stats", query) as exchange,
@@ -202,7 +205,7 @@ class Docker:
 
     @asynccontextmanager
     async def attach(self, id_: str) -> AsyncGenerator[Hijacked, None]:
-        """The streams of a container's first process, both ways."""
+        """Attach to the streams of the first process of a container."""
         query = {"stream": "1", "stdin": "1", "stdout": "1", "stderr": "1"}
         async with self._hijack(f"/containers/{_name(id_)}/attach", query) as hijacked:
             yield hijacked
@@ -210,7 +213,7 @@ class Docker:
     # -- commands in containers
 
     async def create_exec(self, id_: str, config: ExecConfig) -> str:
-        """Prepare a command in a running container; its ID."""
+        """Create a command in a running container and return its ID."""
         body: Object = {
             "Cmd": list(config.command),
             "Tty": config.is_terminal,
@@ -229,39 +232,38 @@ class Docker:
     async def start_exec(
         self, exec_id: str, *, is_terminal: bool
     ) -> AsyncGenerator[Hijacked, None]:
-        """Run a prepared command; the connection carries its streams."""
+        """Start a created command; the connection carries its streams."""
         body = {"Detach": False, "Tty": is_terminal}
         async with self._hijack(f"/exec/{_name(exec_id)}/start", {}, body) as hijacked:
             yield hijacked
 
     async def resize_exec(self, exec_id: str, *, height: int, width: int) -> None:
-        """Tell the terminal of a command its size."""
+        """Set the terminal size of a command."""
         query = {"h": str(height), "w": str(width)}
         await self._do("POST", f"/exec/{_name(exec_id)}/resize", query)
 
     async def inspect_exec(self, exec_id: str) -> Object:
-        """What became of a command; `ExitCode` is None while it runs."""
+        """Return the state of a command; `ExitCode` is None while it runs."""
         return _object(await self._json("GET", f"/exec/{_name(exec_id)}/json"))
 
     # -- images
 
     async def images(self) -> list[Object]:
-        """All images, those that others are built on included, as summaries."""
+        """Return summaries of all images, including intermediate ones."""
         return _list(await self._json("GET", "/images/json", {"all": "1"}))
 
     async def inspect_image(self, reference: str) -> Object:
-        """Everything about one image."""
         return _object(await self._json("GET", f"/images/{_name(reference, '/:@')}/json"))
 
     async def remove_image(self, reference: str, *, force: bool = False) -> None:
-        """Remove a tag, and with the last one the image; Conflict if it is in use."""
+        """Remove a tag, and with the last one the image; EngineConflict if it is in use."""
         query = {"force": "1"} if force else {}
         await self._do("DELETE", f"/images/{_name(reference, '/:@')}", query)
 
     async def pull(
         self, repository: str, tag: str, *, auth: Mapping[str, str] | None = None
     ) -> AsyncGenerator[Progress, None]:
-        """Pull an image; `tag` may be a digest. EngineError in the stream if it fails."""
+        """Pull an image; `tag` may be a digest. The stream raises EngineError on failure."""
         query = {"fromImage": repository, "tag": tag}
         async for progress in self._transfer("/images/create", query, auth):
             yield progress
@@ -269,21 +271,20 @@ class Docker:
     async def push(
         self, repository: str, tag: str, *, auth: Mapping[str, str] | None = None
     ) -> AsyncGenerator[Progress, None]:
-        """Push a tag to its registry. EngineError in the stream if it fails."""
+        """Push a tag to its registry. The stream raises EngineError on failure."""
         path = f"/images/{_name(repository, '/:@')}/push"
-        # The API requires the header, however empty.
+        # The API requires the header even without credentials.
         async for progress in self._transfer(path, {"tag": tag}, auth or {}):
             yield progress
 
     # -- volumes
 
     async def volumes(self, *, label: str = "") -> list[Object]:
-        """All volumes, or those with a label (`name=value`)."""
+        """Return all volumes, or those with a label (`name=value`)."""
         query = {"filters": _filters({"label": [label]} if label else None)}
         return _list(_object(await self._json("GET", "/volumes", query)).get("Volumes") or [])
 
     async def inspect_volume(self, name: str) -> Object:
-        """Everything about one volume."""
         return _object(await self._json("GET", f"/volumes/{_name(name)}"))
 
     async def create_volume(
@@ -294,17 +295,17 @@ class Docker:
         labels: Mapping[str, str] | None = None,
         options: Mapping[str, str] | None = None,
     ) -> Object:
-        """A new volume, or the one of that name; without a name the engine makes one up."""
+        """Create a volume, or return the one of that name; an empty name is generated."""
         body: Object = {"Name": name, "Driver": driver}
         body |= {"Labels": dict(labels or {}), "DriverOpts": dict(options or {})}
         return _object(await self._json("POST", "/volumes/create", {}, body))
 
     async def remove_volume(self, name: str, *, force: bool = False) -> None:
-        """Remove a volume; Conflict if a container uses it."""
+        """Remove a volume; EngineConflict if a container uses it."""
         query = {"force": "1"} if force else {}
         await self._do("DELETE", f"/volumes/{_name(name)}", query)
 
-    # -- inside
+    # -- internals
 
     @asynccontextmanager
     async def _exchange(
@@ -315,24 +316,24 @@ class Docker:
         *,
         headers: Mapping[str, str] | None = None,
         body: bytes = b"",
-        answer_s: float | None = ANSWER_S,
+        response_s: float | None = RESPONSE_S,
     ) -> AsyncGenerator[Exchange, None]:
-        """One request whose refusal is raised."""
+        """Send a request and raise EngineError if the engine rejects it."""
         if not self._prefix:
-            async with self._agreeing:
+            async with self._negotiation:
                 if not self._prefix:
                     await self.ping()
         given = urlencode({name: value for name, value in query.items() if value})
         target = f"{self._prefix}{path}?{given}" if given else f"{self._prefix}{path}"
         try:
             async with self._transport.exchange(
-                method, target, headers=headers or {}, body=body, answer_s=answer_s
+                method, target, headers=headers or {}, body=body, response_s=response_s
             ) as exchange:
                 if exchange.status >= 400:
                     raise EngineError.of(exchange.status, _message(await exchange.read()))
                 yield exchange
-        except Unreachable:
-            self._prefix = ""  # another engine may be there the next time
+        except EngineUnreachable:
+            self._prefix = ""  # the next engine may have another version
             raise
 
     async def _json(
@@ -351,9 +352,9 @@ class Docker:
         path: str,
         query: Mapping[str, str] | None = None,
         *,
-        answer_s: float = ANSWER_S,
+        response_s: float = RESPONSE_S,
     ) -> None:
-        async with self._exchange(method, path, query or {}, answer_s=answer_s) as exchange:
+        async with self._exchange(method, path, query or {}, response_s=response_s) as exchange:
             await exchange.read()
 
     @asynccontextmanager
@@ -363,9 +364,9 @@ class Docker:
         data = b"" if body is None else orjson.dumps(body)
         headers = {"Connection": "Upgrade", "Upgrade": "tcp", "Content-Type": "application/json"}
         async with self._exchange("POST", path, query, headers=headers, body=data) as exchange:
-            # Some versions answer 200 and go on with raw bytes all the same.
+            # Some versions send 200 and switch to raw bytes anyway.
             if exchange.status not in (101, 200):
-                raise Unintelligible(f"the engine answered {exchange.status} to an upgrade")
+                raise EngineProtocolError(f"unexpected status {exchange.status} of an upgrade")
             hijacked = exchange.hijack()
             try:
                 yield hijacked
@@ -379,13 +380,15 @@ class Docker:
         if auth is not None:
             encoded = base64.urlsafe_b64encode(json.dumps(dict(auth)).encode()).decode()
             headers["X-Registry-Auth"] = encoded
-        async with self._exchange("POST", path, query, headers=headers, answer_s=None) as exchange:
+        async with self._exchange(
+            "POST", path, query, headers=headers, response_s=None
+        ) as exchange:
             async for line in exchange.lines():
                 yield _progress(line)
 
 
 def _name(text: str, safe: str = "") -> str:
-    """A name as part of a path. EngineError if it would be another path."""
+    """Quote a name for a path. Raises EngineError if it would leave the path."""
     if not text or any(part in ("", ".", "..") for part in text.split("/")):
         raise EngineError.of(400, f"invalid name {text!r}")
     return quote(text, safe=safe)
@@ -404,23 +407,23 @@ def _decoded(data: bytes) -> Any:
     try:
         return orjson.loads(data)
     except orjson.JSONDecodeError:
-        raise Unintelligible.of("the engine's answer is not JSON", data) from None
+        raise EngineProtocolError.of("the engine's response is not JSON", data) from None
 
 
 def _object(value: Any) -> Object:
     if not isinstance(value, dict):
-        raise Unintelligible.of("the engine's answer is not an object", repr(value).encode())
+        raise EngineProtocolError.of("the engine's response is not an object", repr(value).encode())
     return value
 
 
 def _list(value: Any) -> list[Object]:
     if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-        raise Unintelligible.of("the engine's answer is not a list", repr(value).encode())
+        raise EngineProtocolError.of("the engine's response is not a list", repr(value).encode())
     return value
 
 
 def _message(body: bytes) -> str:
-    """What the engine says in a refusal."""
+    """Return the message of an error response."""
     try:
         found = orjson.loads(body)
     except orjson.JSONDecodeError:

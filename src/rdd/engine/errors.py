@@ -1,41 +1,41 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can go wrong between us and the engine.
+"""Failures of the connection to an engine.
 
-EngineFailure           any of these
-  Unreachable           no answer: the engine is not there, or went away
-  Unintelligible        an answer that makes no sense to us
-  UnsupportedVersion    the engine is too old, or too new
-  EngineError           the engine refused: its status and its own words
-    NotFound, Conflict
+EngineFailure                any of these
+  EngineUnreachable          no response: the engine is not running, or the connection was lost
+  EngineProtocolError        a response that the API does not allow
+  UnsupportedEngineVersion   the engine is too old
+  EngineError                the engine rejected the request: its status and message
+    EngineNotFound, EngineConflict
 """
 
 _SHOWN = 200
 
 
 class EngineFailure(Exception):
-    """Something between us and the engine went wrong; the text is for people."""
+    """A request to the engine failed; the text is for people."""
 
 
-class Unreachable(EngineFailure, ConnectionError):
-    """The engine did not answer."""
+class EngineUnreachable(EngineFailure, ConnectionError):
+    """The engine did not respond."""
 
 
-class UnsupportedVersion(EngineFailure):
-    """There is no version of the API that both sides speak."""
+class UnsupportedEngineVersion(EngineFailure):
+    """Client and engine have no version of the API in common."""
 
 
-class Unintelligible(EngineFailure):
-    """The engine's answer is not what its API promises."""
+class EngineProtocolError(EngineFailure):
+    """The response of the engine is malformed."""
 
     @classmethod
-    def of(cls, what: str, answer: bytes) -> "Unintelligible":
-        """Describe an answer by its beginning."""
-        text = answer[:_SHOWN].decode("utf-8", "replace")
-        return cls(f"{what}: {text!r}{'…' if len(answer) > _SHOWN else ''}")
+    def of(cls, problem: str, response: bytes) -> "EngineProtocolError":
+        """Describe a response by its beginning."""
+        text = response[:_SHOWN].decode("utf-8", "replace")
+        return cls(f"{problem}: {text!r}{'…' if len(response) > _SHOWN else ''}")
 
 
 class EngineError(EngineFailure):
-    """The engine refused; `message` is what it said."""
+    """The engine rejected a request; `message` is the engine's."""
 
     def __init__(self, status: int, message: str) -> None:
         super().__init__(message)
@@ -44,13 +44,13 @@ class EngineError(EngineFailure):
 
     @classmethod
     def of(cls, status: int, message: str) -> "EngineError":
-        """The class that stands for a status."""
-        return {404: NotFound, 409: Conflict}.get(status, EngineError)(status, message)
+        """Create the class for a status."""
+        return {404: EngineNotFound, 409: EngineConflict}.get(status, EngineError)(status, message)
 
 
-class NotFound(EngineError):
-    """There is no such container, image or volume."""
+class EngineNotFound(EngineError):
+    """The container, image or volume does not exist."""
 
 
-class Conflict(EngineError):
-    """What was asked for does not go together with the present state."""
+class EngineConflict(EngineError):
+    """The present state does not allow the request."""

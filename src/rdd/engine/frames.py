@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The engine's way to send stdout and stderr over one connection.
+"""The engine's framing of stdout and stderr on one connection.
 
-Without a terminal, output comes in frames: a byte for the stream (0 stdin, 1
-stdout, 2 stderr, 3 an error of the engine itself), three zeros, four bytes of
-length. With a terminal there is one stream and no frame. Frames know nothing of
-the pieces they arrive in.
+Without a terminal, output is framed: a byte for the stream (0 stdin, 1 stdout, 2
+stderr, 3 an error of the engine itself), three zeros, four bytes of length. With a
+terminal there is one stream without frames. Frames are independent of the chunks in
+which they arrive.
 """
 
 from collections.abc import AsyncIterable, AsyncIterator
 from typing import NamedTuple
 
-from rdd.engine.errors import EngineError, Unintelligible
+from rdd.engine.errors import EngineError, EngineProtocolError
 
 STDOUT, STDERR = 1, 2
 _ENGINE_ERROR = 3
@@ -19,15 +19,15 @@ _MAX_FRAME = 64 * 1024 * 1024
 
 
 class Chunk(NamedTuple):
-    """Some output."""
+    """A piece of output."""
 
     stream: int
-    """STDOUT or STDERR; with a terminal everything is STDOUT."""
+    """STDOUT or STDERR; always STDOUT with a terminal."""
     data: bytes
 
 
 class Deframer:
-    """Takes pieces, gives chunks; does not wait for a frame to be complete."""
+    """Decodes frames incrementally; it does not wait for a complete frame."""
 
     def __init__(self) -> None:
         self._buffer = b""
@@ -35,7 +35,7 @@ class Deframer:
         self._left = 0
 
     def feed(self, piece: bytes) -> list[Chunk]:
-        """The output in the next piece. Raises Unintelligible, EngineError."""
+        """Decode the next bytes. Raises EngineProtocolError, EngineError."""
         found: list[Chunk] = []
         data = self._buffer + piece if self._buffer else piece
         at = 0
@@ -47,14 +47,14 @@ class Deframer:
                 self._stream = header[0]
                 self._left = int.from_bytes(header[4:], "big")
                 if header[1:4] != b"\0\0\0" or self._stream > _ENGINE_ERROR:
-                    raise Unintelligible.of("not a frame of output", header)
+                    raise EngineProtocolError.of("not a frame of output", header)
                 if self._left > _MAX_FRAME:
-                    raise Unintelligible.of("a frame of output is too long", header)
+                    raise EngineProtocolError.of("a frame of output is too long", header)
                 at += _HEADER_BYTES
             part = data[at : at + self._left]
             if self._stream == _ENGINE_ERROR:
                 if len(part) < self._left:
-                    # The message is wanted whole: go back to the header.
+                    # The message must be complete: return to the header.
                     at -= _HEADER_BYTES
                     self._left = 0
                     break
@@ -70,7 +70,7 @@ class Deframer:
 
 
 async def chunks(pieces: AsyncIterable[bytes], *, is_terminal: bool) -> AsyncIterator[Chunk]:
-    """The output in a stream of pieces."""
+    """Decode a stream."""
     if is_terminal:
         async for piece in pieces:
             yield Chunk(STDOUT, piece)

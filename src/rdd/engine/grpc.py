@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""gRPC over a unix socket: calls with one answer, and calls with a stream of them.
+"""gRPC over a unix socket: unary calls and server streams.
 
-All calls share one connection of HTTP/2, which the h2 library keeps in order;
-what is left is to move bytes, and to cut them into messages: a zero byte, four
-bytes of length, the message. How a call ended is in its trailers.
+All calls share one HTTP/2 connection, whose state the h2 library keeps. This module
+moves the bytes and splits them into messages: a zero byte, four bytes of length, the
+message. The outcome of a call is in its trailers.
 
-The connection is made with the first call, and anew after it was lost. What was
-under way then ends in Unreachable.
+The first call opens the connection, and the next call after a loss reopens it. Calls in
+progress at a loss end with EngineUnreachable.
 """
 
 import asyncio
@@ -21,25 +21,25 @@ import h2.errors
 import h2.events
 import h2.exceptions
 
-from rdd.engine.errors import EngineError, EngineFailure, Unintelligible, Unreachable
+from rdd.engine.errors import EngineError, EngineFailure, EngineProtocolError, EngineUnreachable
 
 CONNECT_S = 5.0
-ANSWER_S = 60.0
+RESPONSE_S = 60.0
 MAX_MESSAGE = 64 * 1024 * 1024
 _PIECE = 64 * 1024
 _PREFIX = 5
 _UNAVAILABLE = 14
-# Codes of gRPC as statuses of HTTP, which the rest of this package speaks.
+# gRPC codes as HTTP statuses, which the rest of this package uses.
 _STATUSES = {3: 400, 5: 404, 6: 409, 9: 409, 12: 501}
 _NO_METADATA: Mapping[str, str] = {}
 
 
-class _Call:
-    """What has arrived for one call."""
+class _GrpcCall:
+    """The response of one call."""
 
     def __init__(self) -> None:
         self.messages: asyncio.Queue[bytes | EngineFailure | None] = asyncio.Queue()
-        """Messages; None at the end, or what went wrong."""
+        """Messages, then None at the end or the failure."""
         self._buffer = bytearray()
         self._headers: dict[str, str] = {}
         self.is_over = False
@@ -54,7 +54,7 @@ class _Call:
         while len(self._buffer) >= _PREFIX:
             size = int.from_bytes(self._buffer[1:_PREFIX], "big")
             if self._buffer[0] or size > MAX_MESSAGE:
-                self.end(Unintelligible.of("not a message of gRPC", bytes(self._buffer[:64])))
+                self.end(EngineProtocolError.of("not a gRPC message", bytes(self._buffer[:64])))
                 return
             if len(self._buffer) < _PREFIX + size:
                 return
@@ -62,7 +62,7 @@ class _Call:
             del self._buffer[: _PREFIX + size]
 
     def finish(self) -> None:
-        """The other side has said everything."""
+        """Process the trailers: the engine has closed the stream."""
         status = self._headers.get("grpc-status", "")
         if status == "0":
             self.end(None)
@@ -70,9 +70,9 @@ class _Call:
         message = unquote(self._headers.get("grpc-message", "")) or "the engine gave no reason"
         if not status.isdigit():
             shown = self._headers.get(":status", "nothing")
-            self.end(Unintelligible(f"the answer is no gRPC: HTTP status {shown}"))
+            self.end(EngineProtocolError(f"the response is not gRPC: HTTP status {shown}"))
         elif int(status) == _UNAVAILABLE:
-            self.end(Unreachable(message))
+            self.end(EngineUnreachable(message))
         else:
             self.end(EngineError.of(_STATUSES.get(int(status), 500), message))
 
@@ -82,8 +82,8 @@ class _Call:
             self.messages.put_nowait(failure)
 
 
-class _Connection:
-    """One connection and the calls on it."""
+class _Http2Connection:
+    """One connection and its calls."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._reader = reader
@@ -91,14 +91,14 @@ class _Connection:
         self._http = h2.connection.H2Connection(
             h2.config.H2Configuration(client_side=True, header_encoding=None)
         )
-        self._calls: dict[int, _Call] = {}
+        self._calls: dict[int, _GrpcCall] = {}
         self.is_lost = False
         self._http.initiate_connection()
         self._flush()
         self._task = asyncio.get_running_loop().create_task(self._receive(), name="rdd-grpc")
 
     def begin(self, path: str, message: bytes, metadata: Mapping[str, str]) -> int:
-        """Send a call; the number of its stream."""
+        """Start a call and return the number of its stream."""
         headers = [
             (":method", "POST"),
             (":scheme", "http"),
@@ -115,38 +115,38 @@ class _Connection:
             data = b"\0" + len(message).to_bytes(4, "big") + message
             self._http.send_data(number, data, end_stream=True)
         except h2.exceptions.ProtocolError as error:
-            self.lose(f"HTTP/2: {error}")
-            raise Unreachable(f"the engine does not take the call: {error}") from error
-        self._calls[number] = _Call()
+            self.abort(f"HTTP/2: {error}")
+            raise EngineUnreachable(f"cannot start the call: {error}") from error
+        self._calls[number] = _GrpcCall()
         self._flush()
         return number
 
-    def call(self, number: int) -> _Call:
+    def call(self, number: int) -> _GrpcCall:
         return self._calls[number]
 
     def finish(self, number: int) -> None:
-        """Forget a call, and tell the other side if it was not over."""
+        """Remove a call, and reset its stream if it is still open."""
         call = self._calls.pop(number)
         if not call.is_over and not self.is_lost:
             try:
                 self._http.reset_stream(number, h2.errors.ErrorCodes.CANCEL)
                 self._flush()
             except h2.exceptions.ProtocolError:
-                pass  # it ended at the same moment
+                pass  # the engine closed it concurrently
 
     async def close(self) -> None:
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
-        self.lose("the connection was closed")
+        self.abort("the connection was closed")
 
-    def lose(self, why: str) -> None:
+    def abort(self, reason: str) -> None:
         self.is_lost = True
         self._writer.close()
         for call in self._calls.values():
-            call.end(Unreachable(why))
+            call.end(EngineUnreachable(reason))
 
     async def _receive(self) -> None:
-        why = "the engine closed the connection"
+        reason = "the engine closed the connection"
         try:
             while data := await self._reader.read(_PIECE):
                 for event in self._http.receive_data(data):
@@ -154,8 +154,8 @@ class _Connection:
                 self._flush()
                 await self._writer.drain()
         except (OSError, h2.exceptions.ProtocolError) as error:
-            why = f"{why}: {error}"
-        self.lose(why)
+            reason = f"{reason}: {error}"
+        self.abort(reason)
 
     def _take(self, event: h2.events.Event) -> None:
         if isinstance(event, h2.events.DataReceived):
@@ -170,7 +170,7 @@ class _Connection:
         elif isinstance(event, h2.events.StreamEnded):
             call.finish()
         elif isinstance(event, h2.events.StreamReset):
-            call.end(Unreachable("the engine broke off the call"))
+            call.end(EngineUnreachable("the engine reset the call"))
 
     def _flush(self) -> None:
         data = self._http.data_to_send()
@@ -179,15 +179,15 @@ class _Connection:
 
 
 class Channel:
-    """Calls to one unix socket."""
+    """Makes calls to one unix socket."""
 
     def __init__(self, socket: Path) -> None:
         self.socket = socket
-        self._connection: _Connection | None = None
+        self._connection: _Http2Connection | None = None
         self._connecting = asyncio.Lock()
 
     async def close(self) -> None:
-        """End the connection and all calls on it."""
+        """Close the connection and end its calls."""
         connection, self._connection = self._connection, None
         if connection is not None:
             await connection.close()
@@ -195,29 +195,34 @@ class Channel:
     async def unary(
         self, path: str, message: bytes, metadata: Mapping[str, str] = _NO_METADATA
     ) -> bytes:
-        """The answer to a call. Raises EngineFailure."""
+        """Make a unary call. Raises EngineFailure."""
         try:
-            async with asyncio.timeout(ANSWER_S), self.stream(path, message, metadata) as answers:
-                found = b""
-                async for answer in answers:
-                    found = answer
-                return found
+            async with (
+                asyncio.timeout(RESPONSE_S),
+                self.stream(path, message, metadata) as messages,
+            ):
+                response = b""
+                async for received in messages:
+                    response = received
+                return response
         except TimeoutError:
-            raise Unreachable(f"{self.socket}: no answer to {path} in {ANSWER_S:g} s") from None
+            raise EngineUnreachable(
+                f"{self.socket}: no response to {path} within {RESPONSE_S:g} s"
+            ) from None
 
     @asynccontextmanager
     async def stream(
         self, path: str, message: bytes, metadata: Mapping[str, str] = _NO_METADATA
     ) -> AsyncGenerator[AsyncIterator[bytes], None]:
-        """The answers to a call; leaving the block ends it. Raises EngineFailure."""
+        """Make a call and yield its messages; leaving the block ends it. Raises EngineFailure."""
         connection = await self._connected()
         number = connection.begin(path, message, metadata)
         try:
-            yield self._answers(connection.call(number))
+            yield self._messages(connection.call(number))
         finally:
             connection.finish(number)
 
-    async def _answers(self, call: _Call) -> AsyncGenerator[bytes, None]:
+    async def _messages(self, call: _GrpcCall) -> AsyncGenerator[bytes, None]:
         while True:
             found = await call.messages.get()
             if found is None:
@@ -226,7 +231,7 @@ class Channel:
                 raise found
             yield found
 
-    async def _connected(self) -> _Connection:
+    async def _connected(self) -> _Http2Connection:
         async with self._connecting:
             if self._connection is not None and not self._connection.is_lost:
                 return self._connection
@@ -234,8 +239,8 @@ class Channel:
                 async with asyncio.timeout(CONNECT_S):
                     reader, writer = await asyncio.open_unix_connection(str(self.socket))
             except TimeoutError:
-                raise Unreachable(f"{self.socket}: nobody accepts the connection") from None
+                raise EngineUnreachable(f"{self.socket}: the connection is not accepted") from None
             except OSError as error:
-                raise Unreachable(f"{self.socket}: {error.strerror or error}") from error
-            self._connection = _Connection(reader, writer)
+                raise EngineUnreachable(f"{self.socket}: {error.strerror or error}") from error
+            self._connection = _Http2Connection(reader, writer)
             return self._connection

@@ -15,7 +15,7 @@ from collections.abc import AsyncGenerator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
-from rdd.engine.errors import EngineFailure, Unintelligible, Unreachable
+from rdd.engine.errors import EngineFailure, EngineProtocolError, EngineUnreachable
 from rdd.host import unix_http
 from rdd.host.unix_http import Connection, MalformedResponse, Response
 
@@ -33,20 +33,20 @@ class Hijacked:
         self._connection = connection
 
     async def read(self) -> bytes:
-        """Return the next bytes; empty at the end. Raises Unreachable."""
+        """Return the next bytes; empty at the end. Raises EngineUnreachable."""
         try:
             return await self._connection.reader.read(_PIECE)
         except OSError as error:
-            raise Unreachable(f"the engine closed the connection: {error}") from error
+            raise EngineUnreachable(f"the engine closed the connection: {error}") from error
 
     async def write(self, data: bytes) -> None:
-        """Send bytes; waits while the engine does not read. Raises Unreachable."""
+        """Send bytes; waits while the engine does not read. Raises EngineUnreachable."""
         writer = self._connection.writer
         try:
             writer.write(data)
             await writer.drain()
         except OSError as error:
-            raise Unreachable(f"the engine closed the connection: {error}") from error
+            raise EngineUnreachable(f"the engine closed the connection: {error}") from error
 
     def write_eof(self) -> None:
         """Close the direction to the engine; reading stays possible."""
@@ -60,7 +60,7 @@ class Hijacked:
 
 
 class Exchange(Response):
-    """A request and its response. Reading raises Unreachable or Unintelligible."""
+    """A request and its response. Reading raises EngineUnreachable or EngineProtocolError."""
 
     async def read(self, max_bytes: int | None = None) -> bytes:
         with _engine_failures():
@@ -83,9 +83,9 @@ def _engine_failures() -> Iterator[None]:
     except EngineFailure:
         raise
     except MalformedResponse as error:
-        raise Unintelligible(str(error)) from error
+        raise EngineProtocolError(str(error)) from error
     except OSError as error:
-        raise Unreachable(f"the engine closed the connection: {error}") from error
+        raise EngineUnreachable(f"the engine closed the connection: {error}") from error
 
 
 class Transport:
@@ -116,20 +116,20 @@ class Transport:
         *,
         headers: Mapping[str, str] = _NO_HEADERS,
         body: bytes = b"",
-        answer_s: float | None = None,
+        response_s: float | None = None,
     ) -> AsyncGenerator[Exchange, None]:
         """Send a request; the head of the response has been read when the block is entered.
 
-        `answer_s` bounds the time until then. Raises Unreachable or Unintelligible,
+        `response_s` bounds the time until then. Raises EngineUnreachable or EngineProtocolError,
         also in the block when the response breaks off.
         """
-        connection, exchange = await self._begin(method, target, headers, body, answer_s)
+        connection, exchange = await self._begin(method, target, headers, body, response_s)
         try:
             yield exchange
         except OSError as error:
-            if isinstance(error, Unreachable | TimeoutError):
+            if isinstance(error, EngineUnreachable | TimeoutError):
                 raise
-            raise Unreachable(f"the engine closed the connection: {error}") from error
+            raise EngineUnreachable(f"the engine closed the connection: {error}") from error
         finally:
             keep = exchange.is_complete and connection.is_reusable and connection.is_alive
             if exchange.headers.get("connection", "").lower() == "close":
@@ -145,7 +145,7 @@ class Transport:
         target: str,
         headers: Mapping[str, str],
         body: bytes,
-        answer_s: float | None,
+        response_s: float | None,
     ) -> tuple[Connection, Exchange]:
         while self._idle:
             connection = self._idle.pop()
@@ -153,23 +153,23 @@ class Transport:
                 connection.close()
                 continue
             try:
-                return await self._send(connection, method, target, headers, body, answer_s)
-            except Unreachable:
+                return await self._send(connection, method, target, headers, body, response_s)
+            except EngineUnreachable:
                 # The engine may have restarted, and may have received this request: only
                 # an idempotent one is repeated.
                 if method not in _REPEATABLE:
                     raise
         connection = await self._connect()
-        return await self._send(connection, method, target, headers, body, answer_s)
+        return await self._send(connection, method, target, headers, body, response_s)
 
     async def _connect(self) -> Connection:
         try:
             async with asyncio.timeout(CONNECT_S):
                 return await unix_http.connect(self.socket)
         except TimeoutError:
-            raise Unreachable(f"{self.socket}: the connection is not accepted") from None
+            raise EngineUnreachable(f"{self.socket}: the connection is not accepted") from None
         except OSError as error:
-            raise Unreachable(f"{self.socket}: {error.strerror or error}") from error
+            raise EngineUnreachable(f"{self.socket}: {error.strerror or error}") from error
 
     async def _send(
         self,
@@ -178,23 +178,23 @@ class Transport:
         target: str,
         headers: Mapping[str, str],
         body: bytes,
-        answer_s: float | None,
+        response_s: float | None,
     ) -> tuple[Connection, Exchange]:
         exchange = Exchange(connection, method)
         try:
-            async with asyncio.timeout(answer_s):
+            async with asyncio.timeout(response_s):
                 await connection.send(method, target, headers=headers, body=body, host="engine")
                 await exchange.receive_head()
                 return connection, exchange
         except BaseException as error:
             connection.close()
             if isinstance(error, TimeoutError):
-                raise Unreachable(
-                    f"{self.socket}: no answer to {method} {target.partition('?')[0]} "
-                    f"within {answer_s:g} s"
+                raise EngineUnreachable(
+                    f"{self.socket}: no response to {method} {target.partition('?')[0]} "
+                    f"within {response_s:g} s"
                 ) from None
             if isinstance(error, MalformedResponse):
-                raise Unintelligible(str(error)) from error
+                raise EngineProtocolError(str(error)) from error
             if isinstance(error, OSError):
-                raise Unreachable(f"{self.socket}: {error.strerror or error}") from error
+                raise EngineUnreachable(f"{self.socket}: {error.strerror or error}") from error
             raise

@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Protocol Buffers on the wire, without a schema compiler.
+"""Protobuf messages without a schema compiler.
 
-A message is a sequence of numbered fields: integers, or bytes that stand for
-text or another message. Which is which only the reader knows, so reading is by
-number and type:
+A message is a sequence of numbered fields: integers, or bytes that hold a text or
+another message. The wire format does not distinguish the latter, so the caller reads
+by number and type:
 
     message = Message(data)
     message.text(1), message.integer(3), message.message(5), message.messages(2)
 
-Unknown fields are skipped, absent ones read as empty, as the format wants it.
+Unknown fields are ignored and missing ones are empty, as the format requires.
 """
 
 from collections.abc import Iterator
 
 from rdd.base import protowire
-from rdd.engine.errors import Unintelligible
+from rdd.engine.errors import EngineProtocolError
 
 
 class Message:
@@ -23,40 +23,38 @@ class Message:
     __slots__ = ("_fields",)
 
     def __init__(self, data: bytes) -> None:
-        """Raises Unintelligible if the bytes are no message."""
+        """Decode a message. Raises EngineProtocolError."""
         self._fields: dict[int, list[int | bytes]] = {}
         for number, value in _fields(data):
             self._fields.setdefault(number, []).append(value)
 
     def text(self, number: int) -> str:
-        """A text; what is no UTF-8 is replaced."""
+        """Return a text; invalid UTF-8 is replaced."""
         return self.bytes(number).decode("utf-8", "replace")
 
     def bytes(self, number: int) -> bytes:
-        """Bytes as they are."""
         found = self._fields.get(number, (b"",))[-1]
         return found if isinstance(found, bytes) else b""
 
     def integer(self, number: int) -> int:
-        """An unsigned integer, a truth value or an enum."""
+        """Return an unsigned integer, a boolean or an enum."""
         found = self._fields.get(number, (0,))[-1]
         return found if isinstance(found, int) else 0
 
     def signed(self, number: int) -> int:
-        """An integer of 64 bits with a sign."""
+        """Return a signed integer of 64 bits."""
         return protowire.signed(self.integer(number), 64)
 
     def message(self, number: int) -> "Message":
-        """A message in this one."""
         return Message(self.bytes(number))
 
     def messages(self, number: int) -> list["Message"]:
-        """All messages of a repeated field."""
+        """Return the messages of a repeated field."""
         found = self._fields.get(number, ())
         return [Message(value) for value in found if not isinstance(value, int)]
 
     def texts(self, number: int) -> dict[str, str]:
-        """A map of texts."""
+        """Return a map of texts."""
         return {entry.text(1): entry.text(2) for entry in self.messages(number)}
 
     def __contains__(self, number: int) -> bool:
@@ -64,7 +62,7 @@ class Message:
 
 
 def field(number: int, value: str | bytes | int | bool) -> bytes:
-    """One field, for a message to send; one that is empty is left out."""
+    """Encode a field; an empty value is omitted."""
     if not value:
         return b""
     if isinstance(value, int):
@@ -87,4 +85,4 @@ def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
                 start, at = at, protowire.skip(data, at, end, wire)
                 yield number, data[start:at]
     except protowire.Malformed as error:
-        raise Unintelligible.of(f"not a protobuf message ({error})", data) from None
+        raise EngineProtocolError.of(f"not a protobuf message ({error})", data) from None

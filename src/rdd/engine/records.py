@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is asked of the Docker API, and what comes back more than once."""
+"""Typed requests and stream records of the Docker API."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,23 +9,23 @@ Object = dict[str, Any]
 
 
 class EngineEvent(NamedTuple):
-    """Something that happened in the engine."""
+    """An event of the engine."""
 
     type: str
     """container, image or volume."""
     action: str
     id: str
-    """Of a container its ID, of an image its ID or reference, of a volume its name."""
+    """The ID of a container, the ID or reference of an image, the name of a volume."""
     attributes: Mapping[str, str]
     time_ns: int
-    """By the engine's own clock."""
+    """Of the engine's clock."""
 
 
 class Progress(NamedTuple):
-    """How far one layer of a transfer is."""
+    """The progress of one layer of a transfer."""
 
     layer: str
-    """Empty for what concerns the image as a whole."""
+    """Empty for a message about the whole image."""
     status: str
     current: int = 0
     total: int = 0
@@ -37,14 +37,14 @@ class ContainerConfig:
 
     image: str
     path: str = ""
-    """Program instead of the image's entry point."""
+    """The program that replaces the entry point of the image."""
     args: Sequence[str] = ()
     labels: Mapping[str, str] = field(default_factory=dict)
     ports: Mapping[str, Sequence[tuple[str, str]]] = field(default_factory=dict)
-    """`80/tcp` to host addresses and ports; none: exposed only."""
+    """Maps `80/tcp` to host addresses and ports; without any it is only exposed."""
 
     def body(self) -> Object:
-        """As the API wants it."""
+        """Return the body of the request."""
         body: Object = {"Image": self.image, "Labels": dict(self.labels)}
         if self.path:
             body["Entrypoint"] = [self.path]

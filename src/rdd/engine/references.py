@@ -4,8 +4,8 @@
     parse("alpine")                      docker.io / library/alpine : latest
     parse("localhost:5000/a/b:1")        localhost:5000 / a/b : 1
 
-The first component is a registry if it could not be part of a repository on
-Docker Hub: it has a dot, a colon or a capital letter, or it is `localhost`.
+The first component is a registry if it is invalid in a repository of Docker Hub: it
+has a dot, a colon or a capital letter, or it is `localhost`.
 """
 
 import re
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 HUB = "docker.io"
 HUB_SERVER = "https://index.docker.io/v1/"
-"""Under this name Docker keeps the credentials of its own registry."""
+"""The name of Docker Hub in Docker's credentials."""
 
 _COMPONENT = r"[a-z0-9]+(?:(?:\.|_|__|-+)[a-z0-9]+)*"
 _is_path = re.compile(rf"{_COMPONENT}(?:/{_COMPONENT})*").fullmatch
@@ -29,38 +29,38 @@ _MAX_NAME = 255
 
 
 class InvalidReference(ValueError):
-    """The text names no image."""
+    """The text is not the name of an image."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """The name of an image, taken apart."""
+    """The parsed name of an image."""
 
     registry: str
     path: str
-    """In the registry, such as `library/alpine`."""
+    """The path in the registry, such as `library/alpine`."""
     familiar: str
-    """Registry and path as they were written: what the engine shows."""
+    """Registry and path in the short form that the engine shows."""
     tag: str
     digest: str = ""
 
     @property
     def version(self) -> str:
-        """What the engine calls tag: the digest if there is one."""
+        """The `tag` parameter of the engine: the digest if present."""
         return self.digest or self.tag
 
     @property
     def server(self) -> str:
-        """The registry as credentials are kept under."""
+        """The key of the registry in Docker's credentials."""
         return HUB_SERVER if self.registry == HUB else self.registry
 
     def __str__(self) -> str:
-        """The complete name, as the engine lists it."""
+        """Return the complete name, as the engine lists it."""
         return f"{self.familiar}@{self.digest}" if self.digest else f"{self.familiar}:{self.tag}"
 
 
 def parse(text: str) -> Reference:
-    """Take a name apart. Raises InvalidReference."""
+    """Parse a name. Raises InvalidReference."""
     name, _, digest = text.partition("@")
     if "@" in text and not _is_digest(digest):
         raise InvalidReference(f"invalid image reference {text!r}: bad digest")

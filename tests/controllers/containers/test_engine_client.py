@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 from tests.controllers.containers.engine_parts import Dockerd, dockerd, silent_port
 
-from rdd.engine import Conflict, ContainerConfig, Docker, EngineError, NotFound, Unreachable
+from rdd.engine import (
+    ContainerConfig,
+    Docker,
+    EngineConflict,
+    EngineError,
+    EngineNotFound,
+    EngineUnreachable,
+)
 from rdd.engine.frames import STDERR, STDOUT, Deframer
 
 
@@ -75,14 +82,14 @@ async def test_typed_requests_and_errors(docker: Docker) -> None:
     )
     assert [found["Id"] for found in await docker.containers(label="a=b")] == [made]
     assert await docker.containers(label="a=c") == []
-    with pytest.raises(Conflict, match='The container name "/typed" is already in use'):
+    with pytest.raises(EngineConflict, match='The container name "/typed" is already in use'):
         await docker.create_container(ContainerConfig("busybox", path="true"), name="typed")
     await docker.start_container(made)
     await docker.start_container(made)  # idempotent
-    with pytest.raises(Conflict, match="cannot remove a running container"):
+    with pytest.raises(EngineConflict, match="cannot remove a running container"):
         await docker.remove_container(made)
     await docker.remove_container(made, force=True)
-    with pytest.raises(NotFound):
+    with pytest.raises(EngineNotFound):
         await docker.inspect_container(made)
 
 
@@ -115,9 +122,9 @@ async def test_streams_end_with_the_engine_and_the_client_reconnects(
         arrival = asyncio.ensure_future(anext(events))
         await asyncio.sleep(0)
         engine.kill()
-        with pytest.raises((Unreachable, StopAsyncIteration)):
+        with pytest.raises((EngineUnreachable, StopAsyncIteration)):
             await arrival
-    with pytest.raises(Unreachable):
+    with pytest.raises(EngineUnreachable):
         await docker.containers()
     engine.start()
     assert await docker.containers() == []

@@ -351,7 +351,7 @@ async def test_reports_an_engine_that_is_too_old(
         await world.create_app()
         await world.set_running(True)
         condition = await world.ready("ConnectFailed")
-        assert "speaks version 1.41 of the Docker API" in condition["message"]
+        assert "supports Docker API version 1.41" in condition["message"]
 
 
 async def test_malformed_list_is_a_failed_connection(fake: FakeEngine, tmp_path: Path) -> None:

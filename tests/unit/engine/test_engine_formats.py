@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Formats of engines: frames of output, names of images, messages, the status of mirrors."""
+"""Formats of engines: output frames, image names, protobuf messages, mirrors, credentials."""
 
 import asyncio
 import json
@@ -17,7 +17,7 @@ from rdd.controllers.containers.engine.moby_objects import (
     image_mirrors,
     volume_mirror,
 )
-from rdd.engine import EngineError, Unintelligible, credentials
+from rdd.engine import EngineError, EngineProtocolError, credentials
 from rdd.engine.frames import Chunk, Deframer
 from rdd.engine.protobuf import Message, field
 from rdd.engine.references import InvalidReference, parse
@@ -38,7 +38,7 @@ def frame(stream: int, data: bytes) -> bytes:
     st.lists(st.integers(1, 20), min_size=1),
 )
 @settings(max_examples=100, deadline=None)
-def test_frames_are_found_however_they_are_cut(
+def test_frames_are_decoded_from_any_fragmentation(
     frames: Sequence[tuple[int, bytes]], cuts: Sequence[int]
 ) -> None:
     data = b"".join(frame(*found) for found in frames)
@@ -59,12 +59,12 @@ def test_stdin_in_a_frame_counts_as_output() -> None:
 @pytest.mark.parametrize(
     "data", [b"plain text of a terminal", frame(9, b"x"), b"\1\0\0\0\xff\xff\xff\xff"]
 )
-def test_what_is_no_frame_is_refused(data: bytes) -> None:
-    with pytest.raises(Unintelligible):
+def test_rejects_malformed_frames(data: bytes) -> None:
+    with pytest.raises(EngineProtocolError):
         Deframer().feed(data)
 
 
-def test_error_of_the_engine_in_a_stream_is_raised_when_it_is_complete() -> None:
+def test_error_frame_is_raised_when_complete() -> None:
     deframer = Deframer()
     data = frame(1, b"a") + frame(3, b"log driver failed")
     assert deframer.feed(data[:20]) == [Chunk(1, b"a")]
@@ -89,16 +89,14 @@ def test_error_of_the_engine_in_a_stream_is_raised_when_it_is_complete() -> None
         ("[::1]:5000/x", "[::1]:5000", "x", "[::1]:5000/x", "latest"),
     ],
 )
-def test_references_are_taken_apart(
-    text: str, registry: str, path: str, familiar: str, tag: str
-) -> None:
+def test_parses_references(text: str, registry: str, path: str, familiar: str, tag: str) -> None:
     found = parse(text)
     assert (found.registry, found.path, found.familiar, found.tag) == (
         registry, path, familiar, tag,
     )  # fmt: skip
 
 
-def test_digest_takes_the_place_of_a_tag() -> None:
+def test_digest_replaces_the_tag() -> None:
     digest = "sha256:" + "a" * 64
     found = parse(f"x/y@{digest}")
     assert (found.version, str(found)) == (digest, f"x/y@{digest}")
@@ -110,14 +108,14 @@ def test_digest_takes_the_place_of_a_tag() -> None:
     ["", ":", "x:", "/x", "x/", "UPPER", "a b", "x:a:b", "x@sha256:12", "x@", "a//b", "-x",
      "x" * 300, "x:" + "t" * 129, "h ost.com/x"],
 )  # fmt: skip
-def test_what_is_no_reference_is_refused(text: str) -> None:
+def test_rejects_invalid_references(text: str) -> None:
     with pytest.raises(InvalidReference):
         parse(text)
 
 
 @given(st.text(max_size=40))
 @settings(max_examples=200, deadline=None)
-def test_any_text_is_a_reference_or_refused(text: str) -> None:
+def test_any_text_is_parsed_or_rejected(text: str) -> None:
     try:
         found = parse(text)
     except InvalidReference:
@@ -136,7 +134,7 @@ def test_any_text_is_a_reference_or_refused(text: str) -> None:
     )
 )
 @settings(max_examples=100, deadline=None)
-def test_messages_come_back_as_they_were_sent(fields: dict[int, int | bytes]) -> None:
+def test_messages_round_trip(fields: dict[int, int | bytes]) -> None:
     message = Message(b"".join(field(number, value) for number, value in fields.items()))
     for number, value in fields.items():
         found = message.integer(number) if isinstance(value, int) else message.bytes(number)
@@ -146,10 +144,10 @@ def test_messages_come_back_as_they_were_sent(fields: dict[int, int | bytes]) ->
 
 @given(st.binary(max_size=60))
 @settings(max_examples=200, deadline=None)
-def test_any_bytes_are_a_message_or_unintelligible(data: bytes) -> None:
+def test_any_bytes_are_decoded_or_rejected(data: bytes) -> None:
     try:
         Message(data)
-    except Unintelligible:
+    except EngineProtocolError:
         pass
 
 
@@ -160,7 +158,7 @@ def test_maps_and_negative_numbers_in_messages() -> None:
     assert message.signed(5) == -2
 
 
-# -- the status of mirrors, whatever the engine says
+# -- the status of mirrors for arbitrary responses
 
 TEXT = st.text(max_size=8)
 JSON = st.recursive(
@@ -176,7 +174,7 @@ STATE = st.dictionaries(st.sampled_from(MEMBERS), JSON | st.sampled_from(LIKELY)
 
 
 def check(schema: Any, value: Any, path: str = "") -> None:
-    """The part of a schema that matters here: types, required members, enums, bounds."""
+    """Validate types, required members, enums and bounds."""
     kinds = {"object": dict, "array": list, "string": str, "integer": int, "boolean": bool}
     wanted: Any = kinds[schema["type"]]
     assert isinstance(value, wanted), f"{path}: {value!r}"
@@ -269,7 +267,7 @@ def test_exit_codes_of_32_bits_keep_their_bits() -> None:
     [
         pytest.param(None, {}, "", id="no file"),
         pytest.param("{", {}, "cannot read", id="no JSON"),
-        pytest.param("[]", {}, "holds no JSON object", id="no object"),
+        pytest.param("[]", {}, "is not a JSON object", id="no object"),
         pytest.param({"auths": {"r": {"auth": "bWU6cGFzczp3b3Jk"}}},
                      {"username": "me", "password": "pass:word", "serveraddress": "r"}, "",
                      id="auth"),
@@ -303,7 +301,7 @@ async def test_credentials_from_the_configuration(
                      {"identitytoken": "t", "serveraddress": "r"}, "", id="token"),
         pytest.param("echo credentials not found in native keychain; exit 1", {}, "", id="none"),
         pytest.param("echo locked >&2; exit 2", {}, "failed: locked", id="fails"),
-        pytest.param("echo hello", {}, "is not understood", id="nonsense"),
+        pytest.param("echo hello", {}, "malformed response", id="nonsense"),
     ],
 )  # fmt: skip
 async def test_credentials_from_a_helper(
@@ -319,9 +317,7 @@ async def test_credentials_from_a_helper(
     assert problem in found.problem
 
 
-async def test_helper_that_hangs_is_given_up(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_hanging_helper_times_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     helper = tmp_path / "docker-credential-test"
     helper.write_text("#!/bin/sh\nexec sleep 600\n")
     helper.chmod(0o755)
@@ -330,4 +326,4 @@ async def test_helper_that_hangs_is_given_up(
     found = await asyncio.wait_for(
         credentials.find(tmp_path, "r", environment={"PATH": f"{tmp_path}:/usr/bin:/bin"}), 30
     )
-    assert "did not answer within" in found.problem
+    assert "did not end within" in found.problem

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HTTP on a unix socket, against answers that come in pieces, break off, or are nonsense."""
+"""The HTTP transport against responses that are fragmented, truncated or malformed."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,22 +8,22 @@ from pathlib import Path
 
 import pytest
 
-from rdd.engine import Docker, EngineError, NotFound, Unintelligible, Unreachable
-from rdd.engine.errors import UnsupportedVersion
+from rdd.engine import Docker, EngineError, EngineNotFound, EngineProtocolError, EngineUnreachable
+from rdd.engine.errors import UnsupportedEngineVersion
 from rdd.engine.http import Transport
 
 
-class Engine:
-    """A socket that answers each request with the next of some bytes."""
+class ScriptedEngine:
+    """A socket that sends prepared bytes for each request."""
 
     def __init__(
-        self, path: Path, *answers: bytes, is_slow: bool = False, is_mute: bool = False
+        self, path: Path, *responses: bytes, is_slow: bool = False, is_silent: bool = False
     ) -> None:
         self.path = path
-        self._is_mute = is_mute
+        self._is_silent = is_silent
         self._tasks: set[asyncio.Task[None]] = set()
-        self.asked = asyncio.Event()
-        self.answers = list(answers)
+        self.received = asyncio.Event()
+        self.responses = list(responses)
         self.requests: list[bytes] = []
         self.connections = 0
         self._is_slow = is_slow
@@ -36,19 +36,19 @@ class Engine:
         try:
             while True:
                 self.requests.append(await reader.readuntil(b"\r\n\r\n"))
-                self.asked.set()
-                if self._is_mute:
+                self.received.set()
+                if self._is_silent:
                     await reader.read()
                     return
-                answer = self.answers.pop(0)
+                response = self.responses.pop(0)
                 if self._is_slow:
-                    for i in range(len(answer)):
-                        writer.write(answer[i : i + 1])
+                    for i in range(len(response)):
+                        writer.write(response[i : i + 1])
                         await writer.drain()
                         await asyncio.sleep(0)
                 else:
-                    writer.write(answer)
-                if b"Connection: close" in answer or not answer:
+                    writer.write(response)
+                if b"Connection: close" in response or not response:
                     return
         except (asyncio.IncompleteReadError, ConnectionError, IndexError):
             pass
@@ -60,7 +60,7 @@ class Engine:
                 pass
 
     @asynccontextmanager
-    async def running(self) -> AsyncIterator["Engine"]:
+    async def running(self) -> AsyncIterator["ScriptedEngine"]:
         async with await asyncio.start_unix_server(self._serve, self.path):
             yield self
             await asyncio.gather(*self._tasks)
@@ -77,13 +77,13 @@ PING = ok(b"OK", Api_Version="1.41")
 
 
 async def body_of(transport: Transport, method: str = "GET") -> bytes:
-    async with transport.exchange(method, "/", answer_s=10) as exchange:
+    async with transport.exchange(method, "/", response_s=10) as exchange:
         return await exchange.read()
 
 
 @pytest.mark.parametrize("is_slow", [False, True], ids=["at once", "byte by byte"])
 @pytest.mark.parametrize(
-    ("answer", "body"),
+    ("response", "body"),
     [
         pytest.param(ok(b"hello"), b"hello", id="length"),
         pytest.param(ok(b""), b"", id="empty"),
@@ -97,53 +97,59 @@ async def body_of(transport: Transport, method: str = "GET") -> bytes:
         ),
     ],
 )  # fmt: skip
-async def test_answers_are_read_however_they_are_framed_and_arrive(
-    answer: bytes, body: bytes, is_slow: bool, tmp_path: Path
+async def test_reads_every_framing_and_fragmentation(
+    response: bytes, body: bytes, is_slow: bool, tmp_path: Path
 ) -> None:
-    async with Engine(tmp_path / "s", answer, is_slow=is_slow).running() as engine:
+    async with ScriptedEngine(tmp_path / "s", response, is_slow=is_slow).running() as engine:
         transport = Transport(engine.path)
         assert await body_of(transport) == body
         await transport.close()
 
 
 @pytest.mark.parametrize(
-    ("answer", "error", "text"),
+    ("response", "error", "text"),
     [
-        pytest.param(b"", Unreachable, "closed without a response", id="nothing"),
-        pytest.param(b"SSH-2.0-x\r\n\r\n", Unintelligible, "not an HTTP response", id="another"),
-        pytest.param(b"HTTP/1.1 x OK\r\n\r\n", Unintelligible, "not an HTTP response", id="status"),
+        pytest.param(b"", EngineUnreachable, "closed without a response", id="nothing"),
         pytest.param(
-            b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", Unintelligible,
+            b"SSH-2.0-x\r\n\r\n", EngineProtocolError, "not an HTTP response", id="another",
+        ),
+        pytest.param(
+            b"HTTP/1.1 x OK\r\n\r\n", EngineProtocolError, "not an HTTP response", id="status",
+        ),
+        pytest.param(
+            b"HTTP/1.1 200 OK\r\nContent-Length: x\r\n\r\n", EngineProtocolError,
             "not a content length: 'x'", id="length",
         ),
         pytest.param(
-            b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\nConnection: close\r\n\r\nshort", Unreachable,
-            "in the middle of the response", id="short",
+            b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\nConnection: close\r\n\r\nshort",
+            EngineUnreachable, "in the middle of the response", id="short",
         ),
         pytest.param(
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\n5\r\nhe",
-            Unreachable, "in the middle of the response", id="short chunk",
+            EngineUnreachable, "in the middle of the response", id="short chunk",
         ),
-        pytest.param(CHUNKED + b"zz\r\n", Unintelligible, "not a chunk", id="bad chunk"),
+        pytest.param(CHUNKED + b"zz\r\n", EngineProtocolError, "not a chunk", id="bad chunk"),
         pytest.param(
-            b"HTTP/1.1 200 OK\r\nX: " + b"y" * 200_000 + b"\r\n\r\n", Unintelligible,
+            b"HTTP/1.1 200 OK\r\nX: " + b"y" * 200_000 + b"\r\n\r\n", EngineProtocolError,
             "too many headers", id="endless head",
         ),
     ],
 )  # fmt: skip
-async def test_answers_that_are_none_are_told_apart(
-    answer: bytes, error: type[Exception], text: str, tmp_path: Path
+async def test_rejects_malformed_responses(
+    response: bytes, error: type[Exception], text: str, tmp_path: Path
 ) -> None:
-    async with Engine(tmp_path / "s", answer, answer).running() as engine:
+    async with ScriptedEngine(tmp_path / "s", response, response).running() as engine:
         transport = Transport(engine.path)
         with pytest.raises(error, match=text):
             await body_of(transport)
         await transport.close()
 
 
-async def test_connection_is_used_again_and_replaced_when_it_is_gone(tmp_path: Path) -> None:
+async def test_reuses_and_replaces_connections(tmp_path: Path) -> None:
     last = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 1\r\n\r\nc"
-    async with Engine(tmp_path / "s", ok(b"a"), ok(b"b"), last, ok(b"d")).running() as engine:
+    async with ScriptedEngine(
+        tmp_path / "s", ok(b"a"), ok(b"b"), last, ok(b"d")
+    ).running() as engine:
         transport = Transport(engine.path)
         found = [await body_of(transport) for _ in range(4)]
         assert found == [b"a", b"b", b"c", b"d"]
@@ -151,31 +157,31 @@ async def test_connection_is_used_again_and_replaced_when_it_is_gone(tmp_path: P
         await transport.close()
 
 
-async def test_request_that_reads_is_repeated_after_a_lost_connection_and_others_are_not(
+async def test_repeats_only_idempotent_requests_after_a_lost_connection(
     tmp_path: Path,
 ) -> None:
-    # The engine takes the second request of a connection and goes away without a word.
-    async with Engine(tmp_path / "s", ok(b"a"), b"", ok(b"b"), b"").running() as engine:
+    # The engine reads the second request of a connection and closes it without a response.
+    async with ScriptedEngine(tmp_path / "s", ok(b"a"), b"", ok(b"b"), b"").running() as engine:
         transport = Transport(engine.path)
         assert await body_of(transport) == b"a"
         assert await body_of(transport) == b"b"
-        with pytest.raises(Unreachable):
+        with pytest.raises(EngineUnreachable):
             await body_of(transport, "POST")
         assert len(engine.requests) == 4
         await transport.close()
 
 
-async def test_answer_that_does_not_come_in_time_is_unreachable(tmp_path: Path) -> None:
-    async with Engine(tmp_path / "s", is_mute=True).running() as engine:
+async def test_timeout_is_unreachable(tmp_path: Path) -> None:
+    async with ScriptedEngine(tmp_path / "s", is_silent=True).running() as engine:
         transport = Transport(engine.path)
-        with pytest.raises(Unreachable, match=r"no answer to GET / within 0\.05 s"):
-            async with transport.exchange("GET", "/?a=b", answer_s=0.05):
+        with pytest.raises(EngineUnreachable, match=r"no response to GET / within 0\.05 s"):
+            async with transport.exchange("GET", "/?a=b", response_s=0.05):
                 pass
         await transport.close()
 
 
-async def test_nobody_there_is_unreachable(tmp_path: Path) -> None:
-    with pytest.raises(Unreachable, match="No such file or directory"):
+async def test_missing_socket_is_unreachable(tmp_path: Path) -> None:
+    with pytest.raises(EngineUnreachable, match="No such file or directory"):
         await Docker(tmp_path / "nowhere").ping()
 
 
@@ -184,12 +190,17 @@ async def test_nobody_there_is_unreachable(tmp_path: Path) -> None:
     [
         pytest.param("1.41", "1.41", id="oldest"),
         pytest.param("1.44", "1.44", id="between"),
-        pytest.param("1.99", "1.51", id="newer than we"),
+        pytest.param("1.99", "1.51", id="newer"),
     ],
 )
-async def test_version_is_the_newest_both_speak(version: str, agreed: str, tmp_path: Path) -> None:
-    answers = (ok(b"OK", Api_Version=version), ok(b"[]"))
-    async with Engine(tmp_path / "s", *answers).running() as engine, Docker(engine.path) as docker:
+async def test_negotiates_the_newest_common_version(
+    version: str, agreed: str, tmp_path: Path
+) -> None:
+    responses = (ok(b"OK", Api_Version=version), ok(b"[]"))
+    async with (
+        ScriptedEngine(tmp_path / "s", *responses).running() as engine,
+        Docker(engine.path) as docker,
+    ):
         assert await docker.containers() == []
         assert engine.requests[1].startswith(f"GET /v{agreed}/containers/json?all=1 ".encode())
 
@@ -197,16 +208,19 @@ async def test_version_is_the_newest_both_speak(version: str, agreed: str, tmp_p
 @pytest.mark.parametrize(
     ("version", "error"),
     [
-        pytest.param("1.40", UnsupportedVersion, id="too old"),
-        pytest.param("", Unintelligible, id="none"),
-        pytest.param("x.y", Unintelligible, id="nonsense"),
+        pytest.param("1.40", UnsupportedEngineVersion, id="too old"),
+        pytest.param("", EngineProtocolError, id="none"),
+        pytest.param("x.y", EngineProtocolError, id="nonsense"),
     ],
 )
-async def test_version_that_cannot_be_used_is_named(
+async def test_rejects_unsupported_version(
     version: str, error: type[Exception], tmp_path: Path
 ) -> None:
-    answer = ok(b"OK", Api_Version=version)
-    async with Engine(tmp_path / "s", answer).running() as engine, Docker(engine.path) as docker:
+    response = ok(b"OK", Api_Version=version)
+    async with (
+        ScriptedEngine(tmp_path / "s", response).running() as engine,
+        Docker(engine.path) as docker,
+    ):
         with pytest.raises(error, match=version or "''"):
             await docker.containers()
 
@@ -214,19 +228,19 @@ async def test_version_that_cannot_be_used_is_named(
 @pytest.mark.parametrize(
     ("status", "body", "kind", "message"),
     [
-        pytest.param(404, b'{"message":"No such container: x"}', NotFound,
+        pytest.param(404, b'{"message":"No such container: x"}', EngineNotFound,
                      "No such container: x", id="not found"),
         pytest.param(500, b"plain text", EngineError, "plain text", id="text"),
         pytest.param(500, b"", EngineError, "the engine gave no reason", id="nothing"),
         pytest.param(500, b'{"other":1}', EngineError, '{"other":1}', id="other JSON"),
     ],
 )  # fmt: skip
-async def test_refusal_keeps_the_words_of_the_engine(
+async def test_error_has_the_message_of_the_engine(
     status: int, body: bytes, kind: type[EngineError], message: str, tmp_path: Path
 ) -> None:
     head = f"HTTP/1.1 {status} X\r\nContent-Length: {len(body)}\r\n\r\n".encode()
     async with (
-        Engine(tmp_path / "s", PING, head + body).running() as engine,
+        ScriptedEngine(tmp_path / "s", PING, head + body).running() as engine,
         Docker(engine.path) as docker,
     ):
         with pytest.raises(kind) as caught:
@@ -235,19 +249,22 @@ async def test_refusal_keeps_the_words_of_the_engine(
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/../b", "."])
-async def test_name_that_would_be_another_path_is_refused(name: str, tmp_path: Path) -> None:
-    async with Engine(tmp_path / "s", PING).running() as engine, Docker(engine.path) as docker:
+async def test_rejects_names_that_change_the_path(name: str, tmp_path: Path) -> None:
+    async with (
+        ScriptedEngine(tmp_path / "s", PING).running() as engine,
+        Docker(engine.path) as docker,
+    ):
         with pytest.raises(EngineError, match="invalid name"):
             await docker.inspect_image(name)
 
 
-async def test_cancelled_request_does_not_give_its_connection_back(tmp_path: Path) -> None:
+async def test_cancelled_request_closes_its_connection(tmp_path: Path) -> None:
     begun = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhe"
-    async with Engine(tmp_path / "s", begun, ok(b"other")).running() as engine:
+    async with ScriptedEngine(tmp_path / "s", begun, ok(b"other")).running() as engine:
         transport = Transport(engine.path)
         reading = asyncio.ensure_future(body_of(transport))
-        await engine.asked.wait()
-        await asyncio.sleep(0.01)
+        await engine.received.wait()
+        await asyncio.sleep(0.01)  # lets the client read the first bytes; cancelling before is fine
         reading.cancel()
         await asyncio.gather(reading, return_exceptions=True)
         assert await body_of(transport) == b"other"

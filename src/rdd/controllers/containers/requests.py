@@ -25,8 +25,7 @@ from rdd.api import errors, names, timestamps
 from rdd.api.types import Object
 from rdd.client import Unreachable
 from rdd.controllers.containers.request_reasons import COMPLETE, FAILED, request_conditions
-from rdd.engine import Docker, EngineError, EngineFailure
-from rdd.engine import Unreachable as EngineUnreachable
+from rdd.engine import Docker, EngineError, EngineFailure, EngineUnreachable
 from rdd.kinds.app import App
 from rdd.kinds.crd import definition_of
 from rdd.kinds.kind import Kind

@@ -24,7 +24,7 @@ from rdd.api.types import Object
 from rdd.controllers.containers.engine.backend import Backend
 from rdd.controllers.containers.engine.items import IMAGES, KINDS, MANAGER, EngineItem
 from rdd.controllers.containers.engine.mirrors import Mirrors
-from rdd.engine import Conflict, EngineError, NotFound
+from rdd.engine import EngineConflict, EngineError, EngineNotFound
 from rdd.kinds.container import Action, Container
 from rdd.kinds.image import Image
 from rdd.runtime import Condition, Context, is_deleting, remove_finalizer, resource_of
@@ -91,9 +91,9 @@ class MirrorRequests:
         if obj.get("status"):  # without a status it has never been matched to an item
             try:
                 await self._backend.remove(item, obj)
-            except NotFound:
+            except EngineNotFound:
                 pass
-            except Conflict as conflict:
+            except EngineConflict as conflict:
                 await self._report_in_use(item, obj, conflict.message)
                 raise ItemInUse(conflict.message) from conflict
         await remove_finalizer(self._client, kind, obj, names.MIRROR_FINALIZER)

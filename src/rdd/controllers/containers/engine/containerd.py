@@ -31,7 +31,7 @@ from rdd.controllers.containers.engine.items import (
     EngineItem,
     Mirror,
 )
-from rdd.engine import EngineError, NotFound
+from rdd.engine import EngineError, EngineNotFound
 from rdd.engine import containerd as api
 from rdd.kinds.container import Action
 from rdd.kinds.containernamespace import ContainerNamespace
@@ -49,7 +49,7 @@ class ContainerdBackend:
     name = "containerd"
 
     def __init__(self, socket: Path) -> None:
-        self._api = api.Containerd(socket)
+        self._api = api.ContainerdClient(socket)
         self._seen: set[str] = set()
         machine = platform.machine()
         self._architecture = _ARCHITECTURES.get(machine, machine)
@@ -64,7 +64,7 @@ class ContainerdBackend:
         async with self._api.events(*_TOPICS) as events:
             yield (item async for event in events for item in self._items(event))
 
-    def _items(self, event: api.Event) -> list[EngineItem]:
+    def _items(self, event: api.ContainerdEvent) -> list[EngineItem]:
         kind = event.topic.split("/")[1] if event.topic.count("/") > 1 else ""
         if kind == "namespaces":
             self._seen.discard(event.id)
@@ -112,11 +112,11 @@ class ContainerdBackend:
                 image = await self._api.image(namespace, name)
                 documents = await self._documents(namespace, image)
                 return Description([image_mirror(namespace, image, documents)])
-        except NotFound:
+        except EngineNotFound:
             pass
         return Description()
 
-    async def _documents(self, namespace: str, image: api.Image) -> ImageDocuments:
+    async def _documents(self, namespace: str, image: api.ContainerdImage) -> ImageDocuments:
         manifest = await self._api.document(namespace, image.digest)
         if chosen := select_manifest(manifest, self._architecture):
             manifest = await self._api.document(namespace, chosen)

@@ -40,7 +40,7 @@ def container_name(namespace: str, id_: str) -> str:
 
 
 def container_mirror(
-    namespace: str, found: containerd.Container, task: containerd.Task | None
+    namespace: str, found: containerd.ContainerdContainer, task: containerd.ContainerdTask | None
 ) -> Mirror:
     """Return the mirror of a container."""
     labels = found.labels
@@ -73,7 +73,9 @@ def container_mirror(
     return Mirror(Container, container_name(namespace, found.id), status, oom_killed)
 
 
-def image_mirror(namespace: str, found: containerd.Image, document: "ImageDocuments") -> Mirror:
+def image_mirror(
+    namespace: str, found: containerd.ContainerdImage, document: "ImageDocuments"
+) -> Mirror:
     """Return the mirror of an image name."""
     status: Object = {
         "namespace": namespace,

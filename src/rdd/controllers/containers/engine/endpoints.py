@@ -17,7 +17,7 @@ from typing import Final, TypeVar
 
 from aiohttp import WSMessage, WSMsgType, web
 
-from rdd.engine import Docker, EngineError, EngineFailure, Unreachable
+from rdd.engine import Docker, EngineError, EngineFailure, EngineUnreachable
 
 PING_S: Final = 10.0
 SILENCE_S: Final = 60.0
@@ -45,7 +45,7 @@ class EndpointError(Exception):
         if isinstance(error, EngineError):
             status = error.status if error.status in (400, 404, 409) else 500
             return cls(status, error.message)
-        if isinstance(error, Unreachable):
+        if isinstance(error, EngineUnreachable):
             return cls(503, f"the container engine is not connected: {error}")
         return cls(500, str(error))
 

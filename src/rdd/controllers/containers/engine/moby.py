@@ -31,7 +31,7 @@ from rdd.controllers.containers.engine.moby_objects import (
     image_mirrors,
     volume_mirror,
 )
-from rdd.engine import Docker, EngineEvent, NotFound
+from rdd.engine import Docker, EngineEvent, EngineNotFound
 from rdd.engine.errors import EngineError
 from rdd.kinds.container import Action
 from rdd.kinds.containernamespace import ContainerNamespace
@@ -119,7 +119,7 @@ class MobyBackend:
                 return await self._describe_image(id_)
             if id_ == NAMESPACE:
                 return Description([Mirror(ContainerNamespace, NAMESPACE)])
-        except NotFound:
+        except EngineNotFound:
             pass
         return Description()
 

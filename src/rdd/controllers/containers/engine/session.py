@@ -29,8 +29,7 @@ from rdd.controllers.containers.engine.items import (
     unknown_container,
 )
 from rdd.controllers.containers.engine.mirrors import Mirrors, NameCollision
-from rdd.engine import EngineFailure, Unintelligible
-from rdd.engine import Unreachable as EngineUnreachable
+from rdd.engine import EngineFailure, EngineProtocolError, EngineUnreachable
 from rdd.runtime import Context
 
 log = logging.getLogger("rdd.engine")
@@ -169,7 +168,7 @@ class Session:
     async def _mirror(self, item: EngineItem) -> None:
         try:
             found = await self.backend.describe(item)
-        except Unintelligible:
+        except EngineProtocolError:
             # The container exists; the rest of its last known status is still useful.
             if item.kind == CONTAINERS:
                 present = self._mirrors.of(item, self.namespace)

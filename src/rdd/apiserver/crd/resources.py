@@ -26,6 +26,7 @@ from rdd.apiserver.resources import Convert, Resource
 from rdd.apiserver.state import codec
 from rdd.apiserver.state.cache import ResourceCache
 from rdd.schema.columns import Columns
+from rdd.schema.crd.columns import scale_errors, selectable_value
 from rdd.schema.crd.versions import deprecation_warning
 from rdd.schema.defaults import apply_defaults
 from rdd.schema.node import Node, compile_node
@@ -140,7 +141,7 @@ class CustomStrategy(Strategy):
             errs.append(fielderrors.invalid("kind", obj.get("kind"), f"must be {self._kind}"))
         errs += self.validator(obj, old)
         if self.scale is not None:
-            errs += _scale_errors(self.scale, obj)
+            errs += scale_errors(self.scale, obj)
         if self.rules is not None:
             from rdd.schema.validate import rules_blocked
 
@@ -160,35 +161,14 @@ class CustomStrategy(Strategy):
 
     def selectable_fields(self, obj: Object) -> Mapping[str, str]:
         """Return the declared selectable fields as text."""
-        return {label: _text(jsonpath.lookup(obj, path)) for label, path in self._paths.items()}
+        return {
+            label: selectable_value(jsonpath.lookup(obj, path))
+            for label, path in self._paths.items()
+        }
 
     def cells(self, obj: Object, *, now: float) -> list[Any]:
         """Return the printer columns of an object."""
         return self.table.cells(obj, age=lambda value: tables.age(value, now=now))
-
-
-def _text(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return str(value)
-
-
-def _scale_errors(scale: Mapping[str, Any], obj: Object) -> list[FieldError]:
-    errs = []
-    for member in ("specReplicasPath", "statusReplicasPath"):
-        path = scale.get(member)
-        if not path:
-            continue
-        value = jsonpath.lookup(obj, jsonpath.parse_simple(path))
-        if isinstance(value, int) and not isinstance(value, bool):
-            if value < 0:
-                errs.append(fielderrors.invalid(path, value, "should be a non-negative integer"))
-            elif value > 2**31 - 1:
-                detail = "should be less than or equal to 2147483647"
-                errs.append(fielderrors.invalid(path, value, detail))
-    return errs
 
 
 class CustomResource(Resource):

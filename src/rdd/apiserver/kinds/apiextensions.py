@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The strategy of CustomResourceDefinition; the validation is in rdd.schema.crd.validation."""
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from rdd.api import names
 from rdd.api.conditions import Condition, remove_condition, set_condition
@@ -10,9 +9,8 @@ from rdd.api.fielderrors import FieldError
 from rdd.api.types import Object
 from rdd.apiserver.kinds.builtin import CreatedAtStrategy, reset_metadata_for_status
 
-CheckRules = Callable[[Mapping[str, Any], str], list[FieldError]]
-"""Return the errors of the CEL rules of a schema; the arguments are schema and field path."""
-
+if TYPE_CHECKING:
+    from rdd.schema.crd.schema import CheckRules
 
 _DELETION_PENDING = Condition(
     "Terminating",
@@ -34,7 +32,7 @@ class CustomResourceDefinitionStrategy(CreatedAtStrategy):
     allow_unconditional_update = False
     deletes_in_two_steps = True
 
-    def __init__(self, check_rules: CheckRules | None = None) -> None:
+    def __init__(self, check_rules: "CheckRules | None" = None) -> None:
         self._check_rules = check_rules
 
     def normalise(self, obj: Object) -> None:

@@ -6,6 +6,7 @@ decodes their bodies; it is compiled with the first body of a kind.
 """
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from rdd.api import names
 from rdd.api.types import Object
@@ -20,12 +21,14 @@ from rdd.apiserver.kinds import (
     rbac,
     webhooks,
 )
-from rdd.apiserver.kinds.apiextensions import CheckRules
 from rdd.apiserver.kinds.builtin import BuiltinStrategy
 from rdd.apiserver.kinds.expressions import CheckExpression, accept_any
 from rdd.apiserver.kinds.reviews import ReviewStrategy
 from rdd.apiserver.kinds.strategy import ResourceDefinition
 from rdd.schema.builtin import nodes, typed
+
+if TYPE_CHECKING:
+    from rdd.schema.crd.schema import CheckRules
 
 _CORE = "io.k8s.api.core.v1"
 _PACKAGES = {
@@ -43,7 +46,7 @@ _API_EXTENSIONS = ("api-extensions",)
 
 
 def builtin_kinds(
-    *, check_rules: CheckRules | None = None, check_expression: CheckExpression = accept_any
+    *, check_rules: "CheckRules | None" = None, check_expression: CheckExpression = accept_any
 ) -> list[ResourceDefinition]:
     """Return the stored built-in kinds.
 

@@ -6,7 +6,6 @@ that objects created under older rules remain editable.
 """
 
 from typing import Any
-from urllib.parse import urlsplit
 
 from rdd.api import fielderrors, name_validation, selectors
 from rdd.api.fielderrors import FieldError
@@ -16,11 +15,14 @@ from rdd.apiserver.kinds.admissionrules import choice_errors
 from rdd.apiserver.kinds.builtin import AGE, NAME, BuiltinStrategy
 from rdd.apiserver.kinds.expressions import CheckExpression, accept_any
 from rdd.apiserver.kinds.strategy import Column
+from rdd.schema.webhookconfig import (
+    REVIEW_VERSIONS,
+    client_config_errors,
+    review_version_errors,
+)
 
-REVIEW_VERSIONS = ("v1", "v1beta1")
 _NO_SIDE_EFFECTS = ("None", "NoneOnDryRun")
 _SIDE_EFFECTS = ("None", "NoneOnDryRun", "Some", "Unknown")
-_URL_FORM = "; desired format: https://host[/path]"
 
 
 class ValidatingWebhookStrategy(BuiltinStrategy):
@@ -102,8 +104,11 @@ class ValidatingWebhookStrategy(BuiltinStrategy):
                     self._check_expression,
                 )
             versions = hook.get("admissionReviewVersions") or []
-            errors += _version_errors(
-                versions, f"{path}.admissionReviewVersions", must_be_known=known_version
+            errors += review_version_errors(
+                versions,
+                f"{path}.admissionReviewVersions",
+                must_be_known=known_version,
+                detail=f"must specify one of {', '.join(REVIEW_VERSIONS)}",
             )
             name = hook.get("name")
             if unique and name:
@@ -163,90 +168,4 @@ def _selector_errors(hook: Object, path: str, *, lenient: bool = False) -> list[
         errors += selectors.validate_label_selector(
             hook.get(selector), f"{path}.{selector}", allow_invalid_values=lenient
         )
-    return errors
-
-
-def _version_errors(versions: list[str], path: str, *, must_be_known: bool) -> list[FieldError]:
-    known = ", ".join(REVIEW_VERSIONS)
-    if not versions:
-        return [fielderrors.required(path, f"must specify one of {known}")]
-    errors: list[FieldError] = []
-    seen: set[str] = set()
-    for i, version in enumerate(versions):
-        if version in seen:
-            errors.append(fielderrors.invalid(f"{path}[{i}]", version, "duplicate version"))
-            continue
-        seen.add(version)
-        for why in name_validation.dns1035_label_errors(version):
-            errors.append(fielderrors.invalid(f"{path}[{i}]", version, why))
-    if must_be_known and not seen & set(REVIEW_VERSIONS):
-        errors.append(fielderrors.invalid(path, versions, f"must include at least one of {known}"))
-    return errors
-
-
-def client_config_errors(config: Object, path: str) -> list[FieldError]:
-    """Return the errors of a client config: exactly one of URL and service is required."""
-    url, service = config.get("url"), config.get("service")
-    if (url is None) == (service is None):
-        return [fielderrors.required(path, "exactly one of url or service is required")]
-    if url is not None:
-        return url_errors(url, f"{path}.url")
-    return service_errors(service or {}, f"{path}.service")
-
-
-def url_errors(url: str, path: str) -> list[FieldError]:
-    """Return the errors of a webhook URL: https, a host and only a path."""
-    try:
-        parts = urlsplit(url)
-    except ValueError as error:
-        detail = f"url must be a valid URL: parse {url!r}: {error}{_URL_FORM}"
-        return [fielderrors.required(path, detail)]
-    errors: list[FieldError] = []
-    user, at, host = parts.netloc.rpartition("@")
-    if parts.scheme != "https":
-        detail = f"'https' is the only allowed URL scheme{_URL_FORM}"
-        errors.append(fielderrors.invalid(path, parts.scheme, detail))
-    if not host:
-        errors.append(fielderrors.invalid(path, host, f"host must be provided{_URL_FORM}"))
-    if at:
-        detail = "user information is not permitted in the URL"
-        errors.append(fielderrors.invalid(path, user, detail))
-    if parts.fragment:
-        detail = "fragments are not permitted in the URL"
-        errors.append(fielderrors.invalid(path, parts.fragment, detail))
-    if parts.query:
-        detail = "query parameters are not permitted in the URL"
-        errors.append(fielderrors.invalid(path, parts.query, detail))
-    return errors
-
-
-def service_errors(service: Object, path: str) -> list[FieldError]:
-    """Return the errors of a reference to a service."""
-    errors: list[FieldError] = []
-    # Kubernetes passes name and namespace in the wrong order to its check.
-    if not service.get("namespace"):
-        errors.append(fielderrors.required(f"{path}.name", "service name is required"))
-    if not service.get("name"):
-        errors.append(fielderrors.required(f"{path}.namespace", "service namespace is required"))
-    port = service.get("port", 443)
-    if not 1 <= port <= 65535:
-        detail = "port is not valid: must be between 1 and 65535, inclusive"
-        errors.append(fielderrors.invalid(f"{path}.port", port, detail))
-    return errors + _path_errors(service.get("path"), f"{path}.path")
-
-
-def _path_errors(url_path: str | None, path: str) -> list[FieldError]:
-    if not url_path or url_path == "/":
-        return []
-    if url_path == "//":
-        return [fielderrors.invalid(path, url_path, "segment[0] may not be empty")]
-    errors: list[FieldError] = []
-    if not url_path.startswith("/"):
-        errors.append(fielderrors.invalid(path, url_path, "must start with a '/'"))
-    for i, step in enumerate(url_path[1:].removesuffix("/").split("/")):
-        if not step:
-            errors.append(fielderrors.invalid(path, url_path, f"segment[{i}] may not be empty"))
-            continue
-        for why in name_validation.dns1123_subdomain_errors(step):
-            errors.append(fielderrors.invalid(path, url_path, f"segment[{i}]: {why}"))
     return errors

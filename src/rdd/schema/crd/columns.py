@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Printer columns, selectable fields and subresources of a CustomResourceDefinition.
 
-They have in common that they point into objects with paths. Columns and the
-scale subresource accept any path that starts with a dot; a selectable field
-must name a declared member, because an index is kept over its values.
+All of them refer to objects by paths. Columns and the scale subresource accept every path that
+starts with a dot; a selectable field must name a declared member, because its values are indexed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +22,7 @@ _INT32_MAX = 2**31 - 1
 
 
 def columns_errors(columns: Sequence[Mapping[str, Any]], *, field: str) -> list[FieldError]:
-    """Errors of additionalPrinterColumns."""
+    """Return the errors of additionalPrinterColumns."""
     errors: list[FieldError] = []
     for position, column in enumerate(columns):
         errors += _column_errors(column, f"{field}[{position}]")
@@ -60,7 +59,7 @@ def _path_errors(path: str, field: str) -> list[FieldError]:
 def selectable_fields_errors(
     fields: Sequence[Mapping[str, Any]], schema: Mapping[str, Any], *, field: str
 ) -> list[FieldError]:
-    """Errors of selectableFields, given the schema they point into."""
+    """Return the errors of selectableFields with respect to the schema."""
     errors: list[FieldError] = []
     seen: set[str] = set()
     for position, entry in enumerate(fields):
@@ -91,7 +90,7 @@ def selectable_fields_errors(
 
 
 def subresources_errors(subresources: Mapping[str, Any] | None, *, field: str) -> list[FieldError]:
-    """Errors of subresources: the paths of scale."""
+    """Return the errors of subresources: the paths of scale."""
     scale = (subresources or {}).get("scale")
     if scale is None:
         return []
@@ -118,7 +117,7 @@ def subresources_errors(subresources: Mapping[str, Any] | None, *, field: str) -
 
 
 def scale_errors(scale: Mapping[str, Any], obj: Mapping[str, Any]) -> list[FieldError]:
-    """Errors of the replica numbers and the selector of an object that can be scaled."""
+    """Return the errors of the replica counts and the selector of a scalable object."""
     errors: list[FieldError] = []
     for member in ("specReplicasPath", "statusReplicasPath"):
         path = scale[member]
@@ -148,7 +147,7 @@ def _accessor_error(path: str, value: Any, wanted: str) -> str:
 
 
 def selectable_value(value: Any) -> str:
-    """The text a field selector compares with; a missing field is the empty text."""
+    """Return the text that a field selector compares; empty for a missing field."""
     if value is None:
         return ""
     if type(value) is bool:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Defaults in a schema must themselves be valid and free of unknown members.
+"""Validation of the defaults in a schema: they must be valid and free of unknown members.
 
-A default is written into objects without being validated again, so a bad one
-would produce objects that cannot be stored.
+A default is written into objects without further validation, so an invalid default would produce
+objects that cannot be stored.
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ _META = ("metadata", "apiVersion", "kind")
 
 
 def default_errors(node: Node, *, field: str) -> list[FieldError]:
-    """Errors of all defaults of a schema; `node` is its root."""
+    """Return the errors of all defaults of a schema; `node` is its root."""
     errors: list[FieldError] = []
     if node.has_defaults:
         _visit(node, field, errors, is_resource=True, inside_meta=False)
@@ -33,7 +33,7 @@ def _visit(
     default = node.default
     if default is not MISSING and default is not None:
         errors.extend(_errors(node, default, f"{field}.default", inside_meta=inside_meta))
-    # Defaults below additionalProperties are applied, but Kubernetes does not check them here.
+    # Kubernetes applies defaults below additionalProperties but does not validate them here.
     if node.items is not None:
         _visit(
             node.items,

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of a CustomResourceDefinition as Kubernetes shows them in error messages.
+"""Parts of a CustomResourceDefinition as Kubernetes prints them in error messages.
 
-A bad value that is a struct is printed as the JSON of Kubernetes' internal
-type, which has Go's member names and shows unset members too. The tables below
-are those types, in the order of their members.
+A rejected value that is a struct is printed as the JSON of Kubernetes' internal type, with Go's
+member names and with unset members. The tables below define those types, in the order of their
+members.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -15,22 +15,22 @@ Dump = Callable[[Any], Any]
 
 
 def version_list(versions: Sequence[Mapping[str, Any]]) -> govalue.Verbatim:
-    """spec.versions as a bad value."""
+    """Return spec.versions as a rejected value."""
     return _verbatim([_struct(_VERSION, version) for version in versions])
 
 
 def schema_value(schema: Mapping[str, Any]) -> govalue.Verbatim:
-    """A schema as a bad value."""
+    """Return a schema as a rejected value."""
     return _verbatim(_schema(schema))
 
 
 def items_value(items: Any) -> govalue.Verbatim:
-    """The items of a schema as a bad value."""
+    """Return the items of a schema as a rejected value."""
     return _verbatim(_items(items))
 
 
 def rule_value(rule: Mapping[str, Any]) -> govalue.Verbatim:
-    """A CEL rule as a bad value."""
+    """Return a CEL rule as a rejected value."""
     return _verbatim(_struct(_RULE, rule))
 
 
@@ -52,7 +52,7 @@ def _struct(
 
 
 def _json(value: Any) -> Any:
-    """A free JSON value: a map, whose keys Go sorts."""
+    """Return a free-form JSON value; Go sorts the keys of maps."""
     if isinstance(value, Mapping):
         return {key: _json(value[key]) for key in sorted(value)}
     if isinstance(value, list):
@@ -137,7 +137,7 @@ _SCHEMA: list[tuple[str, str, Any, Dump | None]] = [
     ("XValidations", "x-kubernetes-validations", None, _rules),
 ]  # fmt: skip
 SCHEMA_MEMBERS: tuple[tuple[str, str], ...] = tuple((go, member) for go, member, _, _ in _SCHEMA)
-"""Go name and JSON name of each member of a schema, in Go's order."""
+"""The Go name and JSON name of each member of a schema, in Go's order."""
 _SCALE: list[tuple[str, str, Any, Dump | None]] = [
     ("SpecReplicasPath", "specReplicasPath", "", None),
     ("StatusReplicasPath", "statusReplicasPath", "", None),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Names in a CustomResourceDefinition: group, kind, resource, versions, API approval."""
+"""Validation of names in a CustomResourceDefinition: group, kind, resource, versions, approval."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,12 +10,12 @@ from rdd.api.fielderrors import FieldError, invalid, not_supported, required
 from rdd.schema.embedded import kind_errors
 
 APPROVAL = "api-approved.kubernetes.io"
-"""Annotation that groups of the Kubernetes project must have."""
+"""The annotation that groups of the Kubernetes project require."""
 _SEE = "see https://github.com/kubernetes/enhancements/pull/1111"
 
 
 def group_errors(group: str) -> list[FieldError]:
-    """Errors of spec.group: a domain with at least one dot."""
+    """Return the errors of spec.group: a domain with at least one dot."""
     if not group:
         return [required("spec.group")]
     found = name_validation.dns1123_subdomain_errors(group)
@@ -27,26 +27,26 @@ def group_errors(group: str) -> list[FieldError]:
 
 
 def choice_errors(field: str, value: str, choices: Sequence[str]) -> list[FieldError]:
-    """Errors of a text that must be one of a few."""
+    """Return the errors of a required text with a closed set of values."""
     if not value:
         return [required(field)]
     return [] if value in choices else [not_supported(field, value, choices)]
 
 
 def version_name_errors(name: str, *, field: str) -> list[FieldError]:
-    """Errors of the name of a version: a DNS label that starts with a letter."""
+    """Return the errors of a version name: a DNS label that starts with a letter."""
     found = name_validation.dns1035_label_errors(name)
     return [invalid(field, name, ",".join(found))] if found else []
 
 
 def required_names_errors(spec_names: Mapping[str, Any]) -> list[FieldError]:
-    """Names that must be set in spec.names (but not in status.acceptedNames)."""
+    """Return the errors of missing names in spec.names (status.acceptedNames may omit them)."""
     members = ("plural", "singular", "kind", "listKind")
     return [required(f"spec.names.{m}") for m in members if not spec_names.get(m)]
 
 
 def names_errors(value: Mapping[str, Any], *, field: str) -> list[FieldError]:
-    """Errors of a set of names, in spec or in status."""
+    """Return the errors of a set of names, in spec or in status."""
     errors: list[FieldError] = []
     for member in ("plural", "singular"):
         text = value.get(member) or ""
@@ -70,7 +70,7 @@ def names_errors(value: Mapping[str, Any], *, field: str) -> list[FieldError]:
 def stored_versions_errors(
     stored: list[str] | None, versions: Sequence[Mapping[str, Any]]
 ) -> list[FieldError]:
-    """Versions in which objects may be stored must stay; the storage version is one of them."""
+    """Return the errors of storedVersions: each must exist, and one is the storage version."""
     field = "status.storedVersions"
     if not stored:
         return [invalid(field, stored, "must have at least one stored version")]
@@ -91,7 +91,10 @@ def stored_versions_errors(
 
 
 def approval_errors(crd: Mapping[str, Any], old: Mapping[str, Any] | None) -> list[FieldError]:
-    """Groups of the Kubernetes project need an approval, unless the state does not change."""
+    """Return the errors of the API approval that groups of the Kubernetes project require.
+
+    An unchanged state is accepted.
+    """
     group = crd["spec"].get("group") or ""
     if not f".{group}".endswith((".k8s.io", ".kubernetes.io")):
         return []

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The schema of a version of a CustomResourceDefinition.
+"""Validation of the schema of a CustomResourceDefinition version.
 
-Checked in Kubernetes' order: is it structural, are its defaults valid, does
-each level use only supported members in allowed combinations, do its CEL rules
-compile. Before any of that the size is bounded: everything that walks a schema
-later (and every object of the kind) pays for it.
+The order is that of Kubernetes: the schema is structural, its defaults are valid, each level uses
+only supported members in allowed combinations, its CEL rules compile. The size is limited first,
+because every later traversal of the schema (and every object of the kind) depends on it.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,12 +18,12 @@ from rdd.schema.formats import string_check
 from rdd.schema.node import compile_node
 
 CheckRules = Callable[[Schema, str], list[FieldError]]
-"""Checks the CEL rules of a schema: given the schema and its field."""
+"""Returns the errors of the CEL rules of a schema; the arguments are schema and field path."""
 
 MAX_DEPTH = 100
-"""Levels a schema may be nested. Large operators have schemas of about 30 levels."""
+"""The maximum nesting of a schema. Schemas of large operators have about 30 levels."""
 MAX_SCHEMAS = 50_000
-"""Schemas inside a schema. Large operators have about 10,000."""
+"""The maximum number of nested schemas. Schemas of large operators have about 10,000."""
 
 _TYPES = ("array", "boolean", "integer", "number", "object", "string")
 _META = frozenset(("metadata", "kind", "apiVersion"))
@@ -39,7 +38,7 @@ _AT_ROOT_WITH_STATUS = (
 def schema_errors(
     schema: Schema, *, field: str, has_status: bool, check_rules: CheckRules | None = None
 ) -> list[FieldError]:
-    """Errors of a version's schema. `has_status` says that there is a status subresource."""
+    """Return the errors of a version's schema; `has_status`: it has a status subresource."""
     errors = limit_errors(schema, field=field)
     if errors:
         return errors
@@ -63,7 +62,7 @@ def schema_errors(
 
 
 def limit_errors(schema: Schema, *, field: str) -> list[FieldError]:
-    """Refuses schemas that are too deep or too large to work with. Needs no recursion."""
+    """Return the errors of a schema that is too deep or too large. Not recursive."""
     level: list[Any] = [schema]
     count = depth = 0
     while level:
@@ -78,7 +77,7 @@ def limit_errors(schema: Schema, *, field: str) -> list[FieldError]:
 
 
 def unrecognized_formats(schema: Schema) -> list[str]:
-    """Formats of strings that Kubernetes does not check, without repeats."""
+    """Return the string formats that Kubernetes does not validate, without duplicates."""
     found = (
         sub["format"]
         for sub in all_schemas(schema)
@@ -109,10 +108,10 @@ def _status_errors(schema: Schema, field: str) -> list[FieldError]:
 
 @dataclass(frozen=True, slots=True)
 class _Context:
-    """What applies to a place in a schema because of where it is."""
+    """The constraints that the position in a schema implies."""
 
     no_defaults: str = ""
-    """Why defaults are not allowed."""
+    """The reason why defaults are not allowed."""
     in_metadata: bool = False
 
 
@@ -166,7 +165,7 @@ _UNSUPPORTED_BEFORE_TYPE = ("additionalItems", "patternProperties", "definitions
 
 
 def _members(schema: Schema, field: str, errors: list[FieldError], context: _Context) -> None:
-    """Members that are not supported, or not here."""
+    """Return the errors of members that are unsupported, or unsupported at this position."""
     kind = schema.get("type") or ""
     if kind and kind not in _TYPES:
         errors.append(not_supported(f"{field}.type", kind, _TYPES))
@@ -233,7 +232,7 @@ def _list_type(schema: Schema, field: str, errors: list[FieldError]) -> None:
 
 
 def _set_errors(items: Schema, field: str) -> list[FieldError]:
-    """Items of a set are compared as wholes, so they must be atomic."""
+    """Return the errors of set items; they are compared as a whole, so they must be atomic."""
     detail = "must be atomic as item of a list with x-kubernetes-list-type=set"
     kind, list_type = items.get("type"), items.get("x-kubernetes-list-type")
     if kind == "array" and list_type not in (None, "atomic"):
@@ -275,7 +274,7 @@ def _list_map(keys: list[str], items: Any, field: str, errors: list[FieldError])
 def _item_errors(
     kind: str, keys: list[str], items: Schema, field: str, errors: list[FieldError]
 ) -> None:
-    """Items of sets and maps must have an identity: they and their keys are never null."""
+    """Return the errors of items of sets and maps; they and their keys must not be nullable."""
     if items.get("nullable"):
         detail = f"cannot be nullable when x-kubernetes-list-type is {kind}"
         errors.append(forbidden(f"{field}.nullable", detail))

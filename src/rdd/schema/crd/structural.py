@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Is a schema structural? The precondition of pruning and defaulting.
+"""Structural schemas: the precondition of pruning and defaulting.
 
-A structural schema says outside of allOf, anyOf, oneOf and not which members
-exist and what type they have; inside of them there are only further
-conditions. Then the shape of an object follows from the schema alone, without
-trying alternatives.
+A structural schema declares all members and their types outside of allOf, anyOf, oneOf and not;
+inside of them are only further value validations. So the shape of an object follows from the schema
+alone, without evaluating alternatives.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,7 +16,7 @@ Schema = Mapping[str, Any]
 
 _INT_OR_STRING = [{"type": "integer"}, {"type": "string"}]
 
-# What nested conditions must not contain: member, and the word in "must be … to be structural".
+# Members that nested validations must not have, with the word in "must be … to be structural".
 _NESTED_FORBIDDEN = (
     ("type", "empty"), ("additionalProperties", "undefined"), ("default", "undefined"),
     ("title", "empty"), ("description", "empty"), ("nullable", "false"),
@@ -26,7 +25,7 @@ _NESTED_FORBIDDEN = (
     ("x-kubernetes-list-type", "undefined"), ("x-kubernetes-map-type", "undefined"),
     ("x-kubernetes-validations", "empty"),
 )  # fmt: skip
-# Members with which a schema cannot even be read as a structural one.
+# Members that prevent parsing a schema as a structural one.
 _UNSUPPORTED = (
     ("id", "id"), ("$schema", "schema"), ("$ref", "$ref"),
     ("patternProperties", "patternProperties"), ("dependencies", "dependencies"),
@@ -36,7 +35,7 @@ _JUNCTORS = ("anyOf", "allOf", "oneOf")
 
 
 def unreadable(schema: Schema) -> str:
-    """Why a schema cannot be read as a structural one; empty if it can."""
+    """Return why a schema cannot be parsed as a structural one; empty if it can."""
     for sub in all_schemas(schema):
         for member, name in _UNSUPPORTED:
             if sub.get(member) or (member == "additionalItems" and member in sub):
@@ -50,7 +49,7 @@ def unreadable(schema: Schema) -> str:
 
 
 def all_schemas(schema: Schema) -> Iterator[Schema]:
-    """A schema and all schemas inside it."""
+    """Yield a schema and all schemas inside it."""
     pending: list[Any] = [schema]
     while pending:
         sub = pending.pop()
@@ -61,7 +60,7 @@ def all_schemas(schema: Schema) -> Iterator[Schema]:
 
 
 def children(schema: Schema) -> list[Any]:
-    """The schemas directly inside a schema."""
+    """Yield the schemas directly inside a schema."""
     found: list[Any] = []
     for member in ("properties", "patternProperties", "definitions", "dependencies"):
         found.extend((schema.get(member) or {}).values())
@@ -77,7 +76,7 @@ def children(schema: Schema) -> list[Any]:
 
 
 def structural_errors(schema: Schema, *, field: str) -> list[FieldError]:
-    """Why a schema is not structural, sorted as Kubernetes sorts it."""
+    """Return why a schema is not structural, sorted as Kubernetes sorts it."""
     errors: list[FieldError] = []
     _invariants(schema, "root", field, errors)
     _completeness(schema, schema, field, field, errors)
@@ -182,9 +181,9 @@ def _conditions(
     is_nested: bool,
     skip_any_of: bool = False,
 ) -> None:
-    """The value validations of a schema, with what junctors contain."""
+    """Return the value validations of a schema, including those inside junctors."""
     any_of, all_of = schema.get("anyOf") or [], schema.get("allOf") or []
-    # Two ways of writing "integer or string" are allowed despite their types.
+    # Two notations of "integer or string" are allowed despite their types.
     if not skip_any_of and (is_nested or any_of != _INT_OR_STRING):
         for position, sub in enumerate(any_of):
             _nested(sub, f"{field}.anyOf[{position}]", errors)
@@ -228,7 +227,7 @@ def _nested(
 def _completeness(
     conditions: Schema, schema: Schema, at: str, field: str, errors: list[FieldError]
 ) -> None:
-    """Everything that conditions (found at `field`) speak of must be declared (below `at`)."""
+    """Return the errors of validations (at `field`) for undeclared members (below `at`)."""
     for junctor in ("allOf", "anyOf", "oneOf"):
         for position, sub in enumerate(conditions.get(junctor) or ()):
             _nested_completeness(sub, schema, at, f"{field}.{junctor}[{position}]", errors)

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CustomResourceDefinitions: defaults, and validation on create and update.
+"""Defaulting and validation of CustomResourceDefinitions on create and update.
 
-Definitions arrive decoded (see rdd.schema.builtin.typed): members are of their types
-and nulls are gone. `normalise` adds defaults, `prepare_for_create` and
-`prepare_for_update` protect the status, `crd_errors` and `crd_update_errors`
-validate, `crd_warnings` says what is accepted but probably not meant.
+Definitions arrive decoded (see rdd.schema.builtin.typed): members have their types and nulls are
+dropped. `normalise` sets defaults, `prepare_for_create` and `prepare_for_update` keep the status,
+`crd_errors` and `crd_update_errors` validate, `crd_warnings` reports accepted but probably
+unintended settings.
 
-Kubernetes validates an internal form in which schema, subresources, columns
-and selectable fields that are the same in all versions (always, if there is
-only one) stand at the top of spec. Error paths show that form, so the same
-lifting is done here: `spec.validation.openAPIV3Schema…` instead of
+Kubernetes validates an internal form in which schema, subresources, columns and selectable fields
+that are equal in all versions (always, if there is only one) are members of spec. Error paths show
+that form, so the same lifting is done here: `spec.validation.openAPIV3Schema…` instead of
 `spec.versions[0].schema.openAPIV3Schema…`.
 """
 
@@ -37,7 +36,7 @@ _LIFTED = ("schema", "subresources", "additionalPrinterColumns", "selectableFiel
 
 
 def normalise(crd: Object) -> None:
-    """Fill in what a definition may leave out: singular, listKind, conversion, webhook port."""
+    """Default a definition: singular, listKind, conversion, webhook port."""
     spec = crd["spec"]
     names = spec["names"]
     kind = names.get("kind") or ""
@@ -54,7 +53,7 @@ def normalise(crd: Object) -> None:
 
 
 def prepare_for_create(crd: Object) -> None:
-    """Give a new definition the status it starts with, whatever the client sent."""
+    """Set the initial status of a definition; the status of the client is ignored."""
     crd["status"] = {
         "conditions": None,
         "acceptedNames": {"plural": "", "kind": ""},
@@ -63,7 +62,7 @@ def prepare_for_create(crd: Object) -> None:
 
 
 def prepare_for_update(crd: Object, old: Mapping[str, Any]) -> None:
-    """Keep the stored status; a new storage version joins storedVersions."""
+    """Keep the stored status and add a new storage version to storedVersions."""
     status = dict(old.get("status") or {})
     storage = next((v["name"] for v in _versions(crd) if v.get("storage")), None)
     stored = list(status.get("storedVersions") or ())
@@ -74,12 +73,12 @@ def prepare_for_update(crd: Object, old: Mapping[str, Any]) -> None:
 
 
 def prepare_for_status_update(crd: Object, old: Mapping[str, Any]) -> None:
-    """A write to the status subresource changes nothing else."""
+    """Revert everything except the status."""
     crd["spec"] = old["spec"]
 
 
 def is_established(crd: Mapping[str, Any]) -> bool:
-    """Whether the kind of a definition is being served."""
+    """Return whether the kind of a definition is served."""
     return any(
         condition.get("type") == "Established" and condition.get("status") == "True"
         for condition in (crd.get("status") or {}).get("conditions") or ()
@@ -89,7 +88,7 @@ def is_established(crd: Mapping[str, Any]) -> bool:
 def crd_errors(
     crd: Mapping[str, Any], *, check_rules: CheckRules | None = None
 ) -> list[FieldError]:
-    """Errors of a new definition, beyond those all metadata has."""
+    """Return the errors of a new definition beyond its metadata."""
     spec = crd["spec"]
     errors: list[FieldError] = []
     name = (crd.get("metadata") or {}).get("name") or ""
@@ -106,10 +105,10 @@ def crd_errors(
 def crd_update_errors(
     crd: Mapping[str, Any], old: Mapping[str, Any], *, check_rules: CheckRules | None = None
 ) -> list[FieldError]:
-    """Errors of a changed definition, beyond those all metadata has.
+    """Return the errors of a changed definition beyond its metadata.
 
-    What was accepted before stays accepted: the stored definition passed the
-    same checks, so only those that depend on state need to be lenient.
+    Accepted values remain accepted: the stored definition passed the same checks, so only
+    checks that depend on state are lenient.
     """
     spec, old_spec = crd["spec"], old["spec"]
     established = is_established(old)
@@ -138,13 +137,13 @@ def crd_update_errors(
 
 
 def crd_status_update_errors(crd: Mapping[str, Any]) -> list[FieldError]:
-    """Errors of a write to the status subresource."""
+    """Return the errors of a write to the status subresource."""
     accepted = (crd.get("status") or {}).get("acceptedNames") or {}
     return names_errors(accepted, field="status.acceptedNames")
 
 
 def crd_warnings(crd: Mapping[str, Any]) -> list[str]:
-    """Warnings about a definition: formats of strings that nothing will check."""
+    """Return the warnings about a definition: string formats that are not validated."""
     found: dict[str, None] = {}
     for version in _versions(crd):
         schema = (version.get("schema") or {}).get("openAPIV3Schema")
@@ -162,7 +161,7 @@ def _is_empty(value: Any) -> bool:
 
 
 def _lifted(spec: Mapping[str, Any]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """What is the same in all versions, and the versions without it."""
+    """Return the settings that are equal in all versions, and the versions without them."""
     versions = [dict(v) for v in spec.get("versions") or ()]
     top: dict[str, Any] = {}
     for member in _LIFTED:
@@ -237,7 +236,7 @@ def _version_errors(
     *,
     has_status: bool,
 ) -> list[FieldError]:
-    """Errors of what can stand in a version or, lifted, at the top."""
+    """Return the errors of settings of a version or, lifted, of spec."""
     schema = (version.get("schema") or {}).get("openAPIV3Schema")
     errors: list[FieldError] = []
     if schema is not None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The order of versions, and what is said about deprecated ones.
+"""The order of versions, and warnings about deprecated versions.
 
-Apart from the validation of CRDs, because every start of a server needs it.
+A module of its own, because every start of a server imports it but not the validation of CRDs.
 """
 
 from collections.abc import Mapping
@@ -9,10 +9,10 @@ from typing import Any
 
 
 def deprecation_warning(spec: Mapping[str, Any], version: str) -> str:
-    """The warning each request to a version gets; empty if it is not deprecated.
+    """Return the warning of every request to a version; empty if it is not deprecated.
 
-    Points to the newest version that is served and not deprecated, if there is
-    one newer than the version itself.
+    It refers to the newest version that is served and not deprecated, if that one is newer than
+    the version itself.
     """
     entry = next((v for v in spec["versions"] if v["name"] == version), None)
     if entry is None or not entry.get("deprecated"):
@@ -32,7 +32,7 @@ def deprecation_warning(spec: Mapping[str, Any], version: str) -> str:
 
 
 def version_priority(name: str) -> tuple[int, int, int, list[int]]:
-    """Sort key of a version name: v2 > v1 > v1beta2 > v1alpha1 > anything else (by name)."""
+    """Return the sort key of a version: v2 > v1 > v1beta2 > v1alpha1 > others (by name)."""
     rest = name.removeprefix("v")
     major = rest[: len(rest) - len(rest.lstrip("0123456789"))]
     stage = rest[len(major) :]

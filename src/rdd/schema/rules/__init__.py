@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""x-kubernetes-validations: CEL rules in schemas, checked when written and run on objects."""
+"""x-kubernetes-validations: CEL rules in schemas, checked when written and evaluated on objects."""

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks of the CEL rules of a definition, with Kubernetes' messages.
+"""Checks of the CEL rules of a definition, with the messages of Kubernetes.
 
-Per rule: is it written, does it compile to the right type, are message, reason
-and fieldPath usable, may it read `oldSelf` where it stands, and what can it cost
-at worst. The cost of a rule counts as often as its value can occur in an object;
-all rules together have a limit too, and the dearest are named when it is
-exceeded. A level with formal errors at or below it is not compiled.
+Per rule: it is not empty, compiles to the right type, has a usable message, reason and fieldPath,
+may use `oldSelf` at its position, and does not exceed the worst-case cost. The cost of a rule is
+multiplied by the maximum number of its values in an object. All rules together have a limit, too,
+and the error names the most expensive ones. A level with formal errors at or below it is not
+compiled.
 """
 
 from collections.abc import Mapping
@@ -26,19 +26,19 @@ from rdd.schema.rules.programs import (
 from rdd.schema.rules.types import MAX_REQUEST_BYTES, Schema, declared_type
 
 COST_LIMIT = 10_000_000
-"""Worst-case cost of one rule."""
+"""The maximum worst-case cost of one rule."""
 TOTAL_COST_LIMIT = 100_000_000
-"""Worst-case cost of all rules of a schema."""
+"""The maximum worst-case cost of all rules of a schema."""
 
 _MAX_COST = (1 << 64) - 1
-_NAMED_RULES = 4  # of those that contribute to a total that is too high
+_NAMED_RULES = 4  # reported rules of a total that is too high
 _REASONS = (
     "FieldValueDuplicate", "FieldValueForbidden", "FieldValueInvalid", "FieldValueRequired",
 )  # fmt: skip
 
 
 def check_rules(schema: Schema, path: str) -> list[FieldError]:
-    """Errors of the rules of a version's schema, which is structural; `path` is its field."""
+    """Return the errors of the rules of a structural schema; `path` is its field."""
     if not has_rules(schema):
         return []
     check = _Check()
@@ -49,16 +49,16 @@ def check_rules(schema: Schema, path: str) -> list[FieldError]:
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """What applies to a level because of where it is."""
+    """The constraints that the position of a level implies."""
 
     declared: cel.types.Type | None
-    occurrences: int | None  # how often the value can occur in an object; None is unbounded
-    uncorrelatable: str  # the field within which old values cannot be told, if any
+    occurrences: int | None  # the maximum number of occurrences in an object; None is unbounded
+    uncorrelatable: str  # the field within which old values cannot be correlated, if any
 
 
 @dataclass(slots=True)
 class _Check:
-    """The costs found so far."""
+    """The accumulated costs of one check."""
 
     total: int = 0
     dearest: list[tuple[int, str]] = field(default_factory=list)
@@ -66,7 +66,7 @@ class _Check:
     def level(
         self, schema: Any, path: str, place: _Place, *, is_root: bool = False
     ) -> tuple[list[FieldError], list[FieldError]]:
-        """Formal errors, and errors of compiled rules, at a level and below."""
+        """Return the formal errors and compile errors at a level and below."""
         formal: list[FieldError] = []
         found: list[FieldError] = []
         if not isinstance(schema, Mapping):
@@ -117,7 +117,7 @@ class _Check:
         return errors
 
     def observe(self, at: str, cost: int) -> None:
-        """Count the cost of an expression."""
+        """Add the cost of an expression."""
         self.total = min(self.total + cost, _MAX_COST)
         if cost >= TOTAL_COST_LIMIT // 100:
             self.dearest.append((cost, at))
@@ -125,7 +125,7 @@ class _Check:
             del self.dearest[_NAMED_RULES:]
 
     def total_errors(self, path: str) -> list[FieldError]:
-        """Errors of the total cost."""
+        """Return the errors of the total cost."""
         if self.total <= TOTAL_COST_LIMIT:
             return []
         detail = (
@@ -138,7 +138,7 @@ class _Check:
 
 
 def _children(schema: Schema, path: str, place: _Place) -> list[tuple[Any, str, _Place]]:
-    """The levels below, each with its field and place."""
+    """Yield the levels below, each with its field and place."""
     found: list[tuple[Any, str, _Place]] = []
     declared = place.declared
     occurrences = _times(place.occurrences, _max_elements(schema))
@@ -163,7 +163,7 @@ def _children(schema: Schema, path: str, place: _Place) -> list[tuple[Any, str, 
 
 
 def _max_elements(schema: Schema) -> int | None:
-    """How often what is below a level can occur in it; None is unbounded."""
+    """Return the maximum number of child values; None is unbounded."""
     kind = schema.get("type")
     if kind == "array":
         limit = schema.get("maxItems")
@@ -255,7 +255,7 @@ def _too_dear(what: str, cost: int, limit: int = COST_LIMIT) -> str:
 
 
 def _shown(rule: Mapping[str, Any]) -> govalue.Verbatim:
-    """A rule as Kubernetes shows it: the Go struct as JSON."""
+    """Return a rule as Kubernetes prints it: the Go struct as JSON."""
     members = {
         "Rule": rule.get("rule") or "",
         "Message": rule.get("message") or "",

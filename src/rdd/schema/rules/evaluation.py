@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""x-kubernetes-validations: the CEL rules of a schema, applied to objects.
+"""Evaluation of x-kubernetes-validations, the CEL rules of a schema, on objects.
 
-`compile_rules` mirrors the part of a schema that has rules; `RuleSet.validate`
-walks an object along it. A rule that reads `oldSelf` compares with the value
-before: it runs on updates only, where the old value can be told by its place
-(fields, map entries, items of list maps). A rule without `oldSelf` whose value
-did not change is only a warning when it fails: objects must stay writable after
-their schema became stricter.
+`compile_rules` mirrors the part of a schema that has rules; `RuleSet.validate` traverses an object
+along it. A rule that uses `oldSelf` compares with the previous value: it runs only on updates, and
+only where the old value can be correlated by its position (fields, map entries, items of list
+maps). A failing rule without `oldSelf` on an unchanged value is only a warning: objects must stay
+writable after their schema becomes stricter.
 
-Rules are compiled when the first object is validated, since most definitions of
-a server never see one after a restart. `check_rules` is for the definitions.
+Rules are compiled when the first object is validated, because most definitions of a server receive
+no object after a restart. `check_rules` checks definitions.
 """
 
 from collections.abc import Mapping, Sequence
@@ -39,12 +38,12 @@ MAX_MESSAGE_BYTES = 5 * 1024
 _OUT_OF_BUDGET = (
     "validation failed due to running out of cost budget, no further validation rules will be run"
 )
-_ROOT = "<nil>"  # how Kubernetes shows the path of the object itself
-_UNKNOWN: Any = object()  # the old value of what has none, or none that can be told
+_ROOT = "<nil>"  # how Kubernetes prints the path of the object itself
+_UNKNOWN: Any = object()  # the old value if there is none, or if it cannot be correlated
 
 
 class _Level:
-    """One level of a schema that has rules at or below it."""
+    """One level of a schema with rules at or below it."""
 
     __slots__ = ("_declared", "_rules", "additional", "is_map_atomic", "items", "keys",
                  "properties", "schema", "type")  # fmt: skip
@@ -66,7 +65,7 @@ class _Level:
 
     @property
     def rules(self) -> list[CompiledRule]:
-        """The rules of this level, compiled at the first call."""
+        """The rules of this level, compiled on first use."""
         if self._rules is None:
             self._rules = compile_node_rules(self.schema, self._declared)
         return self._rules
@@ -91,7 +90,7 @@ def _build(schema: Schema, declared: cel.types.Type) -> _Level | None:
 
 
 def compile_rules(schema: Schema) -> "RuleSet | None":
-    """The rules of a schema of custom resources, None when it has none."""
+    """Return the rules of a custom resource schema; None if it has none."""
     if not has_rules(schema):
         return None
     declared = declared_type(schema, is_root=True)
@@ -100,7 +99,7 @@ def compile_rules(schema: Schema) -> "RuleSet | None":
 
 
 class _Stop(Exception):
-    """No further rule may run."""
+    """Stops the evaluation of further rules."""
 
 
 class RuleSet:
@@ -117,9 +116,9 @@ class RuleSet:
         budget: cel.Budget | None = None,
         warnings: list[str] | None = None,
     ) -> list[FieldError]:
-        """Errors of an object, and on updates of its change from the old one.
+        """Return the errors of an object and, on updates, of its transition from the old one.
 
-        Failures of rules on what did not change go into `warnings` as text.
+        Failures of rules on unchanged values are appended to `warnings` as text.
         """
         run = _Run(budget or cel.Budget(), warnings if warnings is not None else [])
         try:
@@ -142,8 +141,8 @@ class _Run:
     ) -> None:
         """Check a value and everything below it.
 
-        `nearest` is the nearest level whose old value could be told, once the own
-        one can not; until then it is None.
+        `nearest` is the nearest level with a correlated old value, once the current level has
+        none; until then it is None.
         """
         if value is None:
             return
@@ -220,7 +219,7 @@ class _Run:
         value: Any,
         old: Any,
     ) -> bool:
-        """Whether a rule holds; what keeps it from being known is an error and counts as held."""
+        """Return whether a rule holds; a failed evaluation adds an error and counts as held."""
         bindings = {SELF: value}
         if rule.uses_old:
             bindings[OLD_SELF] = old
@@ -269,7 +268,7 @@ class _Run:
         return fielderrors.invalid(place, shown, detail)
 
     def _message(self, rule: CompiledRule, level: _Level, place: str, value: Any, old: Any) -> str:
-        """The text of the message expression; empty when it has none that can be used."""
+        """Return the value of the message expression; empty if it has no usable value."""
         if rule.message is None:
             return ""
         bindings = {SELF: value} if old is _UNKNOWN else {SELF: value, OLD_SELF: old}
@@ -298,17 +297,17 @@ def _identity(item: Mapping[str, Any], keys: Sequence[str]) -> tuple[Any, ...]:
 
 
 def _entries(old: Any, keys: Sequence[str]) -> dict[tuple[Any, ...], Any] | None:
-    """The items of an old list map by their keys; None when items cannot be told apart."""
+    """Return the items of an old list map by key; None if the items cannot be correlated."""
     if not keys or not isinstance(old, list):
         return None
     try:
         return {_identity(item, keys): item for item in old if isinstance(item, dict)}
     except TypeError:
-        return None  # a key that is no scalar: the schema was another one then
+        return None  # a non-scalar key: the schema was different then
 
 
 class _Nearest:
-    """A level with a known old value, compared at most once and only when a rule failed."""
+    """A level with a correlated old value, compared at most once and only after a failed rule."""
 
     __slots__ = ("_is_unchanged", "_old", "_value")
 
@@ -318,7 +317,7 @@ class _Nearest:
         self._is_unchanged: bool | None = None
 
     def is_unchanged(self) -> bool:
-        """Whether the value is what it was."""
+        """Return whether the value is unchanged."""
         if self._is_unchanged is None:
             self._is_unchanged = bool(self._value == self._old)
         return self._is_unchanged

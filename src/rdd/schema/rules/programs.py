@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules of one level of a schema, compiled.
+"""The compiled rules of one level of a schema.
 
-What checking a definition and validating objects have in common: a rule becomes
-a program for itself and one for its message, or the reason why it does not.
+Checks of definitions and validation of objects share this: a rule is compiled to one program, and
+its message to another, or to the reason why it does not compile.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ SELF, OLD_SELF = "self", "oldSelf"
 
 @dataclass(frozen=True, slots=True)
 class CompiledRule:
-    """A rule ready to run, or the reason why it is not."""
+    """A compiled rule, or the reason why it does not compile."""
 
     source: Mapping[str, Any]
     program: cel.Program | None
@@ -30,17 +30,17 @@ class CompiledRule:
 
     @property
     def uses_old(self) -> bool:
-        """Whether the rule compares with the old value."""
+        """Return whether the rule uses the old value."""
         return self.program is not None and OLD_SELF in self.program.referenced
 
     @property
     def title(self) -> str:
-        """What errors call the rule."""
+        """The name of the rule in errors."""
         return str(self.source.get("message") or self.source["rule"]).strip()
 
 
 def compile_node_rules(schema: Schema, declared: cel.types.Type) -> list[CompiledRule]:
-    """The rules of one level of a schema, which has the given type. Never raises."""
+    """Compile the rules of one level of a schema with the given type; never raise."""
     plain: cel.Environment | None = None
     optional: cel.Environment | None = None
     found = []
@@ -85,18 +85,18 @@ def _compile_rule(
         try:
             place = fieldpath.resolve(rule["fieldPath"], schema)[0]
         except fieldpath.FieldPathError:
-            pass  # such a definition is refused; one that is stored already keeps its own place
+            pass  # such a definition is rejected; a stored one keeps its own path
     return CompiledRule(rule, program, message, message_error=message_error, field_path=place)
 
 
 def property_type(name: str, parent: cel.types.Type) -> cel.types.Type | None:
-    """The type of a property of an object type; None when it has none that is declared."""
+    """Return the type of a declared property of an object type, or None."""
     field = parent.fields.get(field_name(name))
     return None if field is None else field.type
 
 
 def has_rules(schema: Any) -> bool:
-    """Whether a schema has rules anywhere."""
+    """Return whether a schema has rules at any level."""
     pending = [schema]
     while pending:
         sub = pending.pop()

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The CEL types of schemas.
 
-A rule sees its value as a type that is made from the schema: objects with the
-declared properties under their CEL names, lists, maps and scalars. What has no
-declared type is not visible. The type also carries the bounds that the cost
-estimate needs; where a schema has none, what fits into a request is the bound.
+The value of a rule has a type that is derived from the schema: objects with the declared properties
+under their CEL names, lists, maps and scalars. Values without a declared type are not visible. The
+type also carries the bounds for the cost estimate; without bounds in the schema, the request size
+limit is the bound.
 
-At the root of a resource, and of an embedded one, apiVersion, kind,
-metadata.name and metadata.generateName are visible, and nothing else of the
-metadata.
+At the root of a resource, and of an embedded one, apiVersion, kind, metadata.name and
+metadata.generateName are visible, and no other metadata.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,7 +29,7 @@ _STRING: Schema = {"type": "string"}
 
 
 def declared_type(schema: Schema, *, is_root: bool, name: str = "selfType") -> t.Type | None:
-    """The type of a schema's values, or None when expressions cannot see them."""
+    """Return the type of a schema's values; None if expressions cannot access them."""
     if schema.get("x-kubernetes-int-or-string"):
         length = schema.get("maxLength")
         most = MAX_REQUEST_BYTES - 2 if length is None else max(0, length) * 4
@@ -110,10 +109,10 @@ def _object(schema: Schema, name: str) -> t.Type | None:
 
 
 def field_name(key: str) -> str:
-    """The name of a property in its object type.
+    """Return the name of a property in its object type.
 
-    A property without a CEL name gets one that no expression can contain: it is
-    invisible, but its own type is known, as it may have rules of its own.
+    A property without a CEL name gets one that no expression can contain: it is invisible, but
+    its type is needed, because it may have rules of its own.
     """
     return escape(key) or f"\0{key}"
 

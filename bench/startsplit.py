@@ -83,7 +83,7 @@ def main() -> int:
     watch.asynchronous(SqliteStore, "open", "open the store")
     watch.sync(certificates, "ensure_serving", "certificates and keys")
     watch.sync(certificates, "ensure_signing_key", "certificates and keys")
-    watch.asynchronous(cache.Cache, "load", "read the objects")
+    watch.asynchronous(cache.ObjectCache, "load", "read the objects")
     watch.sync(server, "_make_registry", "kinds and schemas")
     watch.sync(crds.CustomResources, "load", "custom resources")
     watch.asynchronous(bootstrap, "bootstrap", "roles and namespaces")

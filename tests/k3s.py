@@ -30,7 +30,7 @@ import yaml
 
 from rdd.apiserver.auth import certificates
 from rdd.apiserver.http.listener import HttpServer
-from rdd.apiserver.http.request import Answer, Request, Response
+from rdd.apiserver.http.request import AnyResponse, Request, Response
 from rdd.testing import Server
 
 RELEASE = "v1.33.7+k3s3"
@@ -94,7 +94,7 @@ class Cluster:
         if behaviour.nodes == "none":
             self.nodes = []
 
-    async def handle(self, request: Request) -> Answer:
+    async def handle(self, request: Request) -> AnyResponse:
         if self.kubeconfig is not None:
             self._behave(self.kubeconfig)
         if request.path == "/healthz":
@@ -139,7 +139,7 @@ async def k3s(kubeconfig: Path, *, port: int = 0, directory: Path) -> AsyncItera
                 def __getattr__(self, name: str) -> Any:
                     return getattr(server, name)
 
-                async def handle(self, request: Request) -> Answer:
+                async def handle(self, request: Request) -> AnyResponse:
                     return await cluster.handle(request)
 
             http = HttpServer(Front())

@@ -13,7 +13,7 @@ from tests.runtime.runtime_world import ADMIN, World, loop_clock
 from rdd.api import errors
 from rdd.api.types import Object
 from rdd.apiserver.http.listener import HttpServer
-from rdd.apiserver.http.request import Answer, Request
+from rdd.apiserver.http.request import AnyResponse, Request
 from rdd.controllers.environment import ControllerEnvironment
 from rdd.host.sockets import listen_on_loopback
 from rdd.instance import Instance
@@ -131,6 +131,6 @@ class Trusting:
         self._world = world
         self.metrics = world.server.metrics
 
-    async def handle(self, request: Request) -> Answer:
+    async def handle(self, request: Request) -> AnyResponse:
         request.user, request.is_trusted = ADMIN, True
         return await self._world.server.handle(request)

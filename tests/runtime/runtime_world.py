@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from rdd.api.types import Object
-from rdd.apiserver.http.request import Answer, Request, User
+from rdd.apiserver.http.request import AnyResponse, Request, User
 from rdd.apiserver.server import ApiServer, ServerOptions, open_server
 from rdd.client import Call, Client, LocalTransport, Reply
 from rdd.client.errors import Unreachable
@@ -32,7 +32,7 @@ def loop_clock() -> float:
 class Process(LocalTransport):
     """The connection of one process, which can be frozen or cut off."""
 
-    def __init__(self, handle: Callable[[Request], Awaitable[Answer]]) -> None:
+    def __init__(self, handle: Callable[[Request], Awaitable[AnyResponse]]) -> None:
         super().__init__(handle, partial(Request, user=ADMIN))
         self.is_cut_off = False
         self.runs = asyncio.Event()
@@ -60,7 +60,7 @@ class World:
         self.writes: list[tuple[str, str, int]] = []
         """Owner, path and status of every write that carried an owner."""
 
-    async def handle(self, request: Request) -> Answer:
+    async def handle(self, request: Request) -> AnyResponse:
         answer = await self.server.handle(request)
         owner = request.headers.get("X-Rdd-Owner")
         if owner is not None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from tests.programs import start_program
 
-from rdd.apiserver.http.request import Answer, Request
+from rdd.apiserver.http.request import AnyResponse, Request
 from rdd.client import Client
 from rdd.client.https import HttpsTransport
 from rdd.client.resources import CONFIG_MAPS
@@ -28,8 +28,8 @@ async def test_not_one_write_of_a_process_that_was_frozen_is_accepted(
 ) -> None:
     writes: list[Write] = []
 
-    async def record(request: Request, handle: Callable[[Request], object]) -> Answer:
-        answer: Answer = await handle(request)  # type: ignore[misc]
+    async def record(request: Request, handle: Callable[[Request], object]) -> AnyResponse:
+        answer: AnyResponse = await handle(request)  # type: ignore[misc]
         writes.append((request.headers.get("X-Rdd-Owner", ""), answer.status))
         return answer
 

@@ -8,7 +8,7 @@ import pytest
 from tests.runtime.runtime_world import World, until
 
 from rdd.api import errors
-from rdd.apiserver.http.request import Answer, Request, Stream
+from rdd.apiserver.http.request import AnyResponse, Request, Stream
 from rdd.apiserver.state import watchers
 from rdd.client import ApiResource
 from rdd.client.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS
@@ -135,7 +135,7 @@ class Interrupted:
         self.watches = 0
         world.server.handle = self.handle  # type: ignore[method-assign]
 
-    async def handle(self, request: Request) -> Answer:
+    async def handle(self, request: Request) -> AnyResponse:
         answer = await self._handle(request)
         if not isinstance(answer, Stream) or request.info.resource != "configmaps":
             return answer

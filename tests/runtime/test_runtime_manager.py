@@ -18,8 +18,8 @@ from tests.runtime.runtime_world import (
 )
 
 from rdd.api import errors
-from rdd.apiserver.http import responses as respond
-from rdd.apiserver.http.request import Answer, Request
+from rdd.apiserver.http import responses
+from rdd.apiserver.http.request import AnyResponse, Request
 from rdd.client import ApiResource
 from rdd.client.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS
 from rdd.kinds.catalog import crds_of
@@ -116,7 +116,7 @@ async def test_each_step_of_the_start_is_complete_before_the_next(world: World) 
     steps: list[str] = []
     inner = world.server.handle
 
-    async def handle(request: Request) -> Answer:
+    async def handle(request: Request) -> AnyResponse:
         info = request.info
         if info.resource in ("customresourcedefinitions", "notaries") or "webhook" in info.resource:
             steps.append(f"{info.verb} {info.resource}")
@@ -382,11 +382,11 @@ async def test_a_controller_whose_turn_comes_at_a_bad_time_tries_again(world: Wo
     assert manager.running == ()
     inner, failures = world.server.handle, 3
 
-    async def handle(request: Request) -> Answer:
+    async def handle(request: Request) -> AnyResponse:
         nonlocal failures
         if failures and request.info.resource == "customresourcedefinitions":
             failures -= 1
-            return respond.error(request, errors.InternalError.because("the disk is full"))
+            return responses.error(request, errors.InternalError.because("the disk is full"))
         return await inner(request)
 
     world.server.handle = handle  # type: ignore[method-assign]

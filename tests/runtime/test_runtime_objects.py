@@ -127,9 +127,9 @@ async def test_an_incomplete_cleanup_is_an_error_after_everything_was_tried(worl
 
     async def handle(request: Any) -> Any:
         if request.info.resource == "leases" and request.info.verb == "list":
-            from rdd.apiserver.http import responses as respond
+            from rdd.apiserver.http import responses
 
-            return respond.error(request, errors.InternalError.because("disk"))
+            return responses.error(request, errors.InternalError.because("disk"))
         return await inner(request)
 
     world.server.handle = handle  # type: ignore[method-assign]

@@ -17,7 +17,7 @@ from tests.runtime.runtime_world import (
 )
 
 from rdd.api import errors
-from rdd.apiserver.http.request import Answer, Request, User
+from rdd.apiserver.http.request import AnyResponse, Request, User
 from rdd.client import Call, Client, LocalTransport, Unreachable
 from rdd.client.resources import CONFIG_MAPS, LEASES, NAMESPACES
 from rdd.runtime import (
@@ -89,7 +89,7 @@ def slow_down(world: World) -> None:
     """Let the requests of all processes overlap."""
     inner = world.server.handle
 
-    async def handle(request: Request) -> Answer:
+    async def handle(request: Request) -> AnyResponse:
         await asyncio.sleep(0.01)
         return await inner(request)
 

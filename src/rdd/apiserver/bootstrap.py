@@ -16,7 +16,7 @@ from rdd.api import names
 from rdd.api.types import Object
 from rdd.apiserver.auth import bootstrap_policy as bootstrap_rbac
 from rdd.apiserver.auth.authorizer import Lister
-from rdd.apiserver.http.request import SYSTEM, Answer, Request, Response
+from rdd.apiserver.http.request import SYSTEM, AnyResponse, Request, Response
 from rdd.apiserver.resources import Registry
 
 NAMESPACES = (names.DEFAULT_NAMESPACE, names.KUBE_SYSTEM_NAMESPACE, names.KUBE_PUBLIC_NAMESPACE)
@@ -26,7 +26,7 @@ _MANAGED_LABEL = "kube-aggregator.kubernetes.io/automanaged"
 
 log = logging.getLogger("rdd.apiserver.bootstrap")
 
-Handle = Callable[[Request], Awaitable[Answer]]
+Handle = Callable[[Request], Awaitable[AnyResponse]]
 
 
 class BootstrapFailed(Exception):

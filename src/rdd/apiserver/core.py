@@ -8,7 +8,7 @@ from rdd.api import timestamps
 from rdd.apiserver.admission.types import Chain
 from rdd.apiserver.auth.rbac import RbacAuthorizer
 from rdd.apiserver.resources import Registry, Resource
-from rdd.apiserver.state.cache import Cache
+from rdd.apiserver.state.cache import ObjectCache
 from rdd.apiserver.state.watchers import Watchers
 from rdd.store.contract import Store
 
@@ -21,7 +21,7 @@ class Core:
     def __init__(
         self,
         store: Store,
-        cache: Cache,
+        cache: ObjectCache,
         registry: Registry,
         *,
         admission: Chain,

@@ -10,7 +10,7 @@ refuses.
 from rdd.api import errors
 from rdd.apiserver.core import Core
 from rdd.apiserver.http import bodies
-from rdd.apiserver.http.request import Answer, Request, page_not_found
+from rdd.apiserver.http.request import AnyResponse, Request, page_not_found
 from rdd.apiserver.resources import Resource
 from rdd.apiserver.routes import ResourceHandler, Routes
 from rdd.apiserver.verbs.create import create
@@ -40,7 +40,7 @@ class Dispatcher:
         self._core = core
         self._routes = routes
 
-    async def dispatch(self, request: Request) -> Answer:
+    async def dispatch(self, request: Request) -> AnyResponse:
         """Return the response of the handler; raise ApiError if it refuses or none exists."""
         info = request.info
         if not info.is_resource:
@@ -68,7 +68,7 @@ class Dispatcher:
             raise errors.MethodNotAllowed()
         return await handler(self._core, request, resource)
 
-    async def _dispatch_subresource(self, request: Request, resource: Resource) -> Answer:
+    async def _dispatch_subresource(self, request: Request, resource: Resource) -> AnyResponse:
         info = request.info
         name = info.subresource
         if name not in resource.subresources:

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from rdd.api import errors
 from rdd.api.types import Object
-from rdd.apiserver.http.request import Answer
+from rdd.apiserver.http.request import AnyResponse
 from rdd.apiserver.kinds.decoding import BodyDecoder
 from rdd.apiserver.kinds.strategy import Column, ResourceDefinition, Strategy
 from rdd.apiserver.state import codec
-from rdd.apiserver.state.cache import Entry, ResourceCache
+from rdd.apiserver.state.cache import CacheEntry, ResourceCache
 from rdd.schema.node import Node
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Resource(ABC):
             node = self._node = node()
         return node
 
-    async def localise(self, entries: Sequence[Entry]) -> Sequence[Entry]:
+    async def localise(self, entries: Sequence[CacheEntry]) -> Sequence[CacheEntry]:
         """Entries of the cache in this version, if that takes a webhook."""
         if self.converter is None:
             return entries
@@ -116,7 +116,7 @@ class Resource(ABC):
         """The members that a new object has by itself; no manager owns them."""
 
     @abstractmethod
-    def unknown_subresource(self) -> Answer:
+    def unknown_subresource(self) -> AnyResponse:
         """Return the response to a request for a subresource that does not exist, or raise it."""
 
     @abstractmethod
@@ -139,23 +139,23 @@ class Resource(ABC):
         """Group, version and plural."""
         return self.group, self.version, self.plural
 
-    def full(self, entry: Entry) -> bytes:
+    def full(self, entry: CacheEntry) -> bytes:
         """The object of an entry as JSON in this version."""
         if self.from_storage is None:
             return self.head + entry.body
         return self.head + self._converted(entry)
 
-    def item(self, entry: Entry) -> bytes:
+    def item(self, entry: CacheEntry) -> bytes:
         """The same as an item of a list (built-in kinds without kind and apiVersion)."""
         if self.from_storage is None:
             return self.item_head + entry.body
         return self.item_head + self._converted(entry)
 
-    def _converted(self, entry: Entry) -> bytes:
+    def _converted(self, entry: CacheEntry) -> bytes:
         stored = codec.encode(self.object(entry))
         return codec.with_revision(stored, entry.revision)
 
-    def object(self, entry: Entry) -> Object:
+    def object(self, entry: CacheEntry) -> Object:
         """The object of an entry as a fresh dict in this version."""
         obj: Object = {"kind": self.kind, "apiVersion": self.api_version, **entry.decode()}
         if self.from_storage is not None:

@@ -21,18 +21,18 @@ from rdd.apiserver.auth.reviews import REVIEWS, Reviewer
 from rdd.apiserver.auth.tokens import TokenIssuer
 from rdd.apiserver.core import Core
 from rdd.apiserver.endpoints import version
-from rdd.apiserver.endpoints.discovery import Discovery
+from rdd.apiserver.endpoints.discovery import DiscoveryEndpoint
 from rdd.apiserver.endpoints.health import HealthEndpoint
 from rdd.apiserver.endpoints.metrics import ServerMetrics
-from rdd.apiserver.endpoints.openapi import Documents
+from rdd.apiserver.endpoints.openapi import OpenApiEndpoint
 from rdd.apiserver.http import responses
-from rdd.apiserver.http.request import Answer, Request, Response
+from rdd.apiserver.http.request import AnyResponse, Request, Response
 from rdd.apiserver.passthrough.routing import PassthroughRoutes
 from rdd.apiserver.resources import Registry, Resource
 from rdd.apiserver.verbs import scale
 
-PathHandler = Callable[[Request], Awaitable[Answer]]
-ResourceHandler = Callable[[Core, Request, Resource], Awaitable[Answer]]
+PathHandler = Callable[[Request], Awaitable[AnyResponse]]
+ResourceHandler = Callable[[Core, Request, Resource], Awaitable[AnyResponse]]
 
 _ANY_SCALE = ("", "", "scale")
 
@@ -78,8 +78,8 @@ def make_routes(
     lister: Lister,
 ) -> Routes:
     """Return the routes of a server; without an issuer there are no token endpoints."""
-    discovery = Discovery(core, address=address)
-    documents = Documents(core)
+    discovery = DiscoveryEndpoint(core, address=address)
+    documents = OpenApiEndpoint(core)
     routes = Routes()
     routes.paths |= {
         "": partial(_index, routes=routes, registry=core.registry),
@@ -113,7 +113,7 @@ def make_routes(
     return routes
 
 
-async def _index(request: Request, *, routes: Routes, registry: Registry) -> Answer:
+async def _index(request: Request, *, routes: Routes, registry: Registry) -> AnyResponse:
     group_versions = [(group, v) for group, v in registry.group_versions() if group]
     paths = {"/api/v1", *routes.paths}
     paths |= {f"/apis/{group}/{v}" for group, v in group_versions}
@@ -121,16 +121,16 @@ async def _index(request: Request, *, routes: Routes, registry: Registry) -> Ans
     return responses.value(request, {"paths": sorted(paths - {""})})
 
 
-async def _metrics(request: Request, *, metrics: ServerMetrics) -> Answer:
+async def _metrics(request: Request, *, metrics: ServerMetrics) -> AnyResponse:
     return Response(
         200, metrics.render().encode(), content_type="text/plain; version=0.0.4; charset=utf-8"
     )
 
 
-async def _openid_configuration(request: Request, *, issuer: TokenIssuer) -> Answer:
+async def _openid_configuration(request: Request, *, issuer: TokenIssuer) -> AnyResponse:
     host = request.headers.get("Host", "") or "localhost"
     return issuer.discovery(f"https://{host}/openid/v1/jwks")
 
 
-async def _openid_keys(request: Request, *, issuer: TokenIssuer) -> Answer:
+async def _openid_keys(request: Request, *, issuer: TokenIssuer) -> AnyResponse:
     return issuer.key_set()

@@ -49,13 +49,13 @@ from rdd.apiserver.endpoints.health import HealthEndpoint
 from rdd.apiserver.endpoints.metrics import ServerMetrics
 from rdd.apiserver.http import responses
 from rdd.apiserver.http.limits import InFlight
-from rdd.apiserver.http.request import Answer, Request, User
+from rdd.apiserver.http.request import AnyResponse, Request, User
 from rdd.apiserver.kinds.catalog import builtin_kinds, review_kinds
 from rdd.apiserver.kinds.resources import make_resource
 from rdd.apiserver.passthrough.routing import PassthroughRoutes
 from rdd.apiserver.resources import Registry
 from rdd.apiserver.routes import make_routes
-from rdd.apiserver.state.cache import Cache
+from rdd.apiserver.state.cache import ObjectCache
 from rdd.apiserver.state.lister import CachedLister
 from rdd.store.contract import Store
 
@@ -133,7 +133,7 @@ class ApiServer:
 
     # -- requests
 
-    async def handle(self, request: Request) -> Answer:
+    async def handle(self, request: Request) -> AnyResponse:
         """Respond to a request; never raises, except when cancelled."""
         try:
             answer = await self._handle(request)
@@ -148,7 +148,7 @@ class ApiServer:
             answer.headers = (answer.headers or []) + warning_headers(request.warnings)
         return answer
 
-    async def _handle(self, request: Request) -> Answer:
+    async def _handle(self, request: Request) -> AnyResponse:
         if not request.is_trusted:
             request.user = self._authenticator.authenticate(request)
             if impersonation.is_requested(request.headers):
@@ -209,7 +209,7 @@ class ApiServer:
 async def open_server(store: Store, options: ServerOptions | None = None) -> ApiServer:
     """Return a started server on a store."""
     options = options or ServerOptions()
-    cache = Cache(store)
+    cache = ObjectCache(store)
     await cache.load()
     registry = _make_registry(cache)
     lister = CachedLister(registry)
@@ -223,7 +223,7 @@ async def open_server(store: Store, options: ServerOptions | None = None) -> Api
     return server
 
 
-def _make_registry(cache: Cache) -> Registry:
+def _make_registry(cache: ObjectCache) -> Registry:
     registry = Registry()
     kinds = builtin_kinds(check_rules=_check_rules, check_expression=check_expression)
     for kind in (*kinds, *review_kinds()):

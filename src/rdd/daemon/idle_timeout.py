@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from rdd.apiserver.endpoints.metrics import ServerMetrics
 from rdd.apiserver.http.listener import Api
-from rdd.apiserver.http.request import Answer, Handover, Request, Stream, Writer
+from rdd.apiserver.http.request import AnyResponse, Hijack, Request, ResponseWriter, Stream
 from rdd.daemon.service.vms import is_any_vm_running
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ class IdleTracker:
         """Where requests are counted."""
         return self._api.metrics
 
-    async def handle(self, request: Request) -> Answer:
+    async def handle(self, request: Request) -> AnyResponse:
         """Answer a request; probes of supervisors do not count as use."""
         if request.path.startswith(_HEALTH):
             return await self._api.handle(request)
@@ -50,7 +50,7 @@ class IdleTracker:
         if isinstance(answer, Stream):
             produce = answer.produce
 
-            async def counted(writer: Writer) -> None:
+            async def counted(writer: ResponseWriter) -> None:
                 self._busy += 1
                 try:
                     await produce(writer)
@@ -58,7 +58,7 @@ class IdleTracker:
                     self._done()
 
             answer.produce = counted
-        elif isinstance(answer, Handover):
+        elif isinstance(answer, Hijack):
             serve = answer.serve
 
             async def served(http: "web.BaseRequest") -> "web.StreamResponse":

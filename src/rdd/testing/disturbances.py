@@ -8,16 +8,16 @@ events out of it, late or only some, and passes them on.
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from rdd.apiserver.http.request import Stream, Writer
+from rdd.apiserver.http.request import ResponseWriter, Stream
 from rdd.apiserver.state.watchers import MAX_BEHIND_BYTES
 
-Pump = Callable[["_Events", Writer], Awaitable[None]]
+Pump = Callable[["_Events", ResponseWriter], Awaitable[None]]
 
 
 def slowed(stream: Stream, delay_s: float) -> Stream:
     """The stream with each event held back."""
 
-    async def pump(events: "_Events", writer: Writer) -> None:
+    async def pump(events: "_Events", writer: ResponseWriter) -> None:
         while (line := await events.next()) is not None:
             await asyncio.sleep(delay_s)
             await writer.write(line)
@@ -28,7 +28,7 @@ def slowed(stream: Stream, delay_s: float) -> Stream:
 def cut(stream: Stream, after: int) -> Stream:
     """The stream up to some event, then a broken connection."""
 
-    async def pump(events: "_Events", writer: Writer) -> None:
+    async def pump(events: "_Events", writer: ResponseWriter) -> None:
         for _ in range(after):
             line = await events.next()
             if line is None:
@@ -42,7 +42,7 @@ def cut(stream: Stream, after: int) -> Stream:
 class _Events:
     """The writer the server sees: it takes everything, and gives it out in lines."""
 
-    def __init__(self, outer: Writer) -> None:
+    def __init__(self, outer: ResponseWriter) -> None:
         self._outer = outer
         self._queue: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._waiting_bytes = 0
@@ -69,7 +69,7 @@ class _Events:
 
 
 def _around(stream: Stream, pump: Pump) -> Stream:
-    async def produce(writer: Writer) -> None:
+    async def produce(writer: ResponseWriter) -> None:
         events = _Events(writer)
 
         async def fill() -> None:

@@ -17,13 +17,20 @@ from types import TracebackType
 from typing import Self, TypedDict, Unpack
 
 from rdd.api import errors
-from rdd.apiserver.http import responses as respond
-from rdd.apiserver.http.request import SYSTEM, Answer, Request, Response, Stream, Writer
+from rdd.apiserver.http import responses
+from rdd.apiserver.http.request import (
+    SYSTEM,
+    AnyResponse,
+    Request,
+    Response,
+    ResponseWriter,
+    Stream,
+)
 from rdd.apiserver.state import watchers
 from rdd.testing.disturbances import cut, slowed
 
-Handle = Callable[[Request], Awaitable[Answer]]
-Action = Callable[[Request, Handle], Awaitable[Answer]]
+Handle = Callable[[Request], Awaitable[AnyResponse]]
+Action = Callable[[Request, Handle], Awaitable[AnyResponse]]
 
 
 class Where(TypedDict, total=False):
@@ -115,7 +122,7 @@ class Faults:
         self._handle = handle
         self._faults: tuple[Fault, ...] = ()
 
-    async def handle(self, request: Request) -> Answer:
+    async def handle(self, request: Request) -> AnyResponse:
         """Answer a request, with the first fault that matches."""
         if request.user is not SYSTEM and request.depth == 0:
             for fault in self._faults:
@@ -181,7 +188,7 @@ class Faults:
     def delay(self, delay_s: float, n: int | None = 1, **where: Unpack[Where]) -> Fault:
         """The right answer, late."""
 
-        async def act(request: Request, handle: Handle) -> Answer:
+        async def act(request: Request, handle: Handle) -> AnyResponse:
             await asyncio.sleep(delay_s)
             return await handle(request)
 
@@ -190,7 +197,7 @@ class Faults:
     def lose_answer(self, n: int | None = 1, **where: Unpack[Where]) -> Fault:
         """The request is carried out, but the connection breaks before the answer arrives."""
 
-        async def act(request: Request, handle: Handle) -> Answer:
+        async def act(request: Request, handle: Handle) -> AnyResponse:
             await handle(request)
             return Stream(_break, length=1)
 
@@ -205,9 +212,9 @@ class Faults:
         resourceVersion: a fresh list is what clients answer 410 with.
         """
 
-        async def act(request: Request, handle: Handle) -> Answer:
+        async def act(request: Request, handle: Handle) -> AnyResponse:
             if request.info.verb == "list":
-                return respond.error(request, errors.Expired(_EXPIRED_LIST))
+                return responses.error(request, errors.Expired(_EXPIRED_LIST))
             version = request.first("resourceVersion") or "0"
             line = watchers.error_line(errors.Expired(f"too old resource version: {version}"))
             return Stream(lambda writer: writer.write(line))
@@ -224,7 +231,7 @@ class Faults:
         return self._watch(lambda stream: cut(stream, after), n, where)
 
     def _watch(self, disturb: Callable[[Stream], Stream], n: int | None, where: Where) -> Fault:
-        async def act(request: Request, handle: Handle) -> Answer:
+        async def act(request: Request, handle: Handle) -> AnyResponse:
             answer = await handle(request)
             return disturb(answer) if isinstance(answer, Stream) else answer
 
@@ -240,7 +247,7 @@ _EXPIRED_LIST = (
 
 def _failing(failure: Callable[[Request], errors.ApiError]) -> Action:
     async def act(request: Request, handle: Handle) -> Response:
-        return respond.error(request, failure(request))
+        return responses.error(request, failure(request))
 
     return act
 
@@ -253,5 +260,5 @@ def _looks_back(request: Request) -> bool:
     )
 
 
-async def _break(writer: Writer) -> None:
+async def _break(writer: ResponseWriter) -> None:
     raise ConnectionResetError("the answer was lost on purpose")

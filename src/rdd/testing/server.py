@@ -24,7 +24,7 @@ from rdd.apiserver.auth import certificates
 from rdd.apiserver.bootstrap import NAMESPACES
 from rdd.apiserver.endpoints.metrics import ServerMetrics
 from rdd.apiserver.http.limits import InFlight
-from rdd.apiserver.http.request import SYSTEM, Answer, Request, Stream, User, Writer
+from rdd.apiserver.http.request import SYSTEM, AnyResponse, Request, ResponseWriter, Stream, User
 from rdd.apiserver.server import ApiServer, ServerOptions, open_server
 from rdd.apiserver.state import watchers
 from rdd.store.contract import Delete, Op, Put
@@ -172,7 +172,7 @@ class Server:
 
     # -- requests
 
-    async def handle(self, request: Request) -> Answer:
+    async def handle(self, request: Request) -> AnyResponse:
         """Answer a request; faults apply, and a watch ends at the next reset."""
         answer = await self.faults.handle(request)
         if isinstance(answer, Stream) and request.info.verb == "watch":
@@ -180,7 +180,7 @@ class Server:
         return answer
 
     def _until_reset(self, stream: Stream) -> Stream:
-        async def produce(writer: Writer) -> None:
+        async def produce(writer: ResponseWriter) -> None:
             task = asyncio.current_task()
             assert task is not None
             self._watches[task] = False
@@ -205,7 +205,7 @@ class Server:
         while self._watches:  # noqa: ASYNC110  (they end within a turn or two of the loop)
             await asyncio.sleep(0)
 
-    async def _answer(self, request: Request) -> Answer:
+    async def _answer(self, request: Request) -> AnyResponse:
         return await self.running.handle(request)
 
     async def request(

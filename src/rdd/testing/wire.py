@@ -15,7 +15,7 @@ from typing import Any, Self
 import orjson
 
 from rdd.api.types import Object
-from rdd.apiserver.http.request import Answer, Query, Request, Stream, User, parse_query
+from rdd.apiserver.http.request import AnyResponse, Query, Request, Stream, User, parse_query
 
 QueryArgument = Mapping[str, object]
 
@@ -89,7 +89,7 @@ def _encoded(body: Object | list[Any] | bytes | str) -> bytes:
     return body.encode() if isinstance(body, str) else orjson.dumps(body)
 
 
-async def collect(answer: Answer) -> Reply:
+async def collect(answer: AnyResponse) -> Reply:
     """A whole answer, also of a stream that ends by itself."""
     if not isinstance(answer, Stream):
         body = answer.body

@@ -632,10 +632,10 @@ async def test_an_error_while_cleaning_up_keeps_the_finalizer(
         handle, fails = world.server.handle, True
 
         async def broken(request: Any) -> Any:
-            from rdd.apiserver.http import responses as respond
+            from rdd.apiserver.http import responses
 
             if fails and request.method == "GET" and request.path.endswith(path):
-                return respond.error(request, errors.InternalError("the disk is on fire"))
+                return responses.error(request, errors.InternalError("the disk is on fire"))
             return await handle(request)
 
         monkeypatch.setattr(world.server, "handle", broken)

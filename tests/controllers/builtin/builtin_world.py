@@ -9,8 +9,8 @@ from typing import Any
 
 from rdd.api import errors
 from rdd.api.types import Object
-from rdd.apiserver.http import responses as respond
-from rdd.apiserver.http.request import Answer, Request, User
+from rdd.apiserver.http import responses
+from rdd.apiserver.http.request import AnyResponse, Request, User
 from rdd.apiserver.server import ApiServer, open_server
 from rdd.client import ApiResource, Client, LocalTransport
 from rdd.client.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
@@ -35,7 +35,7 @@ class World:
         """Method and path of everything the controllers have asked for."""
         self.intercepts: list[Intercept] = []
         """Asked about each request of the controllers; the first error is the answer."""
-        self.behind: Callable[[Request], Awaitable[Answer]] = server.handle
+        self.behind: Callable[[Request], Awaitable[AnyResponse]] = server.handle
         """What answers the requests of the controllers."""
         self.running: BuiltinControllers | None = None
 
@@ -51,12 +51,12 @@ class World:
             await self.running.stop(timeout_s=timeout_s)
             self.running = None
 
-    async def _handle(self, request: Request) -> Answer:
+    async def _handle(self, request: Request) -> AnyResponse:
         self.requests.append((request.method, request.path))
         for intercept in self.intercepts:
             error = intercept(request)
             if error is not None:
-                return respond.error(request, error)
+                return responses.error(request, error)
         return await self.behind(request)
 
     @property

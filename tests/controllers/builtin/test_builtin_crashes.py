@@ -13,7 +13,7 @@ import itertools
 import pytest
 from tests.controllers.builtin.builtin_world import ROOT_CA, WIDGETS, World, open_world, reference
 
-from rdd.apiserver.http.request import Answer, Request
+from rdd.apiserver.http.request import AnyResponse, Request
 from rdd.client.resources import (
     CLUSTER_ROLES,
     CONFIG_MAPS,
@@ -33,7 +33,7 @@ class Crash:
         self.happened = asyncio.Event()
         world.behind = self.handle
 
-    async def handle(self, request: Request) -> Answer:
+    async def handle(self, request: Request) -> AnyResponse:
         if request.method != "GET":
             if self._left == 0:
                 if self._after and not self.happened.is_set():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tests.controllers.builtin.builtin_world import MANAGER, World
 
 from rdd.api import errors
-from rdd.apiserver.http.request import Answer, Request
+from rdd.apiserver.http.request import AnyResponse, Request
 from rdd.client import Client, LocalTransport
 from rdd.client.resources import CONFIG_MAPS, NAMESPACES
 from rdd.controllers.builtin.manager import (
@@ -108,7 +108,7 @@ async def test_stop_lets_running_work_finish(world: World) -> None:
     await world.create("child", owner)
     await world.settled()
 
-    async def slow(request: Request) -> Answer:
+    async def slow(request: Request) -> AnyResponse:
         if request.method == "DELETE":
             entered.set()
             await proceed.wait()

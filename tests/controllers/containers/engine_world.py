@@ -21,7 +21,7 @@ from tests.controllers.containers.engine_parts import Dockerd
 
 from rdd.api import errors, names
 from rdd.api.types import Object
-from rdd.apiserver.http.request import Answer, Request, User
+from rdd.apiserver.http.request import AnyResponse, Request, User
 from rdd.apiserver.server import ApiServer, ServerOptions, open_server
 from rdd.client import Client, LocalTransport
 from rdd.client.resources import NAMESPACES
@@ -73,7 +73,7 @@ class World:
         """Called before each request; an exception becomes the response."""
         self.manager: Manager | None = None
 
-    async def _handle(self, request: Request) -> Answer:
+    async def _handle(self, request: Request) -> AnyResponse:
         if request.method not in ("GET", "HEAD"):
             self.writes.append((request.method, request.path))
         if self.disturb is not None:

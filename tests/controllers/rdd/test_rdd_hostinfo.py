@@ -10,8 +10,8 @@ from tests.runtime.runtime_world import World
 
 from rdd.api import errors
 from rdd.api.quantity import Quantity
-from rdd.apiserver.http import responses as respond
-from rdd.apiserver.http.request import Answer, Request
+from rdd.apiserver.http import responses
+from rdd.apiserver.http.request import AnyResponse, Request
 from rdd.controllers.rdd.hostinfo import hostinfo
 from rdd.host import machine
 from rdd.kinds.hostinfo import HostInfo
@@ -64,10 +64,10 @@ async def test_others_of_the_kind_are_left_alone(world: World) -> None:
 async def test_a_server_that_refuses_is_asked_again_every_five_seconds(world: World) -> None:
     inner, refusals = world.server.handle, [1, 1, 1]
 
-    async def handle(request: Request) -> Answer:
+    async def handle(request: Request) -> AnyResponse:
         if request.info.resource == "hostinfos" and request.method == "POST" and refusals:
             refusals.pop()
-            return respond.error(request, errors.InternalError("not now"))
+            return responses.error(request, errors.InternalError("not now"))
         return await inner(request)
 
     world.server.handle = handle  # type: ignore[method-assign]

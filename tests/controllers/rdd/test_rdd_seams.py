@@ -12,8 +12,8 @@ from tests.runtime.runtime_world import World, loop_clock, until
 
 from rdd.api import errors, timestamps
 from rdd.api.types import Object
-from rdd.apiserver.http import responses as respond
-from rdd.apiserver.http.request import Answer, Request, Stream
+from rdd.apiserver.http import responses
+from rdd.apiserver.http.request import AnyResponse, Request, Stream
 from rdd.client import Client
 from rdd.client.resources import CONFIG_MAPS, NAMESPACES
 from rdd.controllers.app.demo import demo
@@ -52,9 +52,9 @@ def is_ready(count: int) -> Any:
 async def test_what_happens_while_all_watches_are_down_is_made_up_for(world: World) -> None:
     inner, is_down, cut = world.server.handle, False, asyncio.Event()
 
-    async def handle(request: Request) -> Answer:
+    async def handle(request: Request) -> AnyResponse:
         if is_down and request.info.verb in ("watch", "list"):
-            return respond.error(request, errors.ServiceUnavailable("down"))
+            return responses.error(request, errors.ServiceUnavailable("down"))
         answer = await inner(request)
         if not isinstance(answer, Stream) or request.info.verb != "watch":
             return answer
@@ -93,13 +93,13 @@ async def test_a_value_is_recorded_once_when_the_lease_is_lost_between_the_two_w
 ) -> None:
     """The first owner is frozen after the ConfigMap, before the status; the second finishes."""
     inner, go_on = world.server.handle, asyncio.Event()
-    late: list[asyncio.Task[Answer]] = []
+    late: list[asyncio.Task[AnyResponse]] = []
 
-    async def arrive_late(request: Request) -> Answer:
+    async def arrive_late(request: Request) -> AnyResponse:
         await go_on.wait()
         return await inner(request)
 
-    async def handle(request: Request) -> Answer:
+    async def handle(request: Request) -> AnyResponse:
         is_status = request.path.endswith("/notaries/n/status")
         if is_status and request.method == "PATCH" and not late:
             frozen.freeze()
@@ -177,11 +177,11 @@ async def test_an_owner_stays_until_everything_it_has_is_gone(
 ) -> None:
     inner, refusals = world.server.handle, [1] * 4
 
-    async def handle(request: Request) -> Answer:
+    async def handle(request: Request) -> AnyResponse:
         info = request.info
         if info.resource == "configmaps" and info.verb == "list" and info.namespace and refusals:
             refusals.pop()
-            return respond.error(request, errors.InternalError("the list is damaged"))
+            return responses.error(request, errors.InternalError("the list is damaged"))
         return await inner(request)
 
     async with managed(world, configmapreplicaset(controller_environment())):
@@ -209,7 +209,7 @@ async def test_a_namespace_on_its_way_out_is_not_stormed(world: World) -> None:
         await world.client.delete(NAMESPACES, "leaving")
         inner, attempts = world.server.handle, 0
 
-        async def handle(request: Request) -> Answer:
+        async def handle(request: Request) -> AnyResponse:
             nonlocal attempts
             attempts += request.method == "POST" and request.info.resource == "configmaps"
             return await inner(request)

@@ -13,7 +13,7 @@ from rdd.api import names
 from rdd.apiserver.auth import certificates
 from rdd.apiserver.http.listener import HttpServer
 from rdd.apiserver.http.request import User
-from rdd.apiserver.passthrough.proxy import Backend
+from rdd.apiserver.passthrough.proxy import PassthroughBackend
 from rdd.apiserver.server import ApiServer, ServerOptions, open_server
 from rdd.host.sockets import listen_on_loopback
 from rdd.runtime.passthrough import REFUSAL, Handler, HttpPassthrough
@@ -36,7 +36,7 @@ class World:
         """Speaks as the administrator."""
         self.external: HttpPassthrough | None = None
         """Where endpoints are, if not in this process."""
-        self.backend: Backend | None = None
+        self.backend: PassthroughBackend | None = None
 
     def offer(self, handler: Handler, controller: str = "c", endpoint: str = "e") -> None:
         if self.external is None or self.backend is None:
@@ -95,7 +95,7 @@ async def open_world(directory: Path, *, is_external: bool) -> AsyncIterator[Wor
         yield world
 
 
-def backend_of(host: HttpPassthrough, *, secret: str = SECRET) -> Backend:
-    return Backend(
+def backend_of(host: HttpPassthrough, *, secret: str = SECRET) -> PassthroughBackend:
+    return PassthroughBackend(
         host.url, secret_header=names.PASSTHROUGH_SECRET_HEADER, secret=secret, refusal=REFUSAL
     )

@@ -17,7 +17,14 @@ from rdd.api import names
 from rdd.apiserver.auth import certificates
 from rdd.apiserver.endpoints.metrics import ServerMetrics
 from rdd.apiserver.http.listener import HttpServer
-from rdd.apiserver.http.request import Answer, Handover, Request, Response, Stream, Writer
+from rdd.apiserver.http.request import (
+    AnyResponse,
+    Hijack,
+    Request,
+    Response,
+    ResponseWriter,
+    Stream,
+)
 from rdd.apiserver.server import ApiServer
 from rdd.client import Client, LocalTransport
 from rdd.client.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
@@ -274,14 +281,14 @@ class FakeApi:
         self.metrics = ServerMetrics()
         self.open = asyncio.Event()
 
-    async def handle(self, request: Request) -> Answer:
+    async def handle(self, request: Request) -> AnyResponse:
         if request.path == "/watch":
             return Stream(self.produce)
         if request.path.startswith("/passthrough/"):
-            return Handover(self.serve)
+            return Hijack(self.serve)
         return Response(200, b"")
 
-    async def produce(self, writer: Writer) -> None:
+    async def produce(self, writer: ResponseWriter) -> None:
         await self.open.wait()
 
     async def serve(self, http: web.BaseRequest) -> web.StreamResponse:
@@ -313,7 +320,7 @@ async def test_an_open_passthrough_is_use(tmp_path: Path) -> None:
     api = FakeApi()
     tracker = IdleTracker(api, 0.02, tmp_path)
     answer = await tracker.handle(get("/passthrough/c/e/"))
-    assert isinstance(answer, Handover)
+    assert isinstance(answer, Hijack)
     serving = asyncio.ensure_future(answer.serve(cast(web.BaseRequest, None)))
     expiring = asyncio.create_task(tracker.expired())
     done, _ = await asyncio.wait({expiring}, timeout=0.1)

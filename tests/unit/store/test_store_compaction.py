@@ -182,7 +182,7 @@ async def test_an_interrupted_sweep_continues_after_a_restart(
     disk: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer, "SWEEP_ROWS", 5)
-    monkeypatch.setattr(writer.Writer, "_do_maintenance", lambda self: False)
+    monkeypatch.setattr(writer.LogWriter, "_do_maintenance", lambda self: False)
     store = await disk.open()
     for n in range(20):
         await store.commit([Put("/a", b"%d" % n)])

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from rdd.apiserver.http.request import Answer, Request, Response
+from rdd.apiserver.http.request import AnyResponse, Request, Response
 from rdd.testing import Fault, Faults, LiveServer, Server
 from rdd.testing.faults import Handle
 
@@ -110,7 +110,7 @@ async def test_the_server_itself_is_never_struck(server: Server) -> None:
 
 
 async def test_a_fault_of_ones_own(server: Server) -> None:
-    async def act(request: Request, handle: Handle) -> Answer:
+    async def act(request: Request, handle: Handle) -> AnyResponse:
         answer = await handle(request)
         assert isinstance(answer, Response)
         return Response(answer.status, b'{"odd":true}')

@@ -8,9 +8,8 @@ from rdd.apiserver.auth.authorizer import Lister
 from rdd.apiserver.auth.reviews import REVIEWS, Reviewer
 from rdd.apiserver.auth.tokens import TokenIssuer
 from rdd.apiserver.core import Core
-from rdd.apiserver.http import bodies, options
-from rdd.apiserver.http import responses as respond
-from rdd.apiserver.http.request import Answer, Request
+from rdd.apiserver.http import bodies, options, responses
+from rdd.apiserver.http.request import AnyResponse, Request
 from rdd.apiserver.kinds.catalog import decoder
 from rdd.apiserver.kinds.decoding import TypedDecoder
 from rdd.apiserver.resources import Resource
@@ -18,7 +17,9 @@ from rdd.apiserver.resources import Resource
 _TOKEN_REQUEST = "io.k8s.api.authentication.v1.TokenRequest"
 
 
-async def review(core: Core, request: Request, resource: Resource, *, reviewer: Reviewer) -> Answer:
+async def review(
+    core: Core, request: Request, resource: Resource, *, reviewer: Reviewer
+) -> AnyResponse:
     if resource.namespaced and not request.info.namespace:
         raise errors.MethodNotAllowed()
     opts = options.write_options(request, "CreateOptions")
@@ -28,7 +29,7 @@ async def review(core: Core, request: Request, resource: Resource, *, reviewer: 
     evaluate = REVIEWS[(resource.group, resource.plural)]
     reviewed = evaluate(obj, request.user, request.info.namespace, reviewer)
     await core.admission.validate(attributes)
-    return respond.value(request, reviewed, status=201)
+    return responses.value(request, reviewed, status=201)
 
 
 def _attributes(
@@ -54,7 +55,7 @@ def _attributes(
 
 async def token(
     core: Core, request: Request, resource: Resource, *, issuer: TokenIssuer, lister: Lister
-) -> Answer:
+) -> AnyResponse:
     if request.info.verb != "create":
         raise errors.MethodNotAllowed()
     opts = options.write_options(request, "CreateOptions")
@@ -77,4 +78,4 @@ async def token(
         warnings=request.warnings,
         validate=validate,
     )
-    return respond.value(request, issued, status=201)
+    return responses.value(request, issued, status=201)

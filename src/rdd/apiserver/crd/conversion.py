@@ -18,7 +18,7 @@ from rdd.api.types import Object
 from rdd.apiserver.admission.client import CallFailed, Endpoint, WebhookClient
 from rdd.apiserver.http.request import SYSTEM, Request
 from rdd.apiserver.state import codec
-from rdd.apiserver.state.cache import Change, Entry
+from rdd.apiserver.state.cache import CacheEntry, ObjectChange
 
 _MAX_CACHED = 2048
 _TIMEOUT_S = 30
@@ -36,16 +36,16 @@ class Converter:
         group = spec["group"]
         self._storage = next(f"{group}/{v['name']}" for v in spec["versions"] if v.get("storage"))
         self._client = client
-        self._cached: OrderedDict[tuple[str, str, int, str], Entry] = OrderedDict()
+        self._cached: OrderedDict[tuple[str, str, int, str], CacheEntry] = OrderedDict()
 
-    def version_of(self, entry: Entry) -> str:
+    def version_of(self, entry: CacheEntry) -> str:
         """Return the apiVersion in which an entry is stored."""
         return codec.tag_of(entry.body) or self._storage
 
-    async def localise(self, entries: Sequence[Entry], api_version: str) -> list[Entry]:
+    async def localise(self, entries: Sequence[CacheEntry], api_version: str) -> list[CacheEntry]:
         """Return the entries in a version; entries in that version are passed through."""
-        found: list[Entry | None] = []
-        wanted: list[Entry] = []
+        found: list[CacheEntry | None] = []
+        wanted: list[CacheEntry] = []
         for e in entries:
             if self.version_of(e) == api_version:
                 found.append(e)
@@ -60,26 +60,28 @@ class Converter:
             {"kind": self._kind, "apiVersion": self.version_of(e), **_untagged(e)} for e in wanted
         ]
         converted = iter(await self._convert(objects, api_version))
-        out: list[Entry] = []
+        out: list[CacheEntry] = []
         for original, local in zip(entries, found, strict=True):
             out.append(local or self._cache(original, next(converted), api_version))
         return out
 
-    def _cache(self, original: Entry, obj: Object, api_version: str) -> Entry:
+    def _cache(self, original: CacheEntry, obj: Object, api_version: str) -> CacheEntry:
         body = codec.with_revision(codec.encode(obj, tag=api_version), original.revision)
-        entry = Entry(original.namespace, original.name, original.revision, body)
+        entry = CacheEntry(original.namespace, original.name, original.revision, body)
         self._cached[(entry.namespace, entry.name, entry.revision, api_version)] = entry
         if len(self._cached) > _MAX_CACHED:
             self._cached.popitem(last=False)
         return entry
 
-    async def changes(self, changes: Sequence[Change], api_version: str) -> list[Change]:
+    async def changes(
+        self, changes: Sequence[ObjectChange], api_version: str
+    ) -> list[ObjectChange]:
         """Return changes with their states in a version."""
         states = [c.entry for c in changes] + [c.old for c in changes if c.old is not None]
         done = iter(await self.localise(states, api_version))
         entries = [next(done) for _ in changes]
         olds = [next(done) if c.old is not None else None for c in changes]
-        return [Change(c.type, e, o) for c, e, o in zip(changes, entries, olds, strict=True)]
+        return [ObjectChange(c.type, e, o) for c, e, o in zip(changes, entries, olds, strict=True)]
 
     async def to_storage(self, obj: Object) -> tuple[Object, str]:
         """Convert an object to the storage version; return it with that version."""
@@ -164,7 +166,7 @@ class Converter:
         )
 
 
-def _untagged(entry: Entry) -> Object:
+def _untagged(entry: CacheEntry) -> Object:
     obj = entry.decode()
     obj.pop("apiVersion", None)
     return obj

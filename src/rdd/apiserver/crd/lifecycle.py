@@ -25,7 +25,7 @@ from rdd.apiserver.crd.conversion import Converter
 from rdd.apiserver.http import options
 from rdd.apiserver.http.request import SYSTEM, Request
 from rdd.apiserver.resources import Resource
-from rdd.apiserver.state.cache import Change, Entry
+from rdd.apiserver.state.cache import CacheEntry, ObjectChange
 from rdd.apiserver.verbs import delete, writes
 
 log = logging.getLogger("rdd.apiserver.crd.lifecycle")
@@ -81,7 +81,7 @@ class CustomResources:
         """Return the resources of a CRD, one per served version."""
         return self._served.get(name, [])
 
-    def _changed(self, changes: Sequence[Change]) -> None:
+    def _changed(self, changes: Sequence[ObjectChange]) -> None:
         for change in changes:
             self._dirty[change.entry.name] = None
         self._wake.set()
@@ -253,10 +253,10 @@ class CustomResources:
             subresource=subresource,
         )
 
-    async def _write_status(self, entry: Entry, status: dict[str, Any]) -> None:
+    async def _write_status(self, entry: CacheEntry, status: dict[str, Any]) -> None:
         write = self._write(entry.name, "status")
 
-        async def build(current: Entry | None, old: Object | None) -> Object:
+        async def build(current: CacheEntry | None, old: Object | None) -> Object:
             assert old is not None
             if current is not None and current.revision != entry.revision:
                 # It changed concurrently; that change is processed separately.
@@ -308,7 +308,7 @@ class CustomResources:
         name = crd["metadata"]["name"]
         write = self._write(name)
 
-        async def build(current: Entry | None, old: Object | None) -> Object:
+        async def build(current: CacheEntry | None, old: Object | None) -> Object:
             assert old is not None
             meta = dict(old["metadata"])
             meta["finalizers"] = [

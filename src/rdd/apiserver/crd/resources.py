@@ -19,7 +19,7 @@ from rdd.api.types import Object
 from rdd.apiserver.crd.conversion import Converter
 from rdd.apiserver.crd.decoding import CustomDecoder
 from rdd.apiserver.http import tables
-from rdd.apiserver.http.request import Answer, page_not_found
+from rdd.apiserver.http.request import AnyResponse, page_not_found
 from rdd.apiserver.kinds.builtin import keep
 from rdd.apiserver.kinds.strategy import Column, ResourceDefinition, Strategy, Validation
 from rdd.apiserver.resources import Convert, Resource
@@ -206,7 +206,7 @@ class CustomResource(Resource):
         """Return the metadata of a list; custom lists always have `continue`."""
         return {"continue": continue_, "resourceVersion": str(revision)}
 
-    def unknown_subresource(self) -> Answer:
+    def unknown_subresource(self) -> AnyResponse:
         """Return the plain-text response of an unknown path."""
         return page_not_found()
 

@@ -15,8 +15,8 @@ import orjson
 
 from rdd.api import errors, names
 from rdd.apiserver.core import Core
-from rdd.apiserver.http import responses as respond
-from rdd.apiserver.http.request import Answer, Request, Response, page_not_found
+from rdd.apiserver.http import responses
+from rdd.apiserver.http.request import AnyResponse, Request, Response, page_not_found
 from rdd.apiserver.resources import Registry, Resource
 from rdd.schema.crd.versions import version_priority
 
@@ -45,7 +45,7 @@ _SUBRESOURCES: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
 }
 
 
-class Discovery:
+class DiscoveryEndpoint:
     """Serves /api, /apis and everything below that names no resource."""
 
     def __init__(self, core: Core, *, address: str = "") -> None:
@@ -55,7 +55,7 @@ class Discovery:
         self._generation = -1
         self._documents: dict[str, bytes] = {}
 
-    async def handle(self, request: Request) -> Answer:
+    async def handle(self, request: Request) -> AnyResponse:
         """Answer a discovery request."""
         if request.method not in ("GET",):
             raise errors.MethodNotAllowed()
@@ -72,9 +72,9 @@ class Discovery:
             if parts[0] == "api" or (len(parts) > 2 and self._registry.has_builtin_group(parts[1])):
                 raise errors.NotFound.resource()
             return page_not_found()
-        if respond.is_plain(request):
+        if responses.is_plain(request):
             return Response(200, document)
-        return respond.value(request, orjson.loads(document))
+        return responses.value(request, orjson.loads(document))
 
     def _document(self, parts: list[str]) -> bytes | None:
         path = "/".join(parts)

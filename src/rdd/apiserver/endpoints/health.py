@@ -3,7 +3,7 @@
 
 from collections.abc import Callable
 
-from rdd.apiserver.http.request import Answer, Request, Response
+from rdd.apiserver.http.request import AnyResponse, Request, Response
 
 Check = Callable[[], str]
 """Returns what is wrong, or an empty text."""
@@ -22,7 +22,7 @@ class HealthEndpoint:
         """Add a check; it is called with every request and must be quick."""
         self.checks[name] = check
 
-    async def handle(self, request: Request) -> Answer:
+    async def handle(self, request: Request) -> AnyResponse:
         """Answer /<name> and /<name>/<check>."""
         single = request.path.strip("/").partition("/")[2]
         if single:

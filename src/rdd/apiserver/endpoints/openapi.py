@@ -16,8 +16,8 @@ import orjson
 from rdd.api import errors
 from rdd.apiserver.core import Core
 from rdd.apiserver.endpoints import version
-from rdd.apiserver.http import negotiation as negotiate
-from rdd.apiserver.http.request import Answer, Request, Response
+from rdd.apiserver.http import negotiation
+from rdd.apiserver.http.request import AnyResponse, Request, Response
 from rdd.apiserver.resources import Registry, Resource
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _V2_TYPES = (
 )
 
 
-class Documents:
+class OpenApiEndpoint:
     """Serves the OpenAPI documents of a registry."""
 
     def __init__(self, core: Core) -> None:
@@ -38,7 +38,7 @@ class Documents:
         self._generation = -1
         self._built: dict[str, bytes] = {}
 
-    async def handle(self, request: Request) -> Answer:
+    async def handle(self, request: Request) -> AnyResponse:
         """Answer /openapi/v2, /openapi/v3 and /openapi/v3/<group version>."""
         if request.method != "GET":
             raise errors.MethodNotAllowed()
@@ -46,7 +46,7 @@ class Documents:
             self._generation = self._registry.generation
             self._built.clear()
         parts = request.path.strip("/").split("/")
-        media = negotiate.JSON
+        media = negotiation.JSON
         if parts[1] == "v2" and len(parts) == 2:
             if _wants_protobuf(request):
                 name, media = "v2.pb", _V2_TYPES[2]
@@ -176,7 +176,9 @@ def _version_document() -> dict[str, Any]:
                         "200": {
                             "description": "OK",
                             "content": {
-                                negotiate.JSON: {"schema": {"$ref": f"#/components/schemas/{name}"}}
+                                negotiation.JSON: {
+                                    "schema": {"$ref": f"#/components/schemas/{name}"}
+                                }
                             },
                         }
                     },

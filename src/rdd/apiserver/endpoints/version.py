@@ -7,8 +7,8 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from rdd.api import errors
-from rdd.apiserver.http import responses as respond
-from rdd.apiserver.http.request import Answer, Request
+from rdd.apiserver.http import responses
+from rdd.apiserver.http.request import AnyResponse, Request
 
 MAJOR, MINOR, PATCH = "1", "36", "3"
 KUBERNETES = f"v{MAJOR}.{MINOR}.{PATCH}"
@@ -35,12 +35,12 @@ def document(suffix: str = "") -> dict[str, Any]:
     }
 
 
-def handler(suffix: str = "") -> Callable[[Request], Awaitable[Answer]]:
+def handler(suffix: str = "") -> Callable[[Request], Awaitable[AnyResponse]]:
     """What answers /version."""
 
-    async def handle(request: Request) -> Answer:
+    async def handle(request: Request) -> AnyResponse:
         if request.method != "GET":
             raise errors.MethodNotAllowed()
-        return respond.value(request, document(suffix))
+        return responses.value(request, document(suffix))
 
     return handle

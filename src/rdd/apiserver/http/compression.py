@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
-from rdd.apiserver.http.request import Request, Response, Stream, Writer
+from rdd.apiserver.http.request import Request, Response, ResponseWriter, Stream
 
 FROM_BYTES = 128 * 1024
 _LEVEL = 1
@@ -54,7 +54,7 @@ async def compress(body: bytes) -> bytes:
 class _Compressing:
     """A Writer that compresses what passes through."""
 
-    def __init__(self, inner: Writer) -> None:
+    def __init__(self, inner: ResponseWriter) -> None:
         from isal import isal_zlib
 
         self._inner = inner
@@ -76,7 +76,9 @@ class _Compressing:
         await self._inner.write(self._stream.flush())
 
 
-async def stream(produce: Callable[[Writer], Awaitable[None]], writer: Writer) -> None:
+async def stream(
+    produce: Callable[[ResponseWriter], Awaitable[None]], writer: ResponseWriter
+) -> None:
     """Run a producer with its output compressed."""
     through = _Compressing(writer)
     await produce(through)

@@ -22,12 +22,10 @@ from aiohttp.base_protocol import BaseProtocol
 
 from rdd.api import errors, names
 from rdd.apiserver.endpoints.metrics import ServerMetrics
-from rdd.apiserver.http import aiohttp_internals
-from rdd.apiserver.http import compression as gzip
-from rdd.apiserver.http import responses as respond
+from rdd.apiserver.http import aiohttp_internals, compression, responses
 from rdd.apiserver.http.aiohttp_internals import ConnectionFactory, SentResponse
 from rdd.apiserver.http.limits import MAX_BODY_BYTES
-from rdd.apiserver.http.request import Answer, Handover, Request, Response, Stream, parse_query
+from rdd.apiserver.http.request import AnyResponse, Hijack, Request, Response, Stream, parse_query
 from rdd.apiserver.state.watchers import MAX_BEHIND_BYTES
 
 log = logging.getLogger("rdd.apiserver.http.listener")
@@ -66,7 +64,7 @@ class Api(Protocol):
         """Where requests are counted."""
         ...
 
-    async def handle(self, request: Request) -> Answer:
+    async def handle(self, request: Request) -> AnyResponse:
         """Answer a request."""
         ...
 
@@ -138,7 +136,7 @@ class HttpServer:
             if http.body_exists and not path.startswith(names.PASSTHROUGH_PREFIX):
                 request.body = await _read_body(http)
         except errors.ApiError as failure:
-            answer: Answer = respond.error(request, failure)
+            answer: AnyResponse = responses.error(request, failure)
         else:
             answer = await self.api.handle(request)
         info = request.info
@@ -149,28 +147,28 @@ class HttpServer:
         return response
 
     async def _send(
-        self, http: web.BaseRequest, request: Request, answer: Answer
+        self, http: web.BaseRequest, request: Request, answer: AnyResponse
     ) -> web.StreamResponse:
         transport = http.transport
         if transport is None:
             raise ConnectionResetError
         keep = http.keep_alive and not self._closing
         if isinstance(answer, Response):
-            compress = gzip.wanted(request, answer)
+            compress = compression.wanted(request, answer)
             if compress:
-                answer.body = await gzip.compress(answer.body)
+                answer.body = await compression.compress(answer.body)
             body = b"" if http.method == "HEAD" else answer.body
             head = _head(answer, length=len(answer.body), keep=keep, gzipped=compress)
             transport.write(head + body)
             await _drain(http.protocol)
             return SentResponse(answer.status, keep_alive=keep)
-        if isinstance(answer, Handover):
+        if isinstance(answer, Hijack):
             return await self._hand_over(http, request, answer)
-        compress = gzip.wanted(request, answer)
+        compress = compression.wanted(request, answer)
         return await self._stream(http, request, answer, keep=keep, compress=compress)
 
     async def _hand_over(
-        self, http: web.BaseRequest, request: Request, answer: Handover
+        self, http: web.BaseRequest, request: Request, answer: Hijack
     ) -> web.StreamResponse:
         """Let somebody else answer; ends what it does when the client or the server goes."""
         connection = aiohttp_internals.connection_of(http)
@@ -206,7 +204,7 @@ class HttpServer:
         if transport is None:
             raise ConnectionResetError
         if not aiohttp_internals.has_started(http):
-            return await self._send(http, request, respond.error(request, failure))
+            return await self._send(http, request, responses.error(request, failure))
         if aiohttp_internals.is_websocket(http):
             transport.write(_GOING_AWAY)
             transport.close()
@@ -232,7 +230,7 @@ class HttpServer:
         self._streams.add(writer)
         try:
             if compress:
-                await gzip.stream(answer.produce, writer)
+                await compression.stream(answer.produce, writer)
             else:
                 await answer.produce(writer)
         except (ConnectionError, asyncio.CancelledError):

@@ -27,7 +27,7 @@ _TRANSFORMS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Format:
+class ResponseFormat:
     """A representation: media type and, unless empty, the kind to transform into."""
 
     media: str = JSON
@@ -42,10 +42,10 @@ class Format:
         return self.media == JSON and not self.transform
 
 
-PLAIN = Format()
+PLAIN = ResponseFormat()
 
 
-def negotiate(request: Request) -> Format:
+def negotiate(request: Request) -> ResponseFormat:
     """The best representation for the request's Accept header, or NotAcceptable."""
     accept = request.headers.get("Accept", "")
     if not accept or accept == JSON or accept == "*/*":
@@ -58,7 +58,7 @@ def negotiate(request: Request) -> Format:
 
 
 @lru_cache(maxsize=256)
-def _negotiate(accept: str) -> Format | str:
+def _negotiate(accept: str) -> ResponseFormat | str:
     """The format, or the text of the refusal."""
     knows_media = False
     for clause in sorted(_clauses(accept), key=lambda c: -c[0]):
@@ -72,11 +72,11 @@ def _negotiate(accept: str) -> Format | str:
         if "as" not in params:
             if params.get("stream", "watch") != "watch":
                 continue
-            return Format(chosen)
+            return ResponseFormat(chosen)
         knows_media = True
         target = (params["as"], params.get("g", ""), params.get("v", ""))
         if target in _TRANSFORMS:
-            return Format(chosen, target[0], target[2])
+            return ResponseFormat(chosen, target[0], target[2])
     return (
         f"only the following media types are accepted: {_ONLY}"
         if knows_media

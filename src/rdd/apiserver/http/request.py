@@ -245,7 +245,7 @@ def page_not_found() -> Response:
     )
 
 
-class Writer(Protocol):
+class ResponseWriter(Protocol):
     """Where a Stream writes; `write` returns when there is room for more."""
 
     async def write(self, data: bytes) -> None:
@@ -272,7 +272,7 @@ class Stream:
 
     def __init__(
         self,
-        produce: Callable[[Writer], Awaitable[None]],
+        produce: Callable[[ResponseWriter], Awaitable[None]],
         *,
         status: int = 200,
         content_type: str = "application/json",
@@ -286,7 +286,7 @@ class Stream:
         self.length = length
 
 
-class Handover:
+class Hijack:
     """An answer that somebody else gives, on the connection itself.
 
     `serve` is called with aiohttp's request, whose body nobody has read, and is
@@ -309,4 +309,4 @@ class Handover:
         self.headers: list[tuple[str, str]] | None = None
 
 
-Answer = Response | Stream | Handover
+AnyResponse = Response | Stream | Hijack

@@ -15,14 +15,13 @@ import orjson
 from rdd.api import errors, names, yamlcodec
 from rdd.api.types import Object
 from rdd.apiserver.core import Core
-from rdd.apiserver.http import negotiation as negotiate
-from rdd.apiserver.http import tables
-from rdd.apiserver.http.negotiation import Format
-from rdd.apiserver.http.request import Answer, Request, Response, Stream, Writer
+from rdd.apiserver.http import negotiation, tables
+from rdd.apiserver.http.negotiation import ResponseFormat
+from rdd.apiserver.http.request import AnyResponse, Request, Response, ResponseWriter, Stream
 from rdd.apiserver.resources import Resource
 from rdd.apiserver.state import codec
-from rdd.apiserver.state.cache import Entry
-from rdd.apiserver.state.listing import Page
+from rdd.apiserver.state.cache import CacheEntry
+from rdd.apiserver.state.listing import ListPage
 from rdd.apiserver.verbs.writes import Written
 
 STREAM_FROM_BYTES = 1024 * 1024
@@ -31,42 +30,44 @@ PIECE_BYTES = 256 * 1024
 
 def is_plain(request: Request) -> bool:
     """Whether the client takes compact JSON (the fast path)."""
-    return negotiate.negotiate(request) is negotiate.PLAIN and not negotiate.is_pretty(request)
+    return negotiation.negotiate(request) is negotiation.PLAIN and not negotiation.is_pretty(
+        request
+    )
 
 
-def negotiated(request: Request) -> Format:
+def negotiated(request: Request) -> ResponseFormat:
     """The representation of the answer; raises NotAcceptable before anything is done."""
-    return negotiate.negotiate(request)
+    return negotiation.negotiate(request)
 
 
 def value(request: Request, obj: Any, *, status: int = 200, media: str = "") -> Response:
     """Any JSON value: Status objects, reviews, discovery documents."""
     media = media or _media(request)
-    if media == negotiate.YAML:
-        return Response(status, yamlcodec.encode_yaml(obj), content_type=negotiate.YAML)
-    if negotiate.is_pretty(request):
+    if media == negotiation.YAML:
+        return Response(status, yamlcodec.encode_yaml(obj), content_type=negotiation.YAML)
+    if negotiation.is_pretty(request):
         return Response(status, orjson.dumps(obj, option=orjson.OPT_INDENT_2))
     return Response(status, codec.dumps(obj))
 
 
 def _media(request: Request) -> str:
     try:
-        return negotiate.negotiate(request).media
+        return negotiation.negotiate(request).media
     except errors.NotAcceptable:
-        return negotiate.JSON
+        return negotiation.JSON
 
 
 def entry(
     core: Core,
     request: Request,
     resource: Resource,
-    found: Entry,
-    fmt: Format,
+    found: CacheEntry,
+    fmt: ResponseFormat,
     *,
     status: int = 200,
 ) -> Response:
     """One object."""
-    if fmt.is_plain and not negotiate.is_pretty(request):
+    if fmt.is_plain and not negotiation.is_pretty(request):
         return Response(status, resource.full(found) + b"\n")
     if not fmt.transform:
         return value(request, resource.object(found), status=status, media=fmt.media)
@@ -104,12 +105,12 @@ def partial(obj: Object, version: str = "v1") -> Object:
     }
 
 
-async def written(core: Core, request: Request, outcome: Written, fmt: Format) -> Response:
+async def written(core: Core, request: Request, outcome: Written, fmt: ResponseFormat) -> Response:
     """The object a write has stored."""
     status = 201 if outcome.created else 200
     resource = outcome.resource
     is_local = resource.from_storage is None and resource.converter is None
-    if fmt.is_plain and is_local and not negotiate.is_pretty(request):
+    if fmt.is_plain and is_local and not negotiation.is_pretty(request):
         return Response(status, resource.head + outcome.body + b"\n")
     obj = codec.decode(outcome.body)
     meta = obj["metadata"]
@@ -121,14 +122,16 @@ async def written(core: Core, request: Request, outcome: Written, fmt: Format) -
             full = {**resource.from_storage(full), "kind": resource.kind}
             full["apiVersion"] = resource.api_version
         return value(request, full, status=status, media=fmt.media)
-    found = Entry(meta.get("namespace", ""), meta["name"], revision, outcome.body)
+    found = CacheEntry(meta.get("namespace", ""), meta["name"], revision, outcome.body)
     (found,) = await resource.localise([found])
     return entry(core, request, resource, found, fmt, status=status)
 
 
-def page(core: Core, request: Request, resource: Resource, found: Page, fmt: Format) -> Answer:
+def page(
+    core: Core, request: Request, resource: Resource, found: ListPage, fmt: ResponseFormat
+) -> AnyResponse:
     """A list."""
-    if fmt.is_plain and not negotiate.is_pretty(request):
+    if fmt.is_plain and not negotiation.is_pretty(request):
         return _plain_page(resource, found)
     meta: dict[str, Any] = {"resourceVersion": str(found.revision)}
     if found.continue_:
@@ -161,7 +164,7 @@ def page(core: Core, request: Request, resource: Resource, found: Page, fmt: For
     return value(request, orjson.loads(raw), media=fmt.media)
 
 
-def _plain_page(resource: Resource, found: Page) -> Answer:
+def _plain_page(resource: Resource, found: ListPage) -> AnyResponse:
     size = sum(len(e.body) for e in found.entries) if resource.from_storage is None else 0
     if size < STREAM_FROM_BYTES:
         return Response(200, b"".join(_pieces(resource, found)))
@@ -169,7 +172,7 @@ def _plain_page(resource: Resource, found: Page) -> Answer:
     length = size + items * (len(resource.item_head) + 1) - 1
     length += len(list_head(resource, found)) + len(_LIST_END)
 
-    async def produce(writer: Writer) -> None:
+    async def produce(writer: ResponseWriter) -> None:
         for piece in _pieces(resource, found):
             await writer.write(piece)
 
@@ -179,27 +182,27 @@ def _plain_page(resource: Resource, found: Page) -> Answer:
 _LIST_END = b"]}\n"
 
 
-def list_head(resource: Resource, found: Page) -> bytes:
+def list_head(resource: Resource, found: ListPage) -> bytes:
     """What stands before the items of a list."""
     meta = resource.list_metadata(found.revision, found.continue_)
     head = codec.head(resource.list_kind, resource.api_version)
     return b'%b"metadata":%b,"items":[' % (head, orjson.dumps(meta))
 
 
-def _pieces(resource: Resource, found: Page) -> Iterator[bytes]:
+def _pieces(resource: Resource, found: ListPage) -> Iterator[bytes]:
     """A list in pieces of a few hundred kilobytes."""
     yield list_head(resource, found)
     entries = found.entries
     if resource.from_storage is None:
         yield from _joined(entries, resource.item_head)
     else:
-        render: Callable[[Entry], bytes] = resource.item
+        render: Callable[[CacheEntry], bytes] = resource.item
         for i, e in enumerate(entries):
             yield (b"," if i else b"") + render(e)
     yield _LIST_END
 
 
-def _joined(entries: list[Entry], item_head: bytes) -> Iterator[bytes]:
+def _joined(entries: list[CacheEntry], item_head: bytes) -> Iterator[bytes]:
     separator = b"," + item_head
     first, size = 0, 0
     for i, e in enumerate(entries):

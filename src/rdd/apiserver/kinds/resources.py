@@ -10,7 +10,7 @@ from rdd.apiserver.kinds.catalog import decoder
 from rdd.apiserver.kinds.decoding import TypedDecoder
 from rdd.apiserver.kinds.strategy import ResourceDefinition
 from rdd.apiserver.resources import Resource
-from rdd.apiserver.state.cache import Cache
+from rdd.apiserver.state.cache import ObjectCache
 
 if TYPE_CHECKING:
     from rdd.schema.openapi.collector import KindCollector
@@ -51,7 +51,7 @@ class BuiltinResource(Resource):
         collector.add_builtin(self, self.verbs)
 
 
-def make_resource(definition: ResourceDefinition, cache: Cache) -> BuiltinResource:
+def make_resource(definition: ResourceDefinition, cache: ObjectCache) -> BuiltinResource:
     """Make the resource of a built-in kind."""
     strategy = definition.strategy
     assert isinstance(strategy, BuiltinStrategy)

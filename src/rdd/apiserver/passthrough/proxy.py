@@ -41,7 +41,7 @@ _HOP_BY_HOP = frozenset(
 _FORWARDED = "X-Forwarded-For"
 
 
-class Backend:
+class PassthroughBackend:
     """One program behind the server; `handle` is a passthrough handler.
 
     `url` is what paths `<controller>/<endpoint>/…` are appended to. `refusal` is the

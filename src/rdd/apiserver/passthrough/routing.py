@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from rdd.api import errors, names
-from rdd.apiserver.http.request import Answer, Handover, Request
+from rdd.apiserver.http.request import AnyResponse, Hijack, Request
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -62,7 +62,7 @@ class PassthroughRoutes:
             if its == handler:
                 task.cancel()
 
-    async def handle(self, request: Request) -> Answer:
+    async def handle(self, request: Request) -> AnyResponse:
         """Hand the request over to whom its path names."""
         controller, _, remainder = request.path.removeprefix(names.PASSTHROUGH_PREFIX).partition(
             "/"
@@ -71,7 +71,7 @@ class PassthroughRoutes:
         handler = self._handlers.get((controller, endpoint))
         if handler is None:
             raise self._missing(controller, endpoint)
-        return Handover(partial(self._serve, handler, "/" + unquote(rest)))
+        return Hijack(partial(self._serve, handler, "/" + unquote(rest)))
 
     def _missing(self, controller: str, endpoint: str) -> errors.ApiError:
         is_running = any(name == controller for name, _ in self._handlers)

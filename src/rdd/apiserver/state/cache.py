@@ -23,7 +23,7 @@ ADDED, MODIFIED, DELETED = "ADDED", "MODIFIED", "DELETED"
 _NO_LABELS: dict[str, str] = {}
 
 
-class Entry:
+class CacheEntry:
     """One object at one revision. Never changed, so it can be shared freely."""
 
     __slots__ = ("_fields", "_labels", "body", "name", "namespace", "revision")
@@ -58,7 +58,7 @@ class Entry:
         return self._fields
 
 
-class Change:
+class ObjectChange:
     """One committed change of one object.
 
     `entry` is the new state, for DELETED the last state with the revision of
@@ -67,13 +67,13 @@ class Change:
 
     __slots__ = ("entry", "old", "type")
 
-    def __init__(self, type_: str, entry: Entry, old: Entry | None) -> None:
+    def __init__(self, type_: str, entry: CacheEntry, old: CacheEntry | None) -> None:
         self.type = type_
         self.entry = entry
         self.old = old
 
 
-Listener = Callable[[Sequence[Change]], None]
+Listener = Callable[[Sequence[ObjectChange]], None]
 
 
 class ResourceCache:
@@ -89,23 +89,23 @@ class ResourceCache:
         self.namespaced = namespaced
         self.revision = revision
         """The revision of the last change below this prefix."""
-        self.spaces: dict[str, dict[str, Entry]] = {}
+        self.spaces: dict[str, dict[str, CacheEntry]] = {}
         self.count = 0
         self.listeners: list[Listener] = []
-        self.ring: deque[Change] = deque()
+        self.ring: deque[ObjectChange] = deque()
         self.ring_floor = revision
         """Every change with a greater revision is in the ring."""
         self._ring_bytes = 0
-        self._sorted: dict[str, list[Entry]] = {}
+        self._sorted: dict[str, list[CacheEntry]] = {}
 
     # -- reading
 
-    def get(self, namespace: str, name: str) -> Entry | None:
+    def get(self, namespace: str, name: str) -> CacheEntry | None:
         """The object of that name, if it exists."""
         space = self.spaces.get(namespace)
         return space.get(name) if space is not None else None
 
-    def entries(self, namespace: str | None = None) -> list[Entry]:
+    def entries(self, namespace: str | None = None) -> list[CacheEntry]:
         """Objects in key order: of one namespace, or all. The list MUST NOT be changed."""
         if namespace is None:
             if len(self.spaces) == 1:
@@ -115,7 +115,7 @@ class ResourceCache:
             return [e for n in names for e in self._in_space(n)]
         return self._in_space(namespace)
 
-    def _in_space(self, namespace: str) -> list[Entry]:
+    def _in_space(self, namespace: str) -> list[CacheEntry]:
         found = self._sorted.get(namespace)
         if found is None:
             space = self.spaces.get(namespace)
@@ -149,11 +149,11 @@ class ResourceCache:
             self.revision = max(self.revision, r.revision)
 
     @staticmethod
-    def entry(namespace: str, name: str, revision: int, stored: bytes) -> Entry:
+    def entry(namespace: str, name: str, revision: int, stored: bytes) -> CacheEntry:
         """An entry from the stored form."""
-        return Entry(namespace, name, revision, codec.with_revision(stored, revision))
+        return CacheEntry(namespace, name, revision, codec.with_revision(stored, revision))
 
-    def apply(self, event: StoreEvent) -> Change | None:
+    def apply(self, event: StoreEvent) -> ObjectChange | None:
         """Take over one committed event."""
         namespace, name = self.split(event.key)
         revision = event.revision
@@ -170,17 +170,17 @@ class ResourceCache:
             if not space:
                 del self.spaces[namespace]
             body = codec.with_revision(codec.without_revision(old.body), revision)
-            change = Change(DELETED, Entry(namespace, name, revision, body), old)
+            change = ObjectChange(DELETED, CacheEntry(namespace, name, revision, body), old)
             self._sorted.pop(namespace, None)
         else:
             entry = self.entry(namespace, name, revision, event.value)
             space[name] = entry
             if old is None:
                 self.count += 1
-                change = Change(ADDED, entry, None)
+                change = ObjectChange(ADDED, entry, None)
                 self._sorted.pop(namespace, None)
             else:
-                change = Change(MODIFIED, entry, old)
+                change = ObjectChange(MODIFIED, entry, old)
                 ordered = self._sorted.get(namespace)
                 if ordered is not None:
                     self._replace(ordered, entry)
@@ -188,7 +188,7 @@ class ResourceCache:
         return change
 
     @staticmethod
-    def _replace(ordered: list[Entry], entry: Entry) -> None:
+    def _replace(ordered: list[CacheEntry], entry: CacheEntry) -> None:
         low, high = 0, len(ordered)
         name = entry.name
         while low < high:
@@ -199,7 +199,7 @@ class ResourceCache:
                 high = middle
         ordered[low] = entry
 
-    def _remember(self, change: Change) -> None:
+    def _remember(self, change: ObjectChange) -> None:
         ring = self.ring
         ring.append(change)
         self._ring_bytes += len(change.entry.body)
@@ -208,7 +208,7 @@ class ResourceCache:
             self._ring_bytes -= len(gone.entry.body)
             self.ring_floor = gone.entry.revision
 
-    def changes_after(self, revision: int) -> list[Change] | None:
+    def changes_after(self, revision: int) -> list[ObjectChange] | None:
         """The changes after a revision, or None if the ring does not reach back that far."""
         if revision < self.ring_floor:
             return None
@@ -228,13 +228,13 @@ class ResourceCache:
                 stored = codec.without_revision(e.body)
                 new = refresh(stored)
                 if new != stored:
-                    space[name] = Entry(
+                    space[name] = CacheEntry(
                         e.namespace, name, e.revision, codec.with_revision(new, e.revision)
                     )
         self._sorted.clear()
 
 
-class Cache:
+class ObjectCache:
     """All resources, following one store."""
 
     def __init__(self, store: Store) -> None:
@@ -272,7 +272,7 @@ class Cache:
         self._by_prefix.pop(prefix, None)
 
     def _observe(self, events: Sequence[StoreEvent]) -> None:
-        touched: dict[ResourceCache, list[Change]] = {}
+        touched: dict[ResourceCache, list[ObjectChange]] = {}
         for event in events:
             cache = self._by_prefix.get(_prefix_of(event.key))
             if cache is None:

@@ -21,7 +21,7 @@ from rdd.apiserver.core import Core
 from rdd.apiserver.http.options import ListOptions
 from rdd.apiserver.http.request import Request
 from rdd.apiserver.resources import Resource
-from rdd.apiserver.state.cache import Entry
+from rdd.apiserver.state.cache import CacheEntry
 from rdd.apiserver.state.revisions import check_not_future
 from rdd.apiserver.state.watchers import Selection
 from rdd.store.contract import Compacted
@@ -36,10 +36,10 @@ _EXPIRED_TOKEN = (
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ListPage:
     """The objects of a list and its metadata."""
 
-    entries: list[Entry]
+    entries: list[CacheEntry]
     revision: int
     continue_: str = ""
 
@@ -63,7 +63,9 @@ def selection(request: Request, resource: Resource, options: ListOptions) -> Sel
     return Selection(namespace, labels, fields, name=name, resource=resource)
 
 
-async def select(core: Core, request: Request, resource: Resource, options: ListOptions) -> Page:
+async def select(
+    core: Core, request: Request, resource: Resource, options: ListOptions
+) -> ListPage:
     """The objects a list request is about."""
     chosen = selection(request, resource, options)
     cache = resource.cache
@@ -94,7 +96,7 @@ async def select(core: Core, request: Request, resource: Resource, options: List
     return page
 
 
-def _matching(entries: list[Entry], chosen: Selection, resource: Resource) -> list[Entry]:
+def _matching(entries: list[CacheEntry], chosen: Selection, resource: Resource) -> list[CacheEntry]:
     if chosen.selects_all:
         return entries
     if chosen.name and chosen.namespace is not None:
@@ -105,7 +107,7 @@ def _matching(entries: list[Entry], chosen: Selection, resource: Resource) -> li
 
 async def _at(
     core: Core, resource: Resource, chosen: Selection, revision: int, start: str
-) -> list[Entry]:
+) -> list[CacheEntry]:
     cache = resource.cache
     prefix = cache.prefix
     if chosen.namespace:
@@ -128,23 +130,25 @@ async def _at(
     return [e for e in entries if chosen.matches(e)]
 
 
-def _cut(entries: list[Entry], revision: int, limit: int, start: str, resource: Resource) -> Page:
+def _cut(
+    entries: list[CacheEntry], revision: int, limit: int, start: str, resource: Resource
+) -> ListPage:
     """One page: what sorts behind `start`, at most `limit`, with a token if more is left."""
     if start:
         entries = entries[_first_after(entries, start, resource) :]
     if limit <= 0 or len(entries) <= limit:
         # A copy: the cache goes on changing its list while this one is being written.
-        return Page(entries[:], revision)
+        return ListPage(entries[:], revision)
     entries = entries[:limit]
     last = entries[-1]
-    return Page(entries, revision, _token(revision, _position(last, resource) + "\0"))
+    return ListPage(entries, revision, _token(revision, _position(last, resource) + "\0"))
 
 
-def _position(entry: Entry, resource: Resource) -> str:
+def _position(entry: CacheEntry, resource: Resource) -> str:
     return f"{entry.namespace}/{entry.name}" if resource.namespaced else entry.name
 
 
-def _first_after(entries: list[Entry], start: str, resource: Resource) -> int:
+def _first_after(entries: list[CacheEntry], start: str, resource: Resource) -> int:
     low, high = 0, len(entries)
     while low < high:
         middle = (low + high) // 2

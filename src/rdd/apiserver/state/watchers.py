@@ -18,17 +18,17 @@ from collections.abc import Callable, Sequence
 from rdd.api import errors
 from rdd.api.fieldselectors import FieldSelector
 from rdd.api.selectors import LabelSelector
-from rdd.apiserver.http.request import Writer
+from rdd.apiserver.http.request import ResponseWriter
 from rdd.apiserver.resources import Resource
 from rdd.apiserver.state import codec
-from rdd.apiserver.state.cache import ADDED, DELETED, MODIFIED, Change, Entry
+from rdd.apiserver.state.cache import ADDED, DELETED, MODIFIED, CacheEntry, ObjectChange
 
 log = logging.getLogger("rdd.apiserver.verbs.watch")
 
 MAX_BEHIND_BYTES = 8 * 1024 * 1024
 MAX_WAITING_BATCHES = 1000
 
-Render = Callable[[str, Entry], bytes]
+Render = Callable[[str, CacheEntry], bytes]
 """Type of event and entry → one line of the stream."""
 
 
@@ -70,7 +70,7 @@ class Selection:
         """No selector: every object of the namespace matches."""
         return self.labels is None and self.fields is None and not self.name
 
-    def matches(self, entry: Entry) -> bool:
+    def matches(self, entry: CacheEntry) -> bool:
         """Whether an object belongs to the selection."""
         if self.namespace is not None and entry.namespace != self.namespace:
             return False
@@ -80,7 +80,7 @@ class Selection:
             return False
         return self.fields is None or self.fields.matches(entry.fields(self._extract))
 
-    def event_type(self, change: Change) -> str | None:
+    def event_type(self, change: ObjectChange) -> str | None:
         """What a change is for a watcher of the selection: an object may enter or leave it."""
         if self.namespace is not None and change.entry.namespace != self.namespace:
             return None
@@ -108,7 +108,7 @@ class Watcher:
         "writer",
     )
 
-    def __init__(self, writer: Writer, after: int, on_end: Callable[[], None]) -> None:
+    def __init__(self, writer: ResponseWriter, after: int, on_end: Callable[[], None]) -> None:
         self.writer = writer
         self.after = after
         """Changes up to this revision are not wanted (or were sent already)."""
@@ -150,11 +150,11 @@ class View:
         self.render = render
         self.watchers: list[Watcher] = []
 
-    def lines(self, changes: Sequence[Change]) -> bytes:
+    def lines(self, changes: Sequence[ObjectChange]) -> bytes:
         """The lines of some changes, joined; empty if none concerns this view."""
         return b"".join(self._line(c) for c in changes)
 
-    def _line(self, change: Change) -> bytes:
+    def _line(self, change: ObjectChange) -> bytes:
         type_ = self.selection.event_type(change)
         if type_ is None:
             return b""
@@ -163,10 +163,10 @@ class View:
             # It left the selection: the last state that matched, at the revision of the change.
             assert change.old is not None
             body = codec.with_revision(codec.without_revision(change.old.body), entry.revision)
-            entry = Entry(entry.namespace, entry.name, entry.revision, body)
+            entry = CacheEntry(entry.namespace, entry.name, entry.revision, body)
         return self.render(type_, entry)
 
-    def deliver(self, changes: Sequence[Change]) -> None:
+    def deliver(self, changes: Sequence[ObjectChange]) -> None:
         """Hand a committed batch to all watchers."""
         revision = changes[-1].entry.revision
         data = self.lines(changes)
@@ -187,18 +187,18 @@ class Watchers:
     def __init__(self, resource: Resource) -> None:
         self.resource = resource
         self.views: dict[object, View] = {}
-        self._queue: asyncio.Queue[Sequence[Change]] | None = None
+        self._queue: asyncio.Queue[Sequence[ObjectChange]] | None = None
         self._task: asyncio.Task[None] | None = None
         resource.cache.listeners.append(self._changed)
 
-    def _changed(self, changes: Sequence[Change]) -> None:
+    def _changed(self, changes: Sequence[ObjectChange]) -> None:
         if self.resource.converter is not None and self.views:
             self._convert_later(changes)
             return
         for view in list(self.views.values()):
             view.deliver(changes)
 
-    def _convert_later(self, changes: Sequence[Change]) -> None:
+    def _convert_later(self, changes: Sequence[ObjectChange]) -> None:
         """Changes that a webhook must convert first are worked off in order by a task."""
         if self._queue is None:
             self._queue = asyncio.Queue(MAX_WAITING_BATCHES)
@@ -210,7 +210,7 @@ class Watchers:
         except asyncio.QueueFull:
             self._end_all()
 
-    async def _convert(self, queue: "asyncio.Queue[Sequence[Change]]") -> None:
+    async def _convert(self, queue: "asyncio.Queue[Sequence[ObjectChange]]") -> None:
         while True:
             changes = await queue.get()
             converter = self.resource.converter

@@ -3,14 +3,13 @@
 
 from rdd.api import errors, managedfields
 from rdd.apiserver.core import Core
-from rdd.apiserver.http import bodies, options
-from rdd.apiserver.http import responses as respond
-from rdd.apiserver.http.request import Answer, Request
+from rdd.apiserver.http import bodies, options, responses
+from rdd.apiserver.http.request import AnyResponse, Request
 from rdd.apiserver.resources import Resource, metadata_of
 from rdd.apiserver.verbs import writes
 
 
-async def create(core: Core, request: Request, resource: Resource) -> Answer:
+async def create(core: Core, request: Request, resource: Resource) -> AnyResponse:
     """Create the object in the body."""
     namespace = request.info.namespace
     if resource.namespaced and not namespace:
@@ -20,7 +19,7 @@ async def create(core: Core, request: Request, resource: Resource) -> Answer:
             "create not allowed while custom resource definition is terminating",
             details={"group": resource.group, "kind": resource.plural},
         )
-    negotiated = respond.negotiated(request)
+    negotiated = responses.negotiated(request)
     opts = options.write_options(request, "CreateOptions")
     obj = bodies.decode_object(request, resource, field_validation=opts.field_validation)
     meta = metadata_of(obj)
@@ -36,4 +35,4 @@ async def create(core: Core, request: Request, resource: Resource) -> Answer:
         meta.get("name") or "",
     )
     written = await writes.insert(write, obj)
-    return await respond.written(core, request, written, negotiated)
+    return await responses.written(core, request, written, negotiated)

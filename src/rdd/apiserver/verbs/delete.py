@@ -11,27 +11,26 @@ from rdd.api import errors, names
 from rdd.api.types import Object
 from rdd.apiserver.admission.types import DELETE, Attributes
 from rdd.apiserver.core import Core
-from rdd.apiserver.http import options
-from rdd.apiserver.http import responses as respond
+from rdd.apiserver.http import options, responses
 from rdd.apiserver.http.options import DeleteOptions
-from rdd.apiserver.http.request import Answer, Request
+from rdd.apiserver.http.request import AnyResponse, Request
 from rdd.apiserver.resources import Resource
 from rdd.apiserver.state import codec, listing
-from rdd.apiserver.state.cache import Entry
+from rdd.apiserver.state.cache import CacheEntry
 from rdd.apiserver.verbs import writes
 from rdd.store.contract import Delete, Put
 
 
-async def delete(core: Core, request: Request, resource: Resource) -> Answer:
+async def delete(core: Core, request: Request, resource: Resource) -> AnyResponse:
     """Delete the object of the path."""
     info = request.info
-    negotiated = respond.negotiated(request)
+    negotiated = responses.negotiated(request)
     opts = options.delete_options(request)
     namespace = info.namespace if resource.namespaced else ""
     last, is_gone = await remove(core, request, resource, namespace, info.name, opts)
     if not is_gone or resource.strategy.returns_deleted:
         (last,) = await resource.localise([last])
-        return respond.entry(core, request, resource, last, negotiated)
+        return responses.entry(core, request, resource, last, negotiated)
     details = errors.object_details(resource.plural, resource.group, info.name)
     details["uid"] = last.decode()["metadata"]["uid"]
     status = {
@@ -41,7 +40,7 @@ async def delete(core: Core, request: Request, resource: Resource) -> Answer:
         "status": "Success",
         "details": details,
     }
-    return respond.value(request, status)
+    return responses.value(request, status)
 
 
 async def remove(
@@ -51,7 +50,7 @@ async def remove(
     namespace: str,
     name: str,
     opts: DeleteOptions,
-) -> tuple[Entry, bool]:
+) -> tuple[CacheEntry, bool]:
     """Delete one object: its last state, and whether it is gone or stays for now."""
     for _ in range(writes.MAX_ATTEMPTS):
         entry = resource.cache.get(namespace, name)
@@ -80,7 +79,7 @@ async def remove(
 
 
 def _check_preconditions(
-    resource: Resource, entry: Entry, old: Object, opts: DeleteOptions
+    resource: Resource, entry: CacheEntry, old: Object, opts: DeleteOptions
 ) -> None:
     uid = old["metadata"]["uid"]
     if opts.uid is not None and opts.uid != uid:
@@ -96,8 +95,13 @@ def _check_preconditions(
 
 
 async def _remove_once(
-    core: Core, request: Request, resource: Resource, entry: Entry, old: Object, opts: DeleteOptions
-) -> tuple[Entry, bool] | None:
+    core: Core,
+    request: Request,
+    resource: Resource,
+    entry: CacheEntry,
+    old: Object,
+    opts: DeleteOptions,
+) -> tuple[CacheEntry, bool] | None:
     meta = dict(old["metadata"])
     finalizers = _finalizers(meta.get("finalizers") or [], opts)
     obj = {**old, "metadata": meta}
@@ -119,7 +123,7 @@ async def _remove_once(
         if revision is None:
             return None
         last = codec.with_revision(before, revision)
-        return Entry(entry.namespace, entry.name, revision, last), True
+        return CacheEntry(entry.namespace, entry.name, revision, last), True
     if not meta.get("deletionTimestamp"):
         meta["deletionTimestamp"] = core.now_text()
         if not resource.strategy.deletes_in_two_steps:
@@ -135,7 +139,7 @@ async def _remove_once(
         if revision is None:
             return None
     marked = codec.with_revision(stored, revision)
-    return Entry(entry.namespace, entry.name, revision, marked), False
+    return CacheEntry(entry.namespace, entry.name, revision, marked), False
 
 
 def _finalizers(existing: list[str], opts: DeleteOptions) -> list[str]:
@@ -153,12 +157,12 @@ def _finalizers(existing: list[str], opts: DeleteOptions) -> list[str]:
     return kept
 
 
-async def delete_collection(core: Core, request: Request, resource: Resource) -> Answer:
+async def delete_collection(core: Core, request: Request, resource: Resource) -> AnyResponse:
     """Delete every object of a selection; the answer lists them as they were."""
     info = request.info
     if resource.namespaced and not info.namespace:
         raise errors.MethodNotAllowed()
-    negotiated = respond.negotiated(request)
+    negotiated = responses.negotiated(request)
     opts = options.delete_options(request)
     list_opts = options.list_options(request, is_watch=False)
     page = await listing.select(core, request, resource, list_opts)
@@ -167,4 +171,4 @@ async def delete_collection(core: Core, request: Request, resource: Resource) ->
             await remove(core, request, resource, entry.namespace, entry.name, opts)
         except errors.NotFound:
             continue  # somebody else was faster
-    return respond.page(core, request, resource, page, negotiated)
+    return responses.page(core, request, resource, page, negotiated)

@@ -3,8 +3,8 @@
 
 from rdd.api import errors
 from rdd.apiserver.core import Core
-from rdd.apiserver.http import responses as respond
-from rdd.apiserver.http.request import Answer, Request, Response
+from rdd.apiserver.http import responses
+from rdd.apiserver.http.request import AnyResponse, Request, Response
 from rdd.apiserver.resources import Resource
 from rdd.apiserver.state.revisions import check_not_future
 
@@ -12,18 +12,23 @@ from rdd.apiserver.state.revisions import check_not_future
 _ANY_VERSION = {"resourceVersion": ["0"]}
 
 
-async def get(core: Core, request: Request, resource: Resource) -> Answer:
+async def get(core: Core, request: Request, resource: Resource) -> AnyResponse:
     """The object of the path."""
     info = request.info
     entry = resource.cache.get(info.namespace if resource.namespaced else "", info.name)
     is_simple = not request.query or request.query == _ANY_VERSION
-    if entry is not None and is_simple and resource.converter is None and respond.is_plain(request):
+    if (
+        entry is not None
+        and is_simple
+        and resource.converter is None
+        and responses.is_plain(request)
+    ):
         return Response(200, resource.full(entry) + b"\n")
-    negotiated = respond.negotiated(request)
+    negotiated = responses.negotiated(request)
     version = request.first("resourceVersion")
     if version and version != "0":
         check_not_future(core, version)
     if entry is None:
         raise errors.NotFound.of(resource.plural, resource.group, info.name)
     (entry,) = await resource.localise([entry])
-    return respond.entry(core, request, resource, entry, negotiated)
+    return responses.entry(core, request, resource, entry, negotiated)

@@ -14,25 +14,24 @@ from rdd.api import decode, errors, jsonpatch, managedfields, mergepatch, strate
 from rdd.api.mediatypes import APPLY_PATCH, JSON_PATCH, MERGE_PATCH
 from rdd.api.types import Object
 from rdd.apiserver.core import Core
-from rdd.apiserver.http import bodies, options
-from rdd.apiserver.http import responses as respond
-from rdd.apiserver.http.request import Answer, Request
+from rdd.apiserver.http import bodies, options, responses
+from rdd.apiserver.http.request import AnyResponse, Request
 from rdd.apiserver.kinds.decoding import invalid_patch
 from rdd.apiserver.resources import Resource, metadata_of
-from rdd.apiserver.state.cache import Entry
+from rdd.apiserver.state.cache import CacheEntry
 from rdd.apiserver.verbs import writes
 from rdd.base import gotext
 
 
 async def patch(
     core: Core, request: Request, resource: Resource, *, subresource: str = ""
-) -> Answer:
+) -> AnyResponse:
     """Patch the object of the path."""
     info = request.info
     media = bodies.media_type(request)
     if media not in resource.patch_types:
         raise resource.unsupported_patch(media)
-    negotiated = respond.negotiated(request)
+    negotiated = responses.negotiated(request)
     is_apply = media == APPLY_PATCH
     opts = options.write_options(request, "PatchOptions", is_apply=is_apply)
     write = writes.Write(
@@ -54,7 +53,7 @@ async def patch(
     else:
         builder = _Patch(write, media)
     written = await writes.replace(write, builder.build, may_create=is_apply and not subresource)
-    return await respond.written(core, request, written, negotiated)
+    return await responses.written(core, request, written, negotiated)
 
 
 class _Patch:
@@ -68,7 +67,7 @@ class _Patch:
         except errors.BadRequest as error:
             raise errors.BadRequest(f"error decoding patch: {error.message}") from None
 
-    async def build(self, entry: Entry | None, old: Object | None) -> Object:
+    async def build(self, entry: CacheEntry | None, old: Object | None) -> Object:
         """The stored object with the patch applied."""
         assert entry is not None and old is not None
         write, resource = self.write, self.write.resource
@@ -128,7 +127,7 @@ class _Apply:
         if mode != "Ignore":
             self.write.request.warnings += problems
 
-    async def build(self, entry: Entry | None, old: Object | None) -> Object:
+    async def build(self, entry: CacheEntry | None, old: Object | None) -> Object:
         """The stored object merged with the applied one."""
         write, resource = self.write, self.write.resource
         new = ssa.apply(

@@ -12,13 +12,12 @@ from rdd.api import decode, errors, jsonpatch, jsonpath, managedfields, mergepat
 from rdd.api.mediatypes import JSON_PATCH, MERGE_PATCH
 from rdd.api.types import Object
 from rdd.apiserver.core import Core
-from rdd.apiserver.http import bodies, options
-from rdd.apiserver.http import responses as respond
-from rdd.apiserver.http.request import Answer, Request
+from rdd.apiserver.http import bodies, options, responses
+from rdd.apiserver.http.request import AnyResponse, Request
 from rdd.apiserver.kinds import decoding
 from rdd.apiserver.resources import Resource, metadata_of
 from rdd.apiserver.state import codec
-from rdd.apiserver.state.cache import Entry
+from rdd.apiserver.state.cache import CacheEntry
 from rdd.apiserver.verbs import writes
 from rdd.base import gotext
 from rdd.schema.builtin import typed
@@ -27,7 +26,7 @@ _SCALE = "io.k8s.api.autoscaling.v1.Scale"
 _API_VERSION = "autoscaling/v1"
 
 
-async def handle(core: Core, request: Request, resource: Resource) -> Answer:
+async def handle(core: Core, request: Request, resource: Resource) -> AnyResponse:
     """Answer GET, PUT and PATCH of …/scale."""
     paths = resource.strategy.scale
     assert paths is not None
@@ -36,7 +35,7 @@ async def handle(core: Core, request: Request, resource: Resource) -> Answer:
         entry = resource.cache.get(_namespace(request, resource), request.info.name)
         if entry is None:
             raise errors.NotFound.of(resource.plural, resource.group, request.info.name)
-        return respond.value(request, view(resource.object(entry), paths))
+        return responses.value(request, view(resource.object(entry), paths))
     if verb not in ("update", "patch"):
         raise errors.MethodNotAllowed()
     return await _write(core, request, resource, paths)
@@ -78,7 +77,7 @@ def _number(obj: Object, path: str) -> int | None:
 
 async def _write(
     core: Core, request: Request, resource: Resource, paths: Mapping[str, Any]
-) -> Answer:
+) -> AnyResponse:
     is_patch = request.info.verb == "patch"
     kind = "PatchOptions" if is_patch else "UpdateOptions"
     opts = options.write_options(request, kind)
@@ -97,7 +96,7 @@ async def _write(
         subresource="scale",
     )
 
-    async def build(entry: Entry | None, old: Object | None) -> Object:
+    async def build(entry: CacheEntry | None, old: Object | None) -> Object:
         assert old is not None
         if is_patch:
             sent = decode.decode_json(request.body)
@@ -125,7 +124,7 @@ async def _write(
 
     written = await writes.replace(write, build)
     obj = {"kind": resource.kind, "apiVersion": resource.api_version, **codec.decode(written.body)}
-    return respond.value(request, view(obj, paths))
+    return responses.value(request, view(obj, paths))
 
 
 def with_replicas(obj: Object, paths: Mapping[str, Any], scale: Object) -> Object:

@@ -4,20 +4,19 @@
 from rdd.api import errors, managedfields
 from rdd.api.types import Object
 from rdd.apiserver.core import Core
-from rdd.apiserver.http import bodies, options
-from rdd.apiserver.http import responses as respond
-from rdd.apiserver.http.request import Answer, Request
+from rdd.apiserver.http import bodies, options, responses
+from rdd.apiserver.http.request import AnyResponse, Request
 from rdd.apiserver.resources import Resource, metadata_of
-from rdd.apiserver.state.cache import Entry
+from rdd.apiserver.state.cache import CacheEntry
 from rdd.apiserver.verbs import writes
 
 
 async def update(
     core: Core, request: Request, resource: Resource, *, subresource: str = ""
-) -> Answer:
+) -> AnyResponse:
     """Replace the object of the path by the one in the body."""
     info = request.info
-    negotiated = respond.negotiated(request)
+    negotiated = responses.negotiated(request)
     opts = options.write_options(request, "UpdateOptions")
     decoded: list[Object] = []
 
@@ -30,7 +29,7 @@ async def update(
 
     decoded.append(decode())
 
-    async def build(entry: Entry | None, old: Object | None) -> Object:
+    async def build(entry: CacheEntry | None, old: Object | None) -> Object:
         obj = decoded.pop() if decoded else decode()
         meta = metadata_of(obj)
         if entry is not None and old is not None:
@@ -50,10 +49,10 @@ async def update(
     )
     may_create = resource.strategy.allow_create_on_update and not subresource
     written = await writes.replace(write, build, may_create=may_create)
-    return await respond.written(core, request, written, negotiated)
+    return await responses.written(core, request, written, negotiated)
 
 
-def _check_uid(resource: Resource, entry: Entry, given: str | None, uid: str) -> None:
+def _check_uid(resource: Resource, entry: CacheEntry, given: str | None, uid: str) -> None:
     if not given or given == uid:
         return
     key = resource.cache.key(entry.namespace, entry.name)

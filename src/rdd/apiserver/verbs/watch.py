@@ -16,15 +16,13 @@ import orjson
 
 from rdd.api import errors, names
 from rdd.apiserver.core import Core
-from rdd.apiserver.http import negotiation as negotiate
-from rdd.apiserver.http import options, tables
-from rdd.apiserver.http import responses as respond
-from rdd.apiserver.http.negotiation import Format
+from rdd.apiserver.http import negotiation, options, responses, tables
+from rdd.apiserver.http.negotiation import ResponseFormat
 from rdd.apiserver.http.options import ListOptions
-from rdd.apiserver.http.request import Answer, Request, Stream, Writer
+from rdd.apiserver.http.request import AnyResponse, Request, ResponseWriter, Stream
 from rdd.apiserver.resources import Resource
 from rdd.apiserver.state import codec, listing, watchers
-from rdd.apiserver.state.cache import ADDED, Change, Entry
+from rdd.apiserver.state.cache import ADDED, CacheEntry, ObjectChange
 from rdd.apiserver.state.revisions import parse_version
 from rdd.apiserver.state.watchers import Render, Selection, View, Watcher
 from rdd.store.contract import Compacted, EventType, StoreEvent
@@ -35,10 +33,10 @@ MAX_WATCHERS = 2000
 _PIECE_BYTES = 256 * 1024
 
 
-async def watch(core: Core, request: Request, resource: Resource) -> Answer:
+async def watch(core: Core, request: Request, resource: Resource) -> AnyResponse:
     """Stream the changes of a selection."""
-    fmt = respond.negotiated(request)
-    if fmt.media != negotiate.JSON:
+    fmt = responses.negotiated(request)
+    if fmt.media != negotiation.JSON:
         raise errors.NotAcceptable(
             "only the following media types are accepted: application/json;stream=watch, "
             "application/vnd.kubernetes.protobuf;stream=watch"
@@ -65,7 +63,7 @@ class _Session:
         resource: Resource,
         opts: ListOptions,
         chosen: Selection,
-        fmt: Format,
+        fmt: ResponseFormat,
         after: int,
     ) -> None:
         self.core = core
@@ -91,7 +89,7 @@ class _Session:
             )
         )
 
-    async def run(self, writer: Writer) -> None:
+    async def run(self, writer: ResponseWriter) -> None:
         """Write the stream until the client leaves, time is up or the place is lost."""
         core = self.core
         hub = core.watchers_of(self.resource)
@@ -122,11 +120,11 @@ class _Session:
             return self.opts.send_initial_events
         return self.after == 0
 
-    async def _write_state(self, writer: Writer, revision: int) -> None:
+    async def _write_state(self, writer: ResponseWriter, revision: int) -> None:
         cache = self.resource.cache
         if self.chosen.name and self.chosen.namespace is not None:
             one = cache.get(self.chosen.namespace, self.chosen.name)
-            entries: Iterable[Entry] = [one] if one is not None else []
+            entries: Iterable[CacheEntry] = [one] if one is not None else []
         else:
             entries = list(cache.entries(self.chosen.namespace))
         if self.resource.converter is not None:
@@ -134,7 +132,9 @@ class _Session:
         matches, render = self.chosen.matches, self.render
         await _write_pieces(writer, (render(ADDED, e) for e in entries if matches(e)))
 
-    async def _write_history(self, writer: Writer, view: View, after: int, until: int) -> None:
+    async def _write_history(
+        self, writer: ResponseWriter, view: View, after: int, until: int
+    ) -> None:
         recent = self.resource.cache.changes_after(after)
         if recent is not None:
             recent = await self._localised(recent)
@@ -150,13 +150,13 @@ class _Session:
             changes = await self._localised(changes)
             await _write_pieces(writer, [view.lines([c]) for c in changes])
 
-    async def _localised(self, changes: list[Change]) -> list[Change]:
+    async def _localised(self, changes: list[ObjectChange]) -> list[ObjectChange]:
         converter = self.resource.converter
         if converter is None:
             return changes
         return await converter.changes(changes, self.resource.api_version)
 
-    async def _go_live(self, writer: Writer, watcher: Watcher) -> None:
+    async def _go_live(self, writer: ResponseWriter, watcher: Watcher) -> None:
         while watcher.backlog:
             held, watcher.backlog = watcher.backlog, []
             watcher.backlog_bytes = 0
@@ -166,7 +166,7 @@ class _Session:
         if not writer.push(b""):
             self.ended.set()
 
-    async def _until_end(self, writer: Writer, watcher: Watcher) -> None:
+    async def _until_end(self, writer: ResponseWriter, watcher: Watcher) -> None:
         timeout = self.opts.timeout_s or MIN_TIMEOUT_S * (1 + random.random())
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
@@ -206,7 +206,7 @@ class _Session:
         if self.fmt.transform == "Table":
             obj = tables.bookmark(self.resource, meta, version=self.fmt.version)
         elif self.fmt.transform:
-            obj = respond.partial({"metadata": meta}, self.fmt.version)
+            obj = responses.partial({"metadata": meta}, self.fmt.version)
         else:
             obj = self.resource.strategy.bookmark(
                 {
@@ -227,7 +227,7 @@ class _Session:
         )
 
 
-def _from_log(resource: Resource, event: StoreEvent) -> Change:
+def _from_log(resource: Resource, event: StoreEvent) -> ObjectChange:
     cache = resource.cache
     namespace, name = cache.split(event.key)
     old = None
@@ -236,12 +236,12 @@ def _from_log(resource: Resource, event: StoreEvent) -> Change:
     if event.type is EventType.DELETE:
         assert event.previous is not None
         gone = cache.entry(namespace, name, event.revision, event.previous)
-        return Change("DELETED", gone, old)
+        return ObjectChange("DELETED", gone, old)
     entry = cache.entry(namespace, name, event.revision, event.value)
-    return Change("MODIFIED" if old is not None else ADDED, entry, old)
+    return ObjectChange("MODIFIED" if old is not None else ADDED, entry, old)
 
 
-async def _write_pieces(writer: Writer, lines: Iterable[bytes]) -> None:
+async def _write_pieces(writer: ResponseWriter, lines: Iterable[bytes]) -> None:
     """Write many lines without holding them all or writing each by itself."""
     held: list[bytes] = []
     size = 0
@@ -255,7 +255,7 @@ async def _write_pieces(writer: Writer, lines: Iterable[bytes]) -> None:
         await writer.write(b"".join(held))
 
 
-def _renderer(core: Core, resource: Resource, fmt: Format, include: str) -> Render:
+def _renderer(core: Core, resource: Resource, fmt: ResponseFormat, include: str) -> Render:
     """How an event of this watch is written."""
     if not fmt.transform:
         if resource.from_storage is None:
@@ -272,7 +272,7 @@ def _renderer(core: Core, resource: Resource, fmt: Format, include: str) -> Rend
     if fmt.transform == "Table":
         first = [True]
 
-        def table_line(type_: str, e: Entry) -> bytes:
+        def table_line(type_: str, e: CacheEntry) -> bytes:
             table = tables.table(
                 resource,
                 [resource.object(e)],
@@ -289,5 +289,5 @@ def _renderer(core: Core, resource: Resource, fmt: Format, include: str) -> Rend
 
         return table_line
     return lambda type_, e: watchers.line(
-        type_, codec.dumps(respond.partial(resource.object(e), fmt.version))[:-1]
+        type_, codec.dumps(responses.partial(resource.object(e), fmt.version))[:-1]
     )

@@ -29,7 +29,7 @@ from rdd.apiserver.http.options import WriteOptions
 from rdd.apiserver.http.request import Request
 from rdd.apiserver.resources import Resource, metadata_of
 from rdd.apiserver.state import codec
-from rdd.apiserver.state.cache import Entry
+from rdd.apiserver.state.cache import CacheEntry
 from rdd.base import gotext
 from rdd.store.contract import ABSENT, CompareFailed, Delete, Op, Put, Unavailable
 
@@ -195,7 +195,7 @@ async def _commit_new(write: Write, obj: Object, *, regenerate: bool) -> Written
     raise errors.InternalError.because("too many concurrent writes to one object")
 
 
-def already_exists(resource: Resource, name: str, entry: Entry | None) -> errors.AlreadyExists:
+def already_exists(resource: Resource, name: str, entry: CacheEntry | None) -> errors.AlreadyExists:
     """The refusal to create a name that is taken, or still on its way out."""
     error = errors.AlreadyExists.of(resource.plural, resource.group, name)
     if entry is not None and entry.decode()["metadata"].get("deletionTimestamp"):
@@ -205,7 +205,7 @@ def already_exists(resource: Resource, name: str, entry: Entry | None) -> errors
 
 # ------------------------------------------------------------ existing objects
 
-Build = Callable[[Entry | None, Object | None], Awaitable[Object]]
+Build = Callable[[CacheEntry | None, Object | None], Awaitable[Object]]
 """Makes the new object from the stored one; called again when the stored one changed."""
 
 
@@ -234,7 +234,7 @@ async def replace(write: Write, build: Build, *, may_create: bool = False) -> Wr
     raise errors.Conflict.of(resource.plural, resource.group, write.name)
 
 
-def _check_version(resource: Resource, name: str, version: str | None, entry: Entry) -> None:
+def _check_version(resource: Resource, name: str, version: str | None, entry: CacheEntry) -> None:
     if not version or version == "0":
         if not resource.strategy.allow_unconditional_update:
             error = fielderrors.invalid(
@@ -250,7 +250,9 @@ def _check_version(resource: Resource, name: str, version: str | None, entry: En
         raise errors.Conflict.of(resource.plural, resource.group, name)
 
 
-async def _replace_once(write: Write, entry: Entry, old: Object, obj: Object) -> Written | None:
+async def _replace_once(
+    write: Write, entry: CacheEntry, old: Object, obj: Object
+) -> Written | None:
     """One attempt on the state of `entry`; None if the state has moved on."""
     core, resource, strategy = write.core, write.resource, write.resource.strategy
     strategy.normalise(obj)
@@ -281,7 +283,7 @@ async def _replace_once(write: Write, entry: Entry, old: Object, obj: Object) ->
     return await _commit_replacement(write, entry, obj)
 
 
-async def _commit_replacement(write: Write, entry: Entry, obj: Object) -> Written | None:
+async def _commit_replacement(write: Write, entry: CacheEntry, obj: Object) -> Written | None:
     core, resource = write.core, write.resource
     meta = obj["metadata"]
     stored = await encode(resource, obj)
@@ -334,7 +336,9 @@ async def commit(
         raise storage_failed(error) from error
 
 
-def _keep_system_metadata(meta: dict[str, Any], old_meta: dict[str, Any], entry: Entry) -> None:
+def _keep_system_metadata(
+    meta: dict[str, Any], old_meta: dict[str, Any], entry: CacheEntry
+) -> None:
     """What clients may leave out, or send changed, without an effect."""
     metadata.inherit_system_fields(meta, old_meta)
     meta.pop("selfLink", None)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rdd.api import errors, names
-from rdd.apiserver.passthrough.proxy import Backend
+from rdd.apiserver.passthrough.proxy import PassthroughBackend
 from rdd.apiserver.passthrough.routing import PassthroughRoutes
 from rdd.client import Client
 from rdd.client.resources import CONFIG_MAPS, SECRETS
@@ -59,7 +59,7 @@ class _Program:
     """The endpoints of one program as they are registered."""
 
     entry: str
-    backend: Backend
+    backend: PassthroughBackend
     endpoints: tuple[tuple[str, str], ...]
 
 
@@ -115,7 +115,7 @@ class Backends:
         if _decoded(found, "url") != url or not url.startswith(_LOOPBACK):
             log.warning("the endpoints of %s cannot be reached: %s is not its port", name, url)
             return
-        backend = Backend(
+        backend = PassthroughBackend(
             url.replace("localhost", "127.0.0.1", 1),
             secret_header=names.PASSTHROUGH_SECRET_HEADER,
             secret=_decoded(found, "secret"),

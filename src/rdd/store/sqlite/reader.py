@@ -47,7 +47,7 @@ async def in_thread(name: str, work: Callable[P, T], *args: P.args, **kwargs: P.
         executor.shutdown(wait=False)
 
 
-class Reader:
+class LogReader:
     """Reads for the event loop."""
 
     def __init__(self, path: Path, connection: sqlite3.Connection) -> None:

@@ -41,8 +41,8 @@ from rdd.store.options import StoreOptions
 from rdd.store.retention import Retention
 from rdd.store.revisioned import RevisionedStore
 from rdd.store.sqlite import backup, integrity, schema
-from rdd.store.sqlite.reader import Reader, in_thread
-from rdd.store.sqlite.writer import Batch, Writer
+from rdd.store.sqlite.reader import LogReader, in_thread
+from rdd.store.sqlite.writer import Batch, LogWriter
 
 log = logging.getLogger(__name__)
 
@@ -77,8 +77,8 @@ class SqliteStore(RevisionedStore):
         self._loop = asyncio.get_running_loop()
         self._lock = found.lock
         self._assigned = self._reserved = found.revision
-        self._reader = Reader(path, found.reading)
-        self._writer = Writer(
+        self._reader = LogReader(path, found.reading)
+        self._writer = LogWriter(
             path,
             found.writing,
             report=self._report,

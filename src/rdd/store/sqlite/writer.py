@@ -63,7 +63,7 @@ class Job:
 Report = Callable[[Sequence[Batch], Unavailable | None], None]
 
 
-class Writer:
+class LogWriter:
     """The owner of the writing connection. `report` is called on the event loop."""
 
     def __init__(

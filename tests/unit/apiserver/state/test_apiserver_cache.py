@@ -6,7 +6,14 @@ import uuid
 import pytest
 
 from rdd.apiserver.state import codec
-from rdd.apiserver.state.cache import ADDED, DELETED, MODIFIED, Cache, Change, ResourceCache
+from rdd.apiserver.state.cache import (
+    ADDED,
+    DELETED,
+    MODIFIED,
+    ObjectCache,
+    ObjectChange,
+    ResourceCache,
+)
 from rdd.store.contract import ABSENT, Delete, Put
 from rdd.store.memory import MemoryStore
 
@@ -19,8 +26,8 @@ def stored(name: str, **labels: str) -> bytes:
     return codec.encode({"metadata": meta})
 
 
-async def loaded(store: MemoryStore) -> Cache:
-    cache = Cache(store)
+async def loaded(store: MemoryStore) -> ObjectCache:
+    cache = ObjectCache(store)
     await cache.load()
     return cache
 
@@ -71,7 +78,7 @@ async def test_changes_carry_the_state_before_and_the_revision_of_a_deletion() -
     store = MemoryStore()
     cache = await loaded(store)
     maps = cache.resource(CONFIG_MAPS, namespaced=True)
-    seen: list[Change] = []
+    seen: list[ObjectChange] = []
     maps.listeners.append(seen.extend)
     await store.commit([Put(f"{CONFIG_MAPS}ns/a", stored("a"))])
     await store.commit([Put(f"{CONFIG_MAPS}ns/a", stored("a", x="1"))])

@@ -8,7 +8,7 @@ import pytest
 from rdd.apiserver.kinds.catalog import builtin_kinds
 from rdd.apiserver.kinds.resources import make_resource
 from rdd.apiserver.state import codec, watchers
-from rdd.apiserver.state.cache import Cache, Entry
+from rdd.apiserver.state.cache import CacheEntry, ObjectCache
 from rdd.apiserver.state.watchers import Selection, Watcher, Watchers
 from rdd.store.contract import Put
 from rdd.store.memory import MemoryStore
@@ -41,14 +41,14 @@ class Client:
 class World:
     """ConfigMaps in a store, and their watchers."""
 
-    def __init__(self, store: MemoryStore, cache: Cache) -> None:
+    def __init__(self, store: MemoryStore, cache: ObjectCache) -> None:
         (kind,) = (k for k in builtin_kinds() if k.plural == "configmaps")
         self.store = store
         self.resource = make_resource(kind, cache)
         self.hub = Watchers(self.resource)
         self.rendered = 0
 
-    def render(self, type_: str, entry: Entry) -> bytes:
+    def render(self, type_: str, entry: CacheEntry) -> bytes:
         self.rendered += 1
         return f"{type_} {entry.name}@{entry.revision}\n".encode()
 
@@ -76,7 +76,7 @@ class World:
 @pytest.fixture
 async def world() -> World:
     store = MemoryStore()
-    cache = Cache(store)
+    cache = ObjectCache(store)
     await cache.load()
     return World(store, cache)
 

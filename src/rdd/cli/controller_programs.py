@@ -15,7 +15,7 @@ from typing import TextIO
 
 from rdd.base.gotext import quote
 from rdd.cli.commands.table import GLOBAL
-from rdd.cli.framework.entry import SYSTEMS, output_format
+from rdd.cli.framework.entry import SYSTEMS, output_format, report_unexpected
 from rdd.cli.framework.environment import Environment
 from rdd.cli.framework.errors import FAILED, INTERRUPTED, CommandError
 from rdd.cli.framework.flags import Parser
@@ -109,6 +109,8 @@ def run(
         return FAILED
     except KeyboardInterrupt:
         return INTERRUPTED
+    except Exception as error:
+        return report_unexpected(error, log, log.level in ("debug", "trace"), stderr)
 
 
 def _parse(group: str, words: Sequence[str]) -> Flags:

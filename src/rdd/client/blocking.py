@@ -109,10 +109,7 @@ class Connection:
         data = self.raw(
             method, path, query=query, body=body, content_type=content_type, accept=accept
         )
-        try:
-            return json.loads(data)
-        except ValueError:
-            raise MalformedReply(f"the reply of the server to {path} is not JSON") from None
+        return _object(data, path)
 
     def raw(
         self,
@@ -229,7 +226,7 @@ class Connection:
         if deadline is not None:
             query["timeoutSeconds"] = max(1, int(deadline - time.monotonic()) + 1)
         for line in self.lines(_with_query(path, query), accept=accept, deadline=deadline):
-            event: Object = json.loads(line)
+            event = _object(line, path)
             if event.get("type") == "ERROR":
                 raise from_status(event.get("object") or {})
             yield event
@@ -366,6 +363,16 @@ class _HttpConnection(http.client.HTTPConnection):
 
 def _encoded(host: str) -> str | bytes:
     return host.encode() if host.isascii() else host
+
+
+def _object(data: bytes, path: str) -> Object:
+    try:
+        found = json.loads(data)
+    except ValueError:
+        raise MalformedReply(f"the reply of the server to {path} is not JSON") from None
+    if not isinstance(found, dict):
+        raise MalformedReply(f"the reply of the server to {path} is not an object")
+    return found
 
 
 def _error(response: http.client.HTTPResponse, data: bytes) -> ApiError:

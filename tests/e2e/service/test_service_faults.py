@@ -72,6 +72,29 @@ def test_delete_at_any_moment_of_a_start_ends_in_all_or_nothing(
     world.write_first()
 
 
+OBSERVING = (
+    ("status",),
+    ("doctor",),
+    ("service", "status"),
+    ("service", "config", "--start=false"),
+)
+
+
+@pytest.mark.parametrize("step", ["store", "listen", "register", "drain", "api"])
+def test_half_started_and_half_stopped_daemon_shows_no_traceback(world: World, step: str) -> None:
+    world.rdd("svc", "start", "--wait=false", RDD_TEST_PAUSE=step)
+    if step not in START_STEPS:
+        world.until(lambda: world.instance.config.exists())
+        world.until(lambda: world.try_rdd("svc", "status", "--output=json").json()["ready"])
+        world.rdd("svc", "stop", "--wait=false")
+    world.until(lambda: paused_at(world, step))
+    for words in (*OBSERVING, ("support-bundle", str(world.home / "bundle.tar.gz"))):
+        done = world.try_rdd(*words)
+        assert done.code in (0, 1), done
+        assert "Traceback" not in done.err
+        assert "unexpected error" not in done.err
+
+
 def test_stop_during_start_ends_the_daemon_in_order(world: World) -> None:
     world.rdd("svc", "start", "--wait=false", RDD_TEST_PAUSE="controllers")
     world.until(lambda: paused_at(world, "controllers"))

@@ -47,7 +47,21 @@ def connected(call: Call, *, start: bool = True) -> Iterator["Connection"]:
         code = REJECTED if error.code in _REJECTIONS else FAILED
         raise CommandError(error.message, exit_code=code) from error
     except ClientError as error:
-        raise CommandError(str(error)) from error
+        raise CommandError(_unavailable(call) or str(error)) from error
+
+
+def _unavailable(call: Call) -> str:
+    """Return why the control plane cannot respond now; empty if it should."""
+    from rdd.daemon.service import record
+    from rdd.daemon.service.record import State
+
+    daemon = record.read(call.instance)
+    title = f'"{call.instance.name}" control plane'
+    if daemon is None:
+        return f"{title} is not running"
+    if daemon.state == State.STOPPING:
+        return f"{title} is stopping"
+    return "" if daemon.state == State.READY else f"{title} is starting"
 
 
 def _print_warning(text: str) -> None:

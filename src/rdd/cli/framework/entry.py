@@ -64,6 +64,32 @@ def run(
         return FAILED
     except KeyboardInterrupt:
         return INTERRUPTED
+    except Exception as error:
+        return report_unexpected(error, log, _shows_tracebacks(words, environ), stderr)
+
+
+def report_unexpected(error: Exception, log: Log, shows_traceback: bool, stderr: TextIO) -> int:
+    """Report an exception that no command expected: a bug. Return the exit code."""
+    hint = ""
+    if shows_traceback:
+        import traceback
+
+        stderr.write("".join(traceback.format_exception(error)))
+    else:
+        hint = "; --log-level=debug shows where"
+    log.failure(f"unexpected error: {type(error).__name__}: {error}{hint}", exit_code=FAILED)
+    return FAILED
+
+
+def _shows_tracebacks(words: Sequence[str], environ: Mapping[str, str]) -> bool:
+    """Return whether the log level is debug or trace, without relying on parsed flags."""
+    requested = environ.get("RDD_LOG_LEVEL", "")
+    for word, after in pairwise([*words, ""]):
+        if word == "--log-level":
+            requested = after
+        elif word.startswith("--log-level="):
+            requested = word.partition("=")[2]
+    return requested.lower() in ("debug", "trace")
 
 
 def take_instance(words: Sequence[str]) -> tuple[str, list[str]]:

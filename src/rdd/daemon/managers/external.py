@@ -98,7 +98,13 @@ def serve_external(instance: Instance, options: ExternalOptions) -> None:
         raise ServiceError(
             f'{held}: only one process at a time can be the manager "{options.group}"'
         ) from held
-    except (OwnershipError, NotEstablished, ApiError, Unreachable) as error:
+    except (
+        OwnershipError,
+        NotEstablished,
+        ApiError,
+        Unreachable,
+        kubeconfig.KubeconfigError,  # the daemon stops
+    ) as error:
         raise ServiceError(str(error)) from error
 
 

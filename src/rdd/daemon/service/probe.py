@@ -36,14 +36,16 @@ class Probe:
     """One connection to the control plane of an instance, closed after the block."""
 
     def __init__(self, instance: Instance, *, timeout_s: float = TIMEOUT_S) -> None:
-        """Raises NotYet while there is no kubeconfig."""
+        """Raises NotYet while there is no kubeconfig that can be used."""
         try:
             connection = load(instance.config)
+            self._http = _connect(connection, timeout_s)
         except KubeconfigError as error:
             raise NotYet(str(error)) from error
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            raise NotYet(f'"{instance.config}" cannot be used: {error}') from error
         self._instance = instance
         self._token = connection.token
-        self._http = _connect(connection, timeout_s)
 
     def __enter__(self) -> "Probe":
         return self
@@ -66,7 +68,10 @@ class Probe:
 
     def get(self, path: str) -> Mapping[str, Any]:
         """The JSON object at a path. Raises NotYet, or ServiceError for good."""
-        found = json.loads(self.text(path))
+        try:
+            found = json.loads(self.text(path))
+        except ValueError as error:
+            raise NotYet(f"the response to {path} is not JSON") from error
         return found if isinstance(found, dict) else {}
 
     def text(self, path: str) -> str:

@@ -53,10 +53,10 @@ async def loop_time(world: World) -> float:
 
 async def test_nobody_is_in_the_way_of_a_controller_that_is_free(world: World) -> None:
     _, ownership = owner(world, "a")
-    assert await ownership.obstacle("c") is None
+    assert await ownership.find_holder("c") is None
     await ownership.start()
     await ownership.release(await ownership.acquire("c"))
-    assert await ownership.obstacle("c") is None
+    assert await ownership.find_holder("c") is None
     await ownership.stop()
 
 
@@ -66,7 +66,7 @@ async def test_a_holder_that_lives_is_named_at_its_next_renewal(world: World) ->
     await first.start()
     await first.acquire("c")
     began = await loop_time(world)
-    held = await second.obstacle("c")
+    held = await second.find_holder("c")
     assert held is not None and held.holder == first.identity and not held.is_embedded
     assert await loop_time(world) - began <= 5.1
     await first.stop()
@@ -79,7 +79,7 @@ async def test_a_holder_that_was_killed_is_waited_for_as_long_as_its_lease(world
     await first.acquire("c")
     began = await loop_time(world)
     process.is_cut_off = True
-    assert await second.obstacle("c") is None
+    assert await second.find_holder("c") is None
     assert await loop_time(world) - began <= 15.1
     await second.start()
     claim = await second.acquire("c")
@@ -93,7 +93,7 @@ async def test_a_holder_that_ends_while_it_is_asked_for_is_no_obstacle(world: Wo
     _, second = owner(world, "b")
     await first.start()
     await first.acquire("c")
-    asking = asyncio.create_task(second.obstacle("c"))
+    asking = asyncio.create_task(second.find_holder("c"))
     await asyncio.sleep(0.5)
     await first.stop()
     assert await asking is None
@@ -105,7 +105,7 @@ async def test_the_daemon_is_an_obstacle_at_once(world: World) -> None:
     await daemon.start()
     await daemon.acquire("c")
     began = await loop_time(world)
-    held = await second.obstacle("c")
+    held = await second.find_holder("c")
     assert held is not None and held.is_embedded
     assert await loop_time(world) == began
     await daemon.stop()
@@ -114,8 +114,8 @@ async def test_the_daemon_is_an_obstacle_at_once(world: World) -> None:
 async def test_who_cannot_ask_gives_up_with_the_reason(world: World) -> None:
     process, ownership = owner(world, "a", start_s=2)
     process.is_cut_off = True
-    with pytest.raises(OwnershipUnavailable, match=r"cannot find out who runs .*refused"):
-        await ownership.obstacle("c")
+    with pytest.raises(OwnershipUnavailable, match=r"cannot determine who runs .*refused"):
+        await ownership.find_holder("c")
 
 
 async def test_an_owner_that_was_replaced_learns_of_it(world: World) -> None:
@@ -124,7 +124,7 @@ async def test_an_owner_that_was_replaced_learns_of_it(world: World) -> None:
     claim = await first.acquire("c")
     taken = {"spec": {"holderIdentity": "b-1", "leaseTransitions": claim.epoch + 1}}
     await world.client.patch(LEASES, "controller-c", taken, namespace="rdd-system")
-    await asyncio.wait_for(first.deposed.wait(), 30)
+    await asyncio.wait_for(first.taken_over.wait(), 30)
     assert claim.lost.is_set()
     await first.stop()
 
@@ -136,7 +136,7 @@ async def test_giving_back_is_not_being_replaced(world: World) -> None:
     name = "controller-c"
     await world.client.delete(LEASES, name, namespace="rdd-system")
     await asyncio.sleep(1)
-    assert not first.deposed.is_set()
+    assert not first.taken_over.is_set()
     await first.stop()
 
 
@@ -289,7 +289,7 @@ async def test_the_budget_of_a_drain_is_spent_once(world: World, caplog: Any) ->
         await manager.drain()
         await manager.stop()
     assert await loop_time(world) - began == 10
-    assert caplog.text.count("stopped in the middle of work: c") == 1
+    assert caplog.text.count("drain timed out, still busy: c") == 1
 
 
 # -- configurations that nobody answers

@@ -228,10 +228,10 @@ async def test_who_cannot_renew_stops_in_the_middle_and_goes_on_when_the_server_
     await until(lambda: ended)
     assert asyncio.get_running_loop().time() - begun <= 15 + 5
     assert not program.is_working
-    assert program.ownership.gone.is_set()
+    assert program.ownership.server_lost.is_set()
     program.process.is_cut_off = False
     await until(lambda: program.is_working)
-    assert not program.ownership.gone.is_set()
+    assert not program.ownership.server_lost.is_set()
     await until(lambda: program.recorder.names == ["a", "a"])
     await program.manager.stop()
 

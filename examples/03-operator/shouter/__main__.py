@@ -44,7 +44,7 @@ async def main(kubeconfig: Path, certificate: Path, key: Path) -> int:
             return 1
         print("ready", flush=True)
         async with asyncio.TaskGroup() as group:
-            ends = [group.create_task(told.wait()), group.create_task(ownership.gone.wait())]
+            ends = [group.create_task(told.wait()), group.create_task(ownership.server_lost.wait())]
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             for task in ends:
                 task.cancel()

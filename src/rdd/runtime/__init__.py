@@ -23,19 +23,19 @@
 
     manager = Manager("app", client, [demo()], ownership=Ownership(client, "app"), host=host)
 
-The way of a change: the `Informer` of a resource sees it, the sources of a
-controller turn it into keys, its `WorkQueue` collapses them, a worker calls
-`reconcile`. Who reads goes to the cache, who writes to the client.
+Life of a change: the `Informer` of a resource receives it, the sources of a controller map
+it to keys, the `WorkQueue` deduplicates them, and a worker calls `reconcile`. Reconcilers
+read from the cache and write through the client.
 
-    types, controller, sources, predicates    what a controller is
-    informer, cache                           what exists
-    workqueue                                 what to look at
+    types, controller, sources, predicates    declaring a controller
+    informer, cache                           reading objects
+    workqueue                                 scheduling keys
     conditions, status, events,
-    finalizers, owners                        what controllers do to objects
-    admission, webhooks                       rules for writes
+    finalizers, owners                        writing objects
+    admission, webhooks                       defaulting and validation
     ownership, heartbeats, fencing            one process per controller
     passthrough                               HTTP and WebSocket endpoints
-    definitions, manager, endpoints           the life of it all
+    definitions, manager, endpoints           starting and stopping
 
 docs/runtime.md is the guide; examples/03-operator is a complete program.
 """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Admission rules, declared next to the controller they belong to.
+"""Admission webhooks, declared next to their controller.
 
     async def check(request: AdmissionRequest[Notary]) -> None:
         if request.old and request.old.spec.config_map_name != request.object.spec.config_map_name:
@@ -7,13 +7,13 @@
 
     validating("notary-validator", Notary, check, operations=(UPDATE,))
 
-A validator returns or raises. A defaulter returns the object it wants; the
-JSON patch is the difference. Handlers are called in-process or over HTTPS and
-cannot tell which. They MUST answer dry runs without side effects.
+A validator returns or raises. A defaulter returns the completed object; the JSON patch is
+computed from the difference. Handlers are called in-process or over HTTPS, with the same
+arguments. They MUST handle dry runs without side effects.
 
-What is raised decides the answer: `Denied` is 403 Forbidden; an ApiError, also
-one that another error was raised `from`, keeps its own code, reason and
-message; anything else is an error in the handler: it is logged, and 500.
+The exception determines the response: `Denied` is 403 Forbidden; an ApiError, also as the
+cause of another exception, keeps its code, reason and message; any other exception is a bug
+in the handler, is logged, and becomes 500.
 """
 
 import base64
@@ -37,29 +37,28 @@ CREATE, UPDATE, DELETE = "CREATE", "UPDATE", "DELETE"
 
 
 class Denied(Exception):
-    """A write that is not allowed; the text is the reason, for people."""
+    """Rejects a write; the text is shown to the user."""
 
 
 class PlainObject:
-    """The view of objects whose kind has no class: `raw` is all there is."""
+    """The view of objects whose kind has no class; it has only `raw`."""
 
     def __init__(self, raw: Object) -> None:
         self.raw = raw
 
     @classmethod
     def of(cls, raw: Object) -> "PlainObject":
-        """The view over a dict."""
         return cls(raw)
 
 
 @dataclass(frozen=True, slots=True)
 class AdmissionRequest(Generic[K]):
-    """One write that waits for an answer."""
+    """One write to be admitted."""
 
     operation: str
     key: ObjectKey
     object: K
-    """The new object; of a DELETE: the stored one."""
+    """The new object; for DELETE, the stored one."""
     old: K | None
     """The stored object; None for CREATE."""
     user: str
@@ -67,11 +66,11 @@ class AdmissionRequest(Generic[K]):
     is_dry_run: bool
     subresource: str = ""
     options: Mapping[str, Any] = field(default_factory=dict)
-    """CreateOptions, UpdateOptions or DeleteOptions, as the client gave them."""
+    """CreateOptions, UpdateOptions or DeleteOptions of the request."""
     warnings: list[str] = field(default_factory=list)
 
     def warn(self, text: str) -> None:
-        """Have the client shown a warning."""
+        """Add a warning to the response."""
         self.warnings.append(text)
 
 
@@ -81,10 +80,10 @@ Defaulter = Callable[[AdmissionRequest[K]], Awaitable[K]]
 
 @dataclass(frozen=True, slots=True)
 class Webhook:
-    """One rule and its handler; becomes a configuration object with one webhook."""
+    """One rule and its handler; rendered as a configuration object with one webhook."""
 
     name: str
-    """Of the configuration object."""
+    """Name of the configuration object."""
     type: Literal["validating", "mutating"]
     resource: ApiResource
     operations: tuple[str, ...]
@@ -92,18 +91,18 @@ class Webhook:
     view: Any
     """The typed kind, or PlainObject."""
     webhook_name: str
-    """What refusals name: qualified, unlike `name`."""
+    """Qualified name of the webhook, shown when it rejects a write."""
     label_selector: Mapping[str, Any] | None = None
     side_effects: Literal["None", "NoneOnDryRun"] = "None"
     timeout_s: int = 10
 
     @property
     def path(self) -> str:
-        """The last segment of its URL."""
+        """Return the last segment of the URL."""
         return f"{self.type}-{self.name}"
 
     def configuration(self, url_prefix: str, ca_bundle: str) -> Object:
-        """The configuration object that has the server ask at a URL (`ca_bundle`: PEM)."""
+        """Return the configuration object for a URL prefix (`ca_bundle`: PEM)."""
         client: Object = {"url": f"{url_prefix}/{self.path}"}
         if ca_bundle:
             client["caBundle"] = base64.b64encode(ca_bundle.encode()).decode()
@@ -144,7 +143,7 @@ def validating(
     webhook_name: str = "",
     label_selector: Mapping[str, Any] | None = None,
 ) -> Webhook:
-    """A rule that allows writes or refuses them."""
+    """Declare a rule that allows or rejects writes."""
     resource = resource_of(kind)
     return Webhook(
         name,
@@ -167,7 +166,7 @@ def defaulting(
     webhook_name: str = "",
     label_selector: Mapping[str, Any] | None = None,
 ) -> Webhook:
-    """A rule that completes objects."""
+    """Declare a rule that sets defaults."""
     resource = resource_of(kind)
     return Webhook(
         name,
@@ -182,7 +181,7 @@ def defaulting(
 
 
 async def refuse_deletion_of_owned(request: AdmissionRequest[Any]) -> None:
-    """The handler every kind needs whose objects can carry an owned-by finalizer (on DELETE)."""
+    """Reject the deletion of an object with an owned-by finalizer; a handler for DELETE."""
     obj: Object = request.object.raw
     if obj["metadata"].get("deletionTimestamp"):
         return
@@ -192,63 +191,62 @@ async def refuse_deletion_of_owned(request: AdmissionRequest[Any]) -> None:
 
 
 class Reviewer:
-    """Answers AdmissionReviews for a set of webhooks."""
+    """Handles AdmissionReviews for a set of webhooks."""
 
     def __init__(self) -> None:
         self._webhooks: dict[str, Webhook] = {}
 
     def add(self, webhook: Webhook) -> None:
-        """Answer for a webhook from now on. ValueError if its path is taken."""
+        """Handle reviews of a webhook. ValueError if the path is in use."""
         if webhook.path in self._webhooks:
             raise ValueError(f"there are two {webhook.type} webhooks named {webhook.name}")
         self._webhooks[webhook.path] = webhook
 
     def remove(self, webhook: Webhook) -> None:
-        """Answer for it no more."""
         self._webhooks.pop(webhook.path, None)
 
-    def knows(self, path: str) -> bool:
-        """Whether the last segment of a URL is that of a webhook."""
+    def has_path(self, path: str) -> bool:
+        """Return whether a webhook is served at the last segment of a URL."""
         return path in self._webhooks
 
     async def review(self, path: str, review: Object) -> Object:
-        """The AdmissionReview with the answer. KeyError if nobody answers at the path."""
+        """Return the AdmissionReview with a response. KeyError if no webhook has the path."""
         webhook = self._webhooks[path]
-        asked = review["request"]
-        request: AdmissionRequest[Any] = _request(webhook, asked)
-        response: Object = {"uid": asked["uid"], "allowed": True}
+        payload = review["request"]
+        request: AdmissionRequest[Any] = _request(webhook, payload)
+        response: Object = {"uid": payload["uid"], "allowed": True}
         try:
-            answer = await webhook.handler(request)
+            result = await webhook.handler(request)
             if webhook.type == "mutating":
-                _add_patch(response, asked["object"], answer.raw)
+                _add_patch(response, payload["object"], result.raw)
         except Exception as error:
-            response = {"uid": asked["uid"], "allowed": False, "status": _status(webhook, error)}
+            response = {"uid": payload["uid"], "allowed": False, "status": _status(webhook, error)}
         if request.warnings:
             response["warnings"] = request.warnings
         return {"kind": review["kind"], "apiVersion": review["apiVersion"], "response": response}
 
 
-def _request(webhook: Webhook, asked: Object) -> AdmissionRequest[Any]:
-    new, old = asked.get("object"), asked.get("oldObject")
-    user = asked.get("userInfo") or {}
-    shown = new if new is not None else old
-    assert shown is not None
-    name = asked.get("name") or shown["metadata"].get("name") or ""
+def _request(webhook: Webhook, payload: Object) -> AdmissionRequest[Any]:
+    new, old = payload.get("object"), payload.get("oldObject")
+    user = payload.get("userInfo") or {}
+    current = new if new is not None else old
+    assert current is not None
+    name = payload.get("name") or current["metadata"].get("name") or ""
     return AdmissionRequest(
-        asked["operation"],
-        ObjectKey(asked.get("namespace") or "", name),
-        webhook.view.of(shown),
+        payload["operation"],
+        ObjectKey(payload.get("namespace") or "", name),
+        webhook.view.of(current),
         webhook.view.of(old) if old is not None else None,
         user.get("username") or "",
         tuple(user.get("groups") or ()),
-        bool(asked.get("dryRun")),
-        asked.get("subResource") or "",
-        asked.get("options") or {},
+        bool(payload.get("dryRun")),
+        payload.get("subResource") or "",
+        payload.get("options") or {},
     )
 
 
 def _add_patch(response: Object, old: Object, new: Object) -> None:
-    # Through JSON: the answer of a handler may share parts with the question, or hold views.
+    # Through JSON: the result may share parts with the request, or contain views.
     operations = json_patch(old, orjson.loads(orjson.dumps(new)))
     if operations:
         response["patchType"] = "JSONPatch"

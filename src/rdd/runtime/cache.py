@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""All informers of a manager, each shared by everybody who needs it.
+"""The informers of a manager, shared by all its controllers.
 
     cache = Cache(client)
     vms = cache.of(LimaVM)                     # typed reading
     vms.get(key)                               # LimaVM | None
     cache.informer(CONFIG_MAPS)                # plain dicts, handlers, indexes
-    async with cache:                          # follow everything asked for
+    async with cache:                          # start all informers
         await cache.wait_for_sync()
 
-An informer that is asked for while the cache runs is started at once.
+An informer that is requested while the cache runs is started at once.
 """
 
 import asyncio
@@ -33,17 +33,17 @@ class Lister(Generic[K]):
         self.informer = informer
 
     def get(self, key: ObjectKey) -> K | None:
-        """The object of a key."""
+        """Return the object of a key, or None."""
         found = self.informer.get(key)
         return self._kind.of(found) if found is not None else None
 
     def list(self, *, namespace: str = "", label_selector: str = "") -> Iterator[K]:
-        """Objects one after the other."""
+        """Iterate over the objects."""
         found = self.informer.list(namespace=namespace, label_selector=label_selector)
         return map(self._kind.of, found)
 
     def by_index(self, index: str, value: str) -> Sequence[K]:
-        """The objects an index has under a value."""
+        """Return the objects that an index lists under a value."""
         return [self._kind.of(obj) for obj in self.informer.by_index(index, value)]
 
 
@@ -66,9 +66,9 @@ class Cache:
         field_selector: str = "",
         metadata_only: bool = False,
     ) -> Informer:
-        """The shared informer of a selection."""
+        """Return the shared informer of a selection."""
         wanted = resource_of(resource)
-        # What else is known of a resource (verbs, short names) does not make it another one.
+        # Discovered details (verbs, short names) do not make it another resource.
         same = ApiResource(
             wanted.group, wanted.version, wanted.plural, wanted.kind, namespaced=wanted.namespaced
         )
@@ -89,27 +89,27 @@ class Cache:
         return found
 
     def of(self, kind: type[K]) -> Lister[K]:
-        """All objects of a typed kind."""
+        """Return a lister for all objects of a typed kind."""
         return Lister(kind, self.informer(kind))
 
     def get(self, resource: AnyResource, key: ObjectKey) -> Object | None:
-        """One object; it MUST NOT be changed."""
+        """Return one object; it MUST NOT be modified."""
         return self.informer(resource).get(key)
 
     def list(self, resource: AnyResource, *, namespace: str = "") -> Iterator[Object]:
-        """Objects one after the other; they MUST NOT be changed."""
+        """Iterate over objects; they MUST NOT be modified."""
         return self.informer(resource).list(namespace=namespace)
 
-    # -- life
+    # -- lifecycle
 
     def start(self) -> None:
-        """Follow every resource that was asked for, and every one that will be."""
+        """Start all informers, and every informer that is requested later."""
         self._is_running = True
         for selection, informer in self._informers.items():
             self._start(selection, informer)
 
     async def stop(self) -> None:
-        """Follow nothing any more; what was seen can still be read."""
+        """Stop all informers; cached objects can still be read."""
         self._is_running = False
         tasks = list(self._tasks.values())
         self._tasks.clear()
@@ -118,7 +118,7 @@ class Cache:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def wait_for_sync(self) -> None:
-        """Return when all informers have seen everything that exists."""
+        """Return when all informers have completed their first list."""
         for informer in list(self._informers.values()):
             await informer.synced.wait()
 

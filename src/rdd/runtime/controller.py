@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A controller: what it watches, what it brings, and its workers.
+"""Controllers: the declaration and the workers.
 
-`Controller` is a declaration, a plain value; a `Manager` gives it a life. Its
-reconciler is made when the manager knows that it owns the controller, from a
-`Context` with everything it may use. One worker is the default: most
-controllers have a handful of objects, and one at a time is easiest to reason
-about. With more, two keys are worked on at once, never one key twice.
+`Controller` is a declaration, a plain value that a `Manager` runs. The manager creates the
+reconciler from a `Context` once it owns the controller. One worker is the default: most
+controllers have a handful of objects, and sequential work is easiest to reason about. With
+more workers, several keys are reconciled concurrently, but never one key twice.
 
-Whatever a reconciler raises stays with its key: it is logged with it, counted,
-and tried again later; other keys go on.
+An exception of a reconciler affects only its key: it is logged with the key, counted, and
+the key is retried with exponential backoff.
 """
 
 import asyncio
@@ -36,52 +35,50 @@ log = logging.getLogger("rdd.runtime")
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """What a reconciler works with."""
+    """The dependencies of a reconciler."""
 
     name: str
-    """Of the controller."""
+    """Name of the controller."""
     client: Client
-    """Its writes are refused once another process owns the controller."""
+    """The server rejects its writes once another process owns the controller."""
     cache: Cache
     events: EventRecorder
     enqueue: Callable[[QueueKey], None]
-    """Have a key looked at for a reason that is no object: a process ended, a timer is due."""
+    """Queue a key for a reason other than an object: a process has exited, a timer is due."""
     clock: Callable[[], float] = time.time
 
 
 @dataclass(frozen=True, slots=True)
 class Controller:
-    """A controller, declared."""
+    """The declaration of a controller."""
 
     name: str
-    """Of its Lease, in logs and metrics."""
+    """Name of the Lease, and in logs and metrics."""
     reconciler: Callable[[Context], Reconciler]
-    """Makes the reconciler; usually its class."""
+    """Factory of the reconciler; usually its class."""
     sources: Sequence[Source] = ()
-    """What is watched; see rdd.runtime.sources."""
+    """Watched resources; see rdd.runtime.sources."""
     definitions: Sequence[Object] = ()
     """CustomResourceDefinitions to install."""
     webhooks: Sequence[Webhook] | Callable[[Context], Sequence[Webhook]] = ()
-    """Admission rules (see rdd.runtime.admission), or what makes them if handlers read."""
+    """Admission rules (see rdd.runtime.admission), or their factory if handlers need a Context."""
     workers: int = 1
-    """How many keys are worked on at the same time."""
+    """Number of keys that are reconciled concurrently."""
     passthroughs: Mapping[str, Handler] | Callable[[Context], Mapping[str, Handler]] = field(
         default_factory=dict
     )
-    """Endpoints by name (see rdd.runtime.passthrough), or what makes them if handlers read."""
+    """Endpoints by name (see rdd.runtime.passthrough), or their factory."""
 
     def passthroughs_with(self, context: Context) -> Mapping[str, Handler]:
-        """Its endpoints."""
         return self.passthroughs(context) if callable(self.passthroughs) else self.passthroughs
 
     def webhooks_with(self, context: Context) -> tuple[Webhook, ...]:
-        """Its admission rules."""
         made = self.webhooks(context) if callable(self.webhooks) else self.webhooks
         return tuple(made)
 
 
 class Workers:
-    """The queue and the workers of one controller, for as long as it is owned here."""
+    """The queue and the workers of one controller while this process owns it."""
 
     def __init__(
         self,
@@ -107,7 +104,7 @@ class Workers:
         self.context = Context(controller.name, client, cache, self.events, self.queue.add, clock)
 
     async def wait_for_sync(self) -> None:
-        """Return when everything the controller watches has been seen."""
+        """Return when all watched resources have been listed."""
         for _, informer in self._sources:
             await informer.synced.wait()
 
@@ -117,22 +114,24 @@ class Workers:
         *,
         begun: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """Work until cancelled or drained. MUST NOT be called before the caches have synced.
+        """Reconcile keys until cancelled or drained. MUST NOT be called before the caches sync.
 
-        `begun` is awaited when the reconciler has begun, before it looks at the first key.
+        `begun` is awaited after the startup hook of the reconciler, before the first key.
         """
         reconciler = self._controller.reconciler(self.context)
         if isinstance(reconciler, Begins):
             await self._begin(reconciler)
         if begun is not None:
             await begun()
-        leave = [informer.add_handler(self._handler(source)) for source, informer in self._sources]
+        unsubscribe = [
+            informer.add_handler(self._handler(source)) for source, informer in self._sources
+        ]
         try:
             async with asyncio.TaskGroup() as group:
-                beside = [group.create_task(self.events.run(), name=f"rdd-events {self._name}")]
+                background = [group.create_task(self.events.run(), name=f"rdd-events {self._name}")]
                 if isinstance(reconciler, Runs):
                     run = group.create_task(reconciler.run(), name=f"rdd-run {self._name}")
-                    beside.append(run)
+                    background.append(run)
                 workers = [
                     group.create_task(self._work(reconciler), name=f"rdd-worker {self._name} {i}")
                     for i in range(self._controller.workers)
@@ -142,21 +141,21 @@ class Workers:
                 if isinstance(reconciler, Drains):
                     await reconciler.drain()
                 await self.events.flush()
-                for task in beside:
+                for task in background:
                     task.cancel()
         finally:
-            for stop in leave:
+            for stop in unsubscribe:
                 stop()
-            self.queue.shut()
+            self.queue.shut_down()
 
     async def _begin(self, reconciler: Begins) -> None:
         try:
             await reconciler.begin()
         except (errors.ApiError, Unreachable) as error:
-            log.warning("%s: what was said before stays for now: %s", self._name, told(error))
+            log.warning("%s: startup hook failed: %s", self._name, error_text(error))
 
     async def drain(self) -> None:
-        """Let the keys that are being worked on finish; `run` then returns."""
+        """Wait for the keys in progress; `run` then returns."""
         await self.queue.drain()
 
     def _handler(self, source: Source) -> Callable[[Change], None]:
@@ -179,7 +178,7 @@ class Workers:
                 key = await self.queue.get()
             except Drained:
                 return
-            # A reconciler whose reads and writes never wait must not keep the loop to itself.
+            # A reconciler that never suspends must not starve the event loop.
             await asyncio.sleep(0)
             begun = loop.time()
             try:
@@ -202,15 +201,15 @@ class Workers:
     def _fail(self, key: QueueKey, error: Exception) -> str:
         name = self._name
         self._metrics.reconcile_errors.add(name)
-        message = told(error)
+        message = error_text(error)
         if isinstance(error, TerminalError):
             self._metrics.terminal_errors.add(name)
-            log.error("%s: %s: %s (not tried again)", name, key, message)
+            log.error("%s: %s: %s (not retried)", name, key, message)
             self.queue.forget(key)
             return "error"
         if isinstance(error, errors.Conflict) or self._reported.get(key) == message:
             log.debug("%s: %s: %s", name, key, message)
-        elif is_of_server(error):
+        elif is_server_error(error):
             log.warning("%s: %s: %s", name, key, message)
         else:
             self._metrics.reconcile_panics.add(name)
@@ -221,17 +220,17 @@ class Workers:
         return "error"
 
 
-def is_of_server(error: BaseException) -> bool:
-    """Whether an error is the server's, and may be gone the next time."""
+def is_server_error(error: BaseException) -> bool:
+    """Return whether an error comes from the server or the connection, so a retry may succeed."""
     if isinstance(error, BaseExceptionGroup):
-        return all(map(is_of_server, error.exceptions))
+        return all(map(is_server_error, error.exceptions))
     return isinstance(error, errors.ApiError | Unreachable)
 
 
-def told(error: BaseException) -> str:
-    """What a person wants to read; of several errors at once, each of them."""
+def error_text(error: BaseException) -> str:
+    """Return a readable message; for an exception group, the messages of all its members."""
     if isinstance(error, BaseExceptionGroup):
-        each = "; ".join(map(told, error.exceptions))
+        each = "; ".join(map(error_text, error.exceptions))
         is_empty = error.message == "unhandled errors in a TaskGroup"
         return each if is_empty else f"{error.message}: {each}"
     return str(error) or type(error).__name__

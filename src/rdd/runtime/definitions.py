@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Installing CustomResourceDefinitions.
+"""Install CustomResourceDefinitions.
 
-One is created if it is missing and updated if its spec differs, objects are
-kept. The call returns when the server serves the kind: that is watched, not
-polled.
+A missing definition is created, one with another spec is updated; objects are kept. The call
+returns when the server serves the kind, which it watches instead of polling.
 """
 
 import asyncio
@@ -14,20 +13,20 @@ from rdd.api import errors, names
 from rdd.api.types import Object
 from rdd.client import Client
 from rdd.client.resources import CUSTOM_RESOURCE_DEFINITIONS
-from rdd.runtime.conditions import find_condition, is_true
+from rdd.runtime.conditions import conditions_of, find_condition, is_true
 
 ESTABLISH_S = 30.0
 _ATTEMPTS = 10
 
 
 class NotEstablished(Exception):
-    """A definition was stored, but its kind is not served; the text says why."""
+    """A definition was stored, but the server does not serve its kind; the text is the reason."""
 
 
 async def install_definitions(
     client: Client, definitions: Sequence[Object], *, timeout_s: float = ESTABLISH_S
 ) -> None:
-    """Install definitions at the same time. Raises NotEstablished or the server's refusal."""
+    """Install definitions concurrently. Raises NotEstablished or the error of the server."""
     async with asyncio.TaskGroup() as group:
         for definition in definitions:
             group.create_task(
@@ -92,13 +91,13 @@ async def _store(client: Client, definition: Object) -> Object:
 
 
 def _is_established(definition: Object) -> bool:
-    return is_true((definition.get("status") or {}).get("conditions"), names.ESTABLISHED)
+    return is_true(conditions_of(definition), names.ESTABLISHED)
 
 
 def _why(definition: Object) -> str:
-    conditions = (definition.get("status") or {}).get("conditions")
+    conditions = conditions_of(definition)
     for type_ in (names.NAMES_ACCEPTED, names.ESTABLISHED):
         found = find_condition(conditions, type_)
         if found is not None and found.get("status") != "True":
             return str(found.get("message") or found.get("reason") or type_)
-    return "the server does not say why"
+    return "the server gives no reason"

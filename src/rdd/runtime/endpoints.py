@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Health and metrics over HTTP, on sockets that are bound already.
+"""Health and metrics over HTTP, on sockets that are already bound.
 
 /healthz    the process is alive
-/readyz     everything it should do, it does; otherwise 500 with what is missing
-/metrics    Prometheus' text format
+/readyz     all controllers work; otherwise 500 with the reason
+/metrics    Prometheus text format
 """
 
 import socket
@@ -13,8 +13,8 @@ from typing import Any
 from rdd.runtime.metrics import Metrics
 
 
-class Endpoints:
-    """The HTTP endpoints of a manager; `problem` says what is missing, or nothing."""
+class ManagerEndpoints:
+    """The HTTP endpoints of a manager; `problem` returns why it is not ready, or nothing."""
 
     def __init__(self, metrics: Metrics, problem: Callable[[], str]) -> None:
         self._metrics = metrics
@@ -24,7 +24,7 @@ class Endpoints:
     async def start(
         self, *, health: socket.socket | None = None, metrics: socket.socket | None = None
     ) -> None:
-        """Answer on the sockets given."""
+        """Serve on the given sockets."""
         from aiohttp import web
 
         async def healthz(request: web.Request) -> web.Response:
@@ -57,7 +57,6 @@ class Endpoints:
             await web.SockSite(runner, sock).start()
 
     async def stop(self) -> None:
-        """Close the sockets."""
         for runner in self._runners:
             await runner.cleanup()
         self._runners.clear()

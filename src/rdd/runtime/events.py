@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Events: what a controller tells people about an object (events.k8s.io/v1).
+"""Record events about objects (events.k8s.io/v1).
 
-`event` never waits and never fails. What repeats is one event with a series:
-the first repetition is written at once, further ones are counted and written
-every REFRESH_S, so a reconciler that fails in a loop costs a patch now and
-then. Repetitions more than SERIES_S apart are separate events.
+`event` never blocks and never fails. Repetitions are one event with a series: the first
+repetition is written at once, further ones are counted and written every REFRESH_S, so a
+reconciler that fails in a loop costs an occasional patch. Repetitions more than SERIES_S
+apart are separate events.
 
-Everything is bounded: events that wait to be written, and series remembered.
-An event that does not fit, or that the server refuses, is dropped and counted;
-events explain, they never carry state.
+Everything is bounded: the queue of unwritten events and the cache of series. An event that
+does not fit, or that the server rejects, is dropped and counted; events explain, they never
+carry state.
 """
 
 import asyncio
@@ -37,7 +37,7 @@ _Identity = tuple[str, str, str, str, str]
 
 
 class _Series:
-    """An event that was recorded, and how often it was since."""
+    """A recorded event and the number of its repetitions."""
 
     __slots__ = ("count", "event", "is_created", "last_s", "written")
 
@@ -82,7 +82,7 @@ class EventRecorder:
         action: str = "Reconcile",
         related: Object | None = None,
     ) -> None:
-        """Tell about an object: a reason in CamelCase for programs, a note for people."""
+        """Record an event: a reason in CamelCase for programs, a note for users."""
         note = _shortened(note)
         now = self._clock()
         identity = (obj["metadata"].get("uid", ""), type_, reason, action, note)
@@ -107,7 +107,7 @@ class EventRecorder:
         self._enqueue(series)
 
     async def run(self) -> None:
-        """Write what is recorded until cancelled."""
+        """Write recorded events until cancelled."""
         try:
             while True:
                 await self._wake.wait()
@@ -118,7 +118,7 @@ class EventRecorder:
                 self._timer = None
 
     async def flush(self) -> None:
-        """Write what waits."""
+        """Write all queued events."""
         self._wake.clear()
         while self._waiting:
             series = self._waiting.popleft()
@@ -129,7 +129,7 @@ class EventRecorder:
                 log.debug("event %s not recorded: %s", series.event["reason"], error)
 
     def _enqueue_counted(self) -> None:
-        """Have the repetitions written that were only counted so far."""
+        """Queue the series whose count has changed since it was written."""
         self._timer = None
         for series in self._series.values():
             if series.is_created and series.written < series.count:
@@ -148,7 +148,7 @@ class EventRecorder:
             return
         event = series.event
         metadata = event["metadata"]
-        # A refused event is not tried again: the next one may be fine.
+        # A rejected event is not retried: the next one may be accepted.
         first, series.written = not series.is_created, count
         if count > 1:
             second = int(series.last_s)
@@ -161,7 +161,7 @@ class EventRecorder:
                 await self._client.patch(EVENTS, name, patch, namespace=namespace)
                 return
             except errors.NotFound:
-                pass  # events live for an hour; the series goes on in a new one
+                pass  # events expire after an hour; the series continues in a new one
         series.is_created = True
         await self._client.create(EVENTS, event)
 
@@ -198,7 +198,7 @@ def _reference(obj: Object) -> Object:
 
 
 def _shortened(note: str) -> str:
-    """At most MAX_NOTE_BYTES of UTF-8, cut between two characters."""
+    """Truncate to MAX_NOTE_BYTES of UTF-8, between two characters."""
     data = note.encode()
     if len(data) <= MAX_NOTE_BYTES:
         return note

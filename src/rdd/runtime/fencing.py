@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes that say on whose behalf they are made.
+"""Fencing: writes that carry the epoch of their owner.
 
-A process can be stopped for a minute between deciding and writing. When it goes
-on, another may own its controller, and no check of its own can help: the write
-is already on its way. So every write of a controller carries the epoch of its
-ownership, and the server, which has the Lease, refuses all but the current one.
+A process can be suspended for a minute between a decision and its write. When it resumes,
+another process may own its controller, and no check in the process can prevent the race: the
+write is already in flight. So every write of a controller carries the epoch of its ownership,
+and the server, which stores the Lease, rejects all but the current epoch.
 """
 
 from collections.abc import AsyncGenerator, Callable
@@ -19,7 +19,7 @@ _MARK = f'"{names.STALE_OWNER}"'.encode()
 
 
 class FencedTransport:
-    """A transport whose writes carry an owner; `on_stale` is told when one is refused for it."""
+    """A transport whose writes carry an owner; `on_stale` is called when one is rejected."""
 
     def __init__(self, inner: Transport, owner: str, on_stale: Callable[[str], None]) -> None:
         self._inner = inner
@@ -30,18 +30,16 @@ class FencedTransport:
         self.wants_bookmarks = inner.wants_bookmarks
 
     async def request(self, call: Call) -> Reply:
-        """The answer to a call."""
         if call.method in _READING:
             return await self._inner.request(call)
         headers = {**call.headers, names.OWNER_HEADER: self._owner}
         reply = await self._inner.request(replace(call, headers=headers))
         if reply.status == 409 and _MARK in reply.body:
-            self._on_stale("the server refused a write: another process is the owner now")
+            self._on_stale("the server rejected a write: another process is the owner")
         return reply
 
     def watch(self, call: Call, keep: Keep | None) -> AsyncGenerator[bytes, None]:
-        """The lines of a watch."""
         return self._inner.watch(call, keep)
 
     async def close(self) -> None:
-        """The inner transport belongs to others."""
+        """Do nothing: the inner transport is shared."""

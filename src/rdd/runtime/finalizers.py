@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Finalizers: added before anything is made that must be undone, removed when it is.
+"""Finalizers: added before a side effect that needs cleanup, removed after the cleanup.
 
-A list cannot be merged, so a patch carries the resource version it was made
-for; if somebody else has written the object meanwhile, it is read again and the
-patch made anew. What others have in the list stays.
+A merge patch cannot merge lists, so the patch carries the resource version that it is based
+on; on conflict the object is read again and the patch rebuilt. Finalizers of other writers
+are kept.
 
     CLEANUP             the object's own controller has to clean up
-    owned_by("App")     the object is controlled by an App, which alone removes this
+    owned_by("App")     an App owns the object and alone removes this finalizer
 """
 
 from collections.abc import Callable, Sequence
@@ -20,12 +20,12 @@ _ATTEMPTS = 10
 
 
 def owned_by(kind: str) -> str:
-    """The finalizer of a child whose owner is of a kind."""
+    """Return the finalizer of a child whose owner is of a kind."""
     return names.OWNED_BY_FINALIZER + kind
 
 
 def owner_kind(obj: Object) -> str:
-    """The kind named by an owned-by finalizer; empty if the object has none."""
+    """Return the kind in the owned-by finalizer; empty if the object has none."""
     for finalizer in finalizers_of(obj):
         if finalizer.startswith(names.OWNED_BY_FINALIZER):
             return finalizer[len(names.OWNED_BY_FINALIZER) :]
@@ -33,7 +33,7 @@ def owner_kind(obj: Object) -> str:
 
 
 def deletion_refusal(obj: Object) -> str:
-    """Why an owned object cannot be deleted by others than its owner; empty if it can."""
+    """Return why only its owner can delete an object; empty if every client can."""
     kind = owner_kind(obj)
     if not kind:
         return ""
@@ -42,34 +42,34 @@ def deletion_refusal(obj: Object) -> str:
 
 
 def finalizers_of(obj: Object) -> Sequence[str]:
-    """The finalizers of an object."""
     return obj["metadata"].get("finalizers") or ()
 
 
 def is_deleting(obj: Object) -> bool:
-    """Whether the deletion of an object was asked for."""
+    """Return whether an object is being deleted."""
     return bool(obj["metadata"].get("deletionTimestamp"))
 
 
 async def add_finalizer(
     client: Client, resource: AnyResource, obj: Object, finalizer: str
 ) -> Object:
-    """The object with the finalizer. NotFound if it is gone, Conflict if it is being deleted.
+    """Add a finalizer and return the object.
 
-    Adding an owned-by finalizer to the object of another owner is a Conflict, too.
+    NotFound if the object does not exist; Conflict if it is being deleted, or if an owned-by
+    finalizer is added to the object of another owner.
     """
     served = resource_of(resource)
 
     def change(present: Sequence[str], current: Object) -> list[str]:
         if is_deleting(current):
-            raise _refusal(served, current, "it is being deleted, finalizers cannot be added")
+            raise _conflict(served, current, "it is being deleted, finalizers cannot be added")
         other = owner_kind(current)
         if (
             finalizer.startswith(names.OWNED_BY_FINALIZER)
             and other
             and owned_by(other) != finalizer
         ):
-            raise _refusal(served, current, f"it is owned by {other}")
+            raise _conflict(served, current, f"it is owned by {other}")
         return [*present, finalizer]
 
     if finalizer in finalizers_of(obj):
@@ -80,14 +80,14 @@ async def add_finalizer(
 async def remove_finalizer(
     client: Client, resource: AnyResource, obj: Object, finalizer: str
 ) -> Object | None:
-    """The object without the finalizer; None if it is gone (perhaps because of this)."""
+    """Remove a finalizer and return the object; None if it no longer exists."""
     return await remove_finalizers(client, resource, obj, lambda name: name == finalizer)
 
 
 async def remove_finalizers(
     client: Client, resource: AnyResource, obj: Object, which: Callable[[str], bool]
 ) -> Object | None:
-    """The object without the finalizers that are selected; None if it is gone."""
+    """Remove the selected finalizers and return the object; None if it no longer exists."""
     if not any(map(which, finalizers_of(obj))):
         return obj
 
@@ -111,7 +111,7 @@ async def _change(
     while True:
         metadata = current["metadata"]
         if metadata.get("uid") != uid:
-            # Another object of the same name: this one is gone.
+            # Another object of the same name; the original one was deleted.
             raise errors.NotFound.of(resource.plural, resource.group, metadata["name"])
         present = finalizers_of(current)
         wanted = list(dict.fromkeys(change(present, current)))
@@ -129,10 +129,10 @@ async def _change(
 
 
 def is_stale_owner(error: errors.ApiError) -> bool:
-    """Whether a write was refused because this process no longer owns the controller."""
+    """Return whether a write was rejected because this process no longer owns the controller."""
     causes = (error.details or {}).get("causes") or ()
     return any(cause.get("reason") == names.STALE_OWNER for cause in causes)
 
 
-def _refusal(resource: ApiResource, obj: Object, why: str) -> errors.Conflict:
+def _conflict(resource: ApiResource, obj: Object, why: str) -> errors.Conflict:
     return errors.Conflict.of(resource.plural, resource.group, obj["metadata"]["name"], why)

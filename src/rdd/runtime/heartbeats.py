@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The signs of life of processes that own controllers: `rdd-system/manager-<identity>`.
+"""Heartbeats of processes that own controllers: `rdd-system/manager-<identity>`.
 
-A heartbeat is a Lease that its process renews; it is good until it is older than
-its own duration says. Who wants to know whether a process lives waits for the next
-renewal: a time that is not over yet proves nothing about a process that was killed.
+A heartbeat is a Lease that its process renews; it is valid until it is older than its own
+duration. Whether a process is alive shows in the next renewal: a heartbeat that has not
+expired proves nothing about a process that was killed.
 """
 
 import asyncio
@@ -17,12 +17,12 @@ from rdd.client.resources import LEASES
 
 
 def heartbeat_name(identity: str) -> str:
-    """The name of the Lease of a process."""
+    """Return the name of the Lease of a process."""
     return f"{names.MANAGER_LEASE_PREFIX}{identity}"
 
 
-def end_of(heartbeat: Object, *, default_s: float = 0) -> float:
-    """Until when a heartbeat is good; `default_s` for one that does not say how long."""
+def expires_at(heartbeat: Object, *, default_s: float = 0) -> float:
+    """Return when a heartbeat expires; `default_s` is the duration of one that has none."""
     spec = heartbeat.get("spec") or {}
     renewed = spec.get("renewTime")
     if not renewed:
@@ -31,8 +31,8 @@ def end_of(heartbeat: Object, *, default_s: float = 0) -> float:
     return float(second + nano / 1e9 + (spec.get("leaseDurationSeconds") or default_s))
 
 
-async def shows_life(client: Client, identity: str, *, clock: Callable[[], float]) -> bool:
-    """Whether a process renews its heartbeat before it has ended."""
+async def is_renewed(client: Client, identity: str, *, clock: Callable[[], float]) -> bool:
+    """Return whether a process renews its heartbeat before it expires."""
     first: Object | None = None
     events = client.list_and_watch(
         LEASES,
@@ -49,7 +49,7 @@ async def shows_life(client: Client, identity: str, *, clock: Callable[[], float
                         continue
                     if first is None:
                         first = event.object
-                        left_s = max(end_of(first) - clock(), 0)
+                        left_s = max(expires_at(first) - clock(), 0)
                         deadline.reschedule(asyncio.get_running_loop().time() + left_s)
                     elif event.object["spec"] != first["spec"]:
                         return True

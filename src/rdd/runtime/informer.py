@@ -1,18 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The present objects of one resource, kept up to date by one list and one watch.
+"""A cache of the objects of one resource, kept up to date by one list and one watch.
 
-An informer is shared: whoever wants to read the objects or hear of changes asks
-the `Cache` for it, and there is one per resource and selection. It holds the
-JSON of the objects and decodes one when it is asked for; the decoded objects
-that were used last are kept. So ten thousand objects nobody looks at cost
-their bytes, and a reconciler that reads its object decodes nothing twice.
+Informers are shared: the `Cache` has one per resource and selection, for all readers and
+handlers. An informer stores the JSON of the objects and decodes them on demand; the most
+recently used decoded objects are kept. So ten thousand objects that no reconciler reads cost
+only their bytes, and a reconciler that reads its object does not decode it twice.
 
-What is read is shared between all readers and MUST NOT be changed; copy it, or
-use the `replace` of typed kinds.
+Objects are shared between all readers and MUST NOT be modified; copy them, or use `replace`
+of typed kinds.
 
-After a lost watch everything is listed again, and the difference to what was
-known is told to the handlers as if it had been watched. There is no periodic
-resync: handlers hear of every difference there is.
+After a lost watch the informer lists again and passes the differences to the handlers as if
+it had watched them. There is no periodic resync: handlers receive every difference.
 """
 
 import asyncio
@@ -34,15 +32,15 @@ from rdd.runtime.types import ObjectKey
 log = logging.getLogger("rdd.runtime")
 
 IndexFunction = Callable[[Object], Iterable[str]]
-"""The values an object is found under in an index."""
+"""Return the values under which an index lists an object."""
 
-# Decoded objects kept per informer: more than a busy reconciler looks at in a
-# row, and not more than about 3 MiB.
+# Decoded objects kept per informer: more than a busy reconciler reads in a row, and at most
+# about 3 MiB.
 DECODED = 256
 
 
 class Cached:
-    """One object at one resource version, decoded when it is first asked for."""
+    """One object at one resource version, decoded when it is first read."""
 
     __slots__ = ("_is_line", "_object", "_owner", "_raw", "index_values", "resource_version")
 
@@ -56,7 +54,7 @@ class Cached:
 
     @property
     def object(self) -> Object:
-        """The object; it is shared and MUST NOT be changed."""
+        """Return the object; it is shared and MUST NOT be modified."""
         found = self._object
         if found is None:
             decoded = orjson.loads(self._raw)
@@ -65,17 +63,16 @@ class Cached:
         return found
 
     def keep(self, obj: Object) -> None:
-        """Hold on to the decoded form for as long as it is among the last ones used."""
+        """Keep the decoded form until newer ones evict it."""
         self._object = obj
-        self._owner.note_decoded(self)
+        self._owner.retain(self)
 
     def drop(self) -> None:
-        """Give up the decoded form."""
         self._object = None
 
 
 class Change:
-    """One difference: `old` is None for what is new, `new` is None for what is gone."""
+    """One difference: `old` is None for a new object, `new` is None for a deleted one."""
 
     __slots__ = ("_new", "_old", "key")
 
@@ -86,12 +83,10 @@ class Change:
 
     @property
     def old(self) -> Object | None:
-        """The object before."""
         return self._old.object if self._old is not None else None
 
     @property
     def new(self) -> Object | None:
-        """The object now."""
         return self._new.object if self._new is not None else None
 
 
@@ -99,7 +94,7 @@ Handler = Callable[[Change], None]
 
 
 class Informer:
-    """The objects of one resource; made by `Cache.informer`."""
+    """The objects of one resource; created by `Cache.informer`."""
 
     def __init__(
         self,
@@ -129,7 +124,7 @@ class Informer:
         self._decoded: deque[Cached] = deque()
         self._seen: set[ObjectKey] | None = None
         self.synced = asyncio.Event()
-        """Set when everything that exists has been seen once; it stays set."""
+        """Set after the first complete list; it stays set."""
 
     # -- reading
 
@@ -138,20 +133,19 @@ class Informer:
 
     @property
     def has_synced(self) -> bool:
-        """Whether everything that exists has been seen."""
+        """Return whether the first list is complete."""
         return self.synced.is_set()
 
     def get(self, key: ObjectKey) -> Object | None:
-        """The object of a key; it MUST NOT be changed."""
+        """Return the object of a key, or None; it MUST NOT be modified."""
         found = self._objects.get(key)
         return found.object if found is not None else None
 
     def keys(self) -> list[ObjectKey]:
-        """The keys of all objects."""
         return list(self._objects)
 
     def list(self, *, namespace: str = "", label_selector: str = "") -> Iterator[Object]:
-        """Objects one after the other, so that not all have to be decoded at once."""
+        """Iterate over objects, so that not all have to be decoded at once."""
         matches = selectors.parse_label_selector(label_selector).matches if label_selector else None
         for key, cached in list(self._objects.items()):
             if namespace and key.namespace != namespace:
@@ -161,15 +155,15 @@ class Informer:
                 yield obj
 
     def by_index(self, index: str, value: str) -> Sequence[Object]:
-        """The objects an index has under a value. KeyError if there is no such index."""
+        """Return the objects that an index lists under a value. KeyError without that index."""
         self._indexers[index]
         keys = self._indexes[index].get(value, ())
         return [self._objects[key].object for key in keys]
 
-    # -- listening
+    # -- handlers
 
     def add_index(self, name: str, function: IndexFunction) -> None:
-        """Index the objects, those present included; the same function again is no error."""
+        """Index all objects. Idempotent; ValueError if the name has another function."""
         if self._indexers.get(name) is function:
             return
         if name in self._indexers:
@@ -181,19 +175,18 @@ class Informer:
             self._index(key, cached, cached.object)
 
     def add_handler(self, handler: Handler) -> Callable[[], None]:
-        """Be told of every difference, the present objects first; call the result to stop."""
+        """Call a handler for every current object and every change; the result unsubscribes."""
         for key, cached in list(self._objects.items()):
-            self._tell(handler, Change(key, None, cached))
+            self._notify(handler, Change(key, None, cached))
         self._handlers.append(handler)
         return lambda: self._handlers.remove(handler)
 
-    # -- following
+    # -- watching
 
     async def run(self) -> None:
-        """Follow the resource until cancelled.
+        """List and watch the resource until cancelled.
 
-        A resource that does not exist (yet, or any more) is tried again, with
-        growing pauses: its CRD may come.
+        A resource that is not served is retried with exponential backoff: its CRD may follow.
         """
         backoff = make_backoff()
         while True:
@@ -201,20 +194,20 @@ class Informer:
                 events = self._client.list_and_watch(self.resource, **self._selection)
                 async with aclosing(events):
                     async for event in events:
-                        self._take(event)
+                        self._handle(event)
                         if event.type == "SYNCED":
                             backoff.reset()
             except errors.NotFound:
                 log.debug("%s is not served", self.resource.qualified)
             await asyncio.sleep(backoff.next_s())
 
-    def note_decoded(self, cached: Cached) -> None:
-        """Remember that an object was decoded, and let go of the one decoded longest ago."""
+    def retain(self, cached: Cached) -> None:
+        """Keep a decoded object and evict the oldest one beyond the limit."""
         self._decoded.append(cached)
         if len(self._decoded) > DECODED:
             self._decoded.popleft().drop()
 
-    def _take(self, event: Event) -> None:
+    def _handle(self, event: Event) -> None:
         if event.type == "RELIST":
             self._seen = set()
             self._metrics.relists.add(self.resource.qualified)
@@ -235,10 +228,10 @@ class Informer:
             self._put(key, event, obj)
 
     def _cached(self, event: Event, obj: Object) -> Cached:
-        # Reduced to metadata, the line of a watch has more than what is wanted.
+        # The line of a watch has the complete object, not only its metadata.
         if event.raw and not self.metadata_only:
             return Cached(self, event.raw, obj, is_line=True)
-        # The encoder's own bytes keep a buffer of several KiB each; a copy is exact.
+        # The bytes of the encoder keep a buffer of several KiB each; a copy is exact.
         raw = bytes(memoryview(orjson.dumps(obj)))
         return Cached(self, raw, obj, is_line=False)
 
@@ -247,20 +240,20 @@ class Informer:
         if old is not None and old.resource_version == obj["metadata"].get("resourceVersion"):
             return
         new = self._cached(event, obj)
-        if event.raw:  # a change is looked at soon; what was listed may be never
+        if event.raw:  # a change is read soon; a listed object perhaps never
             new.keep(obj)
         self._objects[key] = new
         if old is not None:
             self._unindex(key, old)
         self._index(key, new, obj)
-        self._tell_all(Change(key, old, new))
+        self._notify_all(Change(key, old, new))
 
     def _remove(self, key: ObjectKey, last: Cached | None = None) -> None:
         old = self._objects.pop(key, None)
         if old is None:
             return
         self._unindex(key, old)
-        self._tell_all(Change(key, last or old, None))
+        self._notify_all(Change(key, last or old, None))
 
     def _index(self, key: ObjectKey, cached: Cached, obj: Object) -> None:
         if not self._indexers:
@@ -287,12 +280,12 @@ class Informer:
                     if not keys:
                         del index[value]
 
-    def _tell_all(self, change: Change) -> None:
+    def _notify_all(self, change: Change) -> None:
         for handler in list(self._handlers):
-            self._tell(handler, change)
+            self._notify(handler, change)
 
-    def _tell(self, handler: Handler, change: Change) -> None:
+    def _notify(self, handler: Handler, change: Change) -> None:
         try:
             handler(change)
-        except Exception:  # one broken object or handler must not stop the others
+        except Exception:  # a failing handler must not stop the others
             log.exception("a handler of %s failed at %s", self.resource.qualified, change.key)

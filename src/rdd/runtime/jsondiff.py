@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The JSON patch (RFC 6902) that turns one document into another.
+"""Compute the JSON patch (RFC 6902) from one document to another.
 
-Objects are compared member by member; a list that differs is replaced as a
-whole, because positions say little about what was meant.
+Objects are compared member by member; a list that differs is replaced as a whole, because
+positions do not identify its items.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ Operation = dict[str, Any]
 
 
 def json_patch(old: dict[str, Any], new: dict[str, Any], path: str = "") -> list[Operation]:
-    """The operations, removals first; empty if the two are the same."""
+    """Return the operations, removals first; empty if the documents are equal."""
     operations: list[Operation] = [
         {"op": "remove", "path": f"{path}/{_escaped(member)}"}
         for member in old

@@ -2,23 +2,21 @@
 """A manager: several controllers in one process, from start to stop.
 
     manager = Manager("app", client, [demo(), app()], ownership=Ownership(client, "app"))
-    await manager.start()         # returns when everything it owns is at work
+    await manager.start()         # returns when all owned controllers work
     …
-    await manager.stop()          # drains, then gives its leases back
+    await manager.stop()          # drains, then releases the leases
 
-Each controller goes through the same steps, and none is taken before the one
-above it is complete:
+Each controller goes through these states, in this order:
 
-    owned           its Lease is ours; otherwise it waits (or the start fails)
+    owned           this process holds its Lease; otherwise it waits (or the start fails)
     definitions     its kinds are served
-    synced          everything it watches has been seen
-    admission       its handlers answer, then the server is told to ask them
-    begun           it has taken back what a process before it said; so have the others
-                    that start with it
-    working         its reconciler runs, its endpoints are offered
+    synced          all watched resources have been listed
+    admission       its handlers are reachable, then their configurations are applied
+    begun           its startup hook has run, and those of all controllers that start with it
+    working         its reconciler runs, its endpoints are registered
 
-A controller whose ownership is lost is stopped at once, in the middle of what
-it does, and waits for its turn again; the others are not affected.
+A controller that loses its ownership is cancelled at once and waits for the Lease again; the
+other controllers are not affected.
 """
 
 import asyncio
@@ -33,41 +31,41 @@ from rdd.client import Client
 from rdd.client.listwatch import make_backoff
 from rdd.runtime.admission import Reviewer, Webhook
 from rdd.runtime.cache import Cache
-from rdd.runtime.controller import Controller, Workers, is_of_server, told
+from rdd.runtime.controller import Controller, Workers, error_text, is_server_error
 from rdd.runtime.definitions import install_definitions
-from rdd.runtime.endpoints import Endpoints
+from rdd.runtime.endpoints import ManagerEndpoints
 from rdd.runtime.metrics import Metrics
 from rdd.runtime.ownership import Claim, HeldByOther, Ownership
 from rdd.runtime.passthrough import Handler, PassthroughHost
-from rdd.runtime.webhooks import Host, apply_configurations
+from rdd.runtime.webhooks import WebhookHost, apply_configurations
 
 log = logging.getLogger("rdd.runtime")
 
 DRAIN_S = 10.0
-_WAITING = "waiting for its turn"
+_WAITING = "waiting for its lease"
 
 
 class Stopped(Exception):
-    """A manager was told to stop before it had started."""
+    """A manager was stopped before it had started."""
 
 
 @dataclass(frozen=True, slots=True)
 class ManagerOptions:
-    """What can be chosen about a manager."""
+    """Options of a manager."""
 
     if_held: Literal["wait", "fail"] = "wait"
-    """A controller that another process owns: wait for it, or fail to start."""
+    """If another process owns a controller: wait for it, or fail to start."""
     drain_s: float = DRAIN_S
-    """How long all controllers together may take to finish what they are at."""
+    """Timeout for draining all controllers."""
     health_socket: socket.socket | None = None
-    """Bound; answers /healthz and /readyz."""
+    """Bound; serves /healthz and /readyz."""
     metrics_socket: socket.socket | None = None
-    """Bound; answers /metrics."""
+    """Bound; serves /metrics."""
     clock: Callable[[], float] = time.time
 
 
 class Manager:
-    """Runs controllers. `ownership` is None where there can be no other process."""
+    """Runs controllers. `ownership` is None if no other process can run them."""
 
     def __init__(
         self,
@@ -76,7 +74,7 @@ class Manager:
         controllers: Sequence[Controller],
         *,
         ownership: Ownership | None = None,
-        host: Host | None = None,
+        host: WebhookHost | None = None,
         passthrough: PassthroughHost | None = None,
         options: ManagerOptions | None = None,
     ) -> None:
@@ -90,27 +88,27 @@ class Manager:
         self._host = host
         self._passthrough = passthrough
         self._reviewer = Reviewer()
-        self._endpoints = Endpoints(self.metrics, self.problem)
+        self._endpoints = ManagerEndpoints(self.metrics, self.problem)
         self._states: dict[str, str] = {}
         self._working: dict[str, Workers] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._beginning: set[str] = set()
         self._have_begun = asyncio.Event()
-        self._answering: dict[str, tuple[Webhook, ...]] = {}
-        self._offered: dict[str, Mapping[str, Handler]] = {}
+        self._active_webhooks: dict[str, tuple[Webhook, ...]] = {}
+        self._active_passthroughs: dict[str, Mapping[str, Handler]] = {}
         self._is_stopping = False
         self._is_drained = False
         self._stopping = asyncio.Lock()
         self.failed: asyncio.Future[BaseException] | None = None
-        """Done when a controller ended by itself, which only an error in it can cause."""
+        """Set when a controller has failed."""
         _check(self._controllers, host)
 
-    # -- life
+    # -- lifecycle
 
     async def start(self) -> None:
-        """Start everything; returns when all controllers that are ours are at work.
+        """Start all controllers; return when those that this process owns work.
 
-        Raises what went wrong, after everything that was started is stopped.
+        On an error, stop everything that was started, then raise it.
         """
         self.failed = asyncio.get_running_loop().create_future()
         try:
@@ -119,28 +117,27 @@ class Manager:
             await self.stop()
             cause = error
             while isinstance(cause, BaseExceptionGroup):
-                cause = cause.exceptions[0]  # what a person wants to read
+                cause = cause.exceptions[0]  # more readable than the group
             if cause is error:
                 raise
             raise cause from error
 
     async def drain(self) -> None:
-        """Finish what is being worked on, within the budget, and begin nothing new.
+        """Finish the keys in progress, within the timeout, and start no others.
 
-        Admission goes on answering and the leases are kept: `stop` must follow.
+        Admission stays available and the leases are kept: `stop` must follow.
         """
         self._is_stopping = True
-        self._have_begun.set()  # nobody waits for those that will not come
+        self._have_begun.set()  # controllers that have not begun will not begin
         async with self._stopping:
             if not self._is_drained:
                 self._is_drained = True
                 await self._drain()
 
     async def stop(self) -> None:
-        """Finish what is being worked on, within the budget, and give the leases back.
+        """Drain, then release the leases and close everything.
 
-        May be called at any time, also while `start` runs in another task, and
-        more than once.
+        Idempotent; may be called at any time, also while `start` runs in another task.
         """
         await self.drain()
         async with self._stopping:
@@ -148,7 +145,7 @@ class Manager:
                 task.cancel()
             await asyncio.gather(*self._tasks, return_exceptions=True)
             self._tasks.clear()
-            self._withdraw(*self._answering)
+            self._remove_webhooks(*self._active_webhooks)
             if self.ownership is not None:
                 await self.ownership.stop()
             if self._host is not None:
@@ -159,21 +156,23 @@ class Manager:
             await self._endpoints.stop()
 
     async def _drain(self) -> None:
-        """Let all controllers finish what they are at, within one budget."""
         working = dict(self._working)
         names = {_task_name(name) for name in working}
         ending = [task for task in self._tasks if task.get_name() in names]
         try:
             async with asyncio.timeout(self.options.drain_s):
                 await asyncio.gather(*(workers.drain() for workers in working.values()))
-                # Their last events are written, then they end by themselves.
+                # The tasks end after they have written their last events.
                 await asyncio.gather(*ending, return_exceptions=True)
         except TimeoutError:
             busy = [name for name, workers in working.items() if not workers.queue.is_idle]
-            log.warning("manager %s: stopped in the middle of work: %s", self.name, ", ".join(busy))
+            log.warning("manager %s: drain timed out, still busy: %s", self.name, ", ".join(busy))
 
     def problem(self) -> str:
-        """Why the manager is not ready; empty if it is. Controllers of others do not count."""
+        """Return why the manager is not ready; empty if it is.
+
+        Controllers that wait for their lease count as ready.
+        """
         if self._is_stopping:
             return "the manager is stopping"
         missing = [
@@ -185,18 +184,18 @@ class Manager:
 
     @property
     def running(self) -> tuple[str, ...]:
-        """The controllers that are at work here."""
+        """Return the controllers that work in this process."""
         return tuple(c.name for c in self._controllers if self._states.get(c.name) == "working")
 
     @property
     def webhooks(self) -> tuple[Webhook, ...]:
-        """The admission rules that are answered here."""
-        return tuple(webhook for webhooks in self._answering.values() for webhook in webhooks)
+        """Return the admission rules that this process serves."""
+        return tuple(webhook for webhooks in self._active_webhooks.values() for webhook in webhooks)
 
     @property
     def passthroughs(self) -> dict[str, tuple[str, ...]]:
-        """The endpoints that are offered here, by controller."""
-        return {name: tuple(handlers) for name, handlers in self._offered.items()}
+        """Return the endpoints that this process serves, by controller."""
+        return {name: tuple(handlers) for name, handlers in self._active_passthroughs.items()}
 
     # -- starting
 
@@ -207,7 +206,7 @@ class Manager:
                 health=options.health_socket, metrics=options.metrics_socket
             )
         claims = await self._claim_all()
-        self._go_on()
+        self._check_stopping()
         owned = [c for c in self._controllers if c.name in claims or self.ownership is None]
         async with asyncio.TaskGroup() as group:
             for controller in owned:
@@ -216,24 +215,24 @@ class Manager:
                     install_definitions(client, controller.definitions),
                     name=f"rdd-definitions {controller.name}",
                 )
-        self._go_on()
+        self._check_stopping()
         self.cache.start()
         if self._host is not None:
             await self._host.start(self._reviewer)
-            self._go_on()
+            self._check_stopping()
         if self._passthrough is not None:
             for controller in self._controllers:
                 if controller.passthroughs:
                     self._passthrough.expect(controller.name)
             await self._passthrough.start()
-            self._go_on()
+            self._check_stopping()
         ready: list[asyncio.Future[None]] = []
         self._beginning = {controller.name for controller in owned}
         for controller in self._controllers:
             started = asyncio.get_running_loop().create_future()
             started.add_done_callback(lambda done: done.cancelled() or done.exception())
             task = asyncio.get_running_loop().create_task(
-                self._live(controller, claims.get(controller.name), started),
+                self._run_controller(controller, claims.get(controller.name), started),
                 name=_task_name(controller.name),
             )
             self._tasks.append(task)
@@ -242,9 +241,9 @@ class Manager:
             else:
                 self._states[controller.name] = _WAITING
         await asyncio.gather(*ready)
-        self._go_on()
+        self._check_stopping()
 
-    def _go_on(self) -> None:
+    def _check_stopping(self) -> None:
         if self._is_stopping:
             raise Stopped(f"manager {self.name} was stopped while it started")
 
@@ -271,10 +270,10 @@ class Manager:
 
     # -- one controller
 
-    async def _live(
+    async def _run_controller(
         self, controller: Controller, claim: Claim | None, started: "asyncio.Future[None]"
     ) -> None:
-        """Run a controller whenever it is ours."""
+        """Run a controller whenever this process owns it."""
         name = controller.name
         is_first = claim is not None or self.ownership is None
         backoff = make_backoff()
@@ -290,21 +289,21 @@ class Manager:
                     if (
                         claim is None
                         or (is_first and not started.done())
-                        or not is_of_server(error)
+                        or not is_server_error(error)
                     ):
                         raise
-                    log.warning("controller %s could not start: %s", name, told(error))
-                    await self._give_back(claim)
+                    log.warning("controller %s could not start: %s", name, error_text(error))
+                    await self._release(claim)
                     await asyncio.sleep(backoff.next_s())
                 if claim is None or not claim.lost.is_set():
                     return
                 claim = None
                 self._has_begun(name)
                 if not started.done():
-                    started.set_result(None)  # lost before it worked: a start does not wait for it
+                    started.set_result(None)  # lost before it worked: start() must not wait for it
         except Exception as error:
             self._states[name] = "broken"
-            log.error("controller %s has ended", name, exc_info=error)
+            log.error("controller %s has failed", name, exc_info=error)
             if is_first and not started.done():
                 started.set_exception(error)
             elif self.failed is not None and not self.failed.done():
@@ -314,7 +313,7 @@ class Manager:
             if not started.done():
                 started.set_exception(Stopped(f"controller {name} was stopped while it started"))
 
-    async def _give_back(self, claim: Claim) -> None:
+    async def _release(self, claim: Claim) -> None:
         assert self.ownership is not None
         await self.ownership.release(claim)
 
@@ -366,7 +365,7 @@ class Manager:
 
         try:
             if host is not None:
-                self._answering[name] = webhooks
+                self._active_webhooks[name] = webhooks
                 for webhook in webhooks:
                     self._reviewer.add(webhook)
                     host.add(webhook)
@@ -374,37 +373,37 @@ class Manager:
                     client, webhooks, url_prefix=host.url_prefix, ca_bundle=host.ca_bundle
                 )
             self._working[name] = workers
-            self._offer(name, controller.passthroughs_with(workers.context))
+            self._set_passthroughs(name, controller.passthroughs_with(workers.context))
             await workers.run(begin, begun=begun)
         finally:
-            self._offer(name, {})
+            self._set_passthroughs(name, {})
             self._working.pop(name, None)
             self._states[name] = "stopped"
             if not self._is_stopping:
-                self._withdraw(name)  # at a stop, others may still write what it has rules for
+                # During a stop, webhooks stay for the writes of other controllers.
+                self._remove_webhooks(name)
 
     def _has_begun(self, name: str) -> None:
-        """A controller holds up the others that start with it no longer."""
+        """Release the controllers that wait for the startup hook of this one."""
         self._beginning.discard(name)
         if not self._beginning:
             self._have_begun.set()
 
-    def _offer(self, name: str, handlers: Mapping[str, Handler]) -> None:
-        """Have exactly these endpoints of a controller answered."""
-        host, before = self._passthrough, self._offered.pop(name, {})
+    def _set_passthroughs(self, name: str, handlers: Mapping[str, Handler]) -> None:
+        """Serve exactly these endpoints of a controller."""
+        host, before = self._passthrough, self._active_passthroughs.pop(name, {})
         if host is None:
             return
         for endpoint, handler in before.items():
             host.remove(name, endpoint, handler)
         if handlers:
-            self._offered[name] = handlers
+            self._active_passthroughs[name] = handlers
         for endpoint, handler in handlers.items():
             host.add(name, endpoint, handler)
 
-    def _withdraw(self, *names: str) -> None:
-        """Have the admission rules of controllers answered no more."""
+    def _remove_webhooks(self, *names: str) -> None:
         for name in names:
-            for webhook in self._answering.pop(name, ()):
+            for webhook in self._active_webhooks.pop(name, ()):
                 assert self._host is not None
                 self._host.remove(webhook)
                 self._reviewer.remove(webhook)
@@ -419,11 +418,11 @@ def _task_name(controller: str) -> str:
     return f"rdd-controller {controller}"
 
 
-def _check(controllers: Sequence[Controller], host: Host | None) -> None:
+def _check(controllers: Sequence[Controller], host: WebhookHost | None) -> None:
     names = [c.name for c in controllers]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise ValueError(f"controllers given twice: {', '.join(twice)}")
-    homeless = [c.name for c in controllers if c.webhooks]
-    if homeless and host is None:
-        raise ValueError(f"controllers with webhooks need a host: {', '.join(homeless)}")
+    with_webhooks = [c.name for c in controllers if c.webhooks]
+    if with_webhooks and host is None:
+        raise ValueError(f"controllers with webhooks need a host: {', '.join(with_webhooks)}")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Owner references, and the removal of what an object owns.
+"""Owner references, and the deletion of owned objects.
 
-A child has one controlling owner at most. References do not cross namespaces:
+Invariant: an object has at most one controlling owner. References do not cross namespaces:
 an owner is cluster-scoped or in the namespace of its child.
 """
 
@@ -22,7 +22,7 @@ class AlreadyOwned(ValueError):
 
 
 def owner_reference(owner: Object, *, is_controller: bool = True, block: bool = True) -> Object:
-    """The reference of a child to its owner; `block`: a foreground deletion waits for the child."""
+    """Return the reference to an owner; `block`: foreground deletion waits for the child."""
     metadata = owner["metadata"]
     return {
         "apiVersion": owner["apiVersion"],
@@ -35,7 +35,7 @@ def owner_reference(owner: Object, *, is_controller: bool = True, block: bool = 
 
 
 def controller_of(obj: Object) -> Object | None:
-    """The reference to the controlling owner."""
+    """Return the reference to the controlling owner, or None."""
     for reference in obj["metadata"].get("ownerReferences") or ():
         if reference.get("controller"):
             found: Object = reference
@@ -44,16 +44,16 @@ def controller_of(obj: Object) -> Object | None:
 
 
 def is_controlled_by(obj: Object, owner: Object) -> bool:
-    """Whether this very owner (not one of the same name) controls the object."""
+    """Return whether the owner with this uid controls the object."""
     reference = controller_of(obj)
     return reference is not None and reference["uid"] == owner["metadata"]["uid"]
 
 
 def with_controller(obj: Object, owner: Object) -> Object:
-    """A copy of an object that is controlled by an owner.
+    """Return a copy of an object that is controlled by an owner.
 
-    Raises AlreadyOwned if something else controls it, ValueError if the owner
-    is in another namespace.
+    Raises AlreadyOwned if another object controls it, ValueError if the owner is in another
+    namespace.
     """
     metadata = obj["metadata"]
     namespace = owner["metadata"].get("namespace")
@@ -74,12 +74,12 @@ def with_controller(obj: Object, owner: Object) -> Object:
 
 
 async def delete_owned(client: Client, owner: Object, *, namespace: str = "") -> int:
-    """Delete everything in a namespace that an owner has; how many objects that was.
+    """Delete all objects in a namespace that an owner owns; return their number.
 
-    The namespace is the owner's; for a cluster-scoped owner it is `namespace`,
-    or its `spec.namespace`, or `default`. Children lose their owned-by
-    finalizers first. All are tried; failures are raised together at the end, so
-    that nobody takes an incomplete cleanup for a complete one.
+    The namespace is the owner's; for a cluster-scoped owner it is `namespace`, or its
+    `spec.namespace`, or `default`. Owned-by finalizers of the children are removed first. All
+    deletions are attempted; failures are raised together at the end, so that an incomplete
+    cleanup is never mistaken for a complete one.
     """
     spec = owner.get("spec") or {}
     where = (
@@ -97,7 +97,7 @@ async def delete_owned(client: Client, owner: Object, *, namespace: str = "") ->
         try:
             found = await client.list(resource, namespace=where, metadata_only=True)
         except errors.NotFound:
-            continue  # its definition went meanwhile, and its objects with it
+            continue  # its definition was deleted meanwhile, and its objects with it
         except errors.ApiError as error:
             failures.append(error)
             continue

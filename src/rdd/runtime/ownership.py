@@ -1,22 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which process runs a controller: Leases, and when they end.
+"""Ownership: Leases decide which process runs a controller.
 
-    rdd-system/controller-<name>   one per controller: the holder, and how often
-                                   it has changed hands (the epoch)
+    rdd-system/controller-<name>   one per controller: the holder, and the number of
+                                   transitions (the epoch)
     rdd-system/manager-<identity>  one per process: its heartbeat
 
-A controller belongs to its holder for as long as the holder's heartbeat is not
-older than `lease_s`. One renewal keeps all controllers of a process, and a
-controller's Lease is written only when it changes hands, each time with a new
-epoch. Taking one is a write on condition of the version that was read, so of
-two processes that try one succeeds.
+A holder owns a controller while its heartbeat is not older than `lease_s`. One renewal keeps
+all controllers of a process, and the Lease of a controller is written only when its holder
+changes, each time with a new epoch. Acquiring is a write with the resource version that was
+read, so of two racing processes one succeeds.
 
-Everything fails closed: who cannot ask does not start; who cannot renew in time
-stops; who sees another holder, or none, stops. A process that could not notice
-any of it is kept out by the server (`rdd.runtime.fencing`).
+Everything fails closed: a process that cannot read leases does not start; one that cannot
+renew in time stops; one that sees another holder, or none, stops. The server rejects the
+writes of a process that could not notice any of this (`rdd.runtime.fencing`).
 
-The daemon's own manager (`is_embedded`) lives and dies with the server, so it
-has no heartbeat; what an earlier run of the daemon held is free.
+The manager of the daemon (`is_embedded`) has the lifetime of the server, so it has no
+heartbeat; leases of an earlier run of the daemon are free.
 """
 
 import asyncio
@@ -32,7 +31,7 @@ from rdd.client import Client, Unreachable
 from rdd.client.listwatch import make_backoff
 from rdd.client.resources import LEASES, NAMESPACES
 from rdd.runtime.fencing import FencedTransport
-from rdd.runtime.heartbeats import end_of, heartbeat_name, shows_life
+from rdd.runtime.heartbeats import expires_at, heartbeat_name, is_renewed
 from rdd.runtime.informer import Change, Informer
 from rdd.runtime.types import ObjectKey
 
@@ -43,31 +42,31 @@ T = TypeVar("T")
 LEASE_S = 15
 RENEW_S = 5.0
 START_S = 30.0
-"""How long to go on asking who owns a controller before giving up."""
+"""Timeout for reading and acquiring leases at start."""
 
 STOP_S = 5.0
-"""How long giving back may take; what is not given back ends by itself."""
+"""Timeout for releasing leases; those that are not released expire."""
 
 _EMBEDDED = "embedded"
 
 
 class OwnershipError(Exception):
-    """A controller cannot be run here; the text says why, in one line."""
+    """A controller cannot run in this process; the text is the reason, in one line."""
 
 
 class HeldByOther(OwnershipError):
-    """Another process runs it."""
+    """Another process runs the controller."""
 
     def __init__(self, controller: str, holder: str, *, is_embedded: bool = False) -> None:
         super().__init__(f'controller "{controller}" is run by "{holder}"')
         self.controller = controller
         self.holder = holder
         self.is_embedded = is_embedded
-        """It is the daemon."""
+        """The holder is the daemon."""
 
 
 class OwnershipUnavailable(OwnershipError):
-    """Nobody could say who runs it."""
+    """The owner of a controller could not be determined."""
 
 
 class Claim:
@@ -79,20 +78,20 @@ class Claim:
         self.epoch = epoch
         self.resource_version = resource_version
         self.lost = asyncio.Event()
-        """Set when the controller must not be run here any more."""
+        """Set when this process must stop running the controller."""
         self.reason = ""
 
     @property
     def owner(self) -> str:
-        """What writes of this epoch carry."""
+        """Return the owner header of writes in this epoch."""
         return f"{self.controller}/{self.holder}/{self.epoch}"
 
     def lose(self, reason: str) -> None:
-        """The claim has ended."""
+        """End the claim."""
         if not self.lost.is_set():
             self.reason = reason
             self.lost.set()
-            log.warning("controller %s is not ours any more: %s", self.controller, reason)
+            log.warning("lost ownership of controller %s: %s", self.controller, reason)
 
 
 class Ownership:
@@ -119,27 +118,27 @@ class Ownership:
         self._clock = clock
         self._claims: dict[str, Claim] = {}
         self._informer = Informer(client, LEASES, namespace=names.SYSTEM_NAMESPACE)
-        self._informer.add_handler(self._see)
+        self._informer.add_handler(self._on_lease_change)
         self._waiting: dict[str, asyncio.Event] = {}
         self._tasks: list[asyncio.Task[None]] = []
         self._renewed_s = 0.0
-        self.gone = asyncio.Event()
-        """Set when the server did not answer a renewal for the time of a lease."""
-        self.deposed = asyncio.Event()
-        """Set when another process has taken a controller that was ours."""
+        self.server_lost = asyncio.Event()
+        """Set while the server has not confirmed a renewal for the duration of a lease."""
+        self.taken_over = asyncio.Event()
+        """Set when another process has acquired a controller of this one."""
 
-    # -- life
+    # -- lifecycle
 
     async def start(self) -> None:
-        """Begin the heartbeat. Raises OwnershipUnavailable if the server does not answer."""
-        await self._insist(self._begin)
+        """Start the heartbeat. Raises OwnershipUnavailable if the server does not respond."""
+        await self._retry(self._begin)
         loop = asyncio.get_running_loop()
         self._tasks.append(loop.create_task(self._informer.run(), name="rdd-leases"))
         if not self._is_embedded:
-            self._tasks.append(loop.create_task(self._beat(), name="rdd-heartbeat"))
+            self._tasks.append(loop.create_task(self._renew_periodically(), name="rdd-heartbeat"))
 
     async def stop(self) -> None:
-        """Give everything back, so that others can take it at once."""
+        """Release all claims, so that other processes can acquire them at once."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -157,19 +156,19 @@ class Ownership:
     # -- claims
 
     async def acquire(self, controller: str) -> Claim:
-        """Take a controller now. Raises HeldByOther or OwnershipUnavailable."""
-        return await self._insist(lambda: self._take(controller))
+        """Acquire a controller now. Raises HeldByOther or OwnershipUnavailable."""
+        return await self._retry(lambda: self._take(controller))
 
-    async def obstacle(self, controller: str) -> HeldByOther | None:
-        """Who keeps a controller from being taken; None if nobody does.
+    async def find_holder(self, controller: str) -> HeldByOther | None:
+        """Return the live holder of a controller; None if the controller can be acquired.
 
-        Only a sign of life counts: a holder that has ended without giving back, or
-        hangs, is waited for until its lease is over. Raises OwnershipUnavailable.
+        A holder is live if it renews its heartbeat; one that was killed or hangs is waited for
+        until its lease expires. Raises OwnershipUnavailable.
         """
-        return await self._insist(lambda: self._obstacle(controller))
+        return await self._retry(lambda: self._find_holder(controller))
 
     async def wait_for(self, controller: str) -> Claim:
-        """Take a controller as soon as it is free."""
+        """Acquire a controller as soon as it is free."""
         changed = self._waiting.setdefault(controller, asyncio.Event())
         while True:
             changed.clear()
@@ -184,11 +183,11 @@ class Ownership:
                 await asyncio.sleep(self._renew_s)
 
     async def _until_free(self, holder: str, changed: asyncio.Event) -> None:
-        """Return when a lease has changed, or its holder has not been heard of in time."""
+        """Return when a lease has changed, or the heartbeat of its holder has expired."""
         while not changed.is_set():
             heartbeat = self._heartbeat(holder)
-            # Without a heartbeat the holder is the daemon's manager, or its heartbeat was not
-            # seen yet: either way a change will tell.
+            # Without a heartbeat the holder is the manager of the daemon, or the informer has
+            # not received the heartbeat yet: either way a change follows.
             pause_s = self._remaining_s(heartbeat) if heartbeat is not None else None
             if pause_s is not None and pause_s <= 0:
                 return
@@ -199,7 +198,7 @@ class Ownership:
                 continue  # it may have been renewed since
 
     async def release(self, claim: Claim) -> None:
-        """Give a controller back; failures are logged, the lease then ends by itself."""
+        """Release a controller; failures are logged, the lease then expires."""
         if self._claims.get(claim.controller) is claim:
             del self._claims[claim.controller]
         if claim.lost.is_set():
@@ -217,13 +216,13 @@ class Ownership:
             log.warning("lease of %s not released: %s", claim.controller, error)
 
     def client_for(self, claim: Claim) -> Client:
-        """A client whose writes are accepted only while the claim holds."""
+        """Return a client whose writes the server accepts only while the claim is valid."""
         fenced = FencedTransport(self._client.transport, claim.owner, claim.lose)
         return Client(fenced, user_agent=f"rdd-{claim.controller}")
 
-    # -- taking
+    # -- acquiring
 
-    async def _obstacle(self, controller: str) -> HeldByOther | None:
+    async def _find_holder(self, controller: str) -> HeldByOther | None:
         while True:
             try:
                 lease = await self._client.get(
@@ -234,15 +233,15 @@ class Ownership:
             except errors.NotFound:
                 return None
             except HeldByOther as held:
-                if held.is_embedded or await shows_life(
+                if held.is_embedded or await is_renewed(
                     self._client, held.holder, clock=self._clock
                 ):
                     return held
 
-    async def _insist(self, step: Callable[[], Awaitable[T]]) -> T:
-        """The outcome of a step, tried again while the server does not answer properly."""
+    async def _retry(self, step: Callable[[], Awaitable[T]]) -> T:
+        """Return the result of a step, retried with backoff while the server is unavailable."""
         backoff = make_backoff()
-        problem = "no answer"
+        problem = "no response"
         try:
             async with asyncio.timeout(self._start_s):
                 while True:
@@ -259,12 +258,12 @@ class Ownership:
                     await asyncio.sleep(backoff.next_s())
         except TimeoutError:
             raise OwnershipUnavailable(
-                f"cannot find out who runs the controllers: {problem}"
+                f"cannot determine who runs the controllers: {problem}"
             ) from None
 
     async def _take(self, controller: str) -> Claim:
         name = _lease_name(controller)
-        # A claim is worth nothing without a heartbeat; one that was sent late has an old time.
+        # A claim needs a fresh heartbeat.
         while not self._is_embedded and self._clock() - self._renewed_s > self._renew_s:
             await self._renew()
         while True:
@@ -282,20 +281,20 @@ class Ownership:
             try:
                 claim = self._claimed(controller, await self._client.update(LEASES, wanted))
             except errors.Conflict:
-                continue  # somebody was faster; look at who
+                continue  # another process was faster: read its claim
             if expired is not None:
                 await self._attempt_delete(expired)
             return claim
 
     async def _check_free(self, controller: str, lease: Object) -> Object | None:
-        """The heartbeat that has ended, if that is why the lease is free. Raises HeldByOther."""
+        """Return the expired heartbeat if that is why the lease is free. Raises HeldByOther."""
         spec = lease.get("spec") or {}
         holder = spec.get("holderIdentity")
         if not holder or holder == self.identity:
             return None
         if (lease["metadata"].get("labels") or {}).get(names.LEASE_LABEL) == _EMBEDDED:
             if self._is_embedded:
-                return None  # of an earlier run: this one has the daemon's lock
+                return None  # of an earlier run: this process has the lock of the daemon
             raise HeldByOther(controller, holder, is_embedded=True)
         name = heartbeat_name(holder)
         try:
@@ -304,13 +303,13 @@ class Ownership:
             return None
         if self._remaining_s(heartbeat) > 0:
             raise HeldByOther(controller, holder)
-        log.info("controller %s: its owner %s has not been heard of", controller, holder)
+        log.info("controller %s: the lease of its owner %s has expired", controller, holder)
         return heartbeat
 
     def _claimed(self, controller: str, lease: Object) -> Claim:
-        known = self._claims.get(controller)
-        if known is not None:
-            known.lose("it was taken anew")
+        earlier = self._claims.get(controller)
+        if earlier is not None:
+            earlier.lose("it was acquired again")
         epoch = lease["spec"].get("leaseTransitions") or 0
         claim = Claim(controller, self.identity, epoch, lease["metadata"]["resourceVersion"])
         self._claims[controller] = claim
@@ -338,11 +337,11 @@ class Ownership:
         except errors.AlreadyExists:
             pass
         if self._is_embedded:
-            await self._forget_earlier_runs()
+            await self._release_earlier_runs()
         else:
             await self._renew()
 
-    async def _forget_earlier_runs(self) -> None:
+    async def _release_earlier_runs(self) -> None:
         found = await self._client.list(
             LEASES,
             namespace=names.SYSTEM_NAMESPACE,
@@ -357,26 +356,26 @@ class Ownership:
                 name = lease["metadata"]["name"]
                 await self._client.patch(LEASES, name, patch, namespace=names.SYSTEM_NAMESPACE)
 
-    async def _beat(self) -> None:
+    async def _renew_periodically(self) -> None:
         loop = asyncio.get_running_loop()
         while True:
             await asyncio.sleep(self._renew_s)
-            # The monotonic clock stands still while a computer sleeps, the other may be set.
+            # The monotonic clock stops while a computer sleeps; the wall clock may be changed.
             left_s = self._lease_s - (self._clock() - self._renewed_s)
             deadline = loop.time() + max(left_s, self._renew_s)
             try:
                 async with asyncio.timeout_at(deadline):
                     await self._renew()
-                self.gone.clear()
+                self.server_lost.clear()
                 continue
             except TimeoutError:
-                problem = "no answer"
+                problem = "no response"
             except (errors.ApiError, Unreachable) as error:
                 problem = str(error)
             log.debug("heartbeat of %s: %s", self.identity, problem)
             if self._clock() - self._renewed_s >= self._lease_s:
                 self._lose_all(f"the heartbeat could not be renewed for {self._lease_s} s")
-                self.gone.set()
+                self.server_lost.set()
 
     async def _renew(self) -> None:
         begun = self._clock()
@@ -402,18 +401,17 @@ class Ownership:
         self._claims.clear()
 
     def _remaining_s(self, heartbeat: Object) -> float:
-        """How long a heartbeat is still good for."""
-        return end_of(heartbeat, default_s=self._lease_s) - self._clock()
+        return expires_at(heartbeat, default_s=self._lease_s) - self._clock()
 
-    # -- following
+    # -- watching
 
     def _heartbeat(self, holder: str) -> Object | None:
         return self._informer.get(ObjectKey(names.SYSTEM_NAMESPACE, heartbeat_name(holder)))
 
-    def _see(self, change: Change) -> None:
+    def _on_lease_change(self, change: Change) -> None:
         name = change.key.name
         for controller, changed in self._waiting.items():
-            # A heartbeat that ends, or is seen for the first time, may be what keeps any of them.
+            # A heartbeat that expires or appears can concern every waiting controller.
             if None in (change.old, change.new) or _lease_name(controller) == name:
                 changed.set()
         for claim in list(self._claims.values()):
@@ -424,17 +422,17 @@ class Ownership:
         lease = change.new or change.old
         assert lease is not None
         if int(lease["metadata"]["resourceVersion"]) < int(claim.resource_version):
-            return  # from before
+            return  # older than the claim
         spec = change.new.get("spec") or {} if change.new is not None else {}
         holder, epoch = spec.get("holderIdentity"), spec.get("leaseTransitions") or 0
         if (holder, epoch) != (claim.holder, claim.epoch):
             del self._claims[claim.controller]
-            claim.lose(f"its owner is {holder or 'nobody'}")
+            claim.lose(f"the owner is {holder}" if holder else "it has no owner")
             if holder and holder != self.identity:
-                self.deposed.set()
+                self.taken_over.set()
 
     async def _attempt_delete(self, heartbeat: Object) -> None:
-        """Remove a heartbeat; one that was read only if nobody has renewed it since."""
+        """Delete a heartbeat; one that was read only if it has not been renewed since."""
         metadata = heartbeat["metadata"]
         try:
             await self._client.delete(
@@ -446,14 +444,14 @@ class Ownership:
         except (errors.NotFound, errors.Conflict):
             pass
         except (errors.ApiError, Unreachable) as error:
-            log.warning("lease %s not removed: %s", metadata["name"], error)
+            log.warning("lease %s not deleted: %s", metadata["name"], error)
 
     def _now(self) -> str:
         return timestamps.now_micro_text(self._clock)
 
 
 def _is_terminating(error: errors.ApiError) -> bool:
-    """Whether the namespace is on its way out, and will be made anew."""
+    """Return whether the namespace is terminating and will be recreated."""
     causes = (error.details or {}).get("causes") or ()
     return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
 

@@ -10,16 +10,16 @@
 
     Controller("engine", …, passthroughs={"logs": logs})
 
-Clients speak to the API server, which has authenticated and authorised them before
-a handler hears of it; credentials do not reach the handler. A handler gets
-aiohttp's own request and may answer, stream or upgrade as it likes. It is the same
-whether its controller runs in the daemon or in a program of its own:
+Clients connect to the API server, which authenticates and authorises them before it calls a
+handler; credentials do not reach the handler. A handler gets the request of aiohttp and may
+respond, stream or upgrade. It is the same whether its controller runs in the daemon or in
+another process:
 
     InProcessPassthrough    the server calls the handler, on the client's connection
-    HttpPassthrough         the server connects to a port and shows a secret
+    HttpPassthrough         the server connects to a port and sends a secret
 
-A handler is cancelled when its client goes away, and when its controller stops or
-belongs to another process.
+A handler is cancelled when its client disconnects, and when its controller stops or another
+process acquires the controller.
 """
 
 import asyncio
@@ -38,92 +38,88 @@ if TYPE_CHECKING:
 log = logging.getLogger("rdd.runtime")
 
 Handler = Callable[["web.BaseRequest", str], Awaitable["web.StreamResponse"]]
-"""Answers a request; the text is the rest of the path, decoded, with a slash at its front."""
+"""Handles a request; the text is the rest of the path, decoded, with a leading slash."""
 
-REFUSAL = "Rdd-Passthrough"
-"""The challenge in the answer to a request without the secret."""
+CHALLENGE = "Rdd-Passthrough"
+"""The challenge in the response to a request without the secret."""
 
 
 class PassthroughHost(Protocol):
-    """A place where the requests for controllers arrive."""
+    """Receives requests for controllers."""
 
     async def start(self) -> None:
-        """Be reachable when this returns."""
+        """Listen; return when reachable."""
         ...
 
     def expect(self, controller: str) -> None:
-        """Know that a controller has endpoints, which are not there yet."""
+        """Announce a controller whose endpoints are added later."""
         ...
 
     def add(self, controller: str, endpoint: str, handler: Handler) -> None:
-        """Let a handler answer for an endpoint."""
+        """Route an endpoint to a handler."""
         ...
 
     def remove(self, controller: str, endpoint: str, handler: Handler) -> None:
-        """Do so no more; requests under way are ended."""
+        """Remove a route and cancel its requests."""
         ...
 
     async def stop(self) -> None:
-        """Be reachable no more."""
+        """Stop listening."""
         ...
 
 
 class Passthroughs(Protocol):
-    """The endpoints of a server in the same process."""
+    """The passthrough endpoints of a server in the same process."""
 
     def expect(self, controller: str, /) -> None:
-        """Know that a controller will offer something."""
+        """Announce a controller whose endpoints are registered later."""
         ...
 
     def register(self, controller: str, endpoint: str, handler: Handler, /) -> None:
-        """Call a handler for an endpoint; the last one registered counts."""
+        """Route an endpoint to a handler; a later registration replaces it."""
         ...
 
     def unregister(self, controller: str, endpoint: str, handler: Handler, /) -> None:
-        """Call it no more, and end what it is at; another's registration stays."""
+        """Remove the route and cancel its requests, unless another handler replaced it."""
         ...
 
 
 class InProcessPassthrough:
-    """Handlers called by the server of this process."""
+    """Handlers that the server of this process calls."""
 
     def __init__(self, passthroughs: Passthroughs) -> None:
         self._passthroughs = passthroughs
 
     async def start(self) -> None:
-        """Nothing has to be listened on."""
+        """Do nothing: there is no socket."""
 
     def expect(self, controller: str) -> None:
-        """Know that a controller has endpoints, which are not there yet."""
         self._passthroughs.expect(controller)
 
     def add(self, controller: str, endpoint: str, handler: Handler) -> None:
-        """Let a handler answer for an endpoint."""
         self._passthroughs.register(controller, endpoint, handler)
 
     def remove(self, controller: str, endpoint: str, handler: Handler) -> None:
-        """Do so no more; requests under way are ended."""
         self._passthroughs.unregister(controller, endpoint, handler)
 
     async def stop(self) -> None:
-        """Nothing is left when all endpoints are removed."""
+        """Do nothing: all endpoints have been removed."""
 
 
 class HttpPassthrough:
-    """Handlers on a bound loopback socket, for those who know a secret."""
+    """Handlers on a bound loopback socket; requests need a secret."""
 
     def __init__(self, sock: socket.socket, *, secret: str) -> None:
         self._socket = sock
         self.secret = secret
         self.url = f"http://localhost:{sock.getsockname()[1]}/"
-        """What paths `<controller>/<endpoint>/…` are appended to."""
+        """Prefix of the paths `<controller>/<endpoint>/…`."""
         self._handlers: dict[tuple[str, str], Handler] = {}
         self._active: dict[asyncio.Task[web.StreamResponse], Handler] = {}
         self._server: web.Server | None = None
         self._listener: asyncio.Server | None = None
 
     async def start(self) -> None:
-        """Listen."""
         from aiohttp import web
 
         self._server = web.Server(self._handle, access_log=None, handler_cancellation=True)
@@ -131,14 +127,12 @@ class HttpPassthrough:
         self._listener = await loop.create_server(self._server, sock=self._socket)
 
     def expect(self, controller: str) -> None:
-        """Who asks too early hears that the controller does not run here anyway."""
+        """Do nothing: early requests get 503 in any case."""
 
     def add(self, controller: str, endpoint: str, handler: Handler) -> None:
-        """Let a handler answer for an endpoint."""
         self._handlers[controller, endpoint] = handler
 
     def remove(self, controller: str, endpoint: str, handler: Handler) -> None:
-        """Do so no more; requests under way are ended."""
         if self._handlers.get((controller, endpoint)) is handler:
             del self._handlers[controller, endpoint]
         for task, its in self._active.items():
@@ -146,7 +140,7 @@ class HttpPassthrough:
                 task.cancel()
 
     async def stop(self) -> None:
-        """Close the socket and end what is under way."""
+        """Close the socket and cancel all requests."""
         for task in self._active:
             task.cancel()
         listener, self._listener = self._listener, None
@@ -164,10 +158,10 @@ class HttpPassthrough:
         if not hmac.compare_digest(shown.encode(), self.secret.encode()):
             return web.Response(
                 status=401,
-                headers={"WWW-Authenticate": REFUSAL},
-                text="requests for controllers go through the API server\n",
+                headers={"WWW-Authenticate": CHALLENGE},
+                text="send requests for controllers to the API server\n",
             )
-        controller, endpoint, rest = split(request.raw_path.partition("?")[0])
+        controller, endpoint, rest = split_path(request.raw_path.partition("?")[0])
         handler = self._handlers.get((controller, endpoint))
         if handler is None:
             return web.Response(status=503, text=f"{controller} does not run here\n")
@@ -192,10 +186,10 @@ async def _called(handler: Handler, request: "web.BaseRequest", rest: str) -> "w
     return await handler(request, rest)
 
 
-def split(path: str) -> tuple[str, str, str]:
-    """Controller, endpoint and rest of `/<controller>/<endpoint>/<rest>`.
+def split_path(path: str) -> tuple[str, str, str]:
+    """Return controller, endpoint and rest of `/<controller>/<endpoint>/<rest>`.
 
-    The rest is decoded and begins with a slash; names are taken as they are.
+    The rest is decoded and starts with a slash; the names are not decoded.
     """
     controller, _, remainder = path.removeprefix("/").partition("/")
     endpoint, _, rest = remainder.partition("/")

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which changes are worth a look.
+"""Predicates: filters for changes.
 
-A predicate answers for one change; a controller skips a change to which any of
-its predicates says no. New and vanished objects pass those that compare, since
-there is nothing to compare them with.
+A source ignores a change for which one of its predicates is false. New and deleted objects
+pass the predicates that compare, since there is nothing to compare them with.
 """
 
 from collections.abc import Callable
@@ -16,42 +15,42 @@ Predicate = Callable[[Change], bool]
 
 
 def generation_changed(change: Change) -> bool:
-    """The desired state has changed, or the deletion was asked for: no writes of status."""
+    """Match changes of the spec and requests for deletion, but not writes of the status."""
     return _differs(change, "generation") or _differs(change, "deletionTimestamp")
 
 
 def resource_version_changed(change: Change) -> bool:
-    """The object was written; after a relist others may be told again."""
+    """Match every write of the object, but not repetitions after a relist."""
     return _differs(change, "resourceVersion")
 
 
 def annotations_changed(change: Change) -> bool:
-    """An annotation was added, changed or removed."""
+    """Match additions, changes and removals of annotations."""
     return _differs(change, "annotations")
 
 
 def labels_changed(change: Change) -> bool:
-    """A label was added, changed or removed."""
+    """Match additions, changes and removals of labels."""
     return _differs(change, "labels")
 
 
 def finalizers_changed(change: Change) -> bool:
-    """A finalizer was added or removed."""
+    """Match additions and removals of finalizers."""
     return _differs(change, "finalizers")
 
 
 def is_new(change: Change) -> bool:
-    """The object was not known before."""
+    """Match new objects."""
     return change.old is None
 
 
 def is_gone(change: Change) -> bool:
-    """The object does not exist any more."""
+    """Match deleted objects."""
     return change.new is None
 
 
 def has_labels(selector: str) -> Predicate:
-    """The object matches a label selector now, or did before."""
+    """Match objects whose new or old labels match a selector."""
     matches = selectors.parse_label_selector(selector).matches
 
     def predicate(change: Change) -> bool:
@@ -62,12 +61,12 @@ def has_labels(selector: str) -> Predicate:
 
 
 def any_of(*predicates: Predicate) -> Predicate:
-    """At least one of them holds."""
+    """Match if at least one of the predicates matches."""
     return lambda change: any(predicate(change) for predicate in predicates)
 
 
 def not_(predicate: Predicate) -> Predicate:
-    """It does not hold."""
+    """Match if the predicate does not."""
     return lambda change: not predicate(change)
 
 

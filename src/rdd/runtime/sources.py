@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a controller watches, and which keys a change stands for.
+"""Sources: the resources that a controller watches, and the keys that a change maps to.
 
     watch(Demo)                                the kind itself: the key of the object
     owns(CONFIG_MAPS, Demo)                    children: the key of their controller
-    maps(SECRETS, lambda secret: [...])        anything else: keys of your choice
+    maps(SECRETS, lambda secret: [...])        any other mapping
 
-Each takes predicates, all of which must hold.
+Each takes predicates, all of which must match.
 """
 
 from collections.abc import Callable, Iterable
@@ -18,7 +18,7 @@ from rdd.runtime.predicates import Predicate
 from rdd.runtime.types import AnyResource, ObjectKey, QueueKey, resource_of
 
 Mapper = Callable[[Object], Iterable[QueueKey]]
-"""The keys to look at when an object has changed."""
+"""Return the keys to reconcile when an object has changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Source:
     metadata_only: bool = False
 
     def keys(self, change: Change) -> set[QueueKey]:
-        """The keys a change stands for; what the object stood for before counts, too."""
+        """Return the keys that the old and the new object of a change map to."""
         if not all(predicate(change) for predicate in self.predicates):
             return set()
         objects = (obj for obj in (change.old, change.new) if obj is not None)
@@ -47,7 +47,7 @@ def watch(
     label_selector: str = "",
     metadata_only: bool = False,
 ) -> Source:
-    """The kind a controller is about."""
+    """Watch the kind that a controller reconciles."""
     return Source(kind, _own_key, predicates, namespace, label_selector, metadata_only)
 
 
@@ -58,7 +58,7 @@ def owns(
     label_selector: str = "",
     metadata_only: bool = False,
 ) -> Source:
-    """Children: a change of one is a reason to look at the owner that controls it."""
+    """Watch children and reconcile the owner that controls them."""
     kind = resource_of(owner)
 
     def to_keys(obj: Object) -> Iterable[ObjectKey]:
@@ -80,7 +80,7 @@ def maps(
     label_selector: str = "",
     metadata_only: bool = False,
 ) -> Source:
-    """Any other resource; `to_keys` says what to look at, and may be asked about old states."""
+    """Watch another resource; `to_keys` maps old and new objects to keys."""
     return Source(resource, to_keys, predicates, namespace, label_selector, metadata_only)
 
 

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The vocabulary of reconciling: keys, results, errors, and what a kind is.
+"""Types of reconcilers: keys, results, errors, kinds.
 
-A reconciler is level-based. It is called with the key of an object, never with
-an event: what happened does not matter, only what is. It reads, compares, does
-one step, reports, and returns
+A reconciler is level-triggered. It is called with the key of an object, never with an event:
+only the current state matters. It reads, compares, does one step, writes the status, and
+returns
 
-    Result.done()               nothing to do until something changes
-    Result.requeue(after_s)     look again after that time
-    an exception                look again after a pause that doubles each time
-    TerminalError               do not look again before something changes
+    Result.done()               wait for the next change
+    Result.requeue(after_s)     reconcile again after that time
+    an exception                retry with exponential backoff
+    TerminalError               do not retry; wait for the next change
 
-and it MUST be idempotent: it is called again after restarts, after a lost
-watch, and whenever anything that it watches changes.
+It MUST be idempotent: it is called again after restarts, after a lost watch, and whenever a
+watched object changes.
 """
 
 from collections.abc import Hashable
@@ -23,19 +23,18 @@ from rdd.client import ApiResource
 
 
 class ObjectKey(NamedTuple):
-    """Which object; the namespace of cluster-scoped objects is empty."""
+    """Namespace and name of an object; the namespace of a cluster-scoped one is empty."""
 
     namespace: str
     name: str
 
     @classmethod
     def of(cls, obj: Object) -> "ObjectKey":
-        """The key of an object."""
+        """Return the key of an object."""
         metadata = obj["metadata"]
         return cls(metadata.get("namespace") or "", metadata["name"])
 
     def __str__(self) -> str:
-        """`namespace/name`, or the name alone."""
         return f"{self.namespace}/{self.name}" if self.namespace else self.name
 
 
@@ -45,19 +44,19 @@ QueueKey = Hashable
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """What is to happen next to a key that was reconciled without an error."""
+    """The outcome of a reconciliation without an error."""
 
     requeue_after_s: float | None = None
-    """Look again after this time, whatever happens; None: when something changes."""
+    """Reconcile again after this time; None: on the next change."""
 
     @classmethod
     def done(cls) -> "Result":
-        """Nothing is left to do."""
+        """Wait for the next change."""
         return _DONE
 
     @classmethod
     def requeue(cls, after_s: float) -> "Result":
-        """Look again after a while; failures of before are forgotten."""
+        """Reconcile again after a time; resets the backoff."""
         return cls(after_s)
 
 
@@ -65,59 +64,59 @@ _DONE = Result()
 
 
 class TerminalError(Exception):
-    """A failure that trying again cannot cure; the key waits until something changes."""
+    """A failure that a retry cannot fix; the key waits for the next change."""
 
 
 class Reconciler(Protocol):
-    """Brings the world closer to what one object asks for."""
+    """Moves the current state towards the desired state of one object."""
 
     async def reconcile(self, key: Any) -> Result:
-        """Do the next step for an object, which may no longer exist."""
+        """Do the next step for a key, whose object may no longer exist."""
         ...
 
 
 @runtime_checkable
 class Begins(Protocol):
-    """A reconciler that has to take back what a process before it has said."""
+    """A reconciler with a startup hook, to reset status that an earlier process has written."""
 
     async def begin(self) -> None:
-        """Say what is not known any more.
+        """Set conditions that can no longer be verified to Unknown.
 
-        Called once, when the caches have synced, before any controller that starts together
-        with this one looks at a key, and before the manager calls itself started. Errors of
-        the server are logged and end it, nothing else.
+        Called once, after the caches have synced, before any controller that starts together
+        with this one reconciles a key, and before the manager counts as started. Errors of the
+        server are logged; the controller starts in any case.
         """
         ...
 
 
 @runtime_checkable
 class Drains(Protocol):
-    """A reconciler that has something to end before its process does (virtual machines)."""
+    """A reconciler with teardown work at a graceful stop (virtual machines)."""
 
     async def drain(self) -> None:
-        """End it, within the budget of the manager.
+        """Tear down, within the drain timeout of the manager.
 
-        Called at a graceful stop, when no key is worked on any more; the
-        controller is still owned and can write. Not called when ownership is
-        lost: what runs then belongs to the new owner.
+        Called at a graceful stop, when no key is in progress; the process still owns the
+        controller and can write. Not called when ownership is lost: the new owner manages what
+        still runs.
         """
         ...
 
 
 @runtime_checkable
 class Runs(Protocol):
-    """A reconciler with work of its own beside its keys: a stream it follows, a timer."""
+    """A reconciler with a background task: a stream, a timer."""
 
     async def run(self) -> None:
-        """Work until cancelled, which happens after `drain`, or at once if ownership is lost.
+        """Run until cancelled: after `drain`, or at once if ownership is lost.
 
-        What it starts MUST end with it. An exception ends the controller.
+        It MUST stop everything that it starts. An exception stops the controller.
         """
         ...
 
 
 class TypedKind(Protocol):
-    """A class that names a custom resource and makes typed views of its objects."""
+    """A class that describes a custom resource and creates typed views of its objects."""
 
     group: ClassVar[str]
     version: ClassVar[str]
@@ -128,7 +127,7 @@ class TypedKind(Protocol):
 
     @classmethod
     def of(cls, raw: Object) -> Self:
-        """The view over a dict, which is not copied."""
+        """Return a view of a dict, which is not copied."""
         ...
 
 
@@ -139,7 +138,7 @@ AnyResource = ApiResource | type[TypedKind]
 
 
 def resource_of(kind: AnyResource) -> ApiResource:
-    """The resource of a typed kind; a resource is its own."""
+    """Return the resource of a typed kind; a resource is returned unchanged."""
     if isinstance(kind, ApiResource):
         return kind
     return ApiResource(kind.group, kind.version, kind.plural, kind.kind, namespaced=kind.namespaced)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where admission handlers answer: in the server's process, or on a port.
+"""Hosts of admission handlers: in the process of the server, or on a port.
 
-A host says at which URL its handlers are reached; configurations with that URL
-are applied only after it answers, so no write fails for want of a handler that
-is about to start. In-process URLs contain something only this run knows: a
-configuration of an earlier run never reaches a stranger.
+A host has the URL prefix of its handlers; configurations with that URL are applied only after
+the host is reachable, so no write fails because of a handler that is about to start.
+In-process URLs contain a random token: a configuration of an earlier run never reaches
+another process.
 """
 
 import asyncio
@@ -36,64 +36,62 @@ _CONFIGURATIONS = {
 }
 
 
-class Host(Protocol):
-    """A place where AdmissionReviews arrive."""
+class WebhookHost(Protocol):
+    """Receives AdmissionReviews."""
 
     url_prefix: str
-    """What the URLs of all webhooks begin with; no slash at the end."""
+    """Prefix of the URLs of all webhooks, without a trailing slash."""
     ca_bundle: str
-    """PEM of the authorities that vouch for it; empty if nobody asks."""
+    """CA certificates of the host in PEM; empty if it needs none."""
 
     async def start(self, reviewer: Reviewer) -> None:
-        """Answer with a reviewer; it is reachable when this returns."""
+        """Pass reviews to a reviewer; return when reachable."""
         ...
 
     def add(self, webhook: Webhook) -> None:
-        """Answer at the URL of a webhook, which the reviewer knows."""
+        """Serve the URL of a webhook that the reviewer has."""
         ...
 
     def remove(self, webhook: Webhook) -> None:
-        """Do so no more."""
+        """Stop serving the URL of a webhook."""
         ...
 
     async def stop(self) -> None:
-        """Answer no more."""
+        """Stop listening."""
         ...
 
 
-class Endpoints(Protocol):
-    """The handlers a server calls without a socket, by the prefix of their URL."""
+class EndpointRegistry(Protocol):
+    """Handlers that a server calls without a socket, by URL prefix."""
 
     def register(
         self, url_prefix: str, handler: Callable[[Object, Any], Awaitable[Object]], /
     ) -> None:
-        """Call a handler for every URL below a prefix."""
+        """Call a handler for every URL with a prefix."""
         ...
 
     def unregister(self, url_prefix: str, /) -> None:
-        """Do so no more."""
+        """Remove the handler of a prefix."""
         ...
 
 
 class InProcessHost:
-    """Handlers called by the server of this process.
+    """Handlers that the server of this process calls.
 
-    `address` is the server's own host:port; nobody connects to it for this.
+    `address` is the host:port of the server; no connection is made to it.
     """
 
     ca_bundle = ""
 
-    def __init__(self, endpoints: Endpoints, *, address: str = "127.0.0.1:6443") -> None:
+    def __init__(self, endpoints: EndpointRegistry, *, address: str = "127.0.0.1:6443") -> None:
         self._endpoints = endpoints
         self.url_prefix = f"https://{address}/{secrets.token_hex(8)}"
         self._reviewer: Reviewer | None = None
 
     async def start(self, reviewer: Reviewer) -> None:
-        """Nothing is called before a webhook is added: handlers do not see their URL."""
         self._reviewer = reviewer
 
     def add(self, webhook: Webhook) -> None:
-        """Answer at the URL of a webhook."""
         reviewer, path = self._reviewer, webhook.path
         assert reviewer is not None
 
@@ -103,16 +101,14 @@ class InProcessHost:
         self._endpoints.register(f"{self.url_prefix}/{path}", handle)
 
     def remove(self, webhook: Webhook) -> None:
-        """Do so no more."""
         self._endpoints.unregister(f"{self.url_prefix}/{webhook.path}")
 
     async def stop(self) -> None:
-        """Nothing is left to do when all webhooks are removed."""
         self._reviewer = None
 
 
 class HttpsHost:
-    """Handlers on a socket that is bound already, with a certificate that is passed in."""
+    """Handlers on a bound socket with TLS."""
 
     def __init__(
         self,
@@ -129,34 +125,33 @@ class HttpsHost:
         self._runner: Any = None
 
     async def start(self, reviewer: Reviewer) -> None:
-        """Listen."""
         from aiohttp import web
 
-        async def answer(request: web.Request) -> web.Response:
+        async def handle(request: web.Request) -> web.Response:
             path = request.match_info["path"]
-            if not reviewer.knows(path):
+            if not reviewer.has_path(path):
                 return web.Response(status=404, text="404 page not found\n")
             try:
                 review = orjson.loads(await request.read())
-                answered = await reviewer.review(path, review)
+                reviewed = await reviewer.review(path, review)
             except (orjson.JSONDecodeError, KeyError, TypeError, AssertionError) as error:
                 return web.Response(status=400, text=f"not an AdmissionReview: {error}\n")
-            return web.Response(body=orjson.dumps(answered), content_type="application/json")
+            return web.Response(body=orjson.dumps(reviewed), content_type="application/json")
 
         app = web.Application(client_max_size=MAX_BODY_BYTES)
-        app.router.add_post("/{path}", answer)
+        app.router.add_post("/{path}", handle)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=1.0)
         await self._runner.setup()
         await web.SockSite(self._runner, self._socket, ssl_context=self._tls).start()
 
     def add(self, webhook: Webhook) -> None:
-        """The path alone decides; the reviewer knows it."""
+        """Do nothing: the reviewer has the path."""
 
     def remove(self, webhook: Webhook) -> None:
-        """The reviewer forgets it."""
+        """Do nothing: the reviewer no longer has the path."""
 
     async def stop(self) -> None:
-        """Close the socket; requests under way get a moment."""
+        """Close the socket; open requests get one second."""
         runner, self._runner = self._runner, None
         if runner is not None:
             await runner.cleanup()
@@ -166,7 +161,7 @@ class HttpsHost:
 async def apply_configuration(
     client: Client, webhook: Webhook, *, url_prefix: str, ca_bundle: str
 ) -> None:
-    """Have the server ask a webhook, whatever its configuration was before."""
+    """Apply the configuration of a webhook, replacing an earlier one."""
     await client.apply(
         _CONFIGURATIONS[webhook.type],
         webhook.configuration(url_prefix, ca_bundle),
@@ -178,7 +173,7 @@ async def apply_configuration(
 async def apply_configurations(
     client: Client, webhooks: tuple[Webhook, ...], *, url_prefix: str, ca_bundle: str
 ) -> None:
-    """Apply several at the same time; the first failure is raised."""
+    """Apply configurations concurrently; raise the first failure."""
     async with asyncio.TaskGroup() as group:
         for webhook in webhooks:
             group.create_task(
@@ -188,10 +183,10 @@ async def apply_configurations(
 
 
 async def remove_configurations(client: Client, is_obsolete: Callable[[Object], bool]) -> list[str]:
-    """Remove configurations that we have applied; returns their names.
+    """Delete obsolete configurations that this project has applied; return their names.
 
-    `is_obsolete` is asked with the `clientConfig` of each. One that somebody
-    applies anew at the same time stays.
+    `is_obsolete` is called with the `clientConfig` of each. A configuration that is applied
+    again meanwhile is kept.
     """
     removed: list[str] = []
     for resource in _CONFIGURATIONS.values():

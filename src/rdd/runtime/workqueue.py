@@ -1,17 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The queue between events and workers.
+"""The work queue between events and workers.
 
-A key is in the queue once however often it is added, and one worker at a time
-has it; added meanwhile, it comes again when that worker is done. That is what
-collapses a storm: five thousand changes of a hundred objects are a hundred
-keys. Keys that failed come back after a pause of their own, which doubles with
-each failure in a row (5 ms up to 1,000 s, as in Kubernetes) and does not hold
-up others.
+A key is queued at most once, and at most one worker has it; a key that is added meanwhile is
+queued again when that worker is done. This deduplicates bursts: five thousand changes of a
+hundred objects are a hundred keys. Failed keys are retried with exponential backoff per key
+(5 ms up to 1,000 s, as in Kubernetes), without delaying others.
 
-The queue holds at most `capacity` keys. A key that does not fit is dropped,
-and when the queue has run empty `refill` is called to add everything that
-exists; nothing is lost, because reconciling is about what is, not about what
-happened.
+A key is in one of these states:
+
+    ready       waits for a worker
+    active      a worker has it
+    dirty       active, and added again meanwhile
+    delayed     waits for its timer
+
+The queue holds at most `capacity` keys. A key that does not fit is dropped, and when the
+queue is empty `refill` adds all existing objects; no work is lost, because reconciliation is
+level-triggered.
 """
 
 import asyncio
@@ -30,11 +34,11 @@ CAPACITY = 100_000
 
 
 class Drained(Exception):
-    """The queue gives out no more keys."""
+    """The queue was shut down."""
 
 
 class WorkQueue(Generic[Q]):
-    """Keys to work on; `get` and `done` frame the work on one."""
+    """A deduplicating queue of keys; a worker calls `get`, then `done`."""
 
     def __init__(
         self,
@@ -54,8 +58,8 @@ class WorkQueue(Generic[Q]):
         self._metrics = metrics or Metrics()
         self._ready: dict[Q, float] = {}
         self._active: set[Q] = set()
-        self._again: set[Q] = set()
-        self._timers: dict[Q, asyncio.TimerHandle] = {}
+        self._dirty: set[Q] = set()
+        self._delayed: dict[Q, asyncio.TimerHandle] = {}
         self._failures: dict[Q, int] = {}
         self._waiting: deque[asyncio.Future[None]] = deque()
         self._idle: asyncio.Future[None] | None = None
@@ -65,36 +69,36 @@ class WorkQueue(Generic[Q]):
         self._metrics.queue_unfinished.read(lambda: len(self._active), name)
 
     def __len__(self) -> int:
-        """How many keys could be worked on now."""
+        """Return the number of ready keys."""
         return len(self._ready)
 
     @property
     def is_idle(self) -> bool:
-        """Nobody has a key and none is ready; some may be in a pause."""
+        """Return whether no key is ready or active; some may be delayed."""
         return not self._ready and not self._active
 
     # -- adding
 
     def add(self, key: Q) -> None:
-        """Have the key worked on soon; a pause it was in is over."""
+        """Queue a key now; cancels its delay."""
         if self._is_draining:
             return
         self._metrics.queue_adds.add(self._name)
-        self._end_pause(key)
+        self._cancel_delay(key)
         if key in self._active:
-            self._again.add(key)
+            self._dirty.add(key)
         else:
             self._make_ready(key)
 
     def add_after(self, key: Q, delay_s: float) -> None:
-        """Have the key worked on after a while, or sooner if it is added before."""
+        """Queue a key after a delay, or earlier if it is added before."""
         if delay_s <= 0:
             self.add(key)
             return
         if self._is_draining or key in self._ready:
             return
         loop = asyncio.get_running_loop()
-        timer = self._timers.get(key)
+        timer = self._delayed.get(key)
         if timer is not None:
             if timer.when() <= loop.time() + delay_s:
                 return
@@ -102,10 +106,10 @@ class WorkQueue(Generic[Q]):
         elif self._is_full():
             self._has_overflowed = True
             return
-        self._timers[key] = loop.call_later(delay_s, self._due, key)
+        self._delayed[key] = loop.call_later(delay_s, self._due, key)
 
     def add_rate_limited(self, key: Q) -> None:
-        """Have a key that failed worked on again, after a pause that doubles each time."""
+        """Queue a failed key with exponential backoff."""
         failures = self._failures.get(key, 0)
         self._failures[key] = failures + 1
         self._metrics.queue_retries.add(self._name)
@@ -115,17 +119,17 @@ class WorkQueue(Generic[Q]):
         )
 
     def forget(self, key: Q) -> None:
-        """The key is fine: its next failure is a first one."""
+        """Reset the backoff of a key."""
         self._failures.pop(key, None)
 
     def failures(self, key: Q) -> int:
-        """How often the key has failed in a row."""
+        """Return the number of consecutive failures of a key."""
         return self._failures.get(key, 0)
 
     # -- working
 
     async def get(self) -> Q:
-        """The key that has waited longest; `done` MUST be called for it. Raises Drained."""
+        """Return the oldest ready key; `done` MUST be called for it. Raises Drained."""
         while not self._ready:
             if self._is_draining:
                 raise Drained(self._name)
@@ -139,7 +143,7 @@ class WorkQueue(Generic[Q]):
                 await waiter
             except asyncio.CancelledError:
                 if waiter.done() and self._ready:
-                    self._wake()  # it was this one's turn
+                    self._wake()  # pass the wake-up to another worker
                 raise
         key = next(iter(self._ready))
         since = self._ready.pop(key)
@@ -149,30 +153,30 @@ class WorkQueue(Generic[Q]):
         return key
 
     def done(self, key: Q) -> None:
-        """The work on a key has ended, well or not."""
+        """Mark a key as processed, successfully or not."""
         self._active.discard(key)
-        if key in self._again:
-            self._again.discard(key)
+        if key in self._dirty:
+            self._dirty.discard(key)
             if not self._is_draining:
-                self._end_pause(key)
+                self._cancel_delay(key)
                 self._make_ready(key)
         if self._idle is not None and not self._active and not self._idle.done():
             self._idle.set_result(None)
 
-    def shut(self) -> None:
-        """Take and give out no more keys; workers that wait for one get Drained."""
+    def shut_down(self) -> None:
+        """Discard all keys; waiting workers get Drained."""
         self._is_draining = True
         self._ready.clear()
-        self._again.clear()
-        for timer in self._timers.values():
+        self._dirty.clear()
+        for timer in self._delayed.values():
             timer.cancel()
-        self._timers.clear()
+        self._delayed.clear()
         while self._waiting:
             self._wake()
 
     async def drain(self) -> None:
-        """Shut, and return when the keys that workers have are done."""
-        self.shut()
+        """Shut down and wait for the active keys."""
+        self.shut_down()
         if self._active:
             self._idle = asyncio.get_running_loop().create_future()
             await self._idle
@@ -190,15 +194,15 @@ class WorkQueue(Generic[Q]):
         self._wake()
 
     def _is_full(self) -> bool:
-        return len(self._ready) + len(self._timers) >= self._capacity
+        return len(self._ready) + len(self._delayed) >= self._capacity
 
-    def _end_pause(self, key: Q) -> None:
-        timer = self._timers.pop(key, None)
+    def _cancel_delay(self, key: Q) -> None:
+        timer = self._delayed.pop(key, None)
         if timer is not None:
             timer.cancel()
 
     def _due(self, key: Q) -> None:
-        del self._timers[key]
+        del self._delayed[key]
         self.add(key)
 
     def _wake(self) -> None:

@@ -128,7 +128,7 @@ async def test_pauses_double_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> N
         if len(delays) == 20:
             done.set()
         else:
-            self._again.add(key)
+            self._dirty.add(key)
 
     monkeypatch.setattr(HandledQueue, "add_after", later)
 

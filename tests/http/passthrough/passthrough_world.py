@@ -16,7 +16,7 @@ from rdd.apiserver.http.request import User
 from rdd.apiserver.passthrough.proxy import PassthroughBackend
 from rdd.apiserver.server import ApiServer, ServerOptions, open_server
 from rdd.host.sockets import listen_on_loopback
-from rdd.runtime.passthrough import REFUSAL, Handler, HttpPassthrough
+from rdd.runtime.passthrough import CHALLENGE, Handler, HttpPassthrough
 from rdd.store.memory import MemoryStore
 
 SECRET = "a secret of this run"
@@ -97,5 +97,5 @@ async def open_world(directory: Path, *, is_external: bool) -> AsyncIterator[Wor
 
 def backend_of(host: HttpPassthrough, *, secret: str = SECRET) -> PassthroughBackend:
     return PassthroughBackend(
-        host.url, secret_header=names.PASSTHROUGH_SECRET_HEADER, secret=secret, refusal=REFUSAL
+        host.url, secret_header=names.PASSTHROUGH_SECRET_HEADER, secret=secret, refusal=CHALLENGE
     )

@@ -6,7 +6,7 @@ import asyncio
 import pytest
 
 from rdd.api import errors
-from rdd.runtime.controller import told
+from rdd.runtime.controller import error_text
 
 
 async def test_errors_of_tasks_are_told_without_their_group() -> None:
@@ -16,9 +16,9 @@ async def test_errors_of_tasks_are_told_without_their_group() -> None:
     with pytest.raises(ExceptionGroup) as caught:
         async with asyncio.TaskGroup() as outer:
             outer.create_task(fail("the disk is full"))
-    assert told(caught.value) == "the disk is full"
+    assert error_text(caught.value) == "the disk is full"
 
 
 def test_a_group_that_says_what_it_is_about_is_told_with_each_of_its_errors() -> None:
     group = ExceptionGroup("objects of x", [errors.InternalError("a"), KeyError()])
-    assert told(group) == "objects of x: a; KeyError"
+    assert error_text(group) == "objects of x: a; KeyError"

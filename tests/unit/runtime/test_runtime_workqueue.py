@@ -153,4 +153,4 @@ async def test_metrics_tell_depth_additions_and_retries() -> None:
     assert 'workqueue_retries_total{name="q\\""} 1' in text
     await queue.get()
     assert 'workqueue_queue_duration_seconds_count{name="q\\""} 1' in metrics.render()
-    queue.shut()
+    queue.shut_down()

@@ -57,7 +57,7 @@ class HandledQueue(WorkQueue[K]):
                     group.create_task(self._work(), name=f"rdd-{self._name}-worker")
                 await asyncio.get_running_loop().create_future()
         finally:
-            self.shut()
+            self.shut_down()
 
     async def _work(self) -> None:
         while True:

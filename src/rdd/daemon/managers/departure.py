@@ -18,7 +18,7 @@ from rdd.api import names
 from rdd.api.types import Object
 from rdd.client import Client
 from rdd.client.resources import CONFIG_MAPS, LEASES
-from rdd.runtime.heartbeats import end_of
+from rdd.runtime.heartbeats import expires_at
 
 log = logging.getLogger("rdd.daemon")
 
@@ -86,7 +86,7 @@ def _note(
     if is_gone:
         heartbeats.pop(name, None)
     else:
-        heartbeats[name] = end_of(lease)
+        heartbeats[name] = expires_at(lease)
 
 
 def _good(heartbeats: dict[str, float], clock: Callable[[], float]) -> set[str]:

@@ -250,7 +250,7 @@ class _External:
         """The controllers that can be run here. Raises HeldByOther for those of a twin."""
         free = []
         for name in self._options.names:
-            held = await ownership.obstacle(name)
+            held = await ownership.find_holder(name)
             if held is None:
                 free.append(name)
             elif held.is_embedded:
@@ -305,9 +305,9 @@ class _External:
                 wait_ended(self._daemon.process), name="rdd-daemon"
             ): "the control plane has ended",
             asyncio.create_task(
-                ownership.gone.wait(), name="rdd-gone"
+                ownership.server_lost.wait(), name="rdd-server-lost"
             ): "the control plane does not answer",
-            asyncio.create_task(ownership.deposed.wait(), name="rdd-deposed"): "deposed",
+            asyncio.create_task(ownership.taken_over.wait(), name="rdd-taken-over"): "taken over",
             asyncio.ensure_future(asyncio.shield(manager.failed)): "failed",
         }
         done, pending = await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
@@ -318,7 +318,7 @@ class _External:
         reason = ends[first] or str(first.result())
         if reason == "failed":
             raise ServiceError(f"a controller failed: {first.result()}")
-        if reason == "deposed":
+        if reason == "taken over":
             raise ServiceError(
                 f'another process has become the manager "{self._options.group}" while this one '
                 "could not renew its leases"

@@ -21,7 +21,7 @@ from rdd.apiserver.passthrough.routing import PassthroughRoutes
 from rdd.client import Client
 from rdd.client.resources import CONFIG_MAPS, SECRETS
 from rdd.daemon.managers.discovery import EMBEDDED
-from rdd.runtime.passthrough import REFUSAL
+from rdd.runtime.passthrough import CHALLENGE
 
 log = logging.getLogger("rdd.daemon")
 
@@ -119,7 +119,7 @@ class Backends:
             url.replace("localhost", "127.0.0.1", 1),
             secret_header=names.PASSTHROUGH_SECRET_HEADER,
             secret=_decoded(found, "secret"),
-            refusal=REFUSAL,
+            refusal=CHALLENGE,
         )
         self._programs[name] = _Program(entry, backend, endpoints)
         for controller, endpoint in endpoints:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The client: verbs of the API on plain dicts.
+"""The async client: verbs of the API on plain dicts.
 
-Every method is one request (lists: one per page), and every failure the class
-of `rdd.api.errors` that the server's Status stands for. Only 429 is answered
-here: the call is repeated after the time the server asked for, a few times, as
-all Kubernetes clients do.
+Every method sends one request (lists: one per page). A failure is raised as the
+class of `rdd.api.errors` for the server's Status. Only a reply with status 429 is
+retried: at most 5 attempts, after the delay that the server requests, as all
+Kubernetes clients do.
 """
 
 import asyncio
@@ -35,7 +35,7 @@ PatchType = Literal["json", "merge", "strategic"]
 Propagation = Literal["Background", "Foreground", "Orphan"]
 
 PAGE_SIZE = 500
-_ATTEMPTS_WHEN_BUSY = 5
+_MAX_ATTEMPTS = 5
 _METADATA_ONLY = (
     "application/json;as=PartialObjectMetadata{list};g=meta.k8s.io;v=v1,application/json"
 )
@@ -49,12 +49,11 @@ _PATCHES = {
 
 
 class Client:
-    """Speaks to one server as one user.
+    """Requests to one server as one user.
 
     `user_agent` names the program; the part before the slash becomes the field
     manager of writes that do not name one. `on_warning` is called with each
-    Warning header the server sends, `sleep` to let time pass before a call is
-    repeated.
+    Warning header of the server, `sleep` before a retry.
     """
 
     def __init__(
@@ -82,7 +81,7 @@ class Client:
         await self.close()
 
     async def close(self) -> None:
-        """Let go of connections."""
+        """Close all connections."""
         await self.transport.close()
 
     # -- any path
@@ -96,15 +95,15 @@ class Client:
         headers: Mapping[str, str] = NO_HEADERS,
         body: bytes = b"",
     ) -> Reply:
-        """The successful answer to any request; a failure is raised as its ApiError."""
+        """Send any request and return the reply; a failure is raised as its ApiError."""
         call = Call(method, path, query or {}, {**self._headers, **headers}, body)
-        for attempt in range(_ATTEMPTS_WHEN_BUSY):
+        for attempt in range(_MAX_ATTEMPTS):
             reply = await self.transport.request(call)
             if reply.status < 400:
                 break
             error = _error(reply)
             wait_s = error.retry_after_s
-            if reply.status != 429 or not wait_s or attempt + 1 == _ATTEMPTS_WHEN_BUSY:
+            if reply.status != 429 or not wait_s or attempt + 1 == _MAX_ATTEMPTS:
                 raise error
             await self.sleep(wait_s)
         if self._on_warning is not None:
@@ -129,7 +128,7 @@ class Client:
         return found
 
     async def discover(self, known: ServerResources | None = None) -> ServerResources:
-        """The resources of the server; `known` itself if nothing has changed since."""
+        """Return the resources of the server; `known` itself if they have not changed."""
         headers = {"Accept": discovery.AGGREGATED}
         documents = tuple(
             [(await self.request("GET", path, headers=headers)).body for path in discovery.ROOTS]
@@ -156,7 +155,7 @@ class Client:
         subresource: str = "",
         metadata_only: bool = False,
     ) -> Object:
-        """One object; NotFound if there is none."""
+        """Return one object. Raises NotFound."""
         headers = self._accept(metadata_only)
         obj = await self._json(
             "GET", _path(resource, namespace, name, subresource), headers=headers
@@ -172,7 +171,7 @@ class Client:
         field_selector: str = "",
         metadata_only: bool = False,
     ) -> ObjectList:
-        """All objects of a selection, fetched page by page, in one list."""
+        """Return all objects of a selection, fetched page by page, in one list."""
         items: list[Object] = []
         version = ""
         async for page in self.pages(
@@ -196,9 +195,9 @@ class Client:
         metadata_only: bool = False,
         page_size: int = PAGE_SIZE,
     ) -> AsyncGenerator[ObjectList, None]:
-        """A list in pages that all show the state of the first one.
+        """Yield a list in pages of the same snapshot.
 
-        Expired is raised when the server has forgotten that state meanwhile.
+        Raises Expired if the server has compacted the snapshot meanwhile.
         """
         query = _query(
             labelSelector=label_selector, fieldSelector=field_selector, limit=str(page_size)
@@ -231,12 +230,12 @@ class Client:
         keep: Keep | None = None,
         timeout_s: int = 0,
     ) -> AsyncGenerator[Event, None]:
-        """Changes after a resource version (without one: present objects first), as they come.
+        """Yield changes after a resource version (without one: existing objects first).
 
         Ends when the server ends the watch. An ERROR event is raised (Expired or
-        Gone: list again). `keep` sees the raw line of each event, before anything
-        is decoded, and drops it by returning False; it never sees bookmarks and
-        errors. Leave early through `contextlib.aclosing`.
+        Gone: list again). `keep` gets the raw line of each event before it is
+        decoded and drops it by returning False; bookmarks and errors bypass it.
+        Use `contextlib.aclosing` to leave early.
         """
         query = _query(
             watch="true",
@@ -251,7 +250,7 @@ class Client:
             query["allowWatchBookmarks"] = ["true"]
         headers = {**self._headers, **self._accept(metadata_only)}
         call = Call("GET", resource.path(namespace), query, headers)
-        lines = self.transport.watch(call, _sieve(keep) if keep is not None else None)
+        lines = self.transport.watch(call, _filter(keep) if keep is not None else None)
         async with aclosing(lines):
             try:
                 async for line in lines:
@@ -269,10 +268,7 @@ class Client:
         metadata_only: bool = False,
         keep: Keep | None = None,
     ) -> AsyncGenerator[Event, None]:
-        """The objects of a selection and then their changes, for as long as one listens.
-
-        See `rdd.client.listwatch`.
-        """
+        """Yield the objects of a selection, then their changes; see `rdd.client.listwatch`."""
         return listwatch.list_and_watch(
             self,
             resource,
@@ -297,7 +293,7 @@ class Client:
         field_validation: str = "",
         dry_run: bool = False,
     ) -> Object:
-        """Store a new object; with `name` and `subresource`, create that (tokens)."""
+        """Create an object; with `name` and `subresource`, a subresource such as a token."""
         namespace = namespace or _namespace(obj)
         query = _write_query(field_manager, field_validation, dry_run)
         body = _typed(resource, obj) if not subresource else obj
@@ -315,7 +311,7 @@ class Client:
         field_validation: str = "",
         dry_run: bool = False,
     ) -> Object:
-        """Replace the object of that name; Conflict if it has moved on from its resourceVersion."""
+        """Replace an object. Raises Conflict if its resourceVersion is stale."""
         path = _path(resource, _namespace(obj), obj["metadata"]["name"], subresource)
         query = _write_query(field_manager, field_validation, dry_run)
         return await self._json("PUT", path, query, body=_typed(resource, obj))
@@ -333,7 +329,7 @@ class Client:
         field_validation: str = "",
         dry_run: bool = False,
     ) -> Object:
-        """Change an object: a JSON patch (list of operations), a merge or a strategic merge patch.
+        """Patch an object: a JSON patch (list of operations), a merge or a strategic merge patch.
 
         A resourceVersion in the patch makes it conditional.
         """
@@ -352,7 +348,7 @@ class Client:
         field_validation: str = "",
         dry_run: bool = False,
     ) -> Object:
-        """Server-side apply: the object has what is given here; the rest is others' business."""
+        """Apply an object server-side: the given fields become owned by `field_manager`."""
         path = _path(resource, _namespace(obj), obj["metadata"]["name"], subresource)
         query = _write_query(field_manager, field_validation, dry_run)
         if force:
@@ -371,9 +367,9 @@ class Client:
         grace_period_s: int | None = None,
         dry_run: bool = False,
     ) -> Object:
-        """Delete an object: the Status if it is gone, the object if finalizers still hold it.
+        """Delete an object; returns a Status, or the object while it has finalizers.
 
-        `uid` and `resource_version` are preconditions: Conflict if they do not hold.
+        `uid` and `resource_version` are preconditions. Raises Conflict if they fail.
         """
         body = _delete_options(propagation_policy, uid, resource_version, grace_period_s, dry_run)
         return await self._json("DELETE", _path(resource, namespace, name), body=body)
@@ -400,7 +396,7 @@ class Client:
         )
 
     def _accept(self, metadata_only: bool, list_: str = "") -> Mapping[str, str]:
-        # Leaving members out costs the server more than it saves where bytes cost nothing.
+        # In-process, bytes are free, and leaving members out costs the server work.
         if not metadata_only or not self.transport.saves_bytes:
             return NO_HEADERS
         return {"Accept": _METADATA_ONLY.format(list=list_)}
@@ -424,11 +420,11 @@ def _type(line: bytes) -> str:
     return str(orjson.loads(line)["type"])
 
 
-def _sieve(keep: Keep) -> Keep:
-    def kept(line: bytes) -> bool:
+def _filter(keep: Keep) -> Keep:
+    def passes(line: bytes) -> bool:
         return keep(line) or line.startswith((b'{"type":"BOOKMARK"', b'{"type":"ERROR"'))
 
-    return kept
+    return passes
 
 
 def _query(**values: str) -> Query:
@@ -465,14 +461,14 @@ def _namespace(obj: Object) -> str:
 
 
 def _path(resource: ApiResource, namespace: str, name: str, subresource: str = "") -> str:
-    """The path of one object. Without a name it would be that of all of them."""
+    """Return the path of one object; without a name it would be the whole collection."""
     if not name:
         raise errors.BadRequest("resource name may not be empty")
     return resource.path(namespace, name, subresource)
 
 
 def _typed(resource: ApiResource, obj: Object) -> Object:
-    """The object with kind and apiVersion, which writers may leave out."""
+    """Add kind and apiVersion, which callers may leave out."""
     if obj.get("kind") and obj.get("apiVersion"):
         return obj
     return {"kind": resource.kind, "apiVersion": resource.api_version, **obj}

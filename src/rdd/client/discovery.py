@@ -33,7 +33,7 @@ class GroupVersion(NamedTuple):
     group: str
     version: str
     resources: tuple[ApiResource, ...]
-    is_stale: bool = False  # the group has a server of its own, which does not answer
+    is_stale: bool = False  # served by another server, which is down
 
     @property
     def api_version(self) -> str:

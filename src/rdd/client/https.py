@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The transport over HTTP(S), on aiohttp.
 
-Tokens of an instance change with every start of its daemon, and so may the
-port. A transport made from a kubeconfig file therefore reads the file again
-when it is turned away (401) or finds nobody, and tries once more if the file
-says something new; so a client outlives restarts, and its watches resume.
+Tokens of an instance change with every start of its daemon, and so may the port.
+A transport made from a kubeconfig file therefore reloads the file when a request
+is rejected (401) or cannot connect, and retries once if the file has changed. A
+client survives restarts of the daemon this way, and its watches resume.
 """
 
 import asyncio
@@ -27,9 +27,9 @@ WATCH_TIMEOUT_S = 1800
 
 
 class HttpsTransport:
-    """Speaks HTTP to the server of a connection.
+    """Sends calls over HTTP(S).
 
-    `reload` gives the connection anew; use `from_file` to follow a kubeconfig.
+    `reload` returns the current configuration; use `from_file` to follow a kubeconfig.
     """
 
     saves_bytes = True
@@ -45,7 +45,7 @@ class HttpsTransport:
 
     @classmethod
     def from_file(cls, path: Path, *, context: str = "") -> Self:
-        """The transport of a kubeconfig, read now and whenever it seems out of date."""
+        """Return a transport for a kubeconfig, reloaded whenever it may be stale."""
 
         def load() -> ConnectionConfig:
             return kubeconfig.load(path, context=context)
@@ -54,16 +54,16 @@ class HttpsTransport:
 
     @property
     def connection(self) -> ConnectionConfig:
-        """The connection in use."""
+        """The configuration in use."""
         return self._connection
 
     async def request(self, call: Call) -> Reply:
-        """The answer to a call."""
+        """Return the reply to a call."""
         async with self._send(call, aiohttp.ClientTimeout(total=REQUEST_TIMEOUT_S)) as response:
             return await _reply(response)
 
     async def watch(self, call: Call, keep: Keep | None) -> AsyncGenerator[bytes, None]:
-        """The lines of a watch."""
+        """Yield the lines of a watch."""
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_TIMEOUT_S)
         async with self._send(call, timeout) as response:
             if response.status != 200:
@@ -126,16 +126,16 @@ class HttpsTransport:
         )
 
     async def _is_outdated(self, used: ConnectionConfig) -> bool:
-        """Whether the kubeconfig, read again, says something else than what a call has used."""
+        """Reload the kubeconfig; return whether it differs from what a call has used."""
         if self._reload is None or self._connection != used:
-            return self._connection != used  # another call has read it already
+            return self._connection != used  # another call has reloaded it already
         try:
             connection = await asyncio.to_thread(self._reload)
         except KubeconfigError:
             return False  # the daemon is stopped, or about to write the file
         if connection != self._connection:
             self._connection = connection
-            # What is still open leads to a server that is gone.
+            # Open connections lead to a server that has stopped.
             await self.close()
         return connection != used
 

@@ -1,21 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""List, then watch, and list again when the place is lost: the ground every cache stands on.
+"""List, then watch, and list again when the watch expires: the source of every cache.
 
-The stream a caller sees:
+The stream of events:
 
     RELIST              a complete list follows
-    ADDED …             its objects, known ones among them
-    SYNCED              the list is complete: what was not in it does not exist
+    ADDED …             its objects, including those of an earlier list
+    SYNCED              the list is complete: objects that were not in it do not exist
     ADDED, MODIFIED,
     DELETED …           changes, each exactly once
 
-    RELIST …            the server no longer knows the place of the watch
+    RELIST …            the resource version of the watch has expired
 
-A watch that merely ends (time-outs, a server that restarts) is resumed at the
-last resource version seen, and the caller notices nothing. Failures are
-repeated with growing pauses for as long as the caller listens; only NotFound
-is raised, because a resource that is not served (any more) is nothing time
-cures. Between RELIST and SYNCED the caller knows that it does not know.
+A watch that ends (a timeout, a server that restarts) is resumed at the last
+resource version seen, without an event. Failures are retried with exponential
+backoff for as long as the caller iterates. Only NotFound is raised: retrying does
+not help while a resource is not served. Between RELIST and SYNCED the absence of
+an object means nothing.
 """
 
 import logging
@@ -54,7 +54,7 @@ async def list_and_watch(
     metadata_only: bool = False,
     keep: Keep | None = None,
 ) -> AsyncGenerator[Event, None]:
-    """The stream described above. `keep` applies to changes, not to what is listed."""
+    """Yield the stream described above. `keep` applies to changes, not to listed objects."""
     backoff = make_backoff()
     version = ""
     reported = ""
@@ -98,11 +98,11 @@ async def list_and_watch(
             reported = _report(resource, error.message, reported)
         except Unreachable as error:
             reported = _report(resource, str(error), reported)
-        # A watch that ends as soon as it has begun must not be begun again at once, either.
+        # Also after success: a watch that ends at once must not be restarted in a busy loop.
         await client.sleep(backoff.next_s())
 
 
 def _report(resource: ApiResource, message: str, reported: str) -> str:
     if message != reported:
-        log.debug("following %s: %s", resource.qualified, message)
+        log.debug("watching %s: %s", resource.qualified, message)
     return message

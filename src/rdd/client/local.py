@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The in-process transport: a call is a function call.
 
-No socket, no TLS and no copy: the bytes of an answer are the ones the server
-keeps. The client stands below the server and cannot import it, so the two
-things it needs are handed in, and what they return is used by shape:
+No socket, no TLS and no copy: the bytes of a reply are those the server keeps.
+The client is in a layer below the server and cannot import it, so both things it
+needs are parameters, and their results are duck-typed:
 
     LocalTransport(server.handle, partial(Request, user=user))
 
-The lines of a watch come through a `_Pipe`, the server's writer. `keep` is
-asked while the server writes, so an event nobody wants costs a function call
-and wakes no task. A reader that falls behind by `MAX_BEHIND_BYTES` is cut off
-by the server, like one on a socket.
+The lines of a watch pass through a `_Pipe`, which is the server's writer. `keep`
+runs while the server writes, so an unwanted event costs a function call and wakes
+no task. The server disconnects a reader that lags by more than
+`MAX_BEHIND_BYTES`, as on a socket.
 """
 
 import asyncio
@@ -23,15 +23,15 @@ from rdd.client.transport import Call, Keep, Reply, WatchRejected
 
 MAX_BEHIND_BYTES = 8 * 1024 * 1024
 _ROOM_BYTES = 1024 * 1024
-# A watch within one process cannot be half open; ending it now and then serves nothing.
+# A watch within one process cannot be half open, so it needs no timeout.
 _FOREVER_S = 10 * 365 * 24 * 3600
 
 
 class RequestFactory(Protocol):
-    """Makes the server's request from method, path, query, headers and body, as one user."""
+    """Creates the server's request of one user from method, path, query, headers and body."""
 
     def __call__(self, method: str, path: str, /, **parts: Any) -> Any:
-        """The request; `parts` are `query`, `headers` and `body`."""
+        """Return a request; `parts` are `query`, `headers` and `body`."""
         ...
 
 
@@ -49,25 +49,25 @@ class LocalTransport:
         self._make_request = make_request
 
     async def request(self, call: Call) -> Reply:
-        """The server's answer; a streamed one is put together."""
-        answer = await self._answer(call)
-        headers = answer.headers or ()
-        produce = getattr(answer, "produce", None)
+        """Return the server's reply; a streamed one is joined."""
+        response = await self._send(call)
+        headers = response.headers or ()
+        produce = getattr(response, "produce", None)
         if produce is None:
-            return Reply(answer.status, answer.body, headers)
+            return Reply(response.status, response.body, headers)
         whole = _Whole()
         try:
             await produce(whole)
         except ConnectionError as error:
             raise Unreachable(str(error)) from error
-        return Reply(answer.status, b"".join(whole.pieces), headers)
+        return Reply(response.status, b"".join(whole.pieces), headers)
 
     async def watch(self, call: Call, keep: Keep | None) -> AsyncGenerator[bytes, None]:
-        """The lines of a watch, until the server ends it."""
-        answer = await self._answer(call)
-        produce = getattr(answer, "produce", None)
+        """Yield the lines of a watch until the server ends it."""
+        response = await self._send(call)
+        produce = getattr(response, "produce", None)
         if produce is None:
-            raise WatchRejected(Reply(answer.status, answer.body, answer.headers or ()))
+            raise WatchRejected(Reply(response.status, response.body, response.headers or ()))
         pipe = _Pipe(keep)
 
         async def run() -> None:
@@ -90,9 +90,9 @@ class LocalTransport:
             await asyncio.gather(producer, return_exceptions=True)
 
     async def close(self) -> None:
-        """Nothing to let go of."""
+        """Do nothing: there are no connections."""
 
-    async def _answer(self, call: Call) -> Any:
+    async def _send(self, call: Call) -> Any:
         request = self._make_request(
             call.method, call.path, query=call.query, headers=call.headers, body=call.body
         )
@@ -100,7 +100,7 @@ class LocalTransport:
 
 
 class _Whole:
-    """A writer that keeps everything: the answer has an end."""
+    """A writer that collects a reply of finite length."""
 
     def __init__(self) -> None:
         self.pieces: list[bytes] = []
@@ -134,16 +134,16 @@ class _Pipe:
     # -- the server's side
 
     async def write(self, data: bytes) -> None:
-        """Take data and wait until the reader has caught up."""
+        """Queue data and wait until the reader has caught up."""
         if self._gone.done():
-            raise ConnectionResetError("the watch was left")
+            raise ConnectionResetError("the watch was closed by its reader")
         self._take(data)
         while self._size > _ROOM_BYTES and not self._gone.done():
             self._room = asyncio.get_running_loop().create_future()
             await self._room
 
     def push(self, data: bytes) -> bool:
-        """Take data without waiting; False if the reader has left or is too far behind."""
+        """Queue data; returns False if the reader has left or lags too far behind."""
         if self._gone.done():
             return False
         self._take(data)
@@ -166,7 +166,7 @@ class _Pipe:
     # -- the reader's side
 
     async def next(self) -> bytes | None:
-        """The next line; None at the end. What the producer failed with is raised behind it."""
+        """Return the next line; None at the end. Raises the producer's error behind the last."""
         while not self._lines:
             if self._has_ended:
                 if self._error is not None:
@@ -181,16 +181,16 @@ class _Pipe:
         return line
 
     def end(self) -> None:
-        """No more lines will come."""
+        """Mark the end of the lines."""
         self._has_ended = True
         self._wake(self._reader)
 
     def fail(self, error: Exception) -> None:
-        """The producer broke."""
+        """Record the producer's error."""
         self._error = error
 
     def leave(self) -> None:
-        """The reader does not want any more."""
+        """Stop the producer: the reader leaves."""
         if not self._gone.done():
             self._gone.set_result(None)
         self._wake(self._room)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a client hands out: objects as dicts, lists of them, and events about them."""
+"""Results of the async client: objects as dicts, lists of them, and events."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from rdd.api.types import Object
 
 @dataclass(frozen=True, slots=True)
 class ObjectList:
-    """A list, or one page of it. Items carry kind and apiVersion, unlike the server's."""
+    """A list, or one page of it. Items have kind and apiVersion, unlike the server's."""
 
     items: list[Object]
     resource_version: str
@@ -19,7 +19,7 @@ class ObjectList:
 
 
 class Event:
-    """One line of a watch; decoded when its object is first asked for.
+    """One line of a watch; decoded on the first access to its object.
 
     `type` is ADDED, MODIFIED, DELETED or BOOKMARK. `list_and_watch` adds RELIST
     and SYNCED, whose object is empty.
@@ -32,7 +32,7 @@ class Event:
     ) -> None:
         self.type = type_
         self.raw = raw
-        """The line as the server wrote it; empty for what was listed."""
+        """The line as the server wrote it; empty for listed objects."""
         self._metadata_only = metadata_only
         self._object = object_
 
@@ -51,7 +51,7 @@ class Event:
 
 
 def partial(obj: Object) -> Object:
-    """An object reduced to what a PartialObjectMetadata has."""
+    """Reduce an object to a PartialObjectMetadata."""
     return {
         "kind": "PartialObjectMetadata",
         "apiVersion": f"{names.META_GROUP}/v1",

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a client reaches its server: the small contract of the two transports.
+"""The interface between the async client and its two transports.
 
-A transport carries requests and answers as bytes; paths, options, objects and
-errors are the client's business. `Call` and `Reply` are all it has to know.
+A transport carries requests and replies as bytes. The client handles paths,
+options, objects and errors; a transport only depends on `Call` and `Reply`.
 """
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
@@ -11,27 +11,27 @@ from typing import Protocol
 
 Query = dict[str, list[str]]
 Keep = Callable[[bytes], bool]
-"""Whether a line of a watch is worth decoding; asked with the raw text of each event."""
+"""Returns whether to decode an event of a watch, given its raw line."""
 
 NO_HEADERS: Mapping[str, str] = {}
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A request on its way to a transport."""
+    """A request for a transport."""
 
     method: str
     path: str
-    """With special characters of names already escaped."""
+    """Escaped."""
     query: Query = field(default_factory=dict)
     headers: Mapping[str, str] = field(default_factory=lambda: NO_HEADERS)
-    """With their usual spelling (`Content-Type`)."""
+    """In their usual spelling (`Content-Type`)."""
     body: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A complete answer, good or bad."""
+    """A complete reply, successful or not."""
 
     status: int
     body: bytes
@@ -42,33 +42,33 @@ class Transport(Protocol):
     """Carries calls to one server as one user."""
 
     saves_bytes: bool
-    """Smaller answers are worth work of the server: true over a network, false in-process."""
+    """Smaller replies are worth work of the server: true over a network, false in-process."""
 
     watch_timeout_s: int
-    """How long the server is asked to keep a watch open; 0 leaves it to the server."""
+    """Timeout that watches request; 0 leaves it to the server."""
 
     wants_bookmarks: bool
-    """Watches can break at any time, so a place to resume at is worth an event a minute."""
+    """Watches request bookmarks, which shorten the replay after a broken connection."""
 
     async def request(self, call: Call) -> Reply:
-        """The answer to a call; Unreachable if there is none."""
+        """Return the reply to a call. Raises Unreachable."""
         ...
 
     def watch(self, call: Call, keep: Keep | None) -> AsyncGenerator[bytes, None]:
-        """The lines of a watch that `keep` lets through, until the server ends it.
+        """Yield the lines of a watch that `keep` accepts, until the server ends it.
 
-        A refusal (any status but 200) MUST be raised as `WatchRejected` before the
-        first line; a broken connection ends in Unreachable.
+        Any status but 200 MUST be raised as `WatchRejected` before the first line,
+        a broken connection as `Unreachable`.
         """
         ...
 
     async def close(self) -> None:
-        """Let go of connections; open watches end."""
+        """Close all connections; open watches end."""
         ...
 
 
 class WatchRejected(Exception):
-    """A watch was answered with a failure; the client turns the reply into an ApiError."""
+    """The reply to a watch is a failure; the client turns it into an ApiError."""
 
     def __init__(self, reply: Reply) -> None:
         super().__init__(f"HTTP {reply.status}")

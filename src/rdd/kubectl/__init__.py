@@ -1,17 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The built-in kubectl: what `rdd ctl` and `rdd kubectl` use when no real one is installed.
+"""The built-in kubectl: `rdd ctl` and `rdd kubectl` run it if no real one is installed.
 
-    entry.py       which client runs: the real kubectl or this one
-    main.py        from words to a verb, from a failure to its text and exit code
-    flags.py       flags as kubectl parses them
-    session.py     one call: flags, streams, kubeconfig, connection, discovery
-    kubeconfig.py, connection.py, discovery.py    the way to a server
-    selection.py, manifests.py                    which objects a command is about
-    output.py, tables.py, templates.py, …         how they are shown
-    verbs/         one file per sub-command
+    main.py         from the command line to a verb, from a failure to an exit code
+    errors.py       failures in kubectl's wording
+    flags.py        global flags and flag parsing
+    session.py      one call: flags, streams, kubeconfig, connection, discovery
+    kubeconfig.py   which kubeconfig flags and environment select
+    selection.py, manifests.py    which objects a command applies to
+    writer.py, deletion.py        what writing verbs share
+    printers/       output formats
+    patches/        patches of client-side apply and edit
+    verbs/          one module per sub-command
 
-It is synchronous and imports little, because a person waits for it: `get ns`
-takes about 0.1 s in all. Texts, exit codes and requests are kubectl's; what it
-cannot do it refuses by name, so that a script never believes in a flag that
-was ignored.
+The client of the Kubernetes API below it is `rdd.client.blocking`. `python -m
+rdd.kubectl` runs it on its own.
+
+It is synchronous and imports little, because a user waits for it: `get ns` takes
+about 0.1 s in all. Texts, exit codes and requests are kubectl's. Unsupported
+commands and flags are rejected by name, so that a script never relies on a flag
+that was ignored.
 """

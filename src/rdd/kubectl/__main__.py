@@ -15,7 +15,7 @@ _BROKEN_PIPE = 141  # 128 + SIGPIPE
 
 
 def main() -> int:
-    """Run the words of this process as kubectl and return the exit code."""
+    """Run the arguments of this process as kubectl and return the exit code."""
     try:
         code = run_client(sys.argv[1:], os.environ, Streams(sys.stdout, sys.stderr, sys.stdin))
         sys.stdout.flush()

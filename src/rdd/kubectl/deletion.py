@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Deleting objects, and waiting until they are really gone.
+"""Deletion of objects, and waiting until they are gone.
 
-The server deletes at once what has no finalizers; the rest it marks. Waiting is
-a watch on each object until it is gone, or replaced by another of the same name
-(told by its UID).
+The server deletes objects without finalizers at once and marks the others. A watch
+on each object waits until it is gone, or until its UID has changed: then another
+object of the same name has replaced it.
 """
 
 import time
@@ -14,11 +14,11 @@ from rdd.kubectl.errors import FAILURES, Failure, KubectlError, raise_all
 from rdd.kubectl.selection import Ref
 from rdd.kubectl.session import Session
 
-_FOREVER_S = 7 * 24 * 3600  # what kubectl waits when it is told nothing
+_DEFAULT_TIMEOUT_S = 7 * 24 * 3600  # as in kubectl
 
 
 class BatchDeletion:
-    """One command's deletions."""
+    """The deletions of one command."""
 
     def __init__(
         self,
@@ -40,12 +40,12 @@ class BatchDeletion:
         if grace_period >= 0:
             self._options["gracePeriodSeconds"] = grace_period
         if dry_run == "server":
-            # With a body the server takes its options from there, not from the query.
+            # The server reads options from the body if there is one, not from the query.
             self._options["dryRun"] = ["All"]
         self._waiting: list[tuple[Ref, str]] = []
 
     def delete_one(self, ref: Ref) -> bool:
-        """Delete an object; False if it was not there and that is fine."""
+        """Delete an object; returns False for a missing one if that is no error."""
         try:
             self._delete(ref)
         except ApiError as error:
@@ -57,14 +57,14 @@ class BatchDeletion:
     def _delete(self, ref: Ref) -> None:
         if self._dry_run == "client":
             return
-        answer: Object = self._session.api.request("DELETE", ref.path, body=self._options)
-        # The answer is the object, or a Status that has its UID.
-        uid = (answer.get("metadata") or {}).get("uid") or (answer.get("details") or {}).get("uid")
+        reply: Object = self._session.api.request("DELETE", ref.path, body=self._options)
+        # The reply is the object, or a Status with its UID.
+        uid = (reply.get("metadata") or {}).get("uid") or (reply.get("details") or {}).get("uid")
         self._waiting.append((ref, str(uid or "")))
 
     def wait(self, seconds: float = 0) -> None:
-        """Return when everything deleted is gone; raises KubectlError at the deadline."""
-        deadline = time.monotonic() + (seconds or _FOREVER_S)
+        """Return when all deleted objects are gone. Raises KubectlError at the deadline."""
+        deadline = time.monotonic() + (seconds or _DEFAULT_TIMEOUT_S)
         errors: list[Failure] = []
         for ref, uid in self._waiting:
             try:
@@ -75,7 +75,7 @@ class BatchDeletion:
 
 
 def wait_until_gone(session: Session, ref: Ref, *, uid: str, deadline: float) -> None:
-    """Return when an object is gone; one of the same name with another UID counts as gone."""
+    """Return when no object of this name has the UID any more."""
     collection = ref._replace(name="").path
     query = {"fieldSelector": f"metadata.name={ref.name}"}
     while True:
@@ -94,10 +94,10 @@ def wait_until_gone(session: Session, ref: Ref, *, uid: str, deadline: float) ->
             if any(event["type"] == "DELETED" for event in watch):
                 return
         except ApiError as error:
-            if error.code != 410:  # too old to go on from: list again
+            if error.code != 410:  # the resource version has expired: list again
                 raise
 
 
 def timed_out(ref: Ref) -> KubectlError:
-    """The error at the end of a wait."""
+    """Return the error for a wait that ended at its deadline."""
     return KubectlError(f"timed out waiting for the condition on {ref.resource.plural}/{ref.name}")

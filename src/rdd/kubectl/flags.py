@@ -14,7 +14,7 @@ from rdd.kubectl.errors import KubectlError, VerbatimError, unsupported
 
 
 class Verb(NamedTuple):
-    """What a sub-command is called and takes."""
+    """The declaration of a sub-command."""
 
     name: str
     usage: str
@@ -36,24 +36,24 @@ def make_flags(values: Mapping[str, Value], given: frozenset[str] | None = None)
 
 
 GLOBAL: tuple[Flag, ...] = (
-    Flag("help", "show this text", "bool", short="h"),
-    Flag("as", "user to act as"),
-    Flag("as-group", "group to act as; may be repeated", "strings"),
-    Flag("as-uid", "UID to act as"),
-    Flag("certificate-authority", "file with the certificate of the server's authority"),
+    Flag("help", "show help", "bool", short="h"),
+    Flag("as", "user to impersonate"),
+    Flag("as-group", "group to impersonate; may be repeated", "strings"),
+    Flag("as-uid", "UID to impersonate"),
+    Flag("certificate-authority", "file with the CA certificate of the server"),
     Flag("client-certificate", "file with a client certificate"),
     Flag("client-key", "file with the key of the client certificate"),
     Flag("cluster", "cluster of the kubeconfig to use"),
     Flag("context", "context of the kubeconfig to use"),
-    Flag("insecure-skip-tls-verify", "do not check the server's certificate", "bool"),
+    Flag("insecure-skip-tls-verify", "do not verify the server's certificate", "bool"),
     Flag("kubeconfig", "kubeconfig file to use"),
     Flag("namespace", "namespace of the request", short="n"),
-    Flag("request-timeout", "how long to wait for one answer (0: for ever)", default="0"),
+    Flag("request-timeout", "timeout of one request; 0 means no limit", default="0"),
     Flag("server", "address of the API server", short="s"),
-    Flag("tls-server-name", "name the server's certificate must have"),
+    Flag("tls-server-name", "host name in the server's certificate"),
     Flag("token", "bearer token"),
     Flag("user", "user of the kubeconfig to use"),
-    Flag("v", "log requests: 6 lines, 8 with bodies", "int", default="0", short="v"),
+    Flag("v", "log requests: 6 one line each, 8 with bodies", "int", default="0", short="v"),
     Flag("warnings-as-errors", "fail when the server warns", "bool"),
 )
 _GLOBAL_UNSUPPORTED = frozenset((
@@ -63,10 +63,10 @@ _GLOBAL_UNSUPPORTED = frozenset((
 
 
 def split_verb(words: Sequence[str]) -> tuple[str, list[str]]:
-    """The first word that is no flag, and all the others.
+    """Return the first word that is not a flag, and the other words.
 
-    A flag before the verb may take the next word as its value; which verb it
-    belongs to is not known yet, so every flag but the global booleans does.
+    A flag before the verb may have the next word as its value. The verb's flags are
+    not declared yet at this point, so every flag but the global booleans has one.
     """
     switches = {f"--{f.name}" for f in GLOBAL if f.bare_value}
     switches |= {f"-{f.short}" for f in GLOBAL if f.bare_value and f.short}

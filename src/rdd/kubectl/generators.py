@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects made from arguments: `create configmap NAME --from-literal=a=1`, and the like."""
+"""Objects from arguments, such as `create configmap NAME --from-literal=a=1`."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from rdd.kubectl.session import Session
 
 
 class Generator(NamedTuple):
-    """How one kind is made from arguments."""
+    """Creates objects of one kind from arguments."""
 
     name: str
     usage: str
@@ -20,16 +20,15 @@ class Generator(NamedTuple):
     make: Callable[[Session], Object]
     flags: tuple[Flag, ...] = ()
     unsupported: tuple[str, ...] = ()
-    failure: str = ""  # put before the server's words when it refuses
+    failure: str = ""  # prefix of the message when the server rejects the object
 
 
 def find(name: str) -> Generator:
-    """The generator of a kind."""
     return next(g for g in ALL if g.name == name)
 
 
 def one_name(session: Session, command: str, *, more: bool = False) -> str:
-    """The NAME argument. Raises VerbatimError if there is not exactly one."""
+    """Return the NAME argument. Raises VerbatimError if there is not exactly one."""
     count = len(session.args)
     if count == 1 or (more and count > 1):
         return session.args[0]
@@ -54,8 +53,8 @@ def _service_account(session: Session) -> Object:
 
 
 def _namespaced(session: Session, name: str) -> Object:
-    asked = session.flags.text("namespace") or session.config.namespace
-    return {"name": name, "namespace": asked} if asked else {"name": name}
+    requested = session.flags.text("namespace") or session.config.namespace
+    return {"name": name, "namespace": requested} if requested else {"name": name}
 
 
 def _config_map(session: Session) -> Object:
@@ -272,15 +271,15 @@ _DATA = (
     Flag("from-env-file", "file of KEY=VALUE lines; may be repeated", "list"),
 )
 _RULES = (
-    Flag("verb", "verbs that are allowed", "list"),
-    Flag("resource", "resources they are allowed on", "list"),
-    Flag("resource-name", "names they are restricted to; may be repeated", "strings"),
+    Flag("verb", "allowed verbs", "list"),
+    Flag("resource", "resources the rule applies to", "list"),
+    Flag("resource-name", "names the rule is restricted to; may be repeated", "strings"),
 )
 _SUBJECTS = (
     Flag("clusterrole", "ClusterRole to grant"),
-    Flag("user", "user to grant it to; may be repeated", "strings"),
-    Flag("group", "group to grant it to; may be repeated", "strings"),
-    Flag("serviceaccount", "NAMESPACE:NAME to grant it to; may be repeated", "strings"),
+    Flag("user", "user to bind to; may be repeated", "strings"),
+    Flag("group", "group to bind to; may be repeated", "strings"),
+    Flag("serviceaccount", "NAMESPACE:NAME to bind to; may be repeated", "strings"),
 )
 
 ALL: tuple[Generator, ...] = (
@@ -307,10 +306,10 @@ ALL: tuple[Generator, ...] = (
         "secret docker-registry", "NAME --docker-username=… --docker-password=…",
         "Create a Secret for a registry", _registry_secret,
         flags=(
-            Flag("docker-email", "e-mail address at the registry"),
-            Flag("docker-password", "password at the registry"),
+            Flag("docker-email", "e-mail address for the registry"),
+            Flag("docker-password", "password for the registry"),
             Flag("docker-server", "registry", default="https://index.docker.io/v1/"),
-            Flag("docker-username", "user at the registry"),
+            Flag("docker-username", "user for the registry"),
         ),
         unsupported=("append-hash", "from-file"), failure="failed to create secret ",
     ),
@@ -319,8 +318,8 @@ ALL: tuple[Generator, ...] = (
         "clusterrole", "NAME --verb=… --resource=…", "Create a ClusterRole", _cluster_role,
         flags=(
             *_RULES,
-            Flag("non-resource-url", "paths that are no resources", "list"),
-            Flag("aggregation-rule", "labels of the ClusterRoles to add up", "list"),
+            Flag("non-resource-url", "paths that are not resources", "list"),
+            Flag("aggregation-rule", "labels of the ClusterRoles to aggregate", "list"),
         ),
     ),
     Generator(
@@ -336,8 +335,8 @@ ALL: tuple[Generator, ...] = (
         "deployment", "NAME --image=… [-- COMMAND…]", "Create a Deployment", _deployment,
         flags=(
             Flag("image", "image to run; may be repeated", "list"),
-            Flag("port", "port the container listens on", "int", default="-1"),
-            Flag("replicas", "how many pods to run", "int", default="1", short="r"),
+            Flag("port", "container port", "int", default="-1"),
+            Flag("replicas", "number of replicas", "int", default="1", short="r"),
         ),
         failure="failed to create deployment: ",
     ),
@@ -345,10 +344,10 @@ ALL: tuple[Generator, ...] = (
         "token", "SERVICE_ACCOUNT", "Request a token of a ServiceAccount", lambda _: {},
         flags=(
             Flag("audience", "audience of the token; may be repeated", "strings"),
-            Flag("bound-object-kind", "kind of the object the token dies with"),
-            Flag("bound-object-name", "its name"),
-            Flag("bound-object-uid", "its UID"),
-            Flag("duration", "how long the token is valid", "duration", default="0"),
+            Flag("bound-object-kind", "kind of an object that the token is bound to"),
+            Flag("bound-object-name", "name of the bound object"),
+            Flag("bound-object-uid", "UID of the bound object"),
+            Flag("duration", "lifetime of the token", "duration", default="0"),
             Flag("output", "json, yaml, …", short="o"),
         ),
     ),

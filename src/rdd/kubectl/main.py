@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The built-in client from its words to its exit code.
+"""The built-in client: from the command line to the exit code.
 
-`run_client` finds the verb, parses its flags, runs it, and turns a failure into
-kubectl's text on stderr. A verb's module is imported when it is used.
+`run_client` finds the verb, parses its flags, runs it, and prints a failure to
+stderr in kubectl's wording. A verb's module is imported when it is used.
 """
 
 import importlib
@@ -19,9 +19,9 @@ VERBS: dict[str, str] = {
     "annotate": "Change annotations of objects",
     "api-resources": "List the resources of the server",
     "api-versions": "List the API versions of the server",
-    "apply": "Make objects what a file says",
-    "auth": "Ask what one may do, and who one is",
-    "cluster-info": "Show where the server is",
+    "apply": "Create or update objects from a file",
+    "auth": "Check permissions and identity",
+    "cluster-info": "Show the address of the server",
     "config": "Show and change kubeconfig files",
     "create": "Create objects from a file or from arguments",
     "delete": "Delete objects",
@@ -30,19 +30,19 @@ VERBS: dict[str, str] = {
     "edit": "Change objects in an editor",
     "events": "List events",
     "explain": "Show the fields of a resource",
-    "expose": "Make a Service for a workload",
+    "expose": "Create a Service for a workload",
     "get": "Show objects",
     "label": "Change labels of objects",
     "patch": "Change fields of an object",
     "proxy": "Serve the API on a local port without authentication",
-    "replace": "Replace objects by what a file says",
-    "rollout": "Follow or restart the rollout of a workload",
+    "replace": "Replace objects with those of a file",
+    "rollout": "Watch or restart the rollout of a workload",
     "scale": "Change the number of replicas",
     "version": "Show the versions of client and server",
     "wait": "Wait for a condition of objects",
 }
 _ALIASES = {"clusterinfo": "cluster-info"}
-# What a real kubectl has beyond that.
+# Commands of kubectl that the built-in client lacks.
 _UNSUPPORTED = frozenset((
     "alpha", "attach", "autoscale", "certificate", "completion", "cordon", "cp", "debug", "drain",
     "exec", "kuberc", "kustomize", "logs", "options", "plugin", "port-forward", "run", "set",
@@ -51,7 +51,7 @@ _UNSUPPORTED = frozenset((
 
 
 def run_client(words: Sequence[str], variables: Mapping[str, str], streams: Streams) -> int:
-    """Run the built-in client; returns the exit code."""
+    """Run the built-in client and return the exit code."""
     try:
         _run(list(words), variables, streams)
         return 0
@@ -97,7 +97,7 @@ def _run(words: list[str], variables: Mapping[str, str], streams: Streams) -> No
 def _sub_verb(
     module: ModuleType, name: str, rest: list[str]
 ) -> tuple[str, Verb, tuple[Any, ...], list[str]]:
-    """The verb to run, and the name of its sub-command if it has any."""
+    """Return path, verb, arguments of `run` and remaining words of a possible sub-command."""
     path = f"kubectl {name}"
     members: dict[str, Verb] | None = getattr(module, "VERBS", None)
     if members is None:
@@ -110,8 +110,8 @@ def _sub_verb(
         if nested := getattr(module, "NESTED", {}).get(sub):
             inner, remaining = split_verb(others)
             if inner not in nested:
-                known = ", ".join(nested)
-                raise unsupported(f'command "{name} {sub} {inner}" (known: {known})')
+                names = ", ".join(nested)
+                raise unsupported(f'command "{name} {sub} {inner}" (supported: {names})')
             return f"{path} {sub} {inner}", nested[inner], (f"{sub} {inner}",), remaining
         return f"{path} {sub}", members[sub], (sub,), others
     if own is not None:

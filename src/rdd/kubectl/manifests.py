@@ -2,7 +2,7 @@
 """Objects from files, directories, URLs and stdin (`-f`).
 
 A file holds JSON or any number of YAML documents; a List counts as its items.
-Each object remembers where it came from, because messages name the place.
+Each object is returned with its source, because messages name it.
 """
 
 import json
@@ -18,7 +18,7 @@ from rdd.kubectl.session import Session
 
 FLAGS = (
     Flag("filename", "file, directory, URL or - with objects; may be repeated", "list", short="f"),
-    Flag("recursive", "read directories below the named ones, too", "bool", short="R"),
+    Flag("recursive", "read directories recursively", "bool", short="R"),
 )
 UNSUPPORTED = ("kustomize",)
 STDIN = "STDIN"
@@ -28,14 +28,14 @@ _SEPARATOR = re.compile(rb"^---[ \t]*(?:#[^\n]*)?\r?$", re.MULTILINE)
 
 
 class Manifest(NamedTuple):
-    """One object and the place it was read from."""
+    """One object and the file it was read from."""
 
     object: Object
     source: str
 
 
 def read(session: Session, *, validate: bool = True) -> list[Manifest]:
-    """All objects that `-f` names, in order. Raises KubectlError."""
+    """Return all objects that `-f` names, in order."""
     found: list[Manifest] = []
     for name in session.flags.texts("filename"):
         for source, data in _contents(session, name):
@@ -47,7 +47,7 @@ def read(session: Session, *, validate: bool = True) -> list[Manifest]:
 
 
 def documents(data: bytes, source: str) -> Iterator[Object]:
-    """The objects of a text in JSON or YAML."""
+    """Yield the objects of a text in JSON or YAML."""
     from rdd.api.decode import decode_yaml
     from rdd.api.errors import BadRequest
 
@@ -66,7 +66,7 @@ def documents(data: bytes, source: str) -> Iterator[Object]:
         if value is None:
             continue
         if not isinstance(value, dict):
-            raise KubectlError(f"error parsing {source}: it is no object")
+            raise KubectlError(f"error parsing {source}: not an object")
         yield value
 
 

@@ -27,7 +27,7 @@ from rdd.kubectl.writer import DRY_RUN, Writer, manager
 
 
 class MetadataMap(NamedTuple):
-    """The map that is changed, and what it is called."""
+    """Labels or annotations."""
 
     noun: str  # label
     member: str  # labels
@@ -38,7 +38,7 @@ ANNOTATIONS = MetadataMap("annotation", "annotations")
 
 
 def flags(verb: str) -> tuple[Flag, ...]:
-    """The flags of `label` and `annotate`."""
+    """Return the flags of `label` or `annotate`."""
     return (
         *output.FLAGS,
         *manifests.FLAGS,
@@ -48,9 +48,9 @@ def flags(verb: str) -> tuple[Flag, ...]:
         ALL_NAMESPACES,
         DRY_RUN,
         manager(f"kubectl-{verb}"),
-        Flag("list", "show the entries", "bool"),
-        Flag("overwrite", "change entries that have another value", "bool"),
-        Flag("resource-version", "change the object only if it still has this version"),
+        Flag("list", "list the entries", "bool"),
+        Flag("overwrite", "overwrite existing values", "bool"),
+        Flag("resource-version", "only change the object at this resource version"),
     )
 
 
@@ -60,7 +60,7 @@ class _Changes(NamedTuple):
 
 
 def run(session: Session, kind: MetadataMap) -> None:
-    """Change the entries of every object named."""
+    """Change the entries of the selected objects."""
     words, pairs = _split(session.args, kind)
     changes = _parse(pairs, kind)
     flags = session.flags

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Schemas of the server, from its OpenAPI v3 documents.
 
-Used for `explain`, and for the keys by which strategic merge patches match the
-items of lists. A document is fetched when something of its group and version is
-first looked up.
+`explain` uses them, and strategic merge patches for the keys that match items of
+lists. The document of a group and version is fetched on first use.
 """
 
 from functools import cached_property
@@ -15,6 +14,7 @@ from rdd.kubectl.session import Session
 
 Schema = dict[str, Any]
 _GVK = "x-kubernetes-group-version-kind"
+_MAX_REFERENCES = 8
 
 
 class OpenApi:
@@ -34,7 +34,7 @@ class OpenApi:
 
     @cached_property
     def root(self) -> Schema:
-        """The schema of the resource's objects. Raises KubectlError if there is none."""
+        """The schema of the resource's objects. Raises KubectlError if it is missing."""
         r = self._resource
         wanted = {"group": r.group, "version": r.version, "kind": r.kind}
         for schema in self._schemas.values():
@@ -43,21 +43,19 @@ class OpenApi:
         raise KubectlError(f'couldn\'t find resource for "{r.group}/{r.version}, Kind={r.kind}"')
 
     def resolved(self, schema: Schema) -> Schema:
-        """The schema behind a reference; what stands beside the reference stays."""
-        seen = 0
-        while seen < 8:
-            seen += 1
+        """Return the schema that a reference points to, with the reference's siblings."""
+        for _ in range(_MAX_REFERENCES):
             reference = schema.get("$ref")
             alternatives = schema.get("allOf") or []
             if not reference and len(alternatives) == 1:
                 reference = alternatives[0].get("$ref")
             if not reference:
                 break
-            beside = {k: v for k, v in schema.items() if k not in ("$ref", "allOf", "default")}
-            schema = {**self._schemas.get(reference_name(reference), {}), **beside}
+            siblings = {k: v for k, v in schema.items() if k not in ("$ref", "allOf", "default")}
+            schema = {**self._schemas.get(reference_name(reference), {}), **siblings}
         return schema
 
 
 def reference_name(reference: str) -> str:
-    """The name of a schema in a reference to it."""
+    """Return the name of the schema that a reference points to."""
     return reference.rpartition("/")[2]

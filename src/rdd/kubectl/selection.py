@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which objects a command is about: `TYPE NAME…`, `TYPE/NAME…`, `TYPE,TYPE -l …`, `-f FILE`.
+"""The objects a command applies to: `TYPE NAME…`, `TYPE/NAME…`, `TYPE,TYPE -l …`, `-f FILE`.
 
 A reference names an object or, without a name, a collection. Verbs that work on
-objects have collections listed first (`-l`, `--all`, `--field-selector`).
+objects list collections first (`-l`, `--all`, `--field-selector`).
 """
 
 from collections.abc import Callable, Iterable
@@ -19,8 +19,8 @@ from rdd.kubectl.session import Session
 _T = TypeVar("_T")
 _PAGE = 500
 
-SELECTOR = Flag("selector", "labels the objects must have", short="l")
-FIELD_SELECTOR = Flag("field-selector", "fields the objects must have")
+SELECTOR = Flag("selector", "label selector", short="l")
+FIELD_SELECTOR = Flag("field-selector", "field selector")
 ALL_NAMESPACES = Flag("all-namespaces", "objects of all namespaces", "bool", short="A")
 ALL = Flag("all", "all objects of the type", "bool")
 
@@ -36,16 +36,16 @@ class Ref(NamedTuple):
 
     @property
     def path(self) -> str:
-        """Where the server has it."""
+        """Path of the object or collection."""
         return self.resource.path(self.namespace, self.name)
 
     def sub(self, subresource: str) -> str:
-        """The path of a subresource."""
+        """Return the path of a subresource."""
         return self.resource.path(self.namespace, self.name, subresource)
 
     @property
     def printed(self) -> str:
-        """`configmap/a`, as messages name it."""
+        """`configmap/a`, as in messages."""
         return f"{printed_kind(self.resource)}/{self.name}"
 
 
@@ -56,7 +56,7 @@ def printed_kind(resource: ApiResource) -> str:
 
 
 def references(session: Session, args: list[str] | None = None) -> list[Ref]:
-    """What the arguments (or `-f`) name. Raises KubectlError."""
+    """Return the objects and collections that the arguments (or `-f`) name."""
     if session.flags.texts("filename"):
         if args if args is not None else session.args:
             raise KubectlError(
@@ -68,7 +68,7 @@ def references(session: Session, args: list[str] | None = None) -> list[Ref]:
 
 
 def from_arguments(session: Session, args: list[str]) -> list[Ref]:
-    """What `TYPE NAME…`, `TYPE/NAME…` or `TYPE,TYPE` name."""
+    """Return the references of `TYPE NAME…`, `TYPE/NAME…` or `TYPE,TYPE`."""
     if not args:
         return []
     is_everywhere = session.flags.truth("all-namespaces")
@@ -117,7 +117,7 @@ def _namespace(session: Session, resource: ApiResource) -> str:
 
 
 def from_manifest(session: Session, manifest: manifests.Manifest) -> Ref:
-    """The object that a file describes. Raises KubectlError if the server has no such kind."""
+    """Return the reference of an object in a file. Raises KubectlError for an unknown kind."""
     obj, source = manifest
     written_metadata = obj.get("metadata")
     metadata: Object = written_metadata if isinstance(written_metadata, dict) else {}
@@ -132,11 +132,11 @@ def from_manifest(session: Session, manifest: manifests.Manifest) -> Ref:
         )
     if not resource.namespaced:
         return Ref(resource, "", name, source, obj)
-    asked = session.flags.text("namespace")
-    if written and asked and written != asked:
+    requested = session.flags.text("namespace")
+    if written and requested and written != requested:
         raise KubectlError(
             f'the namespace from the provided object "{written}" does not match the namespace'
-            f" \"{asked}\". You must pass '--namespace={written}' to perform this operation."
+            f" \"{requested}\". You must pass '--namespace={written}' to perform this operation."
         )
     namespace = written or session.namespace
     if not written:
@@ -145,7 +145,7 @@ def from_manifest(session: Session, manifest: manifests.Manifest) -> Ref:
 
 
 def manifest_references(session: Session, *, verb: str) -> tuple[list[Ref], list[Failure]]:
-    """The objects of `-f`, and what is wrong with those that cannot be mapped."""
+    """Return the objects of `-f`, and the failures of those that cannot be mapped."""
     refs: list[Ref] = []
     errors: list[Failure] = []
     found = manifests.read(session, validate=validates(session))
@@ -160,12 +160,12 @@ def manifest_references(session: Session, *, verb: str) -> tuple[list[Ref], list
 
 
 def validates(session: Session) -> bool:
-    """Whether `--validate` asks for any validation."""
+    """Return whether `--validate` enables validation."""
     return session.flags.text("validate") not in ("false", "ignore")
 
 
 def objects(session: Session, refs: Iterable[Ref]) -> list[Ref]:
-    """References to single objects: collections are listed, named ones stay as they are."""
+    """Return references to single objects: collections are listed."""
     found: list[Ref] = []
     for ref in refs:
         if ref.name:
@@ -177,13 +177,13 @@ def objects(session: Session, refs: Iterable[Ref]) -> list[Ref]:
 
 
 def ref_of(resource: ApiResource, obj: Object) -> Ref:
-    """The reference to an object of the server."""
+    """Return the reference to an object of the server."""
     metadata = obj["metadata"]
     return Ref(resource, metadata.get("namespace", ""), metadata["name"], object=obj)
 
 
 def list_objects(session: Session, ref: Ref, *, accept: str = "", **query: str) -> Object:
-    """A whole collection, page by page, in one list (or Table). Raises ApiError."""
+    """Return a whole collection, fetched page by page, as one list (or Table)."""
     flags = session.flags
     labels, fields = flags.text("selector"), flags.text("field-selector")
     parameters: dict[str, str | int] = {
@@ -218,20 +218,20 @@ def list_objects(session: Session, ref: Ref, *, accept: str = "", **query: str) 
             break
         parameters["continue"] = more
     for item in whole.get("items") or ():
-        # Items of a list of the server do not repeat what they are.
+        # Items of a list have neither kind nor apiVersion on the wire.
         item.setdefault("apiVersion", ref.resource.api_version)
         item.setdefault("kind", ref.resource.kind)
     return whole
 
 
 def fetch(session: Session, ref: Ref) -> Object:
-    """One object as the server has it."""
+    """Return the current state of an object."""
     obj: Object = session.api.get(ref.path)
     return obj
 
 
 def for_each(items: Iterable[_T], do: Callable[[_T], None]) -> None:
-    """Do something for each item; what fails is reported when all had their turn."""
+    """Call `do` for each item, then raise the collected failures."""
     errors: list[Failure] = []
     for item in items:
         try:
@@ -242,7 +242,7 @@ def for_each(items: Iterable[_T], do: Callable[[_T], None]) -> None:
 
 
 def require_arguments(session: Session) -> None:
-    """Raise the error for a command without any object."""
+    """Raise an error for a command without objects."""
     if not session.args and not session.flags.texts("filename"):
         raise VerbatimError(
             "error: You must provide one or more resources by argument or filename.\n"

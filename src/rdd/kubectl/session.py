@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Streams(NamedTuple):
-    """Where a call reads from and writes to."""
+    """Standard streams of a call."""
 
     out: TextIO
     err: TextIO
@@ -32,7 +32,7 @@ class Streams(NamedTuple):
 
 
 class Session:
-    """What a verb works with."""
+    """Flags, streams and server of one call of a verb."""
 
     def __init__(
         self, flags: Flags, args: list[str], streams: Streams, variables: Mapping[str, str]
@@ -42,7 +42,7 @@ class Session:
         self.out, self.err, self.stdin = streams
         self.variables = variables
         self.dash = -1
-        """How many of the arguments came before `--`; -1 without one."""
+        """Number of arguments before `--`; -1 without one."""
 
     @cached_property
     def kubeconfig(self) -> "Kubeconfig":
@@ -74,7 +74,7 @@ class Session:
         return self.api.discover()
 
     def resource(self, word: str) -> "ApiResource":
-        """Return the resource that a word means. Raises NoSuchResource."""
+        """Return the resource that a user means by a word. Raises NoSuchResource."""
         found = self.resources.find(word)
         if found is None:
             raise NoSuchResource(word.lower().partition(".")[0])
@@ -94,12 +94,12 @@ class Session:
 
     @property
     def namespace(self) -> str:
-        """The namespace that applies when none is written: flag, context, `default`."""
+        """The namespace of the flag, of the context, or `default`."""
         return self.flags.text("namespace") or self.config.namespace or "default"
 
     @property
     def request_timeout(self) -> float:
-        """Seconds to wait for one answer; 0 for ever."""
+        """Seconds to wait for a reply; 0: no limit."""
         text = self.flags.text("request-timeout")
         if text.isdecimal():
             return float(text)
@@ -112,11 +112,11 @@ class Session:
             ) from None
 
     def deadline(self, seconds: float) -> float | None:
-        """The end of a wait of so many seconds on the monotonic clock; None for 0."""
+        """Return the end of a wait on the monotonic clock; None for 0 seconds."""
         return time.monotonic() + seconds if seconds else None
 
     def close(self) -> None:
-        """Give up the connection, if there is one."""
+        """Close the connection, if it was opened."""
         if "api" in vars(self):
             self.api.close()
 
@@ -131,12 +131,12 @@ class Session:
 
 
 def compact(value: Any) -> str:
-    """A value as Go's json.Marshal writes it: sorted, compact, safe inside HTML."""
+    """Encode a value as Go's json.Marshal does: sorted, compact, safe inside HTML."""
     return escape_html(json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False))
 
 
 def escape_html(text: str) -> str:
-    """JSON with the characters escaped that mean something to HTML and JavaScript."""
+    """Escape the characters of JSON that are special in HTML and JavaScript."""
     return text.translate(_HTML)
 
 

@@ -10,13 +10,13 @@ from rdd.kubectl.session import Session
 
 
 class DataEntries:
-    """Bytes by key."""
+    """Entries of a ConfigMap or a Secret: bytes by key."""
 
     def __init__(self) -> None:
         self._values: dict[str, bytes] = {}
 
     def add(self, key: str, value: bytes) -> None:
-        """Add a value; a key may come only once."""
+        """Add a value. Raises KubectlError for an invalid or a duplicate key."""
         if problems := name_validation.config_map_key_errors(key):
             raise KubectlError(f'"{key}" is not valid key name: {"; ".join(problems)}')
         if key in self._values:
@@ -24,7 +24,7 @@ class DataEntries:
         self._values[key] = value
 
     def split(self) -> tuple[dict[str, str], dict[str, str]]:
-        """Texts, and what is no text in base64."""
+        """Return UTF-8 texts as they are, and binary values in base64."""
         texts: dict[str, str] = {}
         binary: dict[str, str] = {}
         for key, value in self._values.items():
@@ -35,12 +35,12 @@ class DataEntries:
         return texts, binary
 
     def encoded(self) -> dict[str, str]:
-        """Everything in base64."""
+        """Return all values in base64."""
         return {key: base64.b64encode(value).decode() for key, value in self._values.items()}
 
 
 def read_sources(session: Session) -> DataEntries:
-    """The data that --from-literal, --from-file and --from-env-file describe."""
+    """Return the data of --from-literal, --from-file and --from-env-file."""
     flags = session.flags
     if flags.texts("from-env-file") and (flags.texts("from-file") or flags.texts("from-literal")):
         raise KubectlError("from-env-file cannot be combined with from-file or from-literal")
@@ -93,5 +93,5 @@ def _read(path: Path) -> bytes:
 
 
 def encoded_file(name: str) -> str:
-    """The content of a file in base64."""
+    """Return the content of a file in base64."""
     return base64.b64encode(_read(Path(name))).decode()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`create token`: ask the server for a token of a ServiceAccount."""
+"""`create token`: request a token for a ServiceAccount."""
 
 from rdd.api import names
 from rdd.api.errors import ApiError
@@ -13,7 +13,6 @@ _KINDS = ("Pod", "Secret", "Node")
 
 
 def create_token(session: Session) -> None:
-    """Print a new token."""
     flags = session.flags
     name = one_name(session, "token")
     spec: Object = {}
@@ -40,10 +39,10 @@ def create_token(session: Session) -> None:
     }
     path = session.resource("serviceaccounts").path(session.namespace, name, "token")
     try:
-        answer: Object = session.api.request("POST", path, body=request)
+        reply: Object = session.api.request("POST", path, body=request)
     except ApiError as error:
         raise KubectlError(f"failed to create token: {error.message}") from None
     if flags.text("output"):
-        session.out.write(output.printer(flags)(answer))
+        session.out.write(output.printer(flags)(reply))
     else:
-        session.print(str((answer.get("status") or {}).get("token", "")))
+        session.print(str((reply.get("status") or {}).get("token", "")))

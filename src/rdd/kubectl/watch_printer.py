@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`get --watch`: what there is, then every change as it happens."""
+"""`get --watch`: existing objects, then every change."""
 
 from rdd.api.types import Object
 from rdd.client.resources import JSON
@@ -12,7 +12,7 @@ from rdd.kubectl.verbs.get import table_options, table_query
 
 
 def watch(session: Session, refs: list[Ref], show: output.Printer | None) -> None:
-    """Show a collection or an object and its changes until the server ends the watch."""
+    """Print a collection or an object and its changes until the server ends the watch."""
     if len({ref.resource for ref in refs}) > 1:
         raise KubectlError("you may only specify a single resource type")
     if len(refs) > 1:
@@ -22,7 +22,7 @@ def watch(session: Session, refs: list[Ref], show: output.Printer | None) -> Non
 
 
 class WatchPrinter:
-    """One `get --watch`."""
+    """Lists, watches and prints."""
 
     def __init__(self, session: Session, ref: Ref, show: output.Printer | None) -> None:
         self._session = session
@@ -32,10 +32,9 @@ class WatchPrinter:
         self._accept = ACCEPT if show is None else JSON
 
     def run(self) -> None:
-        """List, then follow."""
         session, ref, flags = self._session, self._ref, self._session.flags
         if ref.name:
-            session.api.get(ref.path)  # a missing object is an error, not something to wait for
+            session.api.get(ref.path)  # a missing object is an error
         collection = ref._replace(name="").path
         query = {
             "labelSelector": flags.text("selector"),

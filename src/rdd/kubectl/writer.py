@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What all writing verbs share: dry runs, field managers, validation, the line they print."""
+"""Common parts of writing verbs: dry runs, field managers, validation, the printed line."""
 
 from rdd.api.errors import ApiError
 from rdd.api.types import Object
@@ -10,11 +10,11 @@ from rdd.kubectl.selection import Ref
 from rdd.kubectl.session import Session
 
 DRY_RUN = Flag(
-    "dry-run", "none, server (check only) or client (do not even ask)", default="none",
+    "dry-run", "none, server (validate only) or client (send nothing)", default="none",
     implied="unchanged",
 )  # fmt: skip
 VALIDATE = Flag(
-    "validate", "unknown and repeated fields: strict, warn or ignore", default="strict",
+    "validate", "unknown and duplicate fields: strict, warn or ignore", default="strict",
     implied="strict",
 )  # fmt: skip
 
@@ -27,12 +27,12 @@ _VALIDATION = {
 
 
 def manager(default: str) -> Flag:
-    """The flag that names who owns the changed fields."""
+    """Return the flag for the manager of the changed fields."""
     return Flag("field-manager", "name of the manager of the changed fields", default=default)
 
 
 class Writer:
-    """Writes objects and says what was done to them."""
+    """Writes objects and prints the result."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -43,7 +43,7 @@ class Writer:
 
     @property
     def query(self) -> dict[str, str]:
-        """Parameters of a writing request."""
+        """Query parameters of a writing request."""
         flags = self.session.flags
         query = {"dryRun": "All"} if self.dry_run == "server" else {}
         if name := flags.text("field-manager"):
@@ -58,7 +58,7 @@ class Writer:
         return query
 
     def create(self, ref: Ref, obj: Object) -> Object:
-        """Create an object; the result is what the server made of it."""
+        """Create an object and return the server's version of it."""
         if self.is_client_side:
             return obj
         path = ref.resource.path(ref.namespace)
@@ -69,7 +69,7 @@ class Writer:
         return created
 
     def report(self, obj: Object, done: str) -> None:
-        """Print the object as `-o` wants it, or a line that says what was done."""
+        """Print the object in the format of `-o`, or a line such as `configmap/a created`."""
         if self._show is not None:
             self.session.out.write(self._show(obj))
         else:
@@ -77,22 +77,22 @@ class Writer:
 
     @property
     def suffix(self) -> str:
-        """What a line about a dry run ends with."""
+        """Suffix of printed lines in a dry run."""
         return DRY_RUN_SUFFIX[self.dry_run]
 
     @property
     def shows_objects(self) -> bool:
-        """Whether `-o` asks for whole objects."""
+        """`-o` is set."""
         return self._show is not None
 
 
 def from_source(error: ApiError, doing: str, ref: Ref) -> ApiError:
-    """The failure told with the file that was the reason for the request."""
+    """Return the error with the file that caused the request."""
     return within(error, f'error when {doing} "{ref.source}"') if ref.source else error
 
 
 def parse_dry_run(session: Session) -> str:
-    """What `--dry-run` asks for: none, client or server."""
+    """Return the mode of `--dry-run`: none, client or server."""
     text = session.flags.text("dry-run") or "none"
     if text == "unchanged":
         session.warn("W --dry-run is deprecated and can be replaced with --dry-run=client.")

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Patches the built-in kubectl computes, for client-side apply and edit."""
+"""Patches of client-side apply and edit."""

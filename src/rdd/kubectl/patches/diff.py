@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which patches a resource takes, and the patch between two or three states of it."""
+"""The patch between two or three states of an object, of a type that its resource supports."""
 
 from rdd.api.mergepatch import create_merge_patch
 from rdd.api.types import Object
@@ -8,8 +8,8 @@ from rdd.kubectl.openapi import OpenApi
 from rdd.kubectl.patches import threeway
 from rdd.kubectl.session import Session
 
-# The groups of Kubernetes itself. Every other group is custom resources (or a
-# server behind the server), which know no strategic merge patch.
+# The groups of Kubernetes itself. All other groups are custom resources or aggregated
+# servers, which do not support strategic merge patches.
 _BUILT_IN = frozenset((
     "", "apps", "autoscaling", "batch", "extensions", "policy",
     "admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io",
@@ -21,14 +21,14 @@ _BUILT_IN = frozenset((
 
 
 def is_built_in(resource: ApiResource) -> bool:
-    """Whether a resource takes strategic merge patches."""
+    """Return whether a resource supports strategic merge patches."""
     return resource.group in _BUILT_IN
 
 
 def three_way(
     session: Session, resource: ApiResource, original: Object, modified: Object, current: Object
 ) -> tuple[str, Object]:
-    """The patch of client-side apply and its content type."""
+    """Return the content type and the patch of client-side apply."""
     if not is_built_in(resource):
         return MERGE_PATCH, threeway.json_merge_patch(original, modified, current)
     patch = threeway.strategic_patch(original, modified, current, _node(session, resource))
@@ -38,7 +38,7 @@ def three_way(
 def two_way(
     session: Session, resource: ApiResource, old: Object, new: Object
 ) -> tuple[str, Object]:
-    """The patch from one state to another and its content type."""
+    """Return the content type and the patch from one state to another."""
     if not is_built_in(resource):
         return MERGE_PATCH, create_merge_patch(old, new)
     return STRATEGIC_PATCH, threeway.strategic_diff(old, new, _node(session, resource))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The annotation in which client-side apply remembers what it applied."""
+"""The annotation in which client-side apply records the applied configuration."""
 
 import json
 from typing import Any
@@ -10,7 +10,7 @@ from rdd.kubectl.session import compact
 
 
 def annotated(obj: Object) -> Object:
-    """The object with the annotation that describes it."""
+    """Return the object with the annotation set."""
     plain = without_annotation(obj)
     metadata = plain["metadata"]
     annotations = {**metadata["annotations"], names.LAST_APPLIED: compact(plain) + "\n"}
@@ -18,7 +18,7 @@ def annotated(obj: Object) -> Object:
 
 
 def without_annotation(obj: Object) -> Object:
-    """The object as the annotation describes it: with annotations, but not this one."""
+    """Return the object as the annotation records it: without the annotation itself."""
     metadata: dict[str, Any] = dict(obj.get("metadata") or {})
     annotations: dict[str, Any] = dict(metadata.get("annotations") or {})
     annotations.pop(names.LAST_APPLIED, None)
@@ -26,7 +26,7 @@ def without_annotation(obj: Object) -> Object:
 
 
 def last_applied(obj: Object) -> Object | None:
-    """What was applied to an object last; None if nothing ever was."""
+    """Return the last applied configuration; None if the object has none."""
     annotations = (obj.get("metadata") or {}).get("annotations") or {}
     text = annotations.get(names.LAST_APPLIED)
     if not text:

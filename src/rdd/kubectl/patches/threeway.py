@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The patches of client-side apply, from three states of an object.
 
-    original   what was applied last time (an annotation of the object)
-    modified   what is to be applied now
-    current    what the server has
+    original   last applied configuration (an annotation of the object)
+    modified   configuration to apply
+    current    state on the server
 
-What differs between current and modified is changed; what was in original and
-is no longer in modified is removed; everything else is someone else's and stays.
+Fields that differ between current and modified are set; fields of original that
+are missing in modified are removed; all other fields have other owners and stay.
 
 Custom resources get a JSON merge patch. Built-in kinds get a strategic merge
-patch, which also merges lists; `Lists` tells which, from the server's schemas.
+patch, which also merges lists, by the merge keys in the server's schemas.
 """
 
 from collections.abc import Callable
@@ -24,12 +24,12 @@ _ORDER = "$setElementOrder"
 _DELETE_LIST = "$deleteFromPrimitiveList"
 _RETAIN = "$retainKeys"
 
-# Members that are merged plainly in every kind: no need to fetch a schema for them.
+# Members without a patch strategy in every kind: they need no schema.
 _PLAIN = frozenset(("metadata", "annotations", "labels", "data", "binaryData", "stringData"))
 
 
 def json_merge_patch(original: Object, modified: Object, current: Object) -> Object:
-    """The patch for a custom resource."""
+    """Return the three-way patch for a custom resource."""
     changes = _filter_nulls(create_merge_patch(current, modified), keeps_nulls=False)
     removals = _filter_nulls(create_merge_patch(original, modified), keeps_nulls=True)
     return _merged(removals, changes)
@@ -51,7 +51,7 @@ def _filter_nulls(patch: Object, *, keeps_nulls: bool) -> Object:
 
 
 def _merged(first: Object, second: Object) -> Object:
-    """Two merge patches as one; the second wins."""
+    """Combine two merge patches; the second wins."""
     result = dict(first)
     for key, value in second.items():
         before = result.get(key)
@@ -61,21 +61,21 @@ def _merged(first: Object, second: Object) -> Object:
 
 
 class SchemaNode:
-    """The schema of a value, as far as patches need it; unknown parts have none."""
+    """The schema of a value, as far as patches need it; empty for unknown parts."""
 
     def __init__(self, openapi: OpenApi, schema: Schema | Callable[[], Schema]) -> None:
         self._openapi = openapi
-        self._given = schema
+        self._source = schema
 
     @property
     def _schema(self) -> Schema:
-        # The document is fetched only when a patch comes to a place where it matters.
-        if callable(self._given):
-            self._given = self._given()
-        return self._openapi.resolved(self._given)
+        # The document is fetched only when a patch depends on it.
+        if callable(self._source):
+            self._source = self._source()
+        return self._openapi.resolved(self._source)
 
     def member(self, name: str) -> "SchemaNode":
-        """The schema of a member."""
+        """Return the schema of a member."""
 
         def find() -> Schema:
             schema = self._schema
@@ -101,8 +101,8 @@ class SchemaNode:
 
 
 class _Mode(NamedTuple):
-    deletes: bool  # what is missing in the new state is removed
-    changes: bool  # what is new or different is set
+    deletes: bool  # remove fields that are missing in the new state
+    changes: bool  # set new and changed fields
 
 
 _CHANGES = _Mode(deletes=False, changes=True)
@@ -113,14 +113,14 @@ _BOTH = _Mode(deletes=True, changes=True)
 def strategic_patch(
     original: Object, modified: Object, current: Object, node: SchemaNode
 ) -> Object:
-    """The three-way patch for a built-in kind."""
+    """Return the three-way patch for a built-in kind."""
     changes = _diff(current, modified, node, _CHANGES)
     removals = _diff(original, modified, node, _DELETIONS)
     return _combined(removals, changes, node)
 
 
 def strategic_diff(old: Object, new: Object, node: SchemaNode) -> Object:
-    """The patch that turns one state of a built-in kind into another."""
+    """Return the patch from one state of a built-in kind to another."""
     return _diff(old, new, node, _BOTH)
 
 
@@ -213,7 +213,7 @@ def _diff_items(old: list[Any], new: list[Any], node: SchemaNode, mode: _Mode) -
 
 
 def _combined(first: Object, second: Object, node: SchemaNode) -> Object:
-    """Two strategic patches of the same object as one; the second wins."""
+    """Combine two strategic patches of the same object; the second wins."""
     result = dict(first)
     for key, value in second.items():
         before = result.get(key)
@@ -238,6 +238,6 @@ def _combined_lists(
         identity = compact(item.get(merge_key))
         before = items.get(identity)
         items[identity] = _combined(before, item, node.item) if before is not None else item
-    # The server wants the items in the order it is given; those to delete come last.
+    # The server requires the items in $setElementOrder; deletions come last.
     places = {compact(item.get(merge_key)): place for place, item in enumerate(order)}
     return [items[key] for key in sorted(items, key=lambda key: places.get(key, len(places)))]

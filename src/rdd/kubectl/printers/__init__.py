@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Output of the built-in kubectl: tables, templates, descriptions."""
+"""Output formats of the built-in kubectl: tables, templates, descriptions."""

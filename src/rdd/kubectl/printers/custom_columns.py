@@ -13,7 +13,7 @@ from rdd.kubectl.printers.templates import relaxed
 
 
 class CustomColumns:
-    """Prints objects as lines of the chosen columns; the header comes once."""
+    """Prints objects as lines of columns, with one header."""
 
     def __init__(self, form: str, spec: str, *, no_headers: bool) -> None:
         if form == "custom-columns-file":
@@ -21,10 +21,10 @@ class CustomColumns:
         else:
             self._columns = _from_spec(spec)
         self._shows_header = not no_headers
-        self._writer = TabWriter(remembers=True)
+        self._writer = TabWriter(keeps_widths=True)
 
     def __call__(self, obj: Object) -> str:
-        """The lines of an object, or of all items of a List."""
+        """Return the lines of an object, or of all items of a List."""
         if self._shows_header:
             self._writer.line(*(name for name, _ in self._columns))
             self._shows_header = False
@@ -51,7 +51,7 @@ def _from_spec(spec: str) -> list[tuple[str, JsonPath]]:
 def _from_file(text: str) -> list[tuple[str, JsonPath]]:
     lines = text.splitlines()
     if len(lines) < 2 or len(lines[0].split()) != len(lines[1].split()):
-        raise KubectlError("custom-columns-file needs a line of headers and a line of paths")
+        raise KubectlError("custom-columns-file requires a line of headers and a line of paths")
     return [(h, _path(p)) for h, p in zip(lines[0].split(), lines[1].split(), strict=True)]
 
 

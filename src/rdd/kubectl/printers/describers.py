@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects as a text with all their fields and their events.
+"""Descriptions of objects: their fields and their events.
 
 The generic form prints every field under a readable title (`lastTransitionTime`
-becomes `Last Transition Time`); kinds whose content is not for everyone's eyes
-(secrets) or is text by itself (config maps) have their own.
+becomes `Last Transition Time`). Secrets, whose values are confidential, and config
+maps, whose values are texts, have forms of their own.
 """
 
 import base64
@@ -28,7 +28,7 @@ _MAX_ANNOTATION = 140
 
 
 def describe(session: Session, ref: Ref) -> str:
-    """The whole text about an object."""
+    """Return the description of an object."""
     obj = ref.object or {}
     kind = ref.resource.kind if not ref.resource.group else ""
     if kind == "ConfigMap":
@@ -113,7 +113,7 @@ def _config_map(session: Session, ref: Ref, obj: Object) -> str:
     text += "\nBinaryData\n====\n"
     for key in sorted(binary):
         text += f"{key}: {len(base64.b64decode(binary[key]))} bytes\n"
-    # Values may contain tabs of their own: only what is around them is laid out.
+    # Values may contain tabs, so only the text around them is aligned.
     return (
         aligned(_head(obj), min_width=0, padding=2)
         + text
@@ -188,7 +188,7 @@ def _events(session: Session, ref: Ref) -> str:
         fields.append(f"involvedObject.namespace={ref.namespace}")
     fields.append(f"involvedObject.uid={metadata.get('uid', '')}")
     resource = session.resource("events")
-    # Events of cluster-scoped objects are in whatever namespace their reporter chose.
+    # Events of cluster-scoped objects may be in any namespace.
     path = resource.path(ref.namespace)
     events: list[Object] = session.api.get(path, {"fieldSelector": ",".join(fields)}).get("items")
     if not events:

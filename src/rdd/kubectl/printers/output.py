@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The formats of `-o` that show whole objects: json, yaml, name, jsonpath, custom-columns.
 
-A printer is a function from an object (or a List of them) to text. Managed
-fields are left out of json and yaml unless asked for. Tables, which the server
-makes, are in `tables.py`.
+A printer is a function from an object (or a List of them) to text. json and yaml
+omit managed fields by default. Tables, which the server renders, are in
+`tables.py`.
 """
 
 import json
@@ -27,7 +27,7 @@ FLAGS = (
     ),
     Flag("template", "template for -o jsonpath or custom-columns"),
     Flag("show-managed-fields", "keep managedFields in json and yaml", "bool"),
-    Flag("allow-missing-template-keys", "a missing field is empty", "bool", default="true"),
+    Flag("allow-missing-template-keys", "a missing field prints nothing", "bool", default="true"),
 )
 _FORMATS = (
     "custom-columns,custom-columns-file,go-template,go-template-file,json,jsonpath,"
@@ -36,7 +36,7 @@ _FORMATS = (
 
 
 def printer(flags: Flags, *, also: str = "", form: str | None = None) -> Printer:
-    """The printer that `-o` asks for; `also` names formats the caller handles itself."""
+    """Return the printer for `-o`; `also` names formats that the caller handles itself."""
     text = flags.text("output") if form is None else form
     name, equals, argument = text.partition("=")
     argument = argument if equals else flags.text("template")
@@ -54,27 +54,26 @@ def printer(flags: Flags, *, also: str = "", form: str | None = None) -> Printer
         from rdd.kubectl.printers.custom_columns import CustomColumns
 
         return CustomColumns(name, argument, no_headers=flags.truth("no-headers"))
-    known = ",".join(sorted([*_FORMATS.split(","), *filter(None, also.split(","))]))
+    formats = ",".join(sorted([*_FORMATS.split(","), *filter(None, also.split(","))]))
     raise KubectlError(
         f'unable to match a printer suitable for the output format "{text}",'
-        f" allowed formats are: {known}"
+        f" allowed formats are: {formats}"
     )
 
 
 def json_text(value: Any) -> str:
-    """A value as kubectl prints JSON."""
+    """Encode a value as JSON in kubectl's layout."""
     text = json.dumps(value, indent=4, sort_keys=True, ensure_ascii=False)
     return f"{escape_html(text)}\n"
 
 
 class YamlPrinter:
-    """Objects as YAML documents; those after the first are separated."""
+    """Prints objects as YAML documents, with separators between them."""
 
     def __init__(self) -> None:
         self._is_first = True
 
     def __call__(self, obj: Any) -> str:
-        """The next document."""
         text = yaml_text(obj)
         separator = "" if self._is_first else "---\n"
         self._is_first = False
@@ -82,14 +81,14 @@ class YamlPrinter:
 
 
 def yaml_text(value: Any) -> str:
-    """A value as one YAML document."""
+    """Encode a value as one YAML document."""
     from rdd.api.yamlcodec import encode_yaml
 
     return encode_yaml(value).decode()
 
 
 def without_managed_fields(obj: Object) -> Object:
-    """An object, or a List, without what says who set which field."""
+    """Return an object, or a List, without managedFields."""
     if isinstance(obj.get("items"), list):
         return {**obj, "items": [without_managed_fields(item) for item in obj["items"]]}
     metadata = obj.get("metadata")
@@ -100,14 +99,14 @@ def without_managed_fields(obj: Object) -> Object:
 
 
 def name_text(obj: Object) -> str:
-    """`kind.group/name`, one line per object."""
+    """Return `kind.group/name`, one line per object."""
     if isinstance(obj.get("items"), list) and str(obj.get("kind", "")).endswith("List"):
         return "".join(map(name_text, obj["items"]))
     return f"{printed_name(obj)}\n"
 
 
 def printed_name(obj: Object) -> str:
-    """`configmap/a`, `role.rbac.authorization.k8s.io/b`."""
+    """Return `configmap/a`, `role.rbac.authorization.k8s.io/b`."""
     name = (obj.get("metadata") or {}).get("name", "")
     kind = str(obj.get("kind", "")).lower()
     group = str(obj.get("apiVersion", "")).rpartition("/")[0]
@@ -142,7 +141,7 @@ def _jsonpath(name: str, argument: str) -> Printer:
 
 
 def read_template(path: str) -> str:
-    """The text of a template file."""
+    """Return the text of a template file."""
     try:
         return Path(path).read_text()
     except OSError as error:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`--sort-by`: objects in the order of one of their fields.
+"""`--sort-by`: sort objects by one of their fields.
 
-Numbers are compared as numbers, texts so that `a2` comes before `a10`; objects
+Numbers are compared as numbers, texts in natural order (`a2` before `a10`); objects
 without the field come first.
 """
 
@@ -17,13 +17,13 @@ _RUNS = re.compile(r"(\d+)")
 
 
 def sort_objects(objects: list[Object], path: str) -> list[Object]:
-    """The objects sorted by the field at a path. Raises KubectlError if none has it."""
+    """Sort objects by the field at a path. Raises KubectlError if none has it."""
     keys = _keys(objects, path)
     return [obj for _, obj in sorted(zip(keys, objects, strict=True), key=lambda pair: pair[0])]
 
 
 def sort_rows(rows: list[Object], path: str) -> list[Object]:
-    """The rows of a table sorted by a field of their objects."""
+    """Sort the rows of a table by a field of their objects."""
     keys = _keys([row.get("object") or {} for row in rows], path)
     return [row for _, row in sorted(zip(keys, rows, strict=True), key=lambda pair: pair[0])]
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tables of the server, printed with kubectl's layout.
+"""Tables of the server in kubectl's layout.
 
-The server decides the columns and the text of the cells; here they are laid
-out: which columns a plain or wide table shows, a column for the namespace or
-for labels, the kind before the name when several types are shown together.
+The server renders columns and cells. The layout is the client's: which columns a
+plain or wide table shows, columns for the namespace and for labels, and the kind
+before the name if several types are shown together.
 """
 
 from typing import Any, NamedTuple
@@ -18,30 +18,30 @@ ACCEPT = (
 
 
 class TableOptions(NamedTuple):
-    """How tables are shown."""
+    """Layout of tables."""
 
     is_wide: bool = False
     no_headers: bool = False
     with_namespace: bool = False
     show_labels: bool = False
     label_columns: tuple[str, ...] = ()
-    kind: str = ""  # put before names: `configmap`
+    kind: str = ""  # prefix of names: `configmap`
     with_event: bool = False
 
 
 class TablePrinter:
-    """Prints tables of one resource; the header comes with the first one."""
+    """Prints tables of one resource, with one header."""
 
     def __init__(self, options: TableOptions) -> None:
         self._options = options
-        self._writer = TabWriter(remembers=True)
+        self._writer = TabWriter(keeps_widths=True)
         self._columns: list[Object] = []
         self._has_header = False
 
     def show(self, table: Object, *, event: str = "") -> str:
-        """The text of a table, or of an object the server has no table for."""
+        """Return the text of a table, or of an object that the server did not render."""
         table = as_table(table)
-        # Only the first table of a watch names its columns.
+        # Only the first table of a watch has column definitions.
         self._columns = table.get("columnDefinitions") or self._columns
         shown = [
             index
@@ -83,7 +83,7 @@ class TablePrinter:
 
 
 def labels_text(labels: dict[str, str]) -> str:
-    """Labels as one cell: `a=1,b=2`, or `<none>`."""
+    """Return labels as one cell: `a=1,b=2`, or `<none>`."""
     return ",".join(f"{key}={labels[key]}" for key in sorted(labels)) or "<none>"
 
 
@@ -98,11 +98,11 @@ def _cell(value: Any) -> str:
         return goformat.plain(value)
     ends = [at for at in map(value.find, "\f\n\r") if at >= 0]
     text = f"{value[: min(ends)]}..." if ends else value
-    return text.replace("\x1b", "^[")  # a terminal must not be steered by what objects contain
+    return text.replace("\x1b", "^[")  # escape sequences must not reach the terminal
 
 
 def as_table(obj: Object) -> Object:
-    """A table as it is; of anything else, which came without one, name and age."""
+    """Return a table unchanged; an object or a list becomes a table of names and ages."""
     if obj.get("kind") == "Table":
         return obj
     items = obj["items"] if isinstance(obj.get("items"), list) else [obj]
@@ -116,12 +116,12 @@ def as_table(obj: Object) -> Object:
 
 
 def age(obj: Object, field: str = "creationTimestamp") -> str:
-    """How long ago an object was made."""
+    """Return how long ago an object was created."""
     return ago(str((obj.get("metadata") or {}).get(field) or ""))
 
 
 def ago(timestamp: str) -> str:
-    """How long ago something was; `<unknown>` without a time."""
+    """Return how long ago a timestamp was; `<unknown>` if it is empty."""
     if not timestamp:
         return "<unknown>"
     import time

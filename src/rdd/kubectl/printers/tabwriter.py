@@ -1,26 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
 """Columns as Go's text/tabwriter lays them out.
 
-A column is a run of neighbouring lines that have a cell in it which is followed
-by a tab; its width is that of its widest cell plus padding. The last cell of a
-line belongs to no column. A writer that remembers widths keeps columns aligned
-over several flushes, as `get --watch` needs it.
+A column is a run of neighbouring lines with a cell in it that is followed by a tab;
+its width is that of its widest cell plus padding. The last cell of a line belongs
+to no column. With `keeps_widths`, columns stay aligned over several flushes, as
+`get --watch` needs it.
 """
 
 
 class TabWriter:
     """Collects lines with tabs; `flush` returns them aligned."""
 
-    def __init__(self, *, min_width: int = 6, padding: int = 3, remembers: bool = False) -> None:
+    def __init__(self, *, min_width: int = 6, padding: int = 3, keeps_widths: bool = False) -> None:
         self._min_width = min_width
         self._padding = padding
-        self._remembers = remembers
+        self._keeps_widths = keeps_widths
         self._widest: list[int] = []
         self._lines: list[list[str]] = []
         self._widths: list[int] = []
 
     def line(self, *cells: str) -> None:
-        """Add a line."""
         self._lines.append(list(cells))
 
     def text(self, text: str) -> None:
@@ -28,7 +27,7 @@ class TabWriter:
         self._lines += [line.split("\t") for line in text.split("\n")]
 
     def flush(self) -> str:
-        """Everything collected since the last flush, each line with its newline."""
+        """Return the lines since the last flush, each with its newline."""
         out: list[str] = []
         self._format(out, 0, len(self._lines))
         self._lines = []
@@ -47,7 +46,7 @@ class TabWriter:
             while this < end and column < len(self._lines[this]) - 1:
                 width = max(width, len(self._lines[this][column]) + self._padding)
                 this += 1
-            if self._remembers:
+            if self._keeps_widths:
                 self._widest += [0] * (column + 1 - len(self._widest))
                 width = self._widest[column] = max(width, self._widest[column])
             self._widths.append(width)
@@ -65,7 +64,7 @@ class TabWriter:
 
 
 def aligned(text: str, *, min_width: int = 6, padding: int = 3) -> str:
-    """A whole text with its tabs turned into columns."""
+    """Align the columns of a text that are separated by tabs."""
     writer = TabWriter(min_width=min_width, padding=padding)
     writer.text(text.removesuffix("\n"))
     return writer.flush()

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 r"""JSONPath templates: `{.items[*].metadata.name}{"\n"}`, with `{range …}…{end}`.
 
-Text outside braces stands for itself; a path inside braces prints what it
-selects, several values separated by spaces, objects and lists as JSON. The
-paths are `rdd.api.jsonpath`; here is what surrounds them.
+Text outside braces is literal; a path inside braces prints the selected values,
+separated by spaces, objects and lists as JSON. `rdd.api.jsonpath` evaluates the
+paths; this module parses and renders the templates around them.
 """
 
 from typing import Any
@@ -20,7 +20,7 @@ class Template:
     """A parsed template."""
 
     def __init__(self, text: str) -> None:
-        """Raises KubectlError if it cannot be parsed."""
+        """Parse a template. Raises KubectlError."""
         self.text = text
         try:
             self._nodes = _parse(text)
@@ -28,13 +28,13 @@ class Template:
             raise KubectlError(f"error parsing jsonpath {text}, {error}") from None
 
     def render(self, data: Any) -> str:
-        """What the template prints for some data. Raises JsonPathError."""
+        """Render the template with some data. Raises JsonPathError."""
         out: list[str] = []
         _render(self._nodes, data, out)
         return "".join(out)
 
     def values(self, data: Any) -> list[Any]:
-        """Everything the paths of the template select. Raises JsonPathError."""
+        """Return all values that the paths of the template select. Raises JsonPathError."""
         found: list[Any] = []
         for node in self._nodes:
             if isinstance(node, JsonPath):
@@ -43,16 +43,16 @@ class Template:
 
 
 def relaxed(text: str) -> str:
-    """A path as people write it, `spec.a`, `.spec.a`, `{spec.a}` or `{.spec.a}`, as the last.
+    """Normalise a path, `spec.a`, `.spec.a` or `{spec.a}`, to `{.spec.a}`.
 
-    Raises KubectlError if it is none.
+    Raises KubectlError for any other form.
     """
     inner = text
     if text.startswith("{"):
         inner = text[1:-1] if text.endswith("}") else ""
     elif "{" in text or "}" in text:
         inner = ""
-        for opener in ("['", "[?("):  # braces may stand inside a name or a filter
+        for opener in ("['", "[?("):  # a name or a filter may contain braces
             inner = text if opener in text else inner
     if not inner:
         raise KubectlError(
@@ -63,7 +63,7 @@ def relaxed(text: str) -> str:
 
 
 def text_of(value: Any) -> str:
-    """A selected value as a template prints it."""
+    """Render a selected value."""
     if isinstance(value, str):
         return value
     if isinstance(value, dict | list):
@@ -101,7 +101,7 @@ def _parse(text: str) -> list[_Node]:
 
 
 def _closing(text: str, start: int) -> int:
-    """Where the action that starts at an opening brace ends."""
+    """Return the index of the brace that closes an action."""
     quote = ""
     at = start + 1
     while at < len(text):

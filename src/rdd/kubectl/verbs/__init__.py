@@ -2,6 +2,6 @@
 """The sub-commands of the built-in client, one module each.
 
 A module has `VERB` (its usage and flags) and `run(session) -> None`. One with
-sub-commands of its own has `VERBS` instead, and `run(session, name)`. Failures
-are raised; whatever returns was a success.
+sub-commands of its own has `VERBS` instead, and `run(session, name)`. A module
+raises failures; returning means success.
 """

@@ -15,5 +15,4 @@ VERB = Verb(
 
 
 def run(session: Session) -> None:
-    """Change the annotations of every object named."""
     metadata_edit.run(session, metadata_edit.ANNOTATIONS)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`api-resources`: what the server has."""
+"""`api-resources`: list the resources of the server."""
 
 from rdd.base.pflag import Flag
 from rdd.client.resources import ApiResource
@@ -13,20 +13,19 @@ VERB = Verb(
     "",
     "List the resources of the server",
     flags=(
-        Flag("api-group", "only of this group"),
-        Flag("categories", "only in these categories", "list"),
-        Flag("namespaced", "only namespaced ones (false: only others)", "bool", default="true"),
-        Flag("no-headers", "leave out the header", "bool"),
+        Flag("api-group", "only resources of this group"),
+        Flag("categories", "only resources in these categories", "list"),
+        Flag("namespaced", "only namespaced resources; false: only others", "bool", default="true"),
+        Flag("no-headers", "print no header", "bool"),
         Flag("output", "wide or name", short="o"),
         Flag("sort-by", "name or kind"),
-        Flag("verbs", "only those that know all of these verbs", "list"),
+        Flag("verbs", "only resources with all of these verbs", "list"),
     ),
     unsupported=("cached",),
 )
 
 
 def run(session: Session) -> None:
-    """List the resources."""
     flags = session.flags
     form, order = flags.text("output"), flags.text("sort-by")
     if session.args:

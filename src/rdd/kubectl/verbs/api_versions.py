@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`api-versions`: the groups and versions of the server."""
+"""`api-versions`: list the groups and versions of the server."""
 
 from rdd.kubectl.errors import KubectlError
 from rdd.kubectl.flags import Verb
@@ -9,7 +9,6 @@ VERB = Verb("api-versions", "", "List the API versions of the server")
 
 
 def run(session: Session) -> None:
-    """List them in alphabetical order."""
     if session.args:
         raise KubectlError(f"unexpected arguments: [{' '.join(session.args)}]")
     session.print(*sorted(session.resources.group_versions))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`apply -f`: make objects what a file says.
+"""`apply -f`: create or update objects from a file.
 
 Client-side (the default): a missing object is created with an annotation that
-remembers what was applied; an existing one gets the three-way patch of
+records what was applied; an existing one gets the three-way patch of
 `threeway.py`. Server-side (`--server-side`): the server merges, by field
 managers.
 """
@@ -27,21 +27,21 @@ from rdd.kubectl.writer import DRY_RUN, VALIDATE, Writer, from_source
 CLIENT_SIDE = "kubectl-client-side-apply"
 SERVER_SIDE = "kubectl"
 _ANNOTATION_MANAGER = "kubectl-last-applied"
-_TRIES = 5
+_MAX_ATTEMPTS = 5
 
 VERB = Verb(
     "apply",
     "-f FILE [--server-side]",
-    "Make objects what a file says",
+    "Create or update objects from a file",
     flags=(
         *output.FLAGS,
         *manifests.FLAGS,
         DRY_RUN,
         VALIDATE,
         Flag("field-manager", "name of the manager of the applied fields"),
-        Flag("force-conflicts", "take fields from other managers", "bool"),
-        Flag("overwrite", "overwrite what others changed", "bool", default="true"),
-        Flag("server-side", "have the server merge", "bool"),
+        Flag("force-conflicts", "take over fields of other managers", "bool"),
+        Flag("overwrite", "overwrite changes of others", "bool", default="true"),
+        Flag("server-side", "merge on the server", "bool"),
     ),
     unsupported=(
         *manifests.UNSUPPORTED,
@@ -54,7 +54,6 @@ UNSUPPORTED = ("edit-last-applied", "set-last-applied", "view-last-applied")
 
 
 def run(session: Session, _: str = "") -> None:
-    """Apply every object of the files."""
     flags = session.flags
     if not flags.texts("filename"):
         raise KubectlError("must specify one of -f and -k")
@@ -98,7 +97,7 @@ class _Applier:
             self.writer.report(obj, done)
 
     def finish(self) -> None:
-        """Whole objects are shown together: several of them as one List."""
+        """Print whole objects together, several of them as one List."""
         if not self._shown:
             return
         show = output.printer(self.session.flags)
@@ -113,7 +112,6 @@ class _ClientSide(_Applier):
         super().__init__(session, manager=CLIENT_SIDE)
 
     def apply(self, ref: Ref) -> None:
-        """Create the object, or patch it."""
         modified = annotated(ref.object or {})
         if not ref.name:
             raise _unnamed(ref)
@@ -152,8 +150,8 @@ class _ClientSide(_Applier):
         return created
 
     def _patch(self, ref: Ref, modified: Object, current: Object) -> Object | None:
-        """The patched object; None if there was nothing to change."""
-        for attempt in range(_TRIES):
+        """Return the patched object; None if it is up to date."""
+        for attempt in range(_MAX_ATTEMPTS):
             original = last_applied(current) or {}
             content_type, patch = three_way(self.session, ref.resource, original, modified, current)
             if not patch:
@@ -164,13 +162,13 @@ class _ClientSide(_Applier):
                 )
                 return patched
             except ApiError as error:
-                if error.reason != "Conflict" or attempt == _TRIES - 1:
+                if error.reason != "Conflict" or attempt == _MAX_ATTEMPTS - 1:
                     raise within(
                         error,
                         f"error when applying patch:\n{compact(patch)}\nto:\n{_described(ref)}\n"
                         f'for: "{ref.source}"',
                     ) from None
-            time.sleep(attempt)  # someone else is writing; give way, a little longer each time
+            time.sleep(attempt)  # another client writes the object: back off
             current = fetch(self.session, ref)
         raise AssertionError("the last attempt returned or raised")
 
@@ -182,7 +180,7 @@ class _ServerSide(_Applier):
             self.query["force"] = "true"
 
     def apply(self, ref: Ref) -> None:
-        """Have the server merge; take over what client-side apply left."""
+        """Apply on the server and take over the fields of client-side apply."""
         if not ref.name:
             raise _unnamed(ref)
         obj = ref.object or {}
@@ -196,7 +194,7 @@ class _ServerSide(_Applier):
         self.report(ref, applied, "serverside-applied")
 
     def _update_annotation(self, ref: Ref, obj: Object) -> Object:
-        """Client-side apply may come back: what it compares with must be current."""
+        """Update the annotation that a later client-side apply compares with."""
         metadata = annotated(obj)["metadata"]
         partial = {key: metadata[key] for key in ("name", "namespace") if key in metadata}
         annotations = {names.LAST_APPLIED: metadata["annotations"][names.LAST_APPLIED]}
@@ -221,10 +219,10 @@ class _ServerSide(_Applier):
 
 
 def migration(obj: Object, *, manager: str) -> list[Object]:
-    """The JSON patch that hands what client-side apply owned over to server-side apply.
+    """Return the JSON patch that moves fields of client-side apply to server-side apply.
 
-    Without it, a field that is dropped from the file would stay: its client-side
-    owner would still hold it.
+    Without it, a field that is dropped from the file would stay, because its
+    client-side manager still owns it.
     """
     metadata = obj.get("metadata") or {}
     entries: list[Object] = metadata.get("managedFields") or []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`auth can-i` and `auth whoami`: what one may do, and who one is."""
+"""`auth can-i` and `auth whoami`: permissions and identity of the current user."""
 
 from collections.abc import Iterator
 
@@ -19,22 +19,21 @@ VERBS = {
     "can-i": Verb(
         "can-i",
         "VERB (TYPE | TYPE/NAME | PATH) | --list",
-        "Ask whether one may do something",
+        "Check whether an action is allowed",
         flags=(
             ALL_NAMESPACES,
-            Flag("list", "list everything that is allowed", "bool"),
-            Flag("no-headers", "leave out the header of --list", "bool"),
-            Flag("quiet", "say it by the exit code only", "bool", short="q"),
+            Flag("list", "list all allowed actions", "bool"),
+            Flag("no-headers", "print no header for --list", "bool"),
+            Flag("quiet", "print nothing; the exit code is the result", "bool", short="q"),
             Flag("subresource", "subresource, such as status"),
         ),
     ),
-    "whoami": Verb("whoami", "[-o FORMAT]", "Show who one is", flags=output.FLAGS),
+    "whoami": Verb("whoami", "[-o FORMAT]", "Show the current user", flags=output.FLAGS),
 }
 UNSUPPORTED = ("reconcile",)
 
 
 def run(session: Session, name: str) -> None:
-    """Ask the server."""
     if name == "whoami":
         _who_am_i(session)
     elif name == "can-i" and session.flags.truth("list"):
@@ -77,10 +76,8 @@ def _can_i(session: Session) -> None:
         "kind": "SelfSubjectAccessReview",
         "spec": _attributes(session, verb, what),
     }
-    answer: Object = session.api.request(
-        "POST", f"{_REVIEWS}/selfsubjectaccessreviews", body=review
-    )
-    status = answer.get("status") or {}
+    reply: Object = session.api.request("POST", f"{_REVIEWS}/selfsubjectaccessreviews", body=review)
+    status = reply.get("status") or {}
     is_allowed = bool(status.get("allowed"))
     if not session.flags.truth("quiet"):
         text = "yes" if is_allowed else "no"
@@ -138,8 +135,8 @@ def _list(session: Session) -> None:
         "kind": "SelfSubjectRulesReview",
         "spec": {"namespace": session.namespace},
     }
-    answer: Object = session.api.request("POST", f"{_REVIEWS}/selfsubjectrulesreviews", body=body)
-    status = answer.get("status") or {}
+    reply: Object = session.api.request("POST", f"{_REVIEWS}/selfsubjectrulesreviews", body=body)
+    status = reply.get("status") or {}
     writer = TabWriter()
     if not session.flags.truth("no-headers"):
         writer.line("Resources", "Non-Resource URLs", "Resource Names", "Verbs")
@@ -151,7 +148,7 @@ def _list(session: Session) -> None:
 
 
 def _rule_lines(status: Object) -> Iterator[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """The lines of `--list`, each with what it is sorted by."""
+    """Yield the lines of `--list`, each behind its sort key."""
     for rule in status.get("resourceRules") or ():
         verbs, names = _bracketed(rule.get("verbs")), _bracketed(rule.get("resourceNames"))
         for resource in rule.get("resources") or ():

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`cluster-info`: where the server is."""
+"""`cluster-info`: show the address of the server."""
 
 from rdd.kubectl.errors import unsupported
 from rdd.kubectl.flags import Verb
 from rdd.kubectl.session import Session
 
-VERB = Verb("cluster-info", "", "Show where the server is")
+VERB = Verb("cluster-info", "", "Show the address of the server")
 
 
 def run(session: Session) -> None:
-    """Show the address of a server that answers."""
+    """Print the address if the server responds."""
     if session.args:
         raise unsupported(f'command "cluster-info {session.args[0]}"')
     session.api.get("/version")

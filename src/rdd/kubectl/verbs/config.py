@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`config`: show kubeconfig files, choose and change contexts.
+"""`config`: show kubeconfig files, select and change contexts.
 
-A change is made in the file that holds the entry, or in the first file for a
-new one; the file is written whole, in kubectl's order, and put in place in one
-step.
+A change is written to the file of the entry, or to the first file for a new one.
+The file is replaced atomically, with members in kubectl's order.
 """
 
 from pathlib import Path
@@ -21,7 +20,7 @@ from rdd.kubectl.printers.tabwriter import TabWriter
 from rdd.kubectl.session import Session
 
 _CURRENT = Flag("current", "the current context", "bool")
-_HEADERS = Flag("no-headers", "leave out the header", "bool")
+_HEADERS = Flag("no-headers", "print no header", "bool")
 
 VERBS = {
     "current-context": Verb("current-context", "", "Show the name of the current context"),
@@ -29,7 +28,7 @@ VERBS = {
     "get-clusters": Verb("get-clusters", "", "List the clusters"),
     "get-contexts": Verb(
         "get-contexts", "[NAME…]", "List the contexts",
-        flags=(_HEADERS, Flag("output", "name: names only", short="o")),
+        flags=(_HEADERS, Flag("output", "name: print only names", short="o")),
     ),
     "get-users": Verb("get-users", "", "List the users"),
     "rename-context": Verb("rename-context", "OLD NEW", "Rename a context"),
@@ -37,14 +36,14 @@ VERBS = {
         "set-context", "[NAME | --current] [--cluster=…] [--user=…] [--namespace=…]",
         "Change or add a context", flags=(_CURRENT,),
     ),
-    "use-context": Verb("use-context", "NAME", "Choose the current context"),
+    "use-context": Verb("use-context", "NAME", "Select the current context"),
     "view": Verb(
         "view", "[--minify] [--flatten] [--raw] [-o FORMAT]", "Show the merged configuration",
         flags=(
             *output.FLAGS,
-            Flag("flatten", "put the content of certificate files in", "bool"),
+            Flag("flatten", "embed the content of certificate files", "bool"),
             Flag("merge", "merge all files", "bool", default="true"),
-            Flag("minify", "only what the current context needs", "bool"),
+            Flag("minify", "only the entries of the current context", "bool"),
             Flag("raw", "show keys and tokens", "bool"),
         ),
     ),
@@ -56,14 +55,13 @@ UNSUPPORTED = (
 
 
 def run(session: Session, name: str) -> None:
-    """Do what the sub-command says."""
     if name:
         _COMMANDS[name](session, _load(session))
 
 
 def _load(session: Session) -> Kubeconfig:
     explicit = session.flags.text("kubeconfig")
-    if explicit:  # here a missing file is an empty one: it can be created
+    if explicit:  # a missing file is empty: a change creates it
         return merge([Path(explicit)])
     return locate(session.flags, session.variables)
 
@@ -268,14 +266,14 @@ def _usage(command: str, text: str) -> KubectlError:
 
 
 def _first(paths: list[Path]) -> Path:
-    """Where new entries go: the first file there is, else the last one of the list."""
+    """Return the file for new entries: the first that exists, else the last of the list."""
     if not paths:
-        raise KubectlError("there is no kubeconfig file: HOME and KUBECONFIG are not set")
+        raise KubectlError("no kubeconfig file: HOME and KUBECONFIG are not set")
     return next((p for p in paths if p.exists()), paths[-1])
 
 
 def _edit(path: Path, change: Any) -> None:
-    """Change a file in one step, readable by its owner only."""
+    """Apply a change to a file and replace it atomically."""
     document = read_file(path)
     document = {"apiVersion": "v1", "kind": "Config", "preferences": {}, **document}
     document.setdefault("clusters", None)

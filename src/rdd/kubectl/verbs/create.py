@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`create -f FILE` and `create KIND NAME …`.
 
-The kinds that can be created from arguments are in `rdd.kubectl.generators`,
-one function each, which turns flags into an object.
+The kinds that can be created from arguments are in `rdd.kubectl.generators`, with
+one function each that turns flags into an object.
 """
 
 from rdd.api.errors import ApiError
@@ -21,7 +21,7 @@ _WRITING = (
     DRY_RUN,
     VALIDATE,
     manager("kubectl-create"),
-    Flag("save-config", "remember the object for apply", "bool"),
+    Flag("save-config", "save the configuration in an annotation, for apply", "bool"),
 )
 
 VERB = Verb(
@@ -56,7 +56,6 @@ UNSUPPORTED = (
 
 
 def run(session: Session, kind: str = "") -> None:
-    """Create what the files, or the arguments, describe."""
     if not kind:
         _from_files(session)
     elif kind == "token":

@@ -4,7 +4,7 @@
 from rdd.base.pflag import Flag
 from rdd.kubectl import manifests
 from rdd.kubectl.deletion import BatchDeletion
-from rdd.kubectl.errors import FAILURES, Failure, KubectlError, raise_all
+from rdd.kubectl.errors import FAILURES, Failure, KubectlError, raise_all, unsupported
 from rdd.kubectl.flags import Verb
 from rdd.kubectl.selection import (
     ALL,
@@ -34,24 +34,23 @@ VERB = Verb(
         DRY_RUN,
         Flag(
             "cascade",
-            "what happens to dependents: background, orphan or foreground",
+            "deletion of dependents: background, orphan or foreground",
             default="background",
             implied="background",
         ),
-        Flag("force", "delete at once, without grace", "bool"),
-        Flag("grace-period", "seconds to end gracefully", "int", default="-1"),
-        Flag("ignore-not-found", "a missing object is no error", "bool"),
+        Flag("force", "delete immediately, without a grace period", "bool"),
+        Flag("grace-period", "grace period in seconds", "int", default="-1"),
+        Flag("ignore-not-found", "ignore missing objects", "bool"),
         Flag("now", "the same as --grace-period=1", "bool"),
         Flag("output", "name: print only names", short="o"),
-        Flag("timeout", "how long to wait (0: for ever)", "duration", default="0"),
-        Flag("wait", "return only when the objects are gone", "bool", default="true"),
+        Flag("timeout", "maximum time to wait; 0 means no limit", "duration", default="0"),
+        Flag("wait", "wait until the objects are gone", "bool", default="true"),
     ),
     unsupported=(*manifests.UNSUPPORTED, "interactive", "raw"),
 )
 
 
 def run(session: Session) -> None:
-    """Delete what was named and wait for it."""
     flags = session.flags
     _check(session)
     errors: list[Failure] = []
@@ -101,7 +100,7 @@ def _check(session: Session) -> None:
     if flags.truth("force") and flags.integer("grace-period") > 0:
         raise KubectlError("--force and --grace-period greater than 0 cannot be specified together")
     if flags.texts("filename") and flags.text("selector"):
-        raise KubectlError("the built-in client takes no --selector together with --filename")
+        raise unsupported("--selector together with --filename")
     require_arguments(session)
     if flags.truth("force"):
         session.warn(
@@ -117,13 +116,13 @@ def _grace_period(session: Session) -> int:
     period = flags.integer("grace-period")
     if flags.truth("force"):
         return 0
-    # Without --force nothing is deleted before its processes had a chance to end.
+    # Without --force, processes get at least 1 s to terminate.
     return 1 if period == 0 else period
 
 
 def _cascade(text: str) -> str:
-    known = {"true": "background", "false": "orphan"}
-    value = known.get(text, text)
+    aliases = {"true": "background", "false": "orphan"}
+    value = aliases.get(text, text)
     if value not in ("background", "orphan", "foreground"):
         raise KubectlError(
             f'invalid cascade value ({text}). Must be "background", "foreground", or "orphan"'

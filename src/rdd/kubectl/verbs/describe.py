@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`describe`: objects in detail, with their events.
+"""`describe`: show objects in detail, with their events.
 
-Any object can be described by its fields; namespaces, config maps and secrets
-have a form of their own (`rdd.kubectl.printers.describers`).
+The generic form shows all fields; namespaces, config maps and secrets have forms
+of their own (`rdd.kubectl.printers.describers`).
 """
 
 from rdd.api.errors import ApiError
@@ -36,7 +36,6 @@ VERB = Verb(
 
 
 def run(session: Session) -> None:
-    """Describe what was named."""
     if not session.args and not session.flags.texts("filename"):
         raise VerbatimError(
             'error: You must specify the type of resource to describe. Use "kubectl api-resources"'

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`diff -f`: what apply would change, as a unified diff.
+"""`diff -f`: show what apply would change, as a unified diff.
 
-The server is asked by a dry run what the result would be; `diff -u -N` (or the
-program in KUBECTL_EXTERNAL_DIFF) compares it with what there is. Exit code 0: no
+A dry run on the server computes the result; `diff -u -N` (or the program in
+KUBECTL_EXTERNAL_DIFF) compares it with the current state. Exit code 0: no
 difference, 1: some, above: failure.
 """
 
@@ -33,9 +33,9 @@ VERB = Verb(
     flags=(
         *manifests.FLAGS,
         Flag("field-manager", "name of the manager of the applied fields"),
-        Flag("force-conflicts", "take fields from other managers", "bool"),
-        Flag("server-side", "have the server merge", "bool"),
-        Flag("show-managed-fields", "compare managedFields, too", "bool"),
+        Flag("force-conflicts", "take over fields of other managers", "bool"),
+        Flag("server-side", "merge on the server", "bool"),
+        Flag("show-managed-fields", "include managedFields", "bool"),
     ),
     unsupported=(*manifests.UNSUPPORTED, "concurrency", "prune", "prune-allowlist", "selector"),
 )
@@ -46,7 +46,7 @@ class _DiffError(KubectlError):
 
 
 def run(session: Session) -> None:
-    """Compare; ends with exit code 1 if anything differs."""
+    """Compare. Raises ExitWithCode(1) if anything differs."""
     if not session.flags.texts("filename"):
         raise KubectlError("must specify one of -f and -k")
     if session.args:
@@ -112,7 +112,7 @@ def _result(session: Session, ref: Ref, current: Object | None) -> Object:
 
 
 def _masked(before: Object | None, after: Object) -> tuple[Object | None, Object]:
-    """Values of secrets are not shown, only whether they change."""
+    """Mask the values of secrets; only changes are visible."""
     if after.get("kind") != "Secret" or after.get("apiVersion") != "v1":
         return before, after
     old, new = (before or {}).get("data") or {}, after.get("data") or {}

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """`edit`: change objects in an editor.
 
-The objects are written to a file as YAML; what the user saves is compared with
-it and sent as a patch. If the server refuses, the editor opens again with the
-reason on top, until the file is saved unchanged; then the text is kept on disk.
+The objects are written to a file as YAML; the saved file is compared with it and
+the difference is sent as a patch. If the server rejects the patch, the editor
+opens again with the reason on top, until the file is saved unchanged; then a copy
+of the text stays on disk.
 """
 
 import os
@@ -46,7 +47,7 @@ _HEADER = """\
 
 
 def run(session: Session) -> None:
-    """Edit every object named, in one file."""
+    """Edit the selected objects in one file."""
     require_arguments(session)
     refs = [ref._replace(object=None) for ref in references(session)]
     if any(not ref.name for ref in refs):
@@ -120,7 +121,7 @@ def _keep(text: str) -> str:
 def _save(
     session: Session, writer: Writer, refs: list[Ref], originals: list[Object], text: str
 ) -> list[Failure]:
-    """Send what changed; returns what was wrong with it."""
+    """Send the changes and return the failures."""
     try:
         edited = [
             item

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`events`: events in the order they were last seen."""
+"""`events`: list events, sorted by the time they were last seen."""
 
 from rdd.api.types import Object
 from rdd.base.pflag import Flag
@@ -21,7 +21,7 @@ VERB = Verb(
         *output.FLAGS,
         ALL_NAMESPACES,
         Flag("for", "only events of this object, TYPE/NAME"),
-        Flag("no-headers", "leave out the header", "bool"),
+        Flag("no-headers", "print no header", "bool"),
         Flag("types", "only events of these types", "list"),
     ),
     unsupported=("chunk-size", "watch"),
@@ -29,7 +29,6 @@ VERB = Verb(
 
 
 def run(session: Session) -> None:
-    """List the events."""
     flags = session.flags
     if session.args:
         raise KubectlError(f"unexpected arguments: [{' '.join(session.args)}]")
@@ -86,7 +85,7 @@ def _table(session: Session, events: list[Object], with_namespace: bool) -> str:
 
 
 def last_seen(event: Object) -> str:
-    """When an event happened last; sorts as text."""
+    """Return when an event was last seen, as a sortable text."""
     series = event.get("series") or {}
     return str(
         series.get("lastObservedTime")
@@ -98,7 +97,7 @@ def last_seen(event: Object) -> str:
 
 
 def interval(event: Object) -> str:
-    """How long ago it was last seen, and how often since when."""
+    """Return how long ago an event was last seen, and how often since the first time."""
     series = event.get("series") or {}
     count = int(series.get("count") or event.get("count") or 1)
     first = str(event.get("firstTimestamp") or event.get("eventTime") or "")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`explain TYPE[.FIELD…]`: the fields of a resource, from the server's OpenAPI v3."""
+"""`explain TYPE[.FIELD…]`: show the fields of a resource, from the server's OpenAPI v3."""
 
 from typing import Any
 
@@ -18,14 +18,13 @@ VERB = Verb(
     "Show the fields of a resource",
     flags=(
         Flag("api-version", "version of the resource, e.g. apps/v1"),
-        Flag("recursive", "show the fields of fields, without descriptions", "bool"),
+        Flag("recursive", "show nested fields, without descriptions", "bool"),
         Flag("output", "plaintext", default="plaintext"),
     ),
 )
 
 
 def run(session: Session) -> None:
-    """Explain a resource or one of its fields."""
     if len(session.args) != 1:
         raise VerbatimError(
             'error: You must specify the type of resource to explain. Use "kubectl api-resources"'
@@ -40,14 +39,14 @@ def run(session: Session) -> None:
     lines = [f"GROUP:      {resource.group}"] if resource.group else []
     lines += [f"KIND:       {resource.kind}", f"VERSION:    {resource.version}", ""]
     session.print(*lines)
-    session.out.write(_Explained(openapi, session.flags.truth("recursive")).text(path))
+    session.out.write(_Explanation(openapi, session.flags.truth("recursive")).text(path))
 
 
 def _target(session: Session, text: str) -> tuple[Any, list[str]]:
-    """The resource, and the path of the field: `crd.spec.names`, `roles.rules`."""
+    """Return the resource and the path of the field: `crd.spec.names`, `roles.rules`."""
     word, *path = text.split(".")
     resource = None
-    # A group may stand behind the resource: the longest one that fits is meant.
+    # The resource may be followed by a group; the longest match wins.
     for count in range(len(path), 0, -1):
         group = ".".join(path[:count])
         for candidate in session.resources.all:
@@ -70,14 +69,14 @@ def _target(session: Session, text: str) -> tuple[Any, list[str]]:
     return resource, path
 
 
-class _Explained:
+class _Explanation:
     def __init__(self, openapi: OpenApi, is_recursive: bool) -> None:
         self._openapi = openapi
         self._is_recursive = is_recursive
         self._lines: list[str] = []
 
     def text(self, path: list[str]) -> str:
-        """The text about the object, or about the field at a path."""
+        """Return the text for the object, or for the field at a path."""
         schema: Schema = self._openapi.root
         for index, name in enumerate(path):
             parent = self._content(schema)
@@ -110,14 +109,14 @@ class _Explained:
             self._lines.append("    ")
 
     def _target_description(self, schema: Schema) -> str:
-        """What the schema behind a reference, or the items of a list, say of themselves."""
+        """Return the description of the referenced schema, or of the items of a list."""
         reference = _reference(schema) or _reference(schema.get("items") or {})
         if not reference:
             return str((schema.get("items") or {}).get("description") or "")
         return str(self._openapi.resolved({"$ref": reference}).get("description") or "")
 
     def _content(self, schema: Schema) -> Schema:
-        """The schema whose properties are meant: of the object, of items, of values."""
+        """Return the schema with the properties: of the object, of list items or map values."""
         resolved = self._openapi.resolved(schema)
         for below in ("items", "additionalProperties"):
             inner = resolved.get(below)
@@ -174,7 +173,7 @@ def _reference(schema: Schema) -> str:
 
 
 def _inner_reference(schema: Schema) -> str:
-    """The reference to what lists and maps of a schema hold."""
+    """Return the reference of the innermost items of nested lists and maps."""
     while not _reference(schema):
         inner = schema.get("items") or schema.get("additionalProperties")
         if not isinstance(inner, dict):

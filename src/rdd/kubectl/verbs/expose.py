@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`expose`: make a Service for a workload, from its labels and ports."""
+"""`expose`: create a Service for a workload, from its labels and ports."""
 
 from rdd.api.types import Object
 from rdd.base.pflag import Flag
@@ -14,19 +14,19 @@ from rdd.kubectl.writer import DRY_RUN, Writer, manager
 VERB = Verb(
     "expose",
     "(TYPE NAME | TYPE/NAME | -f FILE) [--port=PORT]",
-    "Make a Service for a workload",
+    "Create a Service for a workload",
     flags=(
         *output.FLAGS,
         *manifests.FLAGS,
         DRY_RUN,
         manager("kubectl-expose"),
-        Flag("cluster-ip", "address of the Service, or None"),
-        Flag("external-ip", "further address of the Service"),
+        Flag("cluster-ip", "cluster IP of the Service, or None"),
+        Flag("external-ip", "additional IP address of the Service"),
         Flag("labels", "labels of the Service", short="l"),
         Flag("name", "name of the Service"),
         Flag("port", "port of the Service"),
         Flag("protocol", "TCP, UDP or SCTP"),
-        Flag("selector", "labels of the pods it leads to"),
+        Flag("selector", "label selector for the pods"),
         Flag("target-port", "port of the pods, a number or a name"),
         Flag("type", "ClusterIP, NodePort, LoadBalancer or ExternalName"),
     ),
@@ -39,7 +39,6 @@ VERB = Verb(
 
 
 def run(session: Session) -> None:
-    """Create a Service for every workload named."""
     require_arguments(session)
     refs = references(session)
     if any(not ref.name for ref in refs):

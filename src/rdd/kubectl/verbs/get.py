@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`get`: show objects, as tables the server makes or in the format of `-o`."""
+"""`get`: show objects, as tables rendered by the server or in the format of `-o`."""
 
 from rdd.api.errors import ApiError
 from rdd.api.types import Object
@@ -31,26 +31,25 @@ VERB = Verb(
         SELECTOR,
         FIELD_SELECTOR,
         ALL_NAMESPACES,
-        Flag("chunk-size", "how many objects to ask for at once", "int", default="500"),
-        Flag("ignore-not-found", "a missing object is no error", "bool"),
+        Flag("chunk-size", "maximum number of objects per request", "int", default="500"),
+        Flag("ignore-not-found", "ignore missing objects", "bool"),
         Flag("label-columns", "labels to show as columns", "list", short="L"),
-        Flag("no-headers", "leave out the header of tables", "bool"),
-        Flag("output-watch-events", "show what happened in a watch", "bool"),
-        Flag("raw", "path to ask the server for; its answer is printed as it is"),
-        Flag("server-print", "have the server make the tables", "bool", default="true"),
-        Flag("show-kind", "put the kind before names", "bool"),
+        Flag("no-headers", "print no table header", "bool"),
+        Flag("output-watch-events", "print the types of watch events", "bool"),
+        Flag("raw", "request this path and print the raw reply"),
+        Flag("server-print", "let the server render tables", "bool", default="true"),
+        Flag("show-kind", "prefix names with the kind", "bool"),
         Flag("show-labels", "show labels in the last column", "bool"),
-        Flag("sort-by", "path of the field to sort by"),
+        Flag("sort-by", "JSONPath of the field to sort by"),
         Flag("subresource", "subresource to show: status, scale"),
-        Flag("watch", "go on showing changes", "bool", short="w"),
-        Flag("watch-only", "show changes only, not what there is", "bool"),
+        Flag("watch", "watch for changes", "bool", short="w"),
+        Flag("watch-only", "watch for changes without listing first", "bool"),
     ),
     unsupported=manifests.UNSUPPORTED,
 )
 
 
 def run(session: Session) -> None:
-    """Show what was asked for."""
     flags = session.flags
     if raw := flags.text("raw"):
         session.out.write(session.api.raw("GET", raw).decode(errors="replace"))
@@ -77,7 +76,7 @@ def run(session: Session) -> None:
 
 
 def table_options(session: Session, *, kind: str = "") -> TableOptions:
-    """How the flags of `get` want tables."""
+    """Return the table options that the flags of `get` select."""
     flags = session.flags
     return TableOptions(
         is_wide=flags.text("output") == "wide",
@@ -91,7 +90,7 @@ def table_options(session: Session, *, kind: str = "") -> TableOptions:
 
 
 def table_query(session: Session) -> dict[str, str]:
-    """What a table must come with: whole objects only when they are sorted by a field."""
+    """Return query parameters of a table: sorting by a field needs whole objects."""
     return {"includeObject": "Object"} if session.flags.text("sort-by") else {}
 
 
@@ -108,7 +107,7 @@ def _show_tables(session: Session, refs: list[Ref]) -> None:
     has_namespace = False
     for resource, table in _joined(tables):
         options = table_options(session, kind=printed_kind(resource) if shows_kind else "")
-        # Cluster-scoped objects have no namespace to show, unless they follow some that have.
+        # The namespace column appears with the first namespaced resource.
         has_namespace = has_namespace or resource.namespaced
         options = options._replace(with_namespace=options.with_namespace and has_namespace)
         part = TablePrinter(options).show(_sorted_table(session, table))
@@ -116,12 +115,12 @@ def _show_tables(session: Session, refs: list[Ref]) -> None:
         text += part
     session.out.write(text)
     if not text and not errors:
-        _say_nothing_found(session, refs)
+        _report_nothing_found(session, refs)
     raise_all(errors)
 
 
 def _joined(tables: list[tuple[Ref, Object]]) -> list[tuple[ApiResource, Object]]:
-    """One table for what follows each other and is of the same type."""
+    """Join neighbouring tables of the same resource."""
     joined: list[tuple[ApiResource, Object]] = []
     for ref, table in tables:
         table = as_table(table)
@@ -192,7 +191,7 @@ def _keep(session: Session, error: ApiError, errors: list[Failure]) -> None:
         errors.append(error)
 
 
-def _say_nothing_found(session: Session, refs: list[Ref]) -> None:
+def _report_nothing_found(session: Session, refs: list[Ref]) -> None:
     if session.flags.truth("ignore-not-found") or any(ref.name for ref in refs):
         return
     is_namespaced = any(ref.resource.namespaced for ref in refs)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`patch`: change fields of an object by a JSON, merge or strategic merge patch."""
+"""`patch`: change fields of an object with a JSON, merge or strategic merge patch."""
 
 import json
 from pathlib import Path
@@ -38,7 +38,6 @@ VERB = Verb(
 
 
 def run(session: Session) -> None:
-    """Patch every object named."""
     kind = session.flags.text("type").lower()
     if kind not in _TYPES:
         raise KubectlError(f'--type must be one of [json merge strategic], not "{kind}"')
@@ -52,7 +51,7 @@ def run(session: Session) -> None:
 
 
 def _patch(session: Session) -> bytes:
-    """The patch as JSON; what looks like JSON is left to the server to judge."""
+    """Return the patch as JSON; the server validates texts that look like JSON."""
     text, name = session.flags.text("patch"), session.flags.text("patch-file")
     if text and name:
         raise KubectlError("cannot specify --patch and --patch-file together")
@@ -95,7 +94,7 @@ def _apply(session: Session, ref: Ref, writer: Writer, kind: str, patch: bytes) 
                 raise
             what = f"{ref.resource.api_version}, Kind={ref.resource.kind}"
             raise KubectlError(f"{_TYPES[kind]} is not supported by {what}: {error}") from None
-    # A dry run shows no sign of itself here, as in kubectl.
+    # As in kubectl, the line does not mention a dry run.
     if writer.shows_objects:
         writer.report(after, "")
     else:
@@ -110,13 +109,14 @@ def _locally(kind: str, patch: bytes, obj: Object) -> Object:
         value = json.loads(patch)
     except ValueError as error:
         raise KubectlError(f"unable to parse the patch: {error}") from None
-    if kind == "json":
-        patched: Object = apply_json_patch(obj, value)
-        return patched
     if kind == "strategic" and _has_lists(value):
         raise unsupported("--dry-run=client with a strategic merge patch of lists")
-    merged: Object = apply_merge_patch(obj, value)
-    return merged
+    apply = apply_json_patch if kind == "json" else apply_merge_patch
+    try:
+        patched: Object = apply(obj, value)
+    except ApiError as error:
+        raise KubectlError(f"unable to apply the patch: {error}") from None
+    return patched
 
 
 def _has_lists(value: Any) -> bool:

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`proxy`: the API on a local port, authenticated as the user who runs it.
+"""`proxy`: serve the API on a local port, authenticated as the user who runs it.
 
-Whoever reaches the port is that user, so it listens on the loopback interface
-unless told otherwise and serves only requests addressed to it by a local name:
-a web page that resolves its own host name to 127.0.0.1 is refused.
+Every client that reaches the port acts as that user. The proxy therefore listens on
+the loopback interface by default, and only accepts requests whose Host header is a
+local name: this stops DNS rebinding, where a web page resolves its own host name
+to 127.0.0.1.
 """
 
 import http.client
@@ -19,7 +20,7 @@ from rdd.kubectl.flags import Verb
 from rdd.kubectl.session import Session
 
 _CHUNK = 64 * 1024
-# What concerns one connection only (RFC 9110, 7.6.1), or is ours to say.
+# Hop-by-hop headers (RFC 9110, 7.6.1), and those that the proxy sets itself.
 _NOT_FORWARDED = frozenset((
     "accept-encoding", "authorization", "connection", "content-length", "host", "keep-alive",
     "proxy-connection", "te", "trailer", "transfer-encoding", "upgrade",
@@ -32,17 +33,17 @@ VERB = Verb(
     flags=(
         Flag(
             "accept-hosts",
-            "hosts that requests may be addressed to",
+            "accepted hosts, as regular expressions",
             default=r"^localhost$,^127\.0\.0\.1$,^\[::1\]$",
         ),
-        Flag("accept-paths", "paths that are served", default="^.*"),
+        Flag("accept-paths", "accepted paths, as regular expressions", default="^.*"),
         Flag("address", "address to listen on", default="127.0.0.1"),
         Flag("api-prefix", "prefix under which the API is served", default="/"),
-        Flag("port", "port to listen on (0: any)", "int", default="8001", short="p"),
-        Flag("reject-methods", "methods that are refused", default="^$"),
+        Flag("port", "port to listen on; 0 means any free port", "int", default="8001", short="p"),
+        Flag("reject-methods", "rejected methods, as regular expressions", default="^$"),
         Flag(
             "reject-paths",
-            "paths that are refused",
+            "rejected paths, as regular expressions",
             default="^/api/.*/pods/.*/exec,^/api/.*/pods/.*/attach",
         ),
     ),
@@ -61,7 +62,7 @@ class _Rules:
         self._reject_methods = _patterns(flags.text("reject-methods"))
 
     def allow(self, method: str, host: str, path: str) -> bool:
-        """Whether a request may be forwarded."""
+        """Return whether a request may be forwarded."""
         name = re.sub(r":\d+$", "", host)
         if any(p.search(path) for p in self._reject_paths):
             return False
@@ -92,16 +93,16 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Requests are not logged; stderr is for what goes wrong."""
+        """Log nothing: stderr is for failures."""
 
     def _forward(self) -> None:
         host = self.headers.get("Host", "")
         path = self.path.partition("?")[0]
         if not self.server.rules.allow(self.command, host, path):
-            self._refuse(403, "Forbidden")
+            self._reject(403, "Forbidden")
             return
         if not self.path.startswith(self.server.prefix):
-            self._refuse(404, "404 page not found")
+            self._reject(404, "404 page not found")
             return
         below = "/" + self.path.removeprefix(self.server.prefix).lstrip("/")
         length = int(self.headers.get("Content-Length") or 0)
@@ -115,13 +116,13 @@ class _Handler(BaseHTTPRequestHandler):
             with Connection(self.server.session.config).forward(
                 self.command, below, headers, body
             ) as response:
-                self._answer(response)
+                self._copy(response)
         except ClientError as error:
-            self._refuse(502, str(error))
+            self._reject(502, str(error))
         except (ConnectionError, http.client.HTTPException):
-            self.close_connection = True  # one side has gone away
+            self.close_connection = True  # one side has disconnected
 
-    def _answer(self, response: http.client.HTTPResponse) -> None:
+    def _copy(self, response: http.client.HTTPResponse) -> None:
         self.send_response(response.status)
         length = response.headers.get("Content-Length")
         for name, value in response.headers.items():
@@ -132,7 +133,7 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
-        # read1 returns what is there: an event of a watch must not wait for the next one.
+        # read1 does not wait for more data, which would delay events of a watch.
         while data := response.read1(_CHUNK):
             if length is None:
                 self.wfile.write(f"{len(data):x}\r\n".encode() + data + b"\r\n")
@@ -142,7 +143,7 @@ class _Handler(BaseHTTPRequestHandler):
         if length is None:
             self.wfile.write(b"0\r\n\r\n")
 
-    def _refuse(self, code: int, text: str) -> None:
+    def _reject(self, code: int, text: str) -> None:
         data = text.encode()
         self.send_response(code)
         self.send_header("Content-Length", str(len(data)))
@@ -153,7 +154,6 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def run(session: Session) -> None:
-    """Serve until interrupted."""
     flags = session.flags
     if session.args:
         raise KubectlError(f"unexpected arguments: [{' '.join(session.args)}]")
@@ -167,7 +167,7 @@ def run(session: Session) -> None:
     server.session = session
     server.rules = _Rules(session)
     server.prefix = flags.text("api-prefix").rstrip("/") + "/"
-    _ = session.api  # what is wrong with the kubeconfig is said before the port is
+    _ = session.api  # report problems of the kubeconfig before the port
     session.print(f"Starting to serve on {address}:{server.server_address[1]}")
     session.out.flush()
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`replace -f`: write objects over what the server has, whole."""
+"""`replace -f`: replace whole objects."""
 
 from rdd.api import names
 from rdd.api.errors import ApiError
@@ -18,17 +18,22 @@ from rdd.kubectl.writer import DRY_RUN, VALIDATE, Writer, from_source, manager
 VERB = Verb(
     "replace",
     "-f FILE [--force]",
-    "Replace objects by what a file says",
+    "Replace objects with those of a file",
     flags=(
         *output.FLAGS,
         *manifests.FLAGS,
         DRY_RUN,
         VALIDATE,
         manager("kubectl-replace"),
-        Flag("force", "delete and create again", "bool"),
-        Flag("grace-period", "seconds to end gracefully, with --force", "int", default="-1"),
-        Flag("timeout", "how long --force waits for the deletion", "duration", default="0"),
-        Flag("save-config", "remember the object for apply", "bool"),
+        Flag("force", "delete and re-create", "bool"),
+        Flag("grace-period", "grace period in seconds, with --force", "int", default="-1"),
+        Flag(
+            "timeout",
+            "maximum time to wait, with --force",
+            "duration",
+            default="0",
+        ),
+        Flag("save-config", "save the configuration in an annotation, for apply", "bool"),
         Flag("subresource", "subresource to replace: status, scale"),
     ),
     unsupported=(*manifests.UNSUPPORTED, "cascade", "raw", "wait"),
@@ -36,7 +41,6 @@ VERB = Verb(
 
 
 def run(session: Session) -> None:
-    """Replace every object of the files."""
     if not session.flags.texts("filename"):
         raise KubectlError("must specify one of -f and -k")
     refs, errors = manifest_references(session, verb="replace")
@@ -68,7 +72,7 @@ def _replace(session: Session, ref: Ref, writer: Writer) -> None:
 
 
 def _prepared(session: Session, ref: Ref, obj: Object) -> Object:
-    """With the annotation of apply if it is asked for or the file has it, and a version."""
+    """Add the annotation of apply (if the flag or the file has it) and a resource version."""
     annotations = (obj.get("metadata") or {}).get("annotations") or {}
     if session.flags.truth("save-config") or names.LAST_APPLIED in annotations:
         obj = annotated(obj)

@@ -9,7 +9,7 @@ from rdd.api.types import Object
 from rdd.base.pflag import Flag
 from rdd.client.resources import STRATEGIC_PATCH
 from rdd.kubectl import manifests
-from rdd.kubectl.errors import KubectlError
+from rdd.kubectl.errors import KubectlError, unsupported
 from rdd.kubectl.flags import Verb
 from rdd.kubectl.selection import Ref, for_each, references, require_arguments
 from rdd.kubectl.session import Session
@@ -17,7 +17,7 @@ from rdd.kubectl.writer import manager
 
 Reporter = Callable[[Object], tuple[str, bool]]
 
-_FOREVER_S = 7 * 24 * 3600
+_DEFAULT_TIMEOUT_S = 7 * 24 * 3600
 
 VERBS = {
     "status": Verb(
@@ -26,8 +26,8 @@ VERBS = {
         "Wait until a rollout is complete",
         flags=(
             *manifests.FLAGS,
-            Flag("revision", "revision to follow (0: the latest)", "int", default="0"),
-            Flag("timeout", "how long to wait (0: for ever)", "duration", default="0"),
+            Flag("revision", "revision to watch; 0 means the latest", "int", default="0"),
+            Flag("timeout", "maximum time to wait; 0 means no limit", "duration", default="0"),
             Flag("watch", "wait until it is complete", "bool", default="true", short="w"),
         ),
         unsupported=(*manifests.UNSUPPORTED, "selector"),
@@ -35,7 +35,7 @@ VERBS = {
     "restart": Verb(
         "restart",
         "(TYPE NAME… | TYPE/NAME… | -f FILE)",
-        "Replace all pods of a workload",
+        "Restart the pods of a workload",
         flags=(*manifests.FLAGS, manager("kubectl-rollout")),
         unsupported=(*manifests.UNSUPPORTED, "selector", "output"),
     ),
@@ -44,7 +44,6 @@ UNSUPPORTED = ("history", "pause", "resume", "undo")
 
 
 def run(session: Session, name: str) -> None:
-    """Do what the sub-command says for every object named."""
     if not name:
         return
     require_arguments(session)
@@ -55,7 +54,7 @@ def run(session: Session, name: str) -> None:
         for_each(refs, lambda ref: _restart(session, ref))
         return
     if session.flags.integer("revision"):
-        raise KubectlError("the built-in client follows only the latest revision")
+        raise unsupported("a revision other than the latest")
     for_each(refs, lambda ref: _status(session, ref))
 
 
@@ -71,18 +70,18 @@ def _restart(session: Session, ref: Ref) -> None:
 
 def _status(session: Session, ref: Ref) -> None:
     report = _reporter(ref)
-    timeout = session.flags.seconds("timeout") or _FOREVER_S
+    timeout = session.flags.seconds("timeout") or _DEFAULT_TIMEOUT_S
     deadline = time.monotonic() + timeout
     collection = ref._replace(name="").path
     query = {"fieldSelector": f"metadata.name={ref.name}"}
     obj: Object = session.api.get(ref.path)
-    said = ""
+    printed = ""
     while True:
         text, is_done = report(obj)
-        if text != said:
+        if text != printed:
             session.out.write(text)
             session.out.flush()
-            said = text
+            printed = text
         if is_done or not session.flags.truth("watch"):
             return
         if time.monotonic() >= deadline:

@@ -29,16 +29,15 @@ VERB = Verb(
         ALL,
         SELECTOR,
         DRY_RUN,
-        Flag("current-replicas", "scale only if there are so many now", "int", default="-1"),
-        Flag("replicas", "how many replicas there shall be", "int", default="0"),
-        Flag("resource-version", "scale only if the object still has this version"),
+        Flag("current-replicas", "only scale if this is the current number", "int", default="-1"),
+        Flag("replicas", "new number of replicas", "int", default="0"),
+        Flag("resource-version", "only scale the object at this resource version"),
     ),
     unsupported=(*manifests.UNSUPPORTED, "timeout"),
 )
 
 
 def run(session: Session) -> None:
-    """Scale every object named."""
     if "replicas" not in session.flags.given:
         raise KubectlError('required flag(s) "replicas" not set')
     if session.flags.integer("replicas") < 0:

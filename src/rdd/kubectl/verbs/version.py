@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`version`: the versions of this client and of the server."""
+"""`version`: show the versions of client and server."""
 
 import rdd
 from rdd.api.types import Object
@@ -16,14 +16,13 @@ VERB = Verb(
     "[--client] [-o json|yaml]",
     "Show the versions of client and server",
     flags=(
-        Flag("client", "do not ask the server", "bool"),
+        Flag("client", "only the version of the client", "bool"),
         Flag("output", "json or yaml", short="o"),
     ),
 )
 
 
 def run(session: Session) -> None:
-    """Show the versions."""
     form = session.flags.text("output")
     if form not in ("", "json", "yaml"):
         raise KubectlError("--output must be 'yaml' or 'json'")

@@ -2,12 +2,12 @@
 """`wait --for=…`: wait until objects are created, deleted, or in a state.
 
     create                     the object exists
-    delete                     it does not (any more)
+    delete                     the object does not exist
     condition=NAME[=STATUS]    its condition has the status (True unless given)
     jsonpath='{…}'[=VALUE]     the field has the value (any value unless given)
 
-Each object is waited for with a list and a watch; the timeout is for all of them
-together. A timeout of 0 looks once, a negative one means a week.
+Each object is listed and watched; the timeout applies to all of them together. A
+timeout of 0 checks once, a negative one means a week.
 """
 
 import time
@@ -37,7 +37,7 @@ from rdd.kubectl.session import Session
 _WEEK_S = 7 * 24 * 3600
 _RETRY_S = 0.2
 
-Test = Callable[[Object], bool]
+Predicate = Callable[[Object], bool]
 
 VERB = Verb(
     "wait",
@@ -51,14 +51,13 @@ VERB = Verb(
         ALL,
         ALL_NAMESPACES,
         Flag("for", "create, delete, condition=NAME[=STATUS] or jsonpath='{…}'[=VALUE]"),
-        Flag("timeout", "how long to wait (0: look once)", "duration", default="30s"),
+        Flag("timeout", "maximum time to wait; 0 checks once", "duration", default="30s"),
     ),
     unsupported=("local",),
 )
 
 
 def run(session: Session) -> None:
-    """Wait for every object."""
     goal = session.flags.text("for")
     lowered = goal.lower()
     is_gone, is_created = lowered == "delete", lowered == "create"
@@ -69,7 +68,7 @@ def run(session: Session) -> None:
     refs = references(session)
     if is_created:
         if any(not ref.name for ref in refs):
-            raise KubectlError("--for=create needs the names of the objects to wait for")
+            raise KubectlError("--for=create requires the names of the objects")
         for_each(refs, lambda ref: _report(session, ref, _created(session, ref, deadline)))
         return
     found = objects(session, refs)
@@ -93,7 +92,7 @@ def _report(session: Session, ref: Ref, obj: Object) -> None:
 
 
 def _created(session: Session, ref: Ref, deadline: float) -> Object:
-    """Ask again and again: the namespace to watch may not exist yet either."""
+    """Poll until the object exists; a watch would need its namespace to exist."""
     while True:
         try:
             obj: Object = session.api.get(ref.path)
@@ -120,15 +119,15 @@ def _gone(session: Session, ref: Ref, deadline: float) -> None:
     session.print(f"{ref.printed} condition met")
 
 
-def _met(session: Session, ref: Ref, is_met: Test, deadline: float) -> Object:
+def _met(session: Session, ref: Ref, is_met: Predicate, deadline: float) -> Object:
     collection = ref._replace(name="").path
     query = {"fieldSelector": f"metadata.name={ref.name}"}
     obj: Object = session.api.get(ref.path)
-    looks_once = session.flags.seconds("timeout") == 0
+    checks_once = session.flags.seconds("timeout") == 0
     while True:
         if is_met(obj):
             return obj
-        if looks_once:
+        if checks_once:
             raise KubectlError(f"condition not met for {ref.resource.plural}/{ref.name}")
         listed = session.api.get(collection, query)
         for item in listed.get("items") or ():
@@ -153,7 +152,7 @@ def _met(session: Session, ref: Ref, is_met: Test, deadline: float) -> Object:
             raise timed_out(ref)
 
 
-def _test(goal: str) -> Test:
+def _test(goal: str) -> Predicate:
     if goal.startswith("condition="):
         return _condition(goal.removeprefix("condition="))
     if goal.startswith("jsonpath="):
@@ -161,7 +160,7 @@ def _test(goal: str) -> Test:
     raise KubectlError(f'unrecognized condition: "{goal}"')
 
 
-def _condition(text: str) -> Test:
+def _condition(text: str) -> Predicate:
     name, _, status = text.partition("=")
     name, status = name.lower(), (status or "true").lower()
 
@@ -174,14 +173,14 @@ def _condition(text: str) -> Test:
             )
             generation = obj["metadata"].get("generation")
             if observed and generation and observed < generation:
-                return False  # it is about an older state of the object
+                return False  # the condition is stale
             return str(condition.get("status", "")).lower() == status
         return False
 
     return is_met
 
 
-def _jsonpath(text: str) -> Test:
+def _jsonpath(text: str) -> Predicate:
     from rdd.api.jsonpath import JsonPathError
     from rdd.kubectl.printers.templates import Template, relaxed, text_of
 
@@ -205,7 +204,7 @@ def _jsonpath(text: str) -> Test:
 
 
 def _split_jsonpath(text: str) -> tuple[str, str, bool]:
-    """`{.a}=b` into path and value; the path itself may contain `==`."""
+    """Split `{.a}=b` into path and value; the path itself may contain `==`."""
     end = text.rfind("}")
     if end < 0:
         path, equals, value = text.partition("=")

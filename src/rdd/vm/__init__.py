@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Virtual machines with Lima's files: templates, instance directories, host agents, drivers.
 
-Nothing here knows Kubernetes. Nothing is imported on the way either: a host agent is a small
-process that loads the modules it needs and no others.
+This package is independent of Kubernetes. This module imports nothing: a host agent is a small
+process that imports only the modules it needs.
 """

@@ -1,16 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Instance directories as Lima lays them out, and what they tell about a machine.
+"""Instance directories in Lima's layout, and the state of a machine derived from them.
 
-LIMA_HOME has one directory per machine; names that begin with `_` are Lima's own. What runs
-is never remembered but looked up: a host agent and a driver, each with its process id in
-Lima's form (`ha.pid`, `<driver>.pid`: a number and a line end) and its identity, id and start
-time, beside it (`.identity`). An id without its identity may belong to any process by now; it
-counts only if the process that has it started before the file was written, for such an agent
-may be Lima's own.
+LIMA_HOME has one directory per machine; names that begin with `_` are Lima's own. The running
+processes are never cached but derived from pid files: a host agent (`ha.pid`) and a driver
+(`<driver>.pid`), see `process_files`.
 
 The driver is recorded when an instance is created (`rdd.json`): installing another one later
-does not change it. `template.json` is the template as the machine uses it, made from
-`lima.yaml` and valid only together with it, so that a host agent reads no YAML.
+does not change it. `template.json` caches the resolved template. It is generated from
+`lima.yaml` and valid only together with it; a host agent reads it and no YAML.
 """
 
 import json
@@ -33,26 +30,26 @@ NAME_RULE = (
 )
 _is_name = re.compile(r"[A-Za-z0-9]+(?:[._-][A-Za-z0-9]+)*").fullmatch
 
-# Files of an instance; those Lima knows keep its names.
-LIMA_YAML = "lima.yaml"  # the template, as it was given
-LIMA_VERSION = "lima-version"  # whose layout this is
-AGENT_PID = "ha.pid"  # process id of the host agent
-AGENT_LOCK = "ha.lock"  # locked while it lives
+# Files of an instance; those that Lima has, too, keep its names.
+LIMA_YAML = "lima.yaml"  # the template, unchanged
+LIMA_VERSION = "lima-version"  # the version of the layout
+AGENT_PID = "ha.pid"  # pid of the host agent
+AGENT_LOCK = "ha.lock"  # locked while it is alive
 AGENT_SOCKET = "ha.sock"  # its HTTP interface
-AGENT_STDOUT = "ha.stdout"  # the event stream; without `.log`, as the rotation counts in between
+AGENT_STDOUT = "ha.stdout"  # the event stream; rotation inserts a number before `.log`
 AGENT_STDERR = "ha.stderr"  # its log
-SERIAL_LOGS = ("serial", "serialp", "serialv")  # what the guest writes to its consoles
+SERIAL_LOGS = ("serial", "serialp", "serialv")  # output of the guest's consoles
 SSH_SOCKET = "ssh.sock"  # control master
 SSH_CONFIG = "ssh.config"
 SOCKET_DIR = "sock"  # forwarded sockets
-CREATING = ".creating"  # ends the name of a directory that is not an instance yet
-PREPARING = ".preparing"  # there while an instance is being created
-RECORD = "rdd.json"  # what was decided at creation
-TEMPLATE_CACHE = "template.json"  # the template as it is used, made from lima.yaml
-TEMPORARY_SUFFIXES = (".pid", ".identity", ".sock", ".tmp")  # what a dead machine leaves
+CREATING = ".creating"  # suffix of a directory that is not an instance yet
+PREPARING = ".preparing"  # exists during the creation
+RECORD = "rdd.json"  # the InstanceRecord
+TEMPLATE_CACHE = "template.json"  # the resolved template, generated from lima.yaml
+TEMPORARY_SUFFIXES = (".pid", ".identity", ".sock", ".tmp")  # files that a dead machine leaves
 
-LAYOUT_VERSION = "2.1.0"  # of Lima, whose files these are
-# ssh adds 16 random characters and a dot while it makes its socket.
+LAYOUT_VERSION = "2.1.0"  # the Lima version with this layout
+# ssh appends a dot and 16 random characters while it creates its socket.
 LONGEST_SOCKET = f"{SSH_SOCKET}.1234567890123456"
 
 
@@ -61,22 +58,22 @@ class InvalidName(ValueError):
 
 
 class InstanceStatus(StrEnum):
-    """What the files and processes of an instance say."""
+    """The status of an instance, derived from its files and processes."""
 
-    RUNNING = "Running"  # agent and driver live
-    STOPPED = "Stopped"  # neither does
-    BROKEN = "Broken"  # one of them
-    UNINITIALIZED = "Uninitialized"  # not (completely) created
+    RUNNING = "Running"  # agent and driver are alive
+    STOPPED = "Stopped"  # neither is alive
+    BROKEN = "Broken"  # only one of them is alive
+    UNINITIALIZED = "Uninitialized"  # missing or incomplete
 
 
 def check_name(name: str) -> None:
-    """Raise InvalidName unless a machine may be called so."""
+    """Raise InvalidName unless `name` is valid for a machine."""
     if not _is_name(name) or len(name) > NAME_LIMIT:
         raise InvalidName(f'invalid name "{name}": allowed are {NAME_RULE}')
 
 
 def check_socket_path(path: Path) -> None:
-    """Raise HostError if a unix socket cannot have this path."""
+    """Raise HostError if a path is too long for a unix socket."""
     length = len(str(path).encode())
     if length >= SOCKET_PATH_LIMIT_BYTES:
         raise HostError(
@@ -87,16 +84,16 @@ def check_socket_path(path: Path) -> None:
 
 @dataclass(frozen=True, slots=True)
 class InstanceRecord:
-    """What was decided at creation and stays."""
+    """Decisions made at creation that never change."""
 
     driver: str
     version: str = ""
-    """Of rdd."""
+    """The version of rdd."""
 
 
 @dataclass(frozen=True, slots=True)
 class InstanceDirectory:
-    """The directory of one machine; it need not exist."""
+    """The directory of one machine; it may not exist."""
 
     path: Path
 
@@ -112,12 +109,12 @@ class InstanceDirectory:
 
     @property
     def ha_pid(self) -> Path:
-        """Process id of the host agent."""
+        """Pid file of the host agent."""
         return self.path / AGENT_PID
 
     @property
     def ha_identity(self) -> Path:
-        """Identity of the host agent."""
+        """Identity file of the host agent."""
         return self.path / "ha.identity"
 
     @property
@@ -142,12 +139,12 @@ class InstanceDirectory:
 
     @property
     def ssh_sock(self) -> Path:
-        """Control master of ssh."""
+        """Control socket of ssh."""
         return self.path / SSH_SOCKET
 
     @property
     def ssh_config(self) -> Path:
-        """How `ssh -F` reaches the guest."""
+        """Configuration for `ssh -F`."""
         return self.path / SSH_CONFIG
 
     @property
@@ -157,42 +154,42 @@ class InstanceDirectory:
 
     @property
     def preparing(self) -> Path:
-        """Exists while the instance is being created."""
+        """Exists during the creation."""
         return self.path / PREPARING
 
     @property
     def creation_dir(self) -> Path:
-        """Where an instance begins. As long as this exists there is no complete one."""
+        """Where a creation starts. While this exists, the instance is incomplete."""
         return self.path.with_name(f".{self.name}{CREATING}")
 
     @property
     def record(self) -> Path:
-        """What was decided at creation."""
+        """The file of the InstanceRecord."""
         return self.path / RECORD
 
     @property
     def template_cache(self) -> Path:
-        """The template as it is used."""
+        """The cached resolved template."""
         return self.path / TEMPLATE_CACHE
 
     def pid_file(self, driver: str) -> Path:
-        """Process id of a driver."""
+        """Return the pid file of a driver."""
         return self.path / f"{driver}.pid"
 
     def identity_file(self, driver: str) -> Path:
-        """Identity of a driver's process."""
+        """Return the identity file of a driver."""
         return self.path / f"{driver}.identity"
 
     def exists(self) -> bool:
-        """Whether there is an instance, complete or not. Raises HostError."""
-        return _look(self.path, Path.is_dir)
+        """Return whether an instance exists, complete or not. Raises HostError."""
+        return _check(self.path, Path.is_dir)
 
     def is_incomplete(self) -> bool:
-        """Whether it is being created, or a crash has interrupted that. Raises HostError."""
-        return _look(self.preparing, Path.exists) or _look(self.creation_dir, Path.exists)
+        """Return whether a creation is in progress or was interrupted. Raises HostError."""
+        return _check(self.preparing, Path.exists) or _check(self.creation_dir, Path.exists)
 
     def read_record(self) -> InstanceRecord | None:
-        """What was decided at creation; None for an instance that is not ours.
+        """Return the record; None for an instance that rdd did not create.
 
         Raises HostError when it cannot be read.
         """
@@ -206,25 +203,25 @@ class InstanceDirectory:
             raise HostError(f'"{self.record}" is damaged: {error}') from error
 
     def write_record(self, record: InstanceRecord) -> None:
-        """Keep what was decided. Raises HostError."""
+        """Write the record. Raises HostError."""
         data = {"driver": record.driver, "version": record.version}
         write_atomically(self.record, json.dumps(data) + "\n")
 
     @property
     def driver(self) -> str:
-        """The driver recorded at creation; empty for an instance that is not ours."""
+        """The recorded driver; empty for an instance that rdd did not create."""
         record = self.read_record()
         return record.driver if record else ""
 
     def read_lima_yaml(self) -> str | None:
-        """The text of the template; None if there is none. Raises HostError."""
+        """Return the text of the template; None if it is missing. Raises HostError."""
         return read_text(self.lima_yaml)
 
     def template(self, facts: HostFacts | None = None) -> Template:
-        """The template as the machine uses it: defaults filled, names replaced, paths absolute.
+        """Return the resolved template, from the cache if that matches `lima.yaml`.
 
-        Taken from the cache if that belongs to `lima.yaml`, otherwise worked out; who has
-        `facts` works it out for this machine. Raises HostError, TemplateError.
+        `facts` describe the host; without them they are gathered. Raises HostError,
+        TemplateError.
         """
         text = self.read_lima_yaml()
         if text is None:
@@ -241,10 +238,10 @@ class InstanceDirectory:
             data = json.loads(read_text(self.template_cache) or "null")
             return load(data["template"]) if data["source"] == text else None
         except (ValueError, KeyError, TypeError, HostError):
-            return None  # it is only a copy
+            return None  # the cache is optional
 
     def refresh_template(self, facts: HostFacts) -> Template:
-        """Work the template out again and keep it for the host agent.
+        """Resolve the template and cache it for the host agent.
 
         Raises HostError, TemplateError.
         """
@@ -257,11 +254,11 @@ class InstanceDirectory:
         return template
 
     def agent(self) -> Identity | None:
-        """The host agent, if it lives."""
+        """Return the process of the host agent if it is alive."""
         return live_process(self.ha_pid, self.ha_identity)
 
     def driver_process(self) -> Identity | None:
-        """The driver's process, if it lives."""
+        """Return the process of the driver if it is alive."""
         for pid_file in self._driver_pid_files():
             process = live_process(pid_file, pid_file.with_suffix(".identity"))
             if process is not None:
@@ -269,14 +266,14 @@ class InstanceDirectory:
         return None
 
     def _driver_pid_files(self) -> Iterator[Path]:
-        """Every pid file but the agent's: Lima names them after the type of machine."""
+        """Yield every pid file but the agent's: Lima names them after the vmType."""
         for path in sorted(self.path.glob("*.pid")):
             if path.name != AGENT_PID:
                 yield path
 
     def status(self) -> InstanceStatus:
-        """What the files and processes say now. Raises HostError when they cannot be read."""
-        if not self.exists() or not _look(self.lima_yaml, Path.exists):
+        """Return the present status. Raises HostError when files cannot be read."""
+        if not self.exists() or not _check(self.lima_yaml, Path.exists):
             return InstanceStatus.UNINITIALIZED
         if self.is_incomplete():
             return InstanceStatus.UNINITIALIZED
@@ -286,7 +283,7 @@ class InstanceDirectory:
         return InstanceStatus.BROKEN if agent or driver else InstanceStatus.STOPPED
 
     def remove_temporary_files(self) -> None:
-        """Remove what a dead machine left: pid files, sockets. Raises HostError."""
+        """Remove the pid files and sockets of a dead machine. Raises HostError."""
         try:
             entries = list(self.path.iterdir())
         except FileNotFoundError:
@@ -298,36 +295,36 @@ class InstanceDirectory:
                 remove(path)
 
     def check_socket_paths(self, driver: str) -> None:
-        """Raise HostError if the sockets of this instance would have too long a path."""
+        """Raise HostError if the path of a socket of this instance would be too long."""
         check_socket_path(self.path / (AGENT_SOCKET if driver == "host" else LONGEST_SOCKET))
 
 
-def _look(path: Path, question: Callable[[Path], bool]) -> bool:
-    """Ask something of a path. Nobody knows what is behind a directory that cannot be read."""
+def _check(path: Path, predicate: Callable[[Path], bool]) -> bool:
+    """Evaluate a predicate; an unreadable directory is an error, not a missing path."""
     try:
-        return question(path)
+        return predicate(path)
     except OSError as error:
         raise HostError.from_os(f'look at "{path}"', error) from error
 
 
 @dataclass(frozen=True, slots=True)
 class LimaHome:
-    """The directory of all machines of one instance of rdd."""
+    """The directory of all machines of one rdd instance."""
 
     path: Path
 
     def directory(self, name: str) -> InstanceDirectory:
-        """The directory of a machine, whether it exists or not. Raises InvalidName."""
+        """Return the directory of a machine, existing or not. Raises InvalidName."""
         check_name(name)
         return InstanceDirectory(self.path / name)
 
     def open(self, name: str) -> InstanceDirectory | None:
-        """The directory of a machine that exists. Raises InvalidName."""
+        """Return the directory of a machine; None if it does not exist. Raises InvalidName."""
         directory = self.directory(name)
         return directory if directory.exists() else None
 
     def names(self) -> list[str]:
-        """The machines that exist, complete or not, sorted."""
+        """Return the names of all machines, complete or not, sorted."""
         try:
             entries = list(self.path.iterdir())
         except OSError:

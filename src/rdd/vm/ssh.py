@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""OpenSSH to a guest: one control master per machine, commands and forwards through it.
+"""OpenSSH to a guest: one control master per machine, with commands and forwards through it.
 
-The options are those of Lima, so that a directory made by one works with the other. All connections
-go through one master (`ssh.sock`), which a host agent starts and the next one finds: opening
-a shell costs no key exchange, and a forward is a message to the master (`ssh -O forward`). The
+The options are those of Lima, so that rdd and Lima can use the same directory. All connections
+go through one master (`ssh.sock`), which one host agent starts and the next one adopts: a
+shell needs no key exchange, and a forward is a message to the master (`ssh -O forward`). The
 user's ssh configuration is never read.
 """
 
@@ -28,19 +28,19 @@ from rdd.host.spawn import spawn_into_log
 
 CONFIG_DIR = "_config"  # in LIMA_HOME: the keys of all machines
 KEY = "user"
-LOG = "ssh.log"  # what the control master says
+LOG = "ssh.log"  # output of the control master
 _LOGIN_TIMEOUT_S = 15.0  # an emulated guest may take seconds for one key exchange
 _POLL_S = 0.05
 _KEYGEN_TIMEOUT_S = 30
 
 
 class SshError(HostError):
-    """ssh could not do it; the text is ssh's last word."""
+    """ssh failed; the text is the end of its output."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SshTarget:
-    """How one guest is reached."""
+    """Address and credentials of one guest."""
 
     port: int
     user: str
@@ -50,7 +50,7 @@ class SshTarget:
     forward_agent: bool = False
 
     def options(self) -> dict[str, str]:
-        """Name and value of every option."""
+        """Return the options by name."""
         return {
             "IdentityFile": f'"{self.identity}"',
             "StrictHostKeyChecking": "no",
@@ -72,20 +72,20 @@ class SshTarget:
         }
 
     def arguments(self, **changes: str) -> list[str]:
-        """`ssh` and its options, up to but without the host name."""
+        """Return `ssh` and its options, without the host name."""
         words = ["ssh", "-F", "/dev/null"]
         for name, value in {**self.options(), **changes}.items():
             words += ["-o", f"{name}={value}"]
         return [*words, "-p", str(self.port)]
 
     def command(self, remote: str = "", *, is_terminal: bool = False, **changes: str) -> list[str]:
-        """The command that runs `remote`, a line for the guest's shell; without one, a shell."""
+        """Return a command that runs `remote` in the guest's shell; without it, a login shell."""
         flags = ["-t"] if is_terminal else ["-T"]
         words = [*self.arguments(**changes), *flags, self.address]
         return [*words, "--", remote] if remote else words
 
     def config(self, name: str) -> str:
-        """A file for `ssh -F`: `ssh -F ssh.config lima-<name>`."""
+        """Return a configuration file, for `ssh -F ssh.config lima-<name>`."""
         lines = [f"Host lima-{name}", f"  Hostname {self.address}", f"  Port {self.port}"]
         for key, value in self.options().items():
             lines.append(f"  {key} {value.strip(chr(34)) if key == 'Ciphers' else value}")
@@ -93,9 +93,9 @@ class SshTarget:
 
 
 async def run(target: SshTarget, remote: str, *, script: str = "", timeout_s: float = 30) -> Answer:
-    """Run a line in the guest, with `script` as its input. Raises SshError.
+    """Run a shell line in the guest, with `script` as its input. Raises SshError.
 
-    A status of 255 is ssh's own: the guest could not be reached.
+    An exit status of 255 is ssh's own: the guest is unreachable.
     """
     return await _finish(target.command(remote, ControlMaster="no"), script, timeout_s)
 
@@ -104,13 +104,16 @@ async def _finish(words: Sequence[str], text: str, timeout_s: float) -> Answer:
     try:
         return await commands.run(*words, text=text, timeout_s=timeout_s)
     except commands.TimedOut as error:
-        raise SshError(f"no answer over ssh within {timeout_s:g} s") from error
+        raise SshError(f"no response over ssh within {timeout_s:g} s") from error
     except HostError as error:
         raise SshError(str(error)) from error
 
 
 async def has_banner(port: int, *, address: str = "127.0.0.1", timeout_s: float = 1.0) -> bool:
-    """Whether a ssh server greets. qemu accepts connections long before the guest does."""
+    """Return whether an ssh server sends its banner.
+
+    qemu accepts connections long before the guest does.
+    """
     try:
         async with asyncio.timeout(timeout_s):
             reader, writer = await asyncio.open_connection(address, port)
@@ -125,7 +128,7 @@ async def has_banner(port: int, *, address: str = "127.0.0.1", timeout_s: float 
 
 
 class ControlMaster:
-    """The control master of one guest. It has a session of its own and outlives its agent."""
+    """The control master of one guest; it has its own session and outlives its agent."""
 
     def __init__(self, target: SshTarget, *, log: Path) -> None:
         self.target = target
@@ -134,7 +137,7 @@ class ControlMaster:
         self._process: Identity | None = None
 
     async def start(self) -> None:
-        """Log in and listen at the control socket. Raises SshError with what ssh said."""
+        """Log in and listen at the control socket. Raises SshError with the output of ssh."""
         await self.stop()
         words = self.target.arguments(
             ControlMaster="yes", ControlPersist="no", ServerAliveInterval="15"
@@ -145,7 +148,7 @@ class ControlMaster:
             async with asyncio.timeout(_LOGIN_TIMEOUT_S):
                 while not self.target.control.exists():
                     if child.poll() is not None:
-                        raise SshError(self.last_words() or "ssh ended without a word")
+                        raise SshError(self.last_line() or "ssh ended without an error message")
                     await asyncio.sleep(_POLL_S)
         except TimeoutError as error:
             await self.stop()
@@ -155,7 +158,7 @@ class ControlMaster:
             raise
 
     async def adopt(self) -> bool:
-        """Take over a master that another agent has left; False when there is none."""
+        """Attach to the master of a former agent; return False if there is none."""
         if not self.target.control.exists():
             return False
         answer = await self._control("check")
@@ -164,29 +167,29 @@ class ControlMaster:
         return self._process is not None
 
     async def wait_ended(self) -> None:
-        """Return when the master has ended, or was never there."""
+        """Return when the master has ended, or was never started."""
         if self._process is not None:
             await wait_ended(self._process)
         if self._child is not None:
             self._child.wait()
 
-    def last_words(self) -> str:
-        """The last line of the master's log."""
+    def last_line(self) -> str:
+        """Return the last line of the master's log."""
         lines = (read_text(self._log) or "").strip().splitlines()
         return lines[-1] if lines else ""
 
     async def open_forward(self, specification: str, *, reverse: bool = False) -> None:
-        """Carry connections: `[address:]port:address:port` or paths of sockets. Raises SshError."""
+        """Open a forward: `[address:]port:address:port` or socket paths. Raises SshError."""
         answer = await self._control("forward", "-R" if reverse else "-L", specification)
         if answer.status != 0:
             raise SshError(answer.last_words())
 
     async def close_forward(self, specification: str, *, reverse: bool = False) -> None:
-        """Stop carrying new connections; it is no error when there are none."""
+        """Close a forward for new connections. Idempotent."""
         await self._control("cancel", "-R" if reverse else "-L", specification)
 
     async def stop(self) -> None:
-        """End the master, whoever started it, and every connection through it."""
+        """End the master and every connection through it, even if another agent started it."""
         if self.target.control.exists():
             await self._control("exit")
         child, self._child, self._process = self._child, None, None
@@ -197,14 +200,14 @@ class ControlMaster:
         self.target.control.unlink(missing_ok=True)
 
     def detach(self) -> None:
-        """Leave the master running, for another agent."""
+        """Leave the master running for another agent."""
         if self._child is not None:
-            self._child.returncode = 0  # not ours to reap any more: no warning about it
+            self._child.returncode = 0  # otherwise Popen warns about a running child
             self._child = None
 
     def _spawn(self, words: Sequence[str]) -> "subprocess.Popen[bytes]":
         try:
-            remove(self._log)  # what an earlier master said explains nothing about this one
+            remove(self._log)  # the output of an earlier master is unrelated
             return spawn_into_log(words, self._log)
         except HostError as error:
             raise SshError(str(error)) from error
@@ -215,7 +218,7 @@ class ControlMaster:
 
 
 def public_keys(home: Path, lima_home: Path, *, load_user_keys: bool) -> list[str]:
-    """The keys that may log in: ours, and those of the user when wanted. Raises HostError."""
+    """Return the keys that may log in: rdd's, and the user's if wanted. Raises HostError."""
     paths = [lima_home / CONFIG_DIR / f"{KEY}.pub"]
     if load_user_keys:
         paths += sorted((home / ".ssh").glob("*.pub"))
@@ -224,7 +227,7 @@ def public_keys(home: Path, lima_home: Path, *, load_user_keys: bool) -> list[st
 
 
 async def ensure_key(lima_home: Path) -> Path:
-    """The private key of all machines, made when there is none. Raises HostError."""
+    """Return the private key of all machines; create it if missing. Raises HostError."""
     return await asyncio.to_thread(_ensure_key, lima_home)
 
 
@@ -237,7 +240,7 @@ def _ensure_key(lima_home: Path) -> Path:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise HostError.from_os(f'create directory "{directory}"', error) from error
-    lock = _taken(directory / "user.lock")
+    lock = _wait_for_lock(directory / "user.lock")
     try:
         if key.exists():
             _derive(key, public)
@@ -245,13 +248,13 @@ def _ensure_key(lima_home: Path) -> Path:
             temporary = directory / f"{KEY}.{os.getpid()}.tmp"
             _keygen("-q", "-t", "ed25519", "-N", "", "-C", "lima", "-f", str(temporary))
             Path(f"{temporary}.pub").replace(public)
-            temporary.replace(key)  # last: whoever sees the key sees both
+            temporary.replace(key)  # last: a reader that sees the key sees both
     finally:
         lock.release()
     return key
 
 
-def _taken(path: Path) -> FileLock:
+def _wait_for_lock(path: Path) -> FileLock:
     import time
 
     while (lock := FileLock.take(path)) is None:
@@ -260,7 +263,7 @@ def _taken(path: Path) -> FileLock:
 
 
 def _derive(key: Path, public: Path) -> None:
-    """The public half of a key whose file is missing."""
+    """Create the missing public half of a key."""
     if not public.exists():
         public.write_text(_keygen("-y", "-f", str(key)))
 
@@ -277,7 +280,7 @@ def _keygen(*words: str) -> str:
 def remote_line(
     command: Sequence[str], *, workdir: str = "", env: Mapping[str, str] | None = None
 ) -> str:
-    """A line for the guest's shell that runs `command` with its arguments as they are."""
+    """Return a shell line for the guest that runs `command` with its arguments unchanged."""
     line = shlex.join(command)
     if env:
         assignments = " ".join(f"{key}={shlex.quote(value)}" for key, value in env.items())

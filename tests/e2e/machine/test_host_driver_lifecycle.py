@@ -105,7 +105,7 @@ def test_containers_survive_the_death_of_the_agent(hosts: HostWorld) -> None:
         machine.kill_agent()
         assert machine.directory.status() is InstanceStatus.BROKEN
         machine.start()
-        assert "Took over the running host driver" in machine.log()
+        assert "Adopted the running host driver" in machine.log()
         assert machine.engine_pid() == engine
         assert machine.docker("ps", "-q", "--no-trunc") == container
         machine.wait_forward("forwarding", f"0.0.0.0:{port}")

@@ -90,8 +90,8 @@ def cache(tmp_path: Path) -> ImageCache:
 
 
 @pytest.fixture(autouse=True)
-def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(downloads, "_PAUSES_S", (0, 0, 0, 0))
+def _no_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(downloads, "_FIRST_RETRY_S", 0)
 
 
 async def get(
@@ -169,8 +169,8 @@ async def test_wrong_digest_keeps_nothing(origin: Origin, cache: ImageCache) -> 
     with pytest.raises(HostError) as refused:
         await get(cache, origin.url, wrong)
     assert str(refused.value) == (
-        f'the digest of "{origin.url}" is {DIGEST}, expected {wrong}: the file there was changed '
-        "or damaged on the way; nothing was kept"
+        f'the digest of "{origin.url}" is {DIGEST}, expected {wrong}: the file was changed '
+        "or damaged; the download was deleted"
     )
     assert entries(cache) == []
     assert [path for path in (cache.root / "partial").iterdir() if path.suffix != ".lock"] == []
@@ -214,7 +214,7 @@ async def test_disk_that_fills_up_meanwhile_is_told(
         return real(descriptor, data)
 
     monkeypatch.setattr(os, "write", write)
-    with pytest.raises(HostError, match="No space left on device; make room"):
+    with pytest.raises(HostError, match="No space left on device; free some space"):
         await get(cache, origin.url, DIGEST)
 
 
@@ -246,7 +246,7 @@ async def test_damaged_packed_image_is_told_and_not_kept(
         source.write_bytes(b"\x28\xb5\x2f\xfd" + b"nonsense" * 100)
     else:
         source.write_bytes(packed(kind)[:50_000])
-    with pytest.raises(HostError, match="is damaged and cannot be unpacked"):
+    with pytest.raises(HostError, match="is damaged and cannot be decompressed"):
         await get(cache, str(source))
     assert list((cache.root / "expanded").glob("*")) == []
 
@@ -314,7 +314,7 @@ def test_directory_of_a_guest_names_all_its_files(tmp_path: Path) -> None:
     assert image.initrd is not None
     assert (image.location, image.kernel.cmdline) == (str(tmp_path / "image"), "quiet")
     assert chosen_image({}) is None
-    with pytest.raises(HostError, match='names "/no/such", which does not exist'):
+    with pytest.raises(HostError, match='RDD_GUEST_IMAGE: "/no/such" does not exist'):
         chosen_image({"RDD_GUEST_IMAGE": "/no/such"})
 
 

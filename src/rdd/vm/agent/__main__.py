@@ -7,9 +7,9 @@ from typing import Any
 
 
 def main() -> int:
-    """Run the agent that the command line asks for."""
-    # asyncio loads OpenSSL when it can and works without. An agent speaks no TLS, and there
-    # is one per machine: this saves a quarter of its memory.
+    """Run an agent; return the exit code."""
+    # asyncio imports ssl if it can and works without. An agent uses no TLS, and every machine
+    # has one: this saves a quarter of its memory.
     modules: dict[str, Any] = sys.modules
     modules.setdefault("ssl", None)
 

@@ -2,14 +2,15 @@
 """The event stream on stdout and the log on stderr, both in Lima's form: one JSON per line.
 
 An event is `{"time": …, "status": {…}}`. The status is cumulative: `sshLocalPort` comes first
-and stays, then `running` (with `degraded` and `errors` when something does not work), at the
-end `exiting`. Members that are false or empty are left out. What happened just now
-(`portForward`, and our own `requirement`) is in one event only.
+and stays, then `running` (with `degraded` and `errors` when a part does not work), at the
+end `exiting`. Members that are false or empty are left out. `portForward` and rdd's own
+`requirement` describe a single occurrence and are in one event only; rdd's own `problems` has
+the errors with a typed reason (`rdd.vm.problem`).
 
-Lines are written at once, each with one call, past Python's buffers: whoever reads the file
-sees whole lines, also of an agent that is killed. A disk that is full must not end an agent
-whose machine works: what the log cannot take is lost, but events are kept and written when
-there is room, since a machine whose `running` got lost would start forever.
+Each line is written with one unbuffered call: readers of the file see whole lines, even of an
+agent that is killed. A full disk must not end an agent whose machine works: log lines are then
+lost, but events are queued and written when there is space again, because a machine whose
+`running` is lost would stay in the phase STARTING.
 """
 
 import asyncio
@@ -21,23 +22,23 @@ from typing import Any
 from rdd.vm.forwarding.forwarder import PortEvent
 from rdd.vm.problem import Problem
 
-_AGAIN_S = 1.0
-_MOST_KEPT = 1 << 20
+_RETRY_S = 1.0
+_MAX_PENDING_BYTES = 1 << 20
 _LEVELS = ("debug", "info", "warning", "error", "fatal")
 
 
 def now() -> str:
-    """The time as Go writes it (RFC 3339)."""
+    """Return the time in the form Go uses (RFC 3339)."""
     return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def _line(record: dict[str, Any]) -> bytes:
-    text = json.dumps(record, ensure_ascii=False, separators=(",", ":"))  # as Go writes it
+    text = json.dumps(record, ensure_ascii=False, separators=(",", ":"))  # the form of Go's encoder
     return text.encode() + b"\n"
 
 
 def _write(descriptor: int, data: bytes) -> bytes:
-    """What could not be written."""
+    """Write as much as possible; return the rest."""
     try:
         return data[os.write(descriptor, data) :]
     except OSError:
@@ -52,14 +53,14 @@ class AgentLog:
         self._lowest = 0 if debug else 1
 
     def write(self, level: str, message: str) -> None:
-        """Write a line; `level` is one of Lima's."""
+        """Write a line; `level` is one of Lima's levels."""
         if _LEVELS.index(level) >= self._lowest:
             record = {"level": level, "msg": message, "time": now()}
             _write(self._descriptor, _line(record))
 
 
 class EventStream:
-    """The event stream of one agent, and the status it has told so far."""
+    """The event stream of one agent, with its cumulative status."""
 
     def __init__(self, *, descriptor: int = 1) -> None:
         self._descriptor = descriptor
@@ -67,12 +68,12 @@ class EventStream:
         self._is_running = False
         self._is_exiting = False
         self._problems: list[Problem] = []
-        self._kept = b""
-        self._again: asyncio.TimerHandle | None = None
+        self._pending = b""
+        self._retry: asyncio.TimerHandle | None = None
 
     @property
     def status(self) -> dict[str, Any]:
-        """The status as it would be told now."""
+        """The cumulative status."""
         errors = [problem.message for problem in self._problems]
         if self._is_exiting:
             return _without_empty({"exiting": True, "errors": errors})
@@ -87,12 +88,12 @@ class EventStream:
         )
 
     def booting(self, ssh_local_port: int) -> None:
-        """The machine starts; the first event."""
+        """Write the first event: the machine starts."""
         self._ssh_local_port = ssh_local_port
         self._emit()
 
     def running(self) -> None:
-        """The machine is ready."""
+        """Write that the machine is ready."""
         self._is_running = True
         self._emit()
 
@@ -111,7 +112,7 @@ class EventStream:
                 self._emit()
 
     def requirement(self, state: str, phase: str, number: int, of: int, description: str) -> None:
-        """Progress of the start."""
+        """Write the progress of the start."""
         self._emit(
             requirement={
                 "phase": phase,
@@ -123,31 +124,31 @@ class EventStream:
         )
 
     def port(self, event: PortEvent) -> None:
-        """Something happened to a forward."""
+        """Write a state change of a forward."""
         self._emit(portForward=port_status(event))
 
     def exiting(self, errors: list[str]) -> None:
-        """The agent ends; the last event."""
+        """Write the last event: the agent ends."""
         self._is_exiting, self._problems = True, [Problem(error) for error in errors]
         self._emit()
 
     def _emit(self, **more: Any) -> None:
-        if more and len(self._kept) > _MOST_KEPT:
-            return  # the status itself is told in any case
-        self._kept += _line({"time": now(), "status": {**self.status, **more}})
+        if more and len(self._pending) > _MAX_PENDING_BYTES:
+            return  # only events that change the status must not be lost
+        self._pending += _line({"time": now(), "status": {**self.status, **more}})
         self._flush()
 
     def _flush(self) -> None:
-        if self._again is not None:
-            self._again.cancel()
-            self._again = None
-        self._kept = _write(self._descriptor, self._kept)
-        if self._kept:
-            self._again = asyncio.get_running_loop().call_later(_AGAIN_S, self._flush)
+        if self._retry is not None:
+            self._retry.cancel()
+            self._retry = None
+        self._pending = _write(self._descriptor, self._pending)
+        if self._pending:
+            self._retry = asyncio.get_running_loop().call_later(_RETRY_S, self._flush)
 
 
 def port_status(event: PortEvent) -> dict[str, Any]:
-    """A forward in the words of Lima's events."""
+    """Return a forward in the form of Lima's events."""
     return _without_empty(
         {
             "type": event.type,

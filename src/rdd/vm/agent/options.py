@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The arguments of a host agent.
 
-Those of Lima's: `--pidfile`, `--socket`, `--debug` and the name of the machine. Parsed by hand,
-as every start of a machine waits for it.
+They are those of Lima's agent: `--pidfile`, `--socket`, `--debug` and the name of the machine.
+This parser imports nothing, because every start of a machine waits for it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from rdd.host.errors import HostError
 
 USAGE = "usage: hostagent [-p|--pidfile FILE] --socket FILE [--debug] [--progress] INSTANCE"
 
-# Flags of Lima's agent whose work nothing here does.
+# Flags of Lima's agent without a counterpart here.
 REFUSED = {
     "run-gui": "--run-gui is not supported: no driver shows a window",
     "nerdctl-archive": "--nerdctl-archive is not supported: engines are part of the guest image",
@@ -26,18 +26,18 @@ class UsageError(HostError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentOptions:
-    """What an agent is told."""
+    """The parsed command line."""
 
     name: str
     lima_home: Path
     socket: Path
     pidfile: Path | None = None
-    """Empty: `ha.pid` of the machine."""
+    """None: `ha.pid` of the machine."""
     debug: bool = False
 
 
 def parse(argv: Sequence[str], environment: Mapping[str, str]) -> AgentOptions:
-    """The options in a command line. Raises UsageError."""
+    """Parse a command line. Raises UsageError."""
     values: dict[str, str] = {}
     names: list[str] = []
     words = list(reversed(argv))
@@ -51,7 +51,7 @@ def parse(argv: Sequence[str], environment: Mapping[str, str]) -> AgentOptions:
         flag, equals, value = word.removeprefix("--").partition("=")
         if flag in REFUSED:
             raise UsageError(REFUSED[flag])
-        if flag in ("debug", "progress"):  # progress is always told, in the events
+        if flag in ("debug", "progress"):  # the events always contain the progress
             values[flag] = value or "true"
         elif flag in ("pidfile", "socket"):
             if not equals and not words:
@@ -60,7 +60,7 @@ def parse(argv: Sequence[str], environment: Mapping[str, str]) -> AgentOptions:
         else:
             raise UsageError(f"unknown flag: {word}; {USAGE}")
     if len(names) != 1:
-        raise UsageError(f"exactly one instance must be named, not {len(names)}; {USAGE}")
+        raise UsageError(f"exactly one instance is required, not {len(names)}; {USAGE}")
     if not values.get("socket"):
         raise UsageError(f"--socket is required; {USAGE}")
     home = environment.get("LIMA_HOME", "")

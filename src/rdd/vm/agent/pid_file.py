@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pid file of an agent: one agent per machine.
 
-`ha.pid` has the number in Lima's form, `ha.identity` tells whose it is. A file whose process
-lives is respected, also when it belongs to Lima's own agent; any other is a leftover. A lock on
-`ha.lock`, which the system releases when the process ends however it ends, decides between two
-agents that start at once.
+`ha.pid` has the number in Lima's form, `ha.identity` identifies the process. A file whose
+process is alive is respected, also that of Lima's own agent; any other is stale. Of two agents
+that start at the same time the one that locks `ha.lock` wins; the kernel releases the lock
+with the end of the process.
 """
 
 import os
@@ -18,7 +18,7 @@ from rdd.vm.process_files import live_process, write_pid_file
 
 
 class PidFile:
-    """The pid file of this process; `claim` makes one."""
+    """The pid file of this process; `claim` creates one."""
 
     def __init__(self, path: Path, lock: FileLock) -> None:
         self._path = path
@@ -26,9 +26,9 @@ class PidFile:
 
     @classmethod
     def claim(cls, path: Path, lock_path: Path) -> "PidFile":
-        """Write the pid file of this process. Raises HostError when another agent lives.
+        """Write the pid file of this process. Raises HostError when another agent is alive.
 
-        The lock is the machine's, wherever the pid file is.
+        The lock belongs to the machine, even if the pid file is elsewhere.
         """
         lock = FileLock.take(lock_path)
         if lock is None:
@@ -41,7 +41,7 @@ class PidFile:
         return cls(path, lock)
 
     def release(self) -> None:
-        """Remove the files; another agent may come."""
+        """Remove the files, so that another agent can start."""
         for path in (self._path, self._path.with_suffix(".identity"), self._lock.path):
             remove(path)
         self._lock.release()

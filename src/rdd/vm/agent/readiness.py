@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Waiting for what a machine needs before it counts as running.
+"""Readiness: waiting for the requirements of a machine.
 
-Requirements are waited for one after the other, in the order of their phases; the log has
-Lima's words for it. An essential one that is never met ends the agent. Any other leaves the
-machine degraded.
+The agent waits for one requirement after the other, in the order of their phases, and logs
+them with Lima's texts. An essential requirement that times out ends the agent. Any other
+leaves the machine degraded.
 """
 
 import asyncio
@@ -16,19 +16,21 @@ from rdd.vm.drivers.protocol import Requirement, RequirementPhase, Unmet
 from rdd.vm.problem import Problem
 
 
-async def wait_for(requirements: Iterable[Requirement], events: EventStream, log: AgentLog) -> None:
-    """Wait for requirements, sorted by phase. Raises HostError when an essential one fails."""
+async def wait_for_requirements(
+    requirements: Iterable[Requirement], events: EventStream, log: AgentLog
+) -> None:
+    """Wait for requirements sorted by phase. Raises HostError when an essential one fails."""
     for phase, group in groupby(requirements, key=lambda requirement: requirement.phase):
         members = list(group)
         for number, requirement in enumerate(members, 1):
-            place = f"{phase} requirement {number} of {len(members)}"
-            log.write("info", f'Waiting for the {place}: "{requirement.description}"')
-            told = (phase, number, len(members), requirement.description)
-            events.requirement("waiting", *told)
+            title = f"{phase} requirement {number} of {len(members)}"
+            log.write("info", f'Waiting for the {title}: "{requirement.description}"')
+            progress = (phase, number, len(members), requirement.description)
+            events.requirement("waiting", *progress)
             problem = await _wait_for_one(requirement, log)
-            events.requirement("failed" if problem else "satisfied", *told)
+            events.requirement("failed" if problem else "satisfied", *progress)
             if not problem:
-                log.write("info", f"The {place} is satisfied")
+                log.write("info", f"The {title} is satisfied")
                 continue
             if phase is RequirementPhase.ESSENTIAL:
                 raise HostError(problem)
@@ -37,7 +39,7 @@ async def wait_for(requirements: Iterable[Requirement], events: EventStream, log
 
 
 async def _wait_for_one(requirement: Requirement, log: AgentLog) -> str:
-    """Try until it is met; why it is not, when the time is over."""
+    """Retry until the requirement is met; return an error after the timeout."""
     last = ""
     try:
         async with asyncio.timeout(requirement.timeout_s):

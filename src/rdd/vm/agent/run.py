@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A host agent as a process: claims its files, heeds signals, lives, leaves nothing.
+"""The process of a host agent: pid file, signal handlers, control socket, cleanup.
 
-The pid file and the socket come first, so that whoever started the agent knows that it lives
-before the driver is even loaded. SIGINT and SIGTERM shut the machine down. SIGHUP is ignored:
-the terminal of the daemon is none of our business.
+The pid file and the socket come first, so that the daemon detects the agent before the driver
+is even imported. SIGINT and SIGTERM shut the machine down. SIGHUP has no effect: the agent
+must survive the daemon's terminal.
 """
 
 import asyncio
@@ -26,27 +26,27 @@ from rdd.vm.template.errors import TemplateError
 
 
 def run(options: AgentOptions, environment: Mapping[str, str]) -> int:
-    """Run an agent until it ends; the exit code."""
+    """Run an agent until it ends; return the exit code."""
     log = AgentLog(debug=options.debug)
     try:
         directory = _open(options)
-        pidfile = PidFile.claim(options.pidfile or directory.ha_pid, directory.ha_lock)
+        pid_file = PidFile.claim(options.pidfile or directory.ha_pid, directory.ha_lock)
     except (HostError, InvalidName) as error:
         log.write("fatal", str(error))
         return 1
     try:
         return asyncio.run(_run(options, directory, environment, log))
     finally:
-        pidfile.release()
+        pid_file.release()
 
 
 def _open(options: AgentOptions) -> InstanceDirectory:
     directory = LimaHome(options.lima_home).open(options.name)
     if directory is None:
-        raise HostError(f'there is no instance "{options.name}" in "{options.lima_home}"')
+        raise HostError(f'instance "{options.name}" does not exist in "{options.lima_home}"')
     if os.getpid() != os.getpgid(0):
         try:
-            os.setpgid(0, 0)  # signals for the group of whoever started us are not for us
+            os.setpgid(0, 0)  # signals to the daemon's group must not reach the agent
         except OSError as error:
             raise HostError.from_os("leave the process group", error) from error
     return directory
@@ -78,13 +78,14 @@ async def _run(
         events.exiting([str(error)])
         return 1
     try:
-        _heed(agent)
+        _handle_signals(agent)
         return await agent.run()
     finally:
         await control.close()
 
 
 def make_driver(name: str, context: DriverContext) -> Driver:
+    """Return the driver of a machine. Raises HostError if a foreign agent must run it."""
     provider = catalog.provider(name)
     if not isinstance(provider, AgentDriven):
         raise HostError(
@@ -94,7 +95,7 @@ def make_driver(name: str, context: DriverContext) -> Driver:
     return provider.make_driver(context)
 
 
-def _heed(agent: HostAgent) -> None:
+def _handle_signals(agent: HostAgent) -> None:
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, agent.request, StopRequest.STOP)

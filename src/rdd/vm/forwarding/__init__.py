@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ports and sockets of the guest that appear on this machine.
+"""Forwarding of ports and sockets from the guest to this host.
 
-`rules` decides, `forwarder` keeps what is open in step with what listens in the guest,
-`streams`, `datagrams` and `sockets` carry the bytes for drivers that do it themselves.
+`rules` maps listeners to forwards, `forwarder` keeps the forwards in sync with the listeners,
+`streams`, `datagrams` and `sockets` relay the bytes for drivers without a relay of their own.
 """

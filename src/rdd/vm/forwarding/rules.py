@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a listener of the guest appears on this machine: Lima's `portForwards`.
+"""Forwarding rules: Lima's `portForwards`.
 
-The first rule that matches decides. Before the user's rules stand two that keep sshd and the
-port that leads to it to themselves, behind them one that brings everything on the guest's
-loopback to the same port of ours. The rules are those of a resolved template: ranges and
-addresses are filled in.
+The first matching rule applies. Two implicit rules before the user's exclude sshd and the host
+port that leads to it; one after them forwards every listener on the guest's loopback to the
+same port of this host. The rules are those of a resolved template: ranges and addresses are
+filled in.
 
 A listener on all addresses matches a rule for any address, `::1` counts as 127.0.0.1, and a
-rule for 0.0.0.0 matches every address unless it says that only 0.0.0.0 will do.
+rule for 0.0.0.0 matches every address unless `guestIPMustBeZero` is set.
 """
 
 import ipaddress
@@ -47,7 +47,7 @@ class ForwardingRules:
         self._addresses = [ipaddress.ip_address(rule.guest_ip) for rule in self._rules]
 
     def forward(self, listener: Listener) -> Forward | None:
-        """The forward for something that listens in the guest; None when it stays there."""
+        """Return the forward for a listener in the guest; None if it is not forwarded."""
         ip = ipaddress.ip_address(listener.ip)
         for rule, rule_ip in zip(self._rules, self._addresses, strict=True):
             low, high = rule.guest_port_range or _ANY_PORT
@@ -57,7 +57,7 @@ class ForwardingRules:
                 continue
             if rule.ignore:
                 if ip.is_unspecified and not rule_ip.is_unspecified:
-                    continue  # it listens elsewhere too
+                    continue  # it listens on other addresses, too
                 return None
             return Forward(
                 listener.protocol,
@@ -67,7 +67,7 @@ class ForwardingRules:
         return None
 
     def static(self) -> Sequence[Forward]:
-        """The forwards that do not wait for a listener: those of sockets, and `static` ports."""
+        """Return the forwards that do not depend on a listener: sockets and `static` ports."""
         found = []
         for rule in self._given:
             low, high = rule.guest_port_range or _ANY_PORT

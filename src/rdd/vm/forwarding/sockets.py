@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Listening sockets of this machine, taken only when they are free.
+"""Listening sockets of this host, opened only if no other process uses the address.
 
-A unix socket is a file that stays when its owner dies. One that refuses connections is such a
-leftover and is replaced; one that answers belongs to a live process, which is named in the
-error. Ours are for their owner alone (mode 0600).
+The file of a unix socket outlives its owner. A socket that refuses connections is stale and
+replaced; one that accepts them belongs to a live process, which the error names. New sockets
+are accessible to their owner only (mode 0600).
 """
 
 import contextlib
@@ -20,9 +20,9 @@ from rdd.vm.drivers.protocol import Endpoint
 
 PATH_LIMIT_BYTES = (
     107 if sys.platform == "linux" else 103
-)  # one less than the field: it ends with 0
+)  # one less than the field, which ends with NUL
 BACKLOG = 128
-_ANSWER_S = 1.0
+_CONNECT_TIMEOUT_S = 1.0
 
 
 class SocketInUse(HostError):
@@ -30,7 +30,7 @@ class SocketInUse(HostError):
 
 
 def listen_unix(path: Path) -> socket.socket:
-    """A listening unix socket, mode 0600. Raises HostError when somebody else has it."""
+    """Return a listening unix socket, mode 0600. Raises SocketInUse, HostError."""
     check_length(path)
     clear_stale(path)
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -49,7 +49,7 @@ def listen_unix(path: Path) -> socket.socket:
 
 
 def check_length(path: Path) -> None:
-    """Raise HostError if the system cannot have a socket with this name."""
+    """Raise HostError if a path is too long for a unix socket."""
     length = len(os.fsencode(path))
     if length > PATH_LIMIT_BYTES:
         raise HostError(
@@ -59,7 +59,7 @@ def check_length(path: Path) -> None:
 
 
 def clear_stale(path: Path) -> None:
-    """Remove a socket nobody listens on. Raises HostError if the path is taken."""
+    """Remove a stale socket. Raises SocketInUse, HostError if the path is in use."""
     try:
         mode = path.lstat().st_mode
     except FileNotFoundError:
@@ -67,7 +67,7 @@ def clear_stale(path: Path) -> None:
     except OSError as error:
         raise HostError.from_os(f'use the socket "{path}"', error) from error
     if not stat.S_ISSOCK(mode):
-        raise HostError(f'"{path}" exists and is not a socket; move it away')
+        raise HostError(f'"{path}" exists and is not a socket; move it elsewhere')
     holder = listening_process(path)
     if holder is not None:
         raise SocketInUse(f'the socket "{path}" is in use by {holder}; end it first')
@@ -76,16 +76,16 @@ def clear_stale(path: Path) -> None:
 
 
 def listening_process(path: Path) -> str | None:
-    """Who listens on a unix socket, e.g. `process 12 (dockerd)`; None when nobody does."""
+    """Return the process that listens on a unix socket, e.g. `process 12 (dockerd)`."""
     if len(os.fsencode(path)) > PATH_LIMIT_BYTES:
         return None
     with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as probe:
-        probe.settimeout(_ANSWER_S)
+        probe.settimeout(_CONNECT_TIMEOUT_S)
         try:
             probe.connect(str(path))
         except (ConnectionRefusedError, FileNotFoundError):
             return None
-        except OSError:  # its queue is full: there is somebody
+        except OSError:  # its queue is full: a process listens
             return "another process"
         return _peer(probe)
 
@@ -98,12 +98,12 @@ def _peer(probe: socket.socket) -> str:
     try:
         name = Path(f"/proc/{pid}/comm").read_text().strip()
     except OSError:
-        return f"process {pid}" if pid else "a process of another namespace"
+        return f"process {pid}" if pid else "a process in another namespace"
     return f"process {pid} ({name})"
 
 
 def listen_inet(endpoint: Endpoint, *, datagrams: bool = False) -> socket.socket:
-    """A socket bound to an address of this machine, and listening unless for datagrams.
+    """Return a socket bound to an address of this host; a stream socket also listens.
 
     Raises OSError.
     """

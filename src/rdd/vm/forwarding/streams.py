@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Carries byte streams between two sockets, with back pressure and half-closed connections.
+"""Relays byte streams between two sockets, with backpressure and half-closed connections.
 
-Whoever connects here is not read from until the other side is connected. A side that ends
-its sending (`shutdown`) ends it on the other side too, and can still receive: `docker attach`
-and many an RPC rely on it.
+The relay does not read from a client until the other side is connected. A side that shuts
+down its sending half is still able to receive, and the relay shuts down the same direction on
+the other side: `docker attach` and many RPC protocols rely on it.
 """
 
 import asyncio
@@ -13,11 +13,11 @@ from collections.abc import Awaitable, Callable
 from typing import cast
 
 Dial = Callable[[], Awaitable[socket.socket]]
-"""Opens a connected, non-blocking stream socket to the other end. Raises OSError."""
+"""Open a connected, non-blocking stream socket to the other end. Raises OSError."""
 
 
 class StreamRelay:
-    """Accepts connections on a listening socket and carries each to what `dial` opens."""
+    """Accepts connections on a listening socket and relays each to a connection of `dial`."""
 
     def __init__(self, listener: socket.socket, dial: Dial) -> None:
         self._listener = listener
@@ -26,19 +26,19 @@ class StreamRelay:
         self._open: set[_Side] = set()
 
     async def start(self) -> None:
-        """Begin to accept."""
+        """Start accepting."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(
             lambda: _Accepted(self._dial, self._open), sock=self._listener
         )
 
     async def close(self) -> None:
-        """Stop accepting, and end the connections that are open."""
+        """Stop accepting, and abort open connections."""
         if self._server is not None:
             self._server.close()
         for side in list(self._open):
             side.abort()
-        await asyncio.sleep(0)  # let the transports tell their protocols
+        await asyncio.sleep(0)  # lets the transports call connection_lost
 
 
 class _Side(asyncio.Protocol):
@@ -63,7 +63,7 @@ class _Side(asyncio.Protocol):
             return False
         if peer.transport.can_write_eof():
             peer.transport.write_eof()
-        return True  # the other direction goes on
+        return True  # the other direction stays open
 
     def pause_writing(self) -> None:
         if self.peer is not None and self.peer.transport is not None:
@@ -79,7 +79,7 @@ class _Side(asyncio.Protocol):
         peer, self.peer = self.peer, None
         if peer is not None and peer.transport is not None:
             peer.peer = None
-            peer.transport.close()  # after what is still to be written
+            peer.transport.close()  # flushes pending data first
 
     def abort(self) -> None:
         if self.transport is not None:
@@ -87,7 +87,7 @@ class _Side(asyncio.Protocol):
 
 
 class _Accepted(_Side):
-    """The end that came to us: it waits for the other."""
+    """The accepted end; it is paused until the other end is connected."""
 
     def __init__(self, dial: Dial, members: set[_Side]) -> None:
         super().__init__(members)
@@ -110,7 +110,7 @@ class _Accepted(_Side):
         try:
             sock = await self._dial()
         except OSError:
-            self.abort()  # the client sees what it would see without us: a reset
+            self.abort()  # the client sees a reset, as without a relay
             return
         try:
             _, other = await loop.create_connection(lambda: _Side(self._members), sock=sock)

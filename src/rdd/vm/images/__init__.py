@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Guest images: fetched once, kept by content, shared by all machines.
+"""Guest images: downloaded once, cached by digest, shared by all machines.
 
-`cache` keeps files under their digest, `download` brings them over HTTP, `expansion` unpacks
-them, `fetching` is what drivers call: a location and a digest in, a file out. `local` finds
-an image of this machine that takes the place of what a template names. Runs in the daemon.
+`cache` stores files by digest, `download` fetches them over HTTP, `expansion` decompresses
+them, `fetch` is the entry point of drivers: a location and a digest in, a file out. `local`
+finds an image on this host that replaces the one of a template. Runs in the daemon.
 """

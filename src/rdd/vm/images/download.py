@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Downloads that go on where they stopped, and end in a whole file or an exact reason.
+"""Resumable downloads that end with a complete file or an exact error.
 
-What has arrived lies in a partial file; what tells whether the file at the server is still
-the same (ETag, Last-Modified) lies beside it. A download that is broken off, by a lost
-connection, by a user, by a crash, goes on there the next time: `Range` with `If-Range`, so
-that a changed file is sent whole. Lost connections are tried again at once, a few times.
+The data received so far is in a partial file; the validators of the file on the server (ETag,
+Last-Modified) are beside it. An interrupted download (lost connection, cancellation, crash)
+resumes there: `Range` with `If-Range`, so that the server sends a changed file whole. Lost
+connections are retried a few times with exponential backoff.
 """
 
 import asyncio
@@ -19,27 +19,28 @@ from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
+from rdd.base.backoff import Backoff
 from rdd.host.errors import HostError
 from rdd.host.files import read_text, write_atomically
 
 Progress = Callable[[str], None]
 
 _ATTEMPTS = 5
-_PAUSES_S = (0.5, 1, 2, 4)
+_FIRST_RETRY_S, _LONGEST_RETRY_S = 0.5, 4.0
 _CONNECT_S = 30
-_SILENCE_S = 60  # a server that sends nothing for so long has gone
+_READ_TIMEOUT_S = 60  # without any data from the server
 _PROGRESS_S = 0.5
 _CHUNK_BYTES = 256 << 10
 _MIB = 1 << 20
 
 
 class SourceUnreachable(HostError):
-    """The server could not be reached, or went away; another source may work."""
+    """The server is unreachable or the connection was lost; another source may work."""
 
 
 @dataclass(slots=True)
 class _State:
-    """What is known about a file of which a part has arrived."""
+    """The metadata of a partial file."""
 
     url: str
     etag: str = ""
@@ -48,13 +49,13 @@ class _State:
 
     @property
     def validator(self) -> str:
-        # A weak ETag says "means the same", not "has the same bytes".
+        # A weak ETag guarantees equivalence, not identical bytes.
         return self.last_modified if self.etag.startswith("W/") or not self.etag else self.etag
 
 
 @dataclass(frozen=True, slots=True)
 class Downloaded:
-    """A file that has arrived completely."""
+    """A complete file."""
 
     path: Path
     etag: str
@@ -62,7 +63,7 @@ class Downloaded:
 
 
 class Download:
-    """One file on its way."""
+    """The download of one file."""
 
     def __init__(
         self,
@@ -77,30 +78,33 @@ class Download:
         self._state_path = partial.with_name(partial.name + ".json")
         self._has_digest = has_digest
         self._progress = progress
-        self._told = 0.0
+        self._last_progress_s = 0.0
         self._name = url.rpartition("/")[2].partition("?")[0] or url
 
     async def run(self) -> Downloaded:
-        """Bring the rest of the file. Raises HostError; SourceUnreachable when that may pass."""
+        """Download the rest of the file. Raises SourceUnreachable, HostError."""
         import aiohttp
 
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=_SILENCE_S)
+        timeout = aiohttp.ClientTimeout(
+            total=None, sock_connect=_CONNECT_S, sock_read=_READ_TIMEOUT_S
+        )
         async with aiohttp.ClientSession(timeout=timeout, trust_env=True) as session:
+            backoff = Backoff(_FIRST_RETRY_S, _LONGEST_RETRY_S)
             for attempt in range(_ATTEMPTS):
                 before = self._size()
                 try:
                     state = await self._attempt(session)
                     return Downloaded(self._path, state.etag, state.last_modified)
                 except SourceUnreachable as error:
-                    # Only what has moved is worth another try; nobody waits for a dead server.
+                    # Retry only after progress: a dead server fails at once.
                     if attempt == _ATTEMPTS - 1 or self._size() <= before:
                         raise
-                    self._progress(f"{error}; trying again")
-                    await asyncio.sleep(_PAUSES_S[attempt])
+                    self._progress(f"{error}; retrying")
+                    await asyncio.sleep(backoff.next_s())
         raise AssertionError("the loop above returns or raises")
 
     def discard(self) -> None:
-        """Forget what has arrived."""
+        """Delete the partial file."""
         self._path.unlink(missing_ok=True)
         self._state_path.unlink(missing_ok=True)
 
@@ -123,7 +127,7 @@ class Download:
         state = self._state()
         offset = self._size()
         if offset and not (state.validator or self._has_digest):
-            offset = 0  # nothing would tell whether the halves belong together
+            offset = 0  # nothing proves that both parts belong to the same file
         if offset and offset == state.total_bytes:
             return state
         headers = {"Accept-Encoding": "identity"}
@@ -140,13 +144,15 @@ class Download:
             raise SourceUnreachable(
                 f'failed to download "{self._url}": {_reason(error)}'
             ) from error
-        except ValueError as error:  # no URL
+        except ValueError as error:  # not a URL
             raise HostError(f'failed to download "{self._url}": {error}') from error
 
     async def _receive(self, response: Any, offset: int) -> _State:
         if response.status == HTTPStatus.REQUESTED_RANGE_NOT_SATISFIABLE:
             self.discard()
-            raise SourceUnreachable(f'failed to download "{self._url}": the file there has changed')
+            raise SourceUnreachable(
+                f'failed to download "{self._url}": the file on the server has changed'
+            )
         if response.status not in (HTTPStatus.OK, HTTPStatus.PARTIAL_CONTENT):
             kind = (
                 SourceUnreachable if response.status >= 500 or response.status == 429 else HostError
@@ -169,8 +175,7 @@ class Download:
         size = await self._store(response, offset, state.total_bytes)
         if state.total_bytes and size != state.total_bytes:
             raise SourceUnreachable(
-                f'the download of "{self._url}" was cut off after {size} of '
-                f"{state.total_bytes} bytes"
+                f'the download of "{self._url}" ended after {size} of {state.total_bytes} bytes'
             )
         return state
 
@@ -180,22 +185,22 @@ class Download:
         size = offset
         try:
             os.lseek(descriptor, offset, os.SEEK_SET)
-            self._tell(size, total_bytes)
+            self._report_progress(size, total_bytes)
             async for chunk in response.content.iter_chunked(_CHUNK_BYTES):
                 view = memoryview(chunk)
                 while view:
                     view = view[os.write(descriptor, view) :]
                 size += len(chunk)
-                self._tell(size, total_bytes)
+                self._report_progress(size, total_bytes)
         finally:
             os.close(descriptor)
         return size
 
-    def _tell(self, size: int, total_bytes: int) -> None:
+    def _report_progress(self, size: int, total_bytes: int) -> None:
         now = time.monotonic()
-        if now - self._told < _PROGRESS_S and size != total_bytes:
+        if now - self._last_progress_s < _PROGRESS_S and size != total_bytes:
             return
-        self._told = now
+        self._last_progress_s = now
         done = f"{size // _MIB} MiB"
         if total_bytes:
             done = f"{100 * size // total_bytes} % ({size // _MIB} of {total_bytes // _MIB} MiB)"
@@ -212,11 +217,11 @@ class Download:
     def _no_space(self, error: OSError) -> HostError:
         return HostError(
             f'failed to download "{self._url}": cannot write "{self._path}": {error.strerror}; '
-            "make room, it goes on where it stopped"
+            "free some space; the next attempt resumes the download"
         )
 
 
 def _reason(error: BaseException) -> str:
     if isinstance(error, TimeoutError):
-        return "the server does not answer"
+        return "the server does not respond"
     return " ".join(str(error).split()) or type(error).__name__

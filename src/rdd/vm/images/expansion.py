@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Unpacking images: xz, gzip, bzip2 with the standard library, zstd with its program.
+"""Decompression of images: xz, gzip, bzip2 with the standard library, zstd with its program.
 
-What a file is, its first bytes tell, not its name. Zeros are not written: disk images are mostly
-empty, and a hole costs neither space nor time.
+The first bytes of a file determine its format, not its name. Blocks of zeros become holes: disk
+images are mostly empty, and a hole costs neither space nor time.
 
-zstd has a module in Python's library from 3.14 on only; its program is on every distribution
-that uses it, so no dependency is taken for it.
+Python's library supports zstd only from 3.14 on; distributions that use zstd have the program,
+so rdd needs no dependency for it.
 """
 
 import bz2
@@ -23,7 +23,7 @@ from typing import IO, cast
 
 from rdd.host.errors import HostError
 from rdd.host.spawn import popen
-from rdd.vm.images.cache import CHUNK_BYTES, written
+from rdd.vm.images.cache import CHUNK_BYTES, write_errors
 
 _MAGIC = {
     b"\xfd7zXZ\x00": "xz",
@@ -31,33 +31,33 @@ _MAGIC = {
     b"\x28\xb5\x2f\xfd": "zstd",
     b"BZh": "bzip2",
 }
-_ZERO_BLOCK = bytes(64 << 10)  # file systems keep holes in blocks; smaller ones only cost calls
+_ZERO_BLOCK = bytes(64 << 10)  # holes consist of whole file system blocks
 
 
 class Cancelled(Exception):
-    """Unpacking was given up because nobody waits for it."""
+    """The decompression was cancelled."""
 
 
-def packing(path: Path) -> str:
-    """How a file is packed: xz, gzip, zstd, bzip2; empty when it is not. Raises OSError."""
+def compression(path: Path) -> str:
+    """Return xz, gzip, zstd or bzip2; empty for an uncompressed file. Raises OSError."""
     with path.open("rb") as file:
         head = file.read(6)
     return next((name for magic, name in _MAGIC.items() if head.startswith(magic)), "")
 
 
 def expand(source: Path, target: Path, *, cancelled: threading.Event) -> None:
-    """Unpack a file into another one. Raises HostError; Cancelled when told to.
+    """Decompress a file into another one. Raises HostError; Cancelled after `cancelled`.
 
-    The target is removed when that fails. Blocking: call it in a thread.
+    A failure removes the target. Blocking: call it in a thread.
     """
-    kind = packing(source)
+    kind = compression(source)
     try:
-        with written(target), target.open("wb") as output, _opened(source, kind) as stream:
+        with write_errors(target), target.open("wb") as output, _opened(source, kind) as stream:
             output.truncate(_copy(stream, output, cancelled))
     except (lzma.LZMAError, zlib.error, EOFError, ValueError, gzip.BadGzipFile) as error:
         target.unlink(missing_ok=True)
         raise HostError(
-            f'"{source}" is damaged and cannot be unpacked ({kind}): {error}'
+            f'"{source}" is damaged and cannot be decompressed ({kind}): {error}'
         ) from error
     except BaseException:
         target.unlink(missing_ok=True)
@@ -87,21 +87,21 @@ def _opened(source: Path, kind: str) -> Iterator[IO[bytes]]:
             yield stream
         return
     if kind == "xz":
-        with lzma.open(source, "rb") as packed:
-            yield packed
+        with lzma.open(source, "rb") as xz_file:
+            yield xz_file
     elif kind == "gzip":
-        with gzip.open(source, "rb") as zipped:
-            yield cast(IO[bytes], zipped)
+        with gzip.open(source, "rb") as gzip_file:
+            yield cast(IO[bytes], gzip_file)
     else:
-        with bz2.open(source, "rb") as blocks:
-            yield blocks
+        with bz2.open(source, "rb") as bz2_file:
+            yield bz2_file
 
 
 @contextmanager
 def _zstd(source: Path) -> Iterator[IO[bytes]]:
     program = shutil.which("zstd")
     if program is None:
-        raise HostError(f'"{source.name}" is packed with zstd: install the program zstd')
+        raise HostError(f'"{source.name}" is compressed with zstd: install the program zstd')
     process = popen(
         [program, "--decompress", "--stdout", "--quiet", str(source)],
         stdin=subprocess.DEVNULL,

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a location and a digest to an unpacked file in the cache.
+"""Fetches an image: from a location and a digest to a decompressed file in the cache.
 
-One file is fetched by one process at a time: others that want it wait for the lock beside
-its partial file and then find it done. Cancelling leaves a partial download for the next time,
-and nothing else.
+One process at a time fetches a file: others wait for the lock beside its partial file and then
+find it in the cache. A cancellation leaves only the partial download, for the next attempt.
 """
 
 import asyncio
@@ -17,9 +16,9 @@ from typing import TypeVar
 
 from rdd.host.errors import HostError
 from rdd.host.locks import FileLock
-from rdd.vm.images.cache import Digest, ImageCache, LocationRecord, written
+from rdd.vm.images.cache import Digest, ImageCache, LocationRecord, write_errors
 from rdd.vm.images.download import Download, Progress
-from rdd.vm.images.expansion import Cancelled, expand, packing
+from rdd.vm.images.expansion import Cancelled, compression, expand
 
 _LOCK_POLL_S = 0.2
 T = TypeVar("T")
@@ -32,9 +31,9 @@ async def fetch(
     cache: ImageCache,
     progress: Progress,
 ) -> Path:
-    """The file at a URL or path, unpacked, in the cache. Raises HostError.
+    """Return the decompressed file of a URL or path, in the cache. Raises HostError.
 
-    `digest` may be empty; then what is at the location is taken as it is.
+    Without a `digest` the content is not verified.
     """
     expected = Digest.parse(digest) if digest else None
     path = location.removeprefix("file://")
@@ -59,9 +58,9 @@ async def _remote(
     async with _locked(partial.with_name(partial.name + ".lock"), progress):
         if expected and cache.find(expected):
             return expected
-        known = None if expected else cache.recorded(url)
-        if known and await _is_same(url, known):
-            return Digest.parse(known.digest)
+        recorded = None if expected else cache.recorded(url)
+        if recorded and await _is_same(url, recorded):
+            return Digest.parse(recorded.digest)
         download = Download(url, partial, has_digest=bool(expected), progress=progress)
         done = await download.run()
         algorithm = expected.algorithm if expected else "sha256"
@@ -69,8 +68,8 @@ async def _remote(
         if expected and actual != expected:
             download.discard()
             raise HostError(
-                f'the digest of "{url}" is {actual}, expected {expected}: the file there was '
-                "changed or damaged on the way; nothing was kept"
+                f'the digest of "{url}" is {actual}, expected {expected}: the file was changed '
+                "or damaged; the download was deleted"
             )
         cache.add(done.path, actual)
         download.discard()
@@ -79,8 +78,8 @@ async def _remote(
         return actual
 
 
-async def _is_same(url: str, known: LocationRecord) -> bool:
-    """Whether a file without a digest is still the one we have; who is offline believes so."""
+async def _is_same(url: str, recorded: LocationRecord) -> bool:
+    """Return whether the cached file is still current; True if the server is unreachable."""
     import aiohttp
 
     timeout = aiohttp.ClientTimeout(total=15)
@@ -93,7 +92,7 @@ async def _is_same(url: str, known: LocationRecord) -> bool:
                 return True
             etag = response.headers.get("ETag", "")
             last_modified = response.headers.get("Last-Modified", "")
-            return (etag, last_modified) == (known.etag, known.last_modified)
+            return (etag, last_modified) == (recorded.etag, recorded.last_modified)
     except (aiohttp.ClientError, TimeoutError, OSError):
         return True
 
@@ -102,10 +101,10 @@ async def _local(
     path: Path, expected: Digest | None, cache: ImageCache, progress: Progress
 ) -> Digest:
     mark = _mark(path)
-    known = cache.recorded(str(path))
+    recorded = cache.recorded(str(path))
     algorithm = expected.algorithm if expected else "sha256"
-    if known and known.etag == mark and known.digest.startswith(algorithm):
-        actual = Digest.parse(known.digest)
+    if recorded and recorded.etag == mark and recorded.digest.startswith(algorithm):
+        actual = Digest.parse(recorded.digest)
     else:
         progress(f"Reading {path}")
         actual = await _in_thread(lambda cancelled: Digest.of(path, algorithm))
@@ -118,7 +117,7 @@ async def _local(
             cache.add(partial, actual)
         finally:
             partial.unlink(missing_ok=True)
-    if not known or known.etag != mark:
+    if not recorded or recorded.etag != mark:
         cache.record_location(str(path), LocationRecord(str(actual), mark))
     return actual
 
@@ -128,7 +127,7 @@ def _expanded_user(path: str) -> Path:
 
 
 def _mark(path: Path) -> str:
-    """What changes when a file on this machine does."""
+    """Return a text that changes with a file on this host."""
     try:
         status = path.stat()
     except OSError as error:
@@ -137,13 +136,13 @@ def _mark(path: Path) -> str:
 
 
 def _copy(source: Path, target: Path) -> None:
-    with written(target):
+    with write_errors(target):
         shutil.copyfile(source, target)
 
 
 async def _expanded(digest: Digest, cache: ImageCache, progress: Progress) -> Path:
     path = cache.path(digest)
-    if not packing(path):
+    if not compression(path):
         return path
     target = cache.expanded_path(digest)
     if target.is_file():
@@ -151,7 +150,7 @@ async def _expanded(digest: Digest, cache: ImageCache, progress: Progress) -> Pa
     partial = cache.partial(f"expanded {digest}")
     async with _locked(partial.with_name(partial.name + ".lock"), progress):
         if not target.is_file():
-            progress("Unpacking the image")
+            progress("Decompressing the image")
             await _in_thread(lambda cancelled: expand(path, partial, cancelled=cancelled))
             cache.add_expanded(partial, digest)
     return target
@@ -159,11 +158,11 @@ async def _expanded(digest: Digest, cache: ImageCache, progress: Progress) -> Pa
 
 @contextlib.asynccontextmanager
 async def _locked(path: Path, progress: Progress) -> AsyncIterator[None]:
-    is_told = False
+    is_reported = False
     while (lock := FileLock.take(path)) is None:
-        if not is_told:
+        if not is_reported:
             progress("Waiting for another download of the same image")
-            is_told = True
+            is_reported = True
         await asyncio.sleep(_LOCK_POLL_S)
     try:
         yield
@@ -173,7 +172,7 @@ async def _locked(path: Path, progress: Progress) -> AsyncIterator[None]:
 
 
 async def _in_thread(function: Callable[[threading.Event], T]) -> T:
-    """Run blocking work; when we are cancelled it is told, and waited for."""
+    """Run a blocking function; on cancellation set its event and wait for its end."""
     cancelled = threading.Event()
     work = asyncio.ensure_future(asyncio.to_thread(function, cancelled))
     try:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A guest image on this machine that takes the place of what a template names.
+"""A guest image on this host that replaces the one of a template.
 
-`RDD_GUEST_IMAGE` names a disk image, or a directory with the files Lima has in an instance:
-`image`, and beside it `kernel`, `kernel.cmdline` and `initrd` for a guest that is booted
-directly, which is what `make guest-image` builds. The same directory at
+`RDD_GUEST_IMAGE` is the path of a disk image, or of a directory with files named as in an
+instance: `image`, and for a direct boot `kernel`, `kernel.cmdline` and `initrd`; `make
+guest-image` builds such a directory. The same directory at
 `~/.local/share/rdd/guest` is used when an image cannot be downloaded.
 """
 
@@ -17,18 +17,18 @@ VARIABLE = "RDD_GUEST_IMAGE"
 
 
 def chosen_image(environment: Mapping[str, str]) -> Image | None:
-    """The image that RDD_GUEST_IMAGE names; None when it is not set. Raises HostError."""
+    """Return the image of RDD_GUEST_IMAGE; None if it is not set. Raises HostError."""
     text = environment.get(VARIABLE, "")
     if not text:
         return None
     path = Path(text).expanduser()
     if not path.exists():
-        raise HostError(f'{VARIABLE} names "{path}", which does not exist')
+        raise HostError(f'{VARIABLE}: "{path}" does not exist')
     return _image(path)
 
 
 def installed_image(environment: Mapping[str, str], home: Path) -> Image | None:
-    """The guest image installed for this user, if there is one."""
+    """Return the guest image installed for this user; None if there is none."""
     base = Path(environment.get("XDG_DATA_HOME") or home / ".local" / "share")
     directory = base / "rdd" / "guest"
     return _image(directory) if (directory / "image").exists() else None
@@ -40,7 +40,7 @@ def _image(path: Path) -> Image:
     directory = path.resolve()
     image = directory / "image"
     if not image.exists():
-        raise HostError(f'there is no file "image" in "{directory}"')
+        raise HostError(f'"{directory}" has no file "image"')
     kernel, initrd, line = (directory / name for name in ("kernel", "initrd", "kernel.cmdline"))
     if not kernel.exists():
         return Image(location=str(image))

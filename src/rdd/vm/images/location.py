@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where this user's caches are: shared by all instances of rdd, safe to remove.
+"""The cache directory of this user: shared by all instances of rdd, safe to remove.
 
-A module of its own because host agents load it, and nothing of what else images need.
+A module of its own because host agents import it, and nothing else of `images`.
 """
 
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def cache_directory(environment: Mapping[str, str], home: Path) -> Path:
-    """`~/.cache/rdd`, its place on macOS, or what RDD_CACHE_DIR names."""
+    """Return RDD_CACHE_DIR, or the default: `~/.cache/rdd`, on macOS `~/Library/Caches/rdd`."""
     if chosen := environment.get("RDD_CACHE_DIR"):
         return Path(chosen)
     if os.uname().sysname == "Darwin":

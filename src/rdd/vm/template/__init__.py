@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Lima's templates: reading, checking, completing and writing `lima.yaml`.
+"""Lima's templates: parsing, validation, defaulting and serialisation of `lima.yaml`.
 
-`parse` reads the form, `check` asks the rules, `validate` does both and tells everything at
-once. `resolve` turns a template into what it means on this machine for one instance, and
-`render` writes one. YAML is loaded by `parse` and `validate` only: a host agent reads what
-`dump` wrote (`load`), which costs it neither the library nor the time.
+`parse` checks syntax and types, `check` applies the rules, `validate` does both and reports
+all errors together. `resolve` completes a template for one instance on this host, and `render`
+serialises one. Only `parse` and `validate` import YAML: a host agent reads the output of
+`dump` with `load`, without the library and its import time.
 """
 
 import json
@@ -36,10 +36,10 @@ __all__ = [
 
 
 def parse(text: str) -> Template:
-    """Read a template.
+    """Parse a template.
 
     Raises TemplateSyntaxError when it is not YAML, TemplateError when a key is unknown or a
-    value is not of its type.
+    value has the wrong type.
     """
     from rdd.vm.template.parser import read
 
@@ -50,7 +50,7 @@ def parse(text: str) -> Template:
 
 
 def check(template: Template, *, driver: str = "", has_image: bool = False) -> None:
-    """Raise TemplateError with everything that is wrong, for any driver or for the one named."""
+    """Raise TemplateError with all violations, for any driver or for the given one."""
     from rdd.vm.template.rules import problems_of
 
     problems = problems_of(template, driver=driver, has_image=has_image)
@@ -59,9 +59,9 @@ def check(template: Template, *, driver: str = "", has_image: bool = False) -> N
 
 
 def validate(text: str, *, driver: str = "", has_image: bool = False) -> Template:
-    """Read and check a template; what is wrong with form and content is told together.
+    """Parse and check a template; report all errors together.
 
-    `has_image` says that the image comes from elsewhere (`RDD_GUEST_IMAGE`). Raises
+    `has_image`: the image does not come from the template (`RDD_GUEST_IMAGE`). Raises
     TemplateSyntaxError when the text is not YAML, otherwise TemplateError.
     """
     from rdd.vm.template.parser import read
@@ -75,10 +75,10 @@ def validate(text: str, *, driver: str = "", has_image: bool = False) -> Templat
 
 
 def dump(template: Template) -> str:
-    """A template as JSON, for `load`."""
+    """Return a template as JSON, for `load`."""
     return json.dumps(to_data(template))
 
 
 def load(text: str) -> Template:
-    """The template that `dump` wrote. It is not checked again."""
+    """Return the template in the output of `dump`, without validation."""
     return from_data(Template, json.loads(text))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From what a template says to what it means on this machine, for one instance.
+"""Defaulting: completes a template for one instance on this host.
 
-`apply_defaults` fills what depends on the machine; `resolve` also replaces the names between
-braces, makes paths absolute and completes the forwarding rules, so that whoever runs the
-machine decides nothing any more. Both are pure: the machine comes in as `HostFacts`.
+`apply_defaults` fills in values that depend on the host; `resolve` also expands variables,
+makes paths absolute and completes the forwarding rules, so that drivers have nothing left to
+decide. Both are pure functions: `HostFacts` describe the host.
 """
 
 import os
@@ -26,7 +26,7 @@ from rdd.vm.template.model import (
 from rdd.vm.template.variables import Variables, expand
 
 GIB = 1 << 30
-SOCKET_DIR = "sock"  # where a relative hostSocket lands, in the instance directory
+SOCKET_DIR = "sock"  # base of a relative hostSocket, in the instance directory
 ANY_PORT = (1, 65535)
 
 _ARCHES = {"amd64": "x86_64", "arm64": "aarch64"}
@@ -35,7 +35,7 @@ _LINUX_USER = re.compile(r"[a-z_][a-z0-9_-]{0,31}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostFacts:
-    """What templates ask about this machine and its user."""
+    """The properties of this host and its user that defaults depend on."""
 
     arch: str
     cpus: int
@@ -46,13 +46,13 @@ class HostFacts:
 
     @classmethod
     def gather(cls, home: Path) -> "HostFacts":
-        """Look at this machine."""
+        """Return the facts of this host."""
         import pwd
 
         uid = os.getuid()
         try:
             user = pwd.getpwuid(uid).pw_name
-        except KeyError:  # a container run under some number
+        except KeyError:  # e.g. in a container with an arbitrary uid
             user = str(uid)
         machine = os.uname().machine
         return cls(
@@ -66,7 +66,7 @@ class HostFacts:
 
 
 def apply_defaults(template: Template, facts: HostFacts, *, driver: str = "") -> Template:
-    """The template with every value that is not given."""
+    """Return the template with defaults for all missing values."""
     arch = template.arch or facts.arch
     plain = template.plain
     return replace(
@@ -104,12 +104,12 @@ def _network(network: AdditionalNetwork, number: int) -> AdditionalNetwork:
 
 
 def _user(user: User, facts: HostFacts, driver: str) -> User:
-    """The guest's user: like the one on this machine; without a guest, that very one."""
+    """Return the guest's user: named like the user of this host; without a guest, that user."""
     if driver == "host":
         return User(name=facts.user, home=str(facts.home), shell=user.shell, uid=facts.uid)
     name = user.name
     if not name:
-        # A guest has a root of its own, and not every name here is one there.
+        # A guest has a root of its own, and not every host name is valid in a guest.
         usable = _LINUX_USER.fullmatch(facts.user) and facts.user != "root"
         name = facts.user if usable else "lima"
     return replace(
@@ -138,7 +138,7 @@ def _forward(rule: PortForward) -> PortForward:
 
 
 def ranges(rule: PortForward) -> tuple[tuple[int, int], tuple[int, int]]:
-    """The ports in the guest and on this machine that a rule is about."""
+    """Return the guest ports and the host ports of a rule."""
     guest = rule.guest_port_range or (rule.guest_port, rule.guest_port)
     host = rule.host_port_range or (rule.host_port, rule.host_port)
     if guest == (0, 0):
@@ -149,7 +149,7 @@ def ranges(rule: PortForward) -> tuple[tuple[int, int], tuple[int, int]]:
 def resolve(
     template: Template, facts: HostFacts, *, name: str, directory: Path, driver: str = ""
 ) -> Template:
-    """The effective template of one instance, with names replaced and paths absolute."""
+    """Return the complete template of one instance: variables expanded, paths absolute."""
     template = apply_defaults(template, facts, driver=driver)
     host = Variables(
         name=name,
@@ -175,7 +175,7 @@ def resolve(
 
 
 def host_path(text: str, variables: Variables) -> str:
-    """A path on this machine: names replaced, `~` is the home directory."""
+    """Return a path on this host, with variables and `~` expanded."""
     text = expand(text, variables)
     if text == "~" or text.startswith("~/"):
         text = variables.home + text[1:]

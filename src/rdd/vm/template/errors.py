@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is wrong with a template: all of it at once, each with its place.
+"""Errors in a template: all of them together, each with its location.
 
-A problem reads `line 12: cpus: "four" is not a whole number`: where, the path, the value and
-what is allowed. They are joined to one message, because whoever edits a file wants to fix
-everything before trying again.
+A problem reads `line 12: cpus: "four" is not a whole number`: line, path, value and what is
+allowed. All problems are joined to one message, so that a user can fix them in one edit.
 """
 
 from collections.abc import Sequence
 
-_SHOWN = 60  # characters of a value in a message
+_MAX_SHOWN = 60  # characters of a value in a message
 
 
 class TemplateError(ValueError):
-    """A template cannot be used; the text tells every problem."""
+    """A template is invalid; the text lists all problems."""
 
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("; ".join(problems))
@@ -20,17 +19,17 @@ class TemplateError(ValueError):
 
 
 class TemplateSyntaxError(TemplateError):
-    """The text is not YAML, or not a mapping: nothing in it could be read."""
+    """The text is not YAML, or not a mapping: nothing of it could be parsed."""
 
 
 def shown(value: object) -> str:
-    """A value as messages show it: quoted if it is text, and never long."""
+    """Return a value in the form of messages: text is quoted, long values are cut."""
     if isinstance(value, bool):
         return str(value).lower()
     if not isinstance(value, str):
         return str(value)
-    cut = value if len(value) <= _SHOWN else value[:_SHOWN] + "…"
-    # Control characters would break the line; a lone surrogate could not be written at all.
+    cut = value if len(value) <= _MAX_SHOWN else value[:_MAX_SHOWN] + "…"
+    # Control characters would break the line; a lone surrogate cannot be encoded.
     visible = "".join(
         char if char.isprintable() else char.encode("unicode_escape").decode() for char in cut
     )
@@ -38,6 +37,6 @@ def shown(value: object) -> str:
 
 
 def choices(allowed: Sequence[str]) -> str:
-    """`"a", "b" or "c"`."""
+    """Return `"a", "b" or "c"`."""
     quoted = [f'"{item}"' for item in allowed]
     return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} or {quoted[-1]}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The rules for `portForwards`."""
+"""Validation rules for `portForwards`."""
 
 import ipaddress
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ PROTOCOLS = ("tcp", "udp", "any")
 
 
 def check_port(path: str, port: int) -> Iterator[str]:
-    """A port that something else than ssh may listen on."""
+    """Check a port that must not be that of ssh."""
     if not 0 < port < 65536:
         yield f"{path}: {port} must be between 1 and 65535"
     elif port == 22:
@@ -21,7 +21,7 @@ def check_port(path: str, port: int) -> Iterator[str]:
 def forward_problems(
     path: str, rule: PortForward, guest: tuple[int, int], host: tuple[int, int]
 ) -> Iterator[str]:
-    """What is wrong with one rule; `guest` and `host` are the ports it means."""
+    """Yield the problems of one rule; `guest` and `host` are its ports."""
     if rule.proto not in PROTOCOLS:
         yield f"{path}.proto: {shown(rule.proto)} must be {choices(PROTOCOLS)}"
     yield from _addresses(path, rule)

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The typed model of `lima.yaml`.
 
-One record per mapping of the file, fields in its order, names in snake case. A field that
-is not given has its default: that of Lima where it is the same everywhere, the empty value
-where the machine decides (`apply_defaults` fills those). Writing a template leaves out what has
-its default, so `parse(render(template)) == template`.
+One record per mapping of the file, fields in its order, names in snake case. A missing field
+has its default: Lima's where that is a constant, the empty value where it depends on the host
+(`apply_defaults` fills those in). The serializer leaves out defaults, so
+`parse(render(template)) == template`.
 
-How a field is called in the file is derived from its name; names that are written with
-capitals (`guestIP`) are in `KEYS`.
+The key of a field in the file is derived from its name; keys with acronyms (`guestIP`) are in
+`KEYS`.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, NewType
 
 Size = NewType("Size", int)
-"""Bytes, written as a number with an optional unit: `4GiB`."""
+"""Bytes; a number with an optional unit in the file: `4GiB`."""
 
 PortRange = tuple[int, int]
 
@@ -46,7 +46,7 @@ class File:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Kernel(File):
-    """A kernel that is booted directly."""
+    """A kernel for a direct boot."""
 
     cmdline: str = ""
 
@@ -68,7 +68,7 @@ class FirmwareImage(File):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdditionalDisk:
-    """A disk of its own, in `_disks`, that outlives the machine."""
+    """A disk in `_disks`, independent of the machine's lifetime."""
 
     name: str = ""
     format: bool = True
@@ -104,7 +104,7 @@ class Virtiofs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mount:
-    """A directory of this machine that the guest sees."""
+    """A directory of this host that the guest mounts."""
 
     location: str = ""
     mount_point: str = ""
@@ -116,7 +116,7 @@ class Mount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ssh:
-    """How the guest is reached."""
+    """Options of the ssh connection."""
 
     address: str = ""
     local_port: int = 0
@@ -129,7 +129,7 @@ class Ssh:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Firmware:
-    """What boots the guest."""
+    """Firmware of the guest."""
 
     legacy_bios: bool = False
     images: tuple[FirmwareImage, ...] = ()
@@ -159,7 +159,7 @@ class Video:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Locator:
-    """A text kept elsewhere."""
+    """A text in another file."""
 
     url: str = ""
     digest: str = ""
@@ -167,7 +167,7 @@ class Locator:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provision:
-    """Something done in the guest at each boot."""
+    """A provisioning step, run in the guest at each boot."""
 
     mode: str = "system"
     skip_default_dependency_resolution: bool | None = None
@@ -194,7 +194,7 @@ class Containerd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """A script that tells whether the guest is ready."""
+    """A script that checks whether the guest is ready."""
 
     mode: str = "readiness"
     description: str = ""
@@ -205,7 +205,7 @@ class Probe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PortForward:
-    """A rule about what listens in the guest and where it appears on this machine."""
+    """A forwarding rule from guest addresses to host addresses."""
 
     guest_ip_must_be_zero: bool | None = None
     guest_ip: str = ""
@@ -224,7 +224,7 @@ class PortForward:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyToHost:
-    """A file of the guest that is copied to this machine once it is ready."""
+    """A guest file that is copied to this host once the guest is ready."""
 
     guest: str = ""
     host: str = ""
@@ -233,7 +233,7 @@ class CopyToHost:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AdditionalNetwork:
-    """A network beside the user-mode one."""
+    """A network in addition to the user-mode network."""
 
     lima: str = ""
     socket: str = ""
@@ -245,7 +245,7 @@ class AdditionalNetwork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostResolver:
-    """Names that this machine resolves for the guest."""
+    """Host names that this host resolves for the guest."""
 
     enabled: bool = True
     ipv6: bool = False
@@ -254,7 +254,7 @@ class HostResolver:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CaCertificates:
-    """Authorities the guest trusts."""
+    """Certificate authorities that the guest trusts."""
 
     remove_defaults: bool = False
     files: tuple[str, ...] = ()
@@ -263,7 +263,7 @@ class CaCertificates:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rosetta:
-    """x86-64 programs on Apple's processors."""
+    """Rosetta: x86-64 programs on Apple silicon."""
 
     enabled: bool = False
     binfmt: bool = False
@@ -282,7 +282,7 @@ class User:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Template:
-    """What `lima.yaml` says about a machine."""
+    """The content of `lima.yaml`."""
 
     base: Any = None
     minimum_lima_version: str = ""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Params: their names and values, and that they and what uses them belong together.
+"""Validation rules for params: names, values, declarations and references.
 
-A param that nothing refers to is an error, as in Lima: it is most often a misspelt one. The
-other direction, a reference to what is not declared, would leave braces in a script.
+An unreferenced param is an error, as in Lima: most often it is misspelt. An undeclared
+reference is an error, too: it would leave braces in a script.
 """
 
 import re
@@ -16,7 +16,7 @@ _is_param = re.compile(r"[a-zA-Z][a-zA-Z0-9_]*").fullmatch
 
 
 def param_problems(template: Template) -> Iterator[str]:
-    """What is wrong with the params of a template and their use."""
+    """Yield the problems of the params of a template and their references."""
     scripts = dict(_scripts(template))
     used = {name for text in scripts.values() for name in params_used(text)}
     for name, value in template.param.items():
@@ -36,7 +36,7 @@ def param_problems(template: Template) -> Iterator[str]:
 
 
 def _scripts(template: Template) -> Iterator[tuple[str, str]]:
-    """Every text in which params count, with its path."""
+    """Yield every text that can refer to params, with its path."""
     for number, step in enumerate(template.provision):
         path = f"provision[{number}]"
         yield f"{path}.script", step.script

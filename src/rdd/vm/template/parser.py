@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Templates from YAML.
+"""Parses templates from YAML.
 
-Values are built from libyaml's events, not by PyYAML's constructors: what a scalar means is
-decided by the field it stands for. `KUBERNETES_ENABLED: true` under `param` is the text
-"true", `cpus: "4"` is the number 4, and no field can turn into a date. Every value keeps the
-line it came from. Depth and size are limited, so a text that multiplies itself by aliases is
-refused instead of filling the memory.
+Values are built from libyaml's events, not by PyYAML's constructors: the field determines the
+type of its scalar. `KUBERNETES_ENABLED: true` under `param` is the text "true", `cpus: "4"` is
+the number 4, and no field can become a date. Every value records its line. Depth and size are
+limited, so a text that multiplies itself with aliases is rejected before it fills the memory.
 
-What cannot be read is reported with its path and left at its default, and reading goes on:
-`read` returns everything that is wrong together with what is left.
+A value that cannot be parsed is reported with its path and replaced by its default, and the
+parser continues: `read` returns all problems together with the rest of the template.
 """
 
 import difflib
@@ -30,8 +29,8 @@ _is_plain_key = re.compile(r"[\w./-]{1,60}").fullmatch
 _BOOLS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
 _NULLS = frozenset(("", "~", "null", "Null", "NULL"))
 
-# Keys of Lima before 1.0, and where their meaning went.
-_GONE = {
+# Keys of Lima before 1.0, and their replacements.
+_REPLACED = {
     "network": "networks",
     "useHostResolver": "hostResolver.enabled",
 }
@@ -44,42 +43,42 @@ class YamlNode:
     value: "str | list[YamlNode] | dict[str, YamlNode]"
     line: int
     is_plain: bool = False
-    """A scalar without quotes: only such can be null."""
+    """A scalar without quotes; only these can be null."""
 
     @property
     def is_null(self) -> bool:
-        """Whether nothing is given."""
+        """Whether the value is null."""
         return self.is_plain and isinstance(self.value, str) and self.value in _NULLS
 
 
 def parse_size(text: str) -> int | None:
-    """Bytes of `4GiB`, `512m` or `1073741824`; units count in 1024. None if it is no size."""
+    """Return the bytes of `4GiB`, `512m` or `1073741824` (factor 1024); None if invalid."""
     match = _size(text)
     if match is None:
         return None
     whole, _, fraction = match[1].partition(".")
     shift = _UNITS[(match[2] or "").lower()]
-    # In integers: a float would lose bytes of large sizes.
+    # Integers: a float would lose bytes of large sizes.
     scaled = (int(whole + fraction) << shift) // 10 ** len(fraction)
     return scaled if scaled < 1 << 63 else None
 
 
 def read(text: str) -> tuple[Template, list[str]]:
-    """A template and what is wrong with its form. Raises TemplateSyntaxError."""
+    """Return a template and the problems of its form. Raises TemplateSyntaxError."""
     root = compose(text)
     problems: list[str] = []
     if root is None or root.is_null:
         return Template(), problems
-    template = _Reader(problems).record(Template, root, "")
+    template = _Decoder(problems).record(Template, root, "")
     return template, problems
 
 
 def compose(text: str) -> YamlNode | None:
-    """The nodes of a YAML text; None without a document. Raises TemplateSyntaxError."""
+    """Return the root node of a YAML text; None if empty. Raises TemplateSyntaxError."""
     import yaml  # 20 ms, paid only by processes that read YAML
 
     try:
-        # libyaml would take a lone surrogate for its own failure
+        # encoded here: libyaml reports a lone surrogate as an internal failure
         return _Composer(yaml.CBaseLoader(text.encode("utf-8")).get_event, yaml).document()
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
@@ -92,7 +91,7 @@ def compose(text: str) -> YamlNode | None:
 
 
 class _Composer:
-    """Nodes from events."""
+    """Builds nodes from events."""
 
     def __init__(self, next_event: Any, yaml: Any) -> None:
         self.next = next_event
@@ -100,11 +99,11 @@ class _Composer:
         self.anchors: dict[str, YamlNode] = {}
 
     def document(self) -> YamlNode | None:
-        self.next()  # the stream begins
+        self.next()  # stream start
         if type(self.next()) is not self.yaml.DocumentStartEvent:
             return None
         root = self.node(self.next(), 0)
-        self.next()  # the document ends
+        self.next()  # document end
         following = self.next()
         if type(following) is not self.yaml.StreamEndEvent:
             line = following.start_mark.line + 1
@@ -154,14 +153,14 @@ class _Composer:
         return found
 
 
-class _Reader:
-    """Records from nodes; problems go to a list."""
+class _Decoder:
+    """Builds records from nodes; collects problems in a list."""
 
     def __init__(self, problems: list[str]) -> None:
         self.problems = problems
         self.values = 0
 
-    def wrong(self, node: YamlNode, path: str, text: str) -> None:
+    def report(self, node: YamlNode, path: str, text: str) -> None:
         self.problems.append(
             f"line {node.line}: {path}: {text}" if path else f"line {node.line}: {text}"
         )
@@ -175,17 +174,17 @@ class _Reader:
                         f"to values, not {_kind_of(node)}"
                     ]
                 )
-            self.wrong(node, path, f"{_described(node)} is not a mapping")
+            self.report(node, path, f"{_described(node)} is not a mapping")
             return record()
         shapes = {item.key: item for item in shape_of(record)}
         values: dict[str, Any] = {}
         for key, child in node.value.items():
-            place = _place(path, key)
+            child_path = _child_path(path, key)
             item = shapes.get(key)
             if item is None:
-                self.wrong(child, place, "unknown key" + _hint(key, list(shapes)))
+                self.report(child, child_path, "unknown key" + _hint(key, list(shapes)))
             elif not child.is_null:
-                value = self.field(item, child, place)
+                value = self.field(item, child, child_path)
                 if value is not None:
                     values[item.name] = value
         return record(**values)
@@ -204,19 +203,19 @@ class _Reader:
             case "range":
                 return self.range(node, path)
             case "any":
-                return self.anything(node)
+                return self.arbitrary(node)
             case kind:
                 return self.scalar(kind, node, path)
 
     def count(self, node: YamlNode) -> None:
-        """Aliases are shared nodes: what is counted is what a reader has to look at."""
+        """Count a value, also when it is reached through an alias."""
         self.values += 1
         if self.values > MAX_VALUES:
             raise TemplateSyntaxError([f"line {node.line}: more than {MAX_VALUES} values"])
 
     def list(self, node: YamlNode, path: str) -> "list[YamlNode]":
         if not isinstance(node.value, list):
-            self.wrong(node, path, f"{_described(node)} is not a list")
+            self.report(node, path, f"{_described(node)} is not a list")
             return []
         return node.value
 
@@ -238,12 +237,12 @@ class _Reader:
 
     def texts_by_key(self, node: YamlNode, path: str) -> dict[str, str]:
         if not isinstance(node.value, dict):
-            self.wrong(node, path, f"{_described(node)} is not a mapping")
+            self.report(node, path, f"{_described(node)} is not a mapping")
             return {}
         found = {}
         for key, child in node.value.items():
             self.count(child)
-            text = "" if child.is_null else self.scalar("text", child, _place(path, key))
+            text = "" if child.is_null else self.scalar("text", child, _child_path(path, key))
             if text is not None:
                 found[key] = text
         return found
@@ -256,16 +255,18 @@ class _Reader:
         if len(numbers) == 2 and None not in numbers:
             return numbers[0], numbers[1]
         if None not in numbers:
-            self.wrong(node, path, f"must be two ports, the first and the last, not {len(numbers)}")
+            self.report(
+                node, path, f"must be two ports, the first and the last, not {len(numbers)}"
+            )
         return None
 
-    def anything(self, node: YamlNode) -> Any:
-        """A value whose form nobody knows (`vmOpts`), scalars resolved as YAML 1.2 does."""
+    def arbitrary(self, node: YamlNode) -> Any:
+        """Return a value of arbitrary form (`vmOpts`), scalars resolved as in YAML 1.2."""
         self.count(node)
         if isinstance(node.value, list):
-            return [self.anything(child) for child in node.value]
+            return [self.arbitrary(child) for child in node.value]
         if isinstance(node.value, dict):
-            return {key: self.anything(child) for key, child in node.value.items()}
+            return {key: self.arbitrary(child) for key, child in node.value.items()}
         if node.is_null:
             return None
         if node.is_plain:
@@ -278,12 +279,12 @@ class _Reader:
     def scalar(self, kind: str, node: YamlNode, path: str) -> Any:
         text = node.value
         if not isinstance(text, str):
-            self.wrong(node, path, f"{_described(node)} is not {_EXPECTED[kind]}")
+            self.report(node, path, f"{_described(node)} is not {_EXPECTED[kind]}")
             return None
         if kind == "text":
             if "\0" not in text:
                 return text
-            self.wrong(node, path, f"{shown(text)} must not contain the character NUL")
+            self.report(node, path, f"{shown(text)} must not contain the character NUL")
             return None
         value: Any = None
         if kind == "bool":
@@ -293,7 +294,7 @@ class _Reader:
         elif _is_int(text):
             value = int(text)
         if value is None:
-            self.wrong(node, path, f"{shown(text)} is not {_EXPECTED[kind]}")
+            self.report(node, path, f"{shown(text)} is not {_EXPECTED[kind]}")
         return value
 
 
@@ -305,7 +306,7 @@ _EXPECTED = {
 }
 
 
-def _place(path: str, key: str) -> str:
+def _child_path(path: str, key: str) -> str:
     shown_key = key if _is_plain_key(key) else shown(key)
     return f"{path}.{shown_key}" if path else shown_key
 
@@ -321,8 +322,8 @@ def _described(node: YamlNode) -> str:
 
 
 def _hint(key: str, known: list[str]) -> str:
-    if key in _GONE:
-        return f', use "{_GONE[key]}"'
+    if key in _REPLACED:
+        return f', use "{_REPLACED[key]}"'
     by_lower = {name.lower(): name for name in known}
     near = difflib.get_close_matches(key.lower()[:100], list(by_lower), n=1, cutoff=0.6)
     return f', did you mean "{by_lower[near[0]]}"?' if near else ""

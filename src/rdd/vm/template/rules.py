@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a template must keep to, beyond its form.
+"""Validation rules for templates, beyond syntax and types.
 
-Each rule looks at one part and yields problems; all of them are asked. What a driver needs
-or cannot do comes on top: `host` takes every template, a virtual machine needs an image, and
-where Lima itself does the work it judges what only it can know.
+Each rule checks one part and yields problems; all rules run. Driver-specific rules come on
+top: `host` accepts every template, a virtual machine needs an image, and the driver `lima`
+leaves further checks to limactl.
 """
 
 import ipaddress
@@ -23,7 +23,7 @@ OSES = ("Linux", "Darwin", "FreeBSD")
 ARCHES = ("x86_64", "aarch64", "armv7l", "ppc64le", "riscv64", "s390x")
 MOUNT_TYPES = ("reverse-sshfs", "9p", "virtiofs")
 PROVISION_MODES = ("system", "user", "boot", "data", "dependency", "ansible", "yq")
-SUPPORTED_LIMA = (2, 1)  # whose templates we know
+SUPPORTED_LIMA = (2, 1)  # the newest version whose templates are supported
 
 _DIGESTS = {"sha256": 64, "sha384": 96, "sha512": 128}
 _SYSTEM_PATHS = frozenset(
@@ -37,9 +37,9 @@ _version = re.compile(r"v?([0-9]+)\.([0-9]+)(?:\.([0-9]+))?(?:[-+].*)?").fullmat
 
 
 def problems_of(template: Template, *, driver: str = "", has_image: bool = False) -> list[str]:
-    """Everything that is wrong, for any driver or for the one named.
+    """Return all problems, for any driver or for the given one.
 
-    `has_image` says that the image comes from elsewhere.
+    `has_image`: the image does not come from the template.
     """
     found = [problem for rule in _RULES for problem in rule(template)]
     if driver not in ("", "host") and not has_image:
@@ -56,7 +56,7 @@ def _one_of(path: str, value: str, allowed: Sequence[str]) -> Problems:
 
 def _general(template: Template) -> Problems:
     if template.base:
-        yield "base: must be empty: write out what the other template says"
+        yield "base: must be empty: include the content of the other template"
     yield from _minimum_version(template.minimum_lima_version)
     yield from _one_of("vmType", template.vm_type, VM_TYPES)
     yield from _one_of("os", template.os, OSES)
@@ -293,7 +293,7 @@ def _user(template: Template) -> Problems:
             f'"_" and "-", at most 32'
         )
     elif user.name == "root":
-        yield 'user.name: "root" is there anyway: choose another name'
+        yield 'user.name: "root" exists in every guest: choose another name'
     for key, value in (("home", user.home), ("shell", user.shell)):
         if value and not value.startswith("/"):
             yield f"user.{key}: {shown(value)} must be an absolute path"
@@ -317,7 +317,7 @@ def _forwards(template: Template) -> Problems:
 
 
 def is_address(text: str) -> bool:
-    """Whether a text is an IP address."""
+    """Return whether a text is an IP address."""
     try:
         ipaddress.ip_address(text)
     except ValueError:

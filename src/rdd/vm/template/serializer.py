@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Templates to YAML, always the same bytes for the same values.
+"""Serialises templates to YAML, with identical bytes for identical values.
 
-The text is compared with what a machine was made from, and a difference restarts it. So the
-writer is ours: block style, the model's order, quotes where YAML could read anything but the
-text, literal blocks for scripts. No release of a library changes it.
+A controller compares the text with the one a machine runs with, and restarts the machine if
+they differ. So this serializer does not depend on the release of a library: block style, the
+order of the model, quotes where YAML could parse something else than text, literal blocks for
+scripts.
 """
 
 import re
@@ -15,13 +16,13 @@ from rdd.vm.template.shape import to_data
 
 _SIZES = ("memory", "disk", "msize")
 _PLAIN = re.compile(r"[A-Za-z/~_][A-Za-z0-9_./+-]*(?: [A-Za-z0-9_./+(-][A-Za-z0-9_./+()-]*)*")
-# What some version of YAML reads as something else than text.
+# Words that some version of YAML does not parse as text.
 _WORDS = frozenset(("true", "false", "yes", "no", "on", "off", "y", "n", "null", "~"))
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\t": "\\t"}
 
 
 def render(template: Template) -> str:
-    """The YAML text of a template. Raises ValueError for text that YAML cannot carry."""
+    """Return the YAML text of a template. Raises ValueError for text that YAML cannot encode."""
     data = to_data(template)
     return "".join(_mapping(data, "")) if data else "{}\n"
 
@@ -48,7 +49,7 @@ def _entry(head: str, value: Any, indent: str) -> list[str]:
 
 
 def _items(values: Sequence[Any], indent: str) -> list[str]:
-    """List items start at the column of their list; what belongs to one stands under it."""
+    """Return the lines of a list; items start at the column of the list."""
     lines = []
     for value in values:
         if isinstance(value, Mapping) and value:
@@ -60,7 +61,7 @@ def _items(values: Sequence[Any], indent: str) -> list[str]:
 
 
 def _is_block(text: str) -> bool:
-    """Scripts: several lines that begin with something visible and hold nothing odd."""
+    """Return whether a text fits a literal block: several printable lines, no leading blank."""
     if "\n" not in text or text[0] in " \t\n":
         return False
     return all(char == "\n" or char == "\t" or _is_printable(char) for char in text)
@@ -76,7 +77,7 @@ def _block(head: str, text: str, indent: str) -> list[str]:
 
 
 def _is_printable(char: str) -> bool:
-    """The characters YAML lets stand as they are, without its line breaks of old."""
+    """Return whether YAML allows a character unescaped; its legacy line breaks are excluded."""
     code = ord(char)
     return (
         0x20 <= code <= 0x7E

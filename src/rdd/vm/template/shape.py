@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the fields of a record hold, taken from their annotations.
+"""The shape of a record: its fields, derived from their annotations.
 
-Reading YAML, reading JSON and writing walk the same description, so a field of the model is
-declared once. `to_data` gives the plain values in the file's own names without what has its
-default; `from_data` takes them back. It trusts its input: it is for what `to_data` wrote.
+The YAML parser, the JSON decoder and the serializer use the same description, so a field of
+the model is declared once. `to_data` returns the plain values under the keys of the file,
+without defaults; `from_data` is its inverse and does not validate its input.
 """
 
 import types
@@ -18,7 +18,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class FieldShape:
-    """One field: its name here and in the file, and what it holds."""
+    """One field: its attribute, its key in the file, its kind and its default."""
 
     name: str
     key: str
@@ -33,12 +33,12 @@ _shapes: dict[type[Any], tuple[FieldShape, ...]] = {}
 
 
 def shape_of(record: type[Any]) -> tuple[FieldShape, ...]:
-    """The fields of a record in the order of the file."""
+    """Return the fields of a record in the order of the file."""
     found = _shapes.get(record)
     if found is None:
         hints = get_type_hints(record)
         found = tuple(_field(item, hints[item.name]) for item in fields(record))
-        _shapes[record] = found  # derived from the class alone: the same for everybody
+        _shapes[record] = found  # depends on the class only
     return found
 
 
@@ -74,7 +74,7 @@ def _kind(hint: Any) -> tuple[str, type[Any] | None]:
 
 
 def to_data(record: Any) -> dict[str, Any]:
-    """The plain values of a record in the file's names, without what has its default."""
+    """Return the plain values of a record under the keys of the file, without defaults."""
     data: dict[str, Any] = {}
     for item in shape_of(type(record)):
         value = getattr(record, item.name)
@@ -92,7 +92,7 @@ def _plain(value: Any) -> Any:
 
 
 def from_data(record: type[R], data: Mapping[str, Any]) -> R:
-    """The record that `to_data` wrote."""
+    """Return the record for the output of `to_data`."""
     values: dict[str, Any] = {}
     for item in shape_of(record):
         if item.key not in data:

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What stands between braces in a template: `{{.Param.NAME}}`, `{{.Dir}}` and the like.
+"""Variables in a template: `{{.Param.NAME}}`, `{{.Dir}}` and others.
 
-Lima runs such texts through Go's template engine. Here the fields are replaced, and Go's
-quoted text (`{{"{{"}}`) stands for what is in the quotes. Everything else between braces stays
-as it is: scripts have reasons of their own for braces (`docker ps --format '{{.ID}}'`).
+Lima evaluates such texts with Go's template engine. Here fields are expanded, and Go's quoted
+text (`{{"{{"}}`) expands to the text in the quotes. Every other text in braces stays
+unchanged: scripts may contain braces (`docker ps --format '{{.ID}}'`).
 
-A name means the guest's user and home in what the guest runs, and this machine's in paths of
-this machine, as in Lima.
+User and home are those of the guest in texts that the guest runs, and those of this host in
+paths of this host, as in Lima.
 """
 
 import re
@@ -28,7 +28,7 @@ _PARAM_VARIABLE = re.compile(r"\bPARAM_([A-Za-z][A-Za-z0-9_]*)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variables:
-    """The values of the names."""
+    """The values of the variables."""
 
     name: str
     dir: str
@@ -44,12 +44,12 @@ class Variables:
 
 
 def hostname(name: str) -> str:
-    """The host name of a machine: that of Lima, without what host names may not have."""
+    """Return the host name of a machine, as Lima does, without invalid characters."""
     return "lima-" + name.replace(".", "-").replace("_", "-")
 
 
 def expand(text: str, variables: Variables) -> str:
-    """The text with its names replaced; a param that is not declared stays as it is."""
+    """Expand the variables of a text; an undeclared param stays unchanged."""
     if "{{" not in text:
         return text
 
@@ -64,11 +64,11 @@ def expand(text: str, variables: Variables) -> str:
 
 
 def params_read(text: str) -> Iterator[str]:
-    """The params between braces."""
+    """Yield the params in braces."""
     return (match[1] for match in _PARAM_FIELD.finditer(text))
 
 
 def params_used(text: str) -> Iterator[str]:
-    """The params that a script refers to, between braces or as `PARAM_NAME`."""
+    """Yield the params that a script refers to, in braces or as `PARAM_NAME`."""
     yield from params_read(text)
     yield from (match[1] for match in _PARAM_VARIABLE.finditer(text))

@@ -203,7 +203,7 @@ async def test_events_that_a_full_disk_refuses_are_written_later(
         return taken
 
     monkeypatch.setattr("rdd.vm.agent.events.os.write", limited)
-    monkeypatch.setattr("rdd.vm.agent.events._AGAIN_S", 0.001)
+    monkeypatch.setattr("rdd.vm.agent.events._RETRY_S", 0.001)
     descriptor = os.open(tmp_path / "events", os.O_CREAT | os.O_WRONLY)
     events = EventStream(descriptor=descriptor)
     events.booting(22)

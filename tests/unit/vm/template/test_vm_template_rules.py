@@ -19,7 +19,10 @@ def problems(text: str, driver: str = "") -> list[str]:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("base: [template:default]", "base: must be empty: write out what the other template says"),
+        (
+            "base: [template:default]",
+            "base: must be empty: include the content of the other template",
+        ),
         ("minimumLimaVersion: new", 'minimumLimaVersion: "new" must be a version such as "2.0.0"'),
         (
             "minimumLimaVersion: 3.0.0",
@@ -216,7 +219,7 @@ def problems(text: str, driver: str = "") -> list[str]:
             "user: {name: Jo}",
             'user.name: "Jo" must be lower-case letters, digits, "_" and "-", at most 32',
         ),
-        ("user: {name: root}", 'user.name: "root" is there anyway: choose another name'),
+        ("user: {name: root}", 'user.name: "root" exists in every guest: choose another name'),
         ("user: {shell: bash}", 'user.shell: "bash" must be an absolute path'),
         ("user: {uid: 0}", "user.uid: 0 must be between 1 and 4294967295"),
         ("caCerts: {certs: [x]}", "caCerts.certs[0]: must be a certificate in PEM form"),

@@ -129,7 +129,7 @@ class GuestConnection:
     async def _keep_connected(self) -> None:
         while True:
             await self._master.wait_ended()
-            self._warn(f"the ssh connection to the guest was lost: {self._master.last_words()}")
+            self._warn(f"the ssh connection to the guest was lost: {self._master.last_line()}")
             await self._reconnect()
 
     async def _reconnect(self) -> None:

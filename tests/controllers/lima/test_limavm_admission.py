@@ -23,7 +23,7 @@ from tests.runtime.runtime_world import open_world
 from rdd.api import errors, names
 from rdd.client.resources import CONFIG_MAPS, LEASES
 from rdd.controllers.lima.limavm.templates import with_params
-from rdd.controllers.lima.limavm.uniqueness import SETTLE_S, NameHolds
+from rdd.controllers.lima.limavm.uniqueness import SETTLE_S, NameReservations
 from rdd.runtime import ObjectKey, owned_by
 from rdd.vm.template import TemplateError
 
@@ -256,11 +256,11 @@ async def test_one_of_twenty_creations_at_once_succeeds(vms: VMWorld) -> None:
 
 
 async def test_a_creation_that_fails_after_admission_blocks_nobody_for_long(vms: VMWorld) -> None:
-    holds = NameHolds()
-    assert await holds.take(vms.client, ObjectKey("one", "vm")) is None
-    assert await holds.take(vms.client, ObjectKey("one", "vm")) is None
+    reservations = NameReservations()
+    assert await reservations.reserve(vms.client, ObjectKey("one", "vm")) is None
+    assert await reservations.reserve(vms.client, ObjectKey("one", "vm")) is None
     began = asyncio.get_running_loop().time()
-    assert await holds.take(vms.client, ObjectKey("two", "vm")) is None
+    assert await reservations.reserve(vms.client, ObjectKey("two", "vm")) is None
     assert asyncio.get_running_loop().time() - began == pytest.approx(SETTLE_S, abs=0.1)
 
 

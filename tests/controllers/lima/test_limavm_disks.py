@@ -12,7 +12,7 @@ from tests.controllers.lima.limavm_world import LIMAVMS, FakeMachines, VMWorld, 
 from tests.runtime.runtime_world import open_world
 
 from rdd.api import names
-from rdd.controllers.lima.limavm.disks import Disks
+from rdd.controllers.lima.limavm.disks import DiskEndpoint
 from rdd.host.errors import HostError
 from rdd.vm.errors import Busy, NotCreated
 from rdd.vm.lifecycle.observation import Phase
@@ -69,7 +69,7 @@ async def test_clone_is_made_from_the_disk_of_another(managed: VMWorld) -> None:
     assert managed.machines.called("create") == [("create", "copy", "vm")]
 
 
-async def ask(disks: Disks, method: str, path: str) -> tuple[int, dict[str, object]]:
+async def ask(disks: DiskEndpoint, method: str, path: str) -> tuple[int, dict[str, object]]:
     answer = await disks.handle(make_mocked_request(method, "/unused"), path)
     assert isinstance(answer, web.Response)
     return answer.status, json.loads(answer.text or "")
@@ -77,7 +77,7 @@ async def ask(disks: Disks, method: str, path: str) -> tuple[int, dict[str, obje
 
 async def test_snapshots_are_made_and_shown(tmp_path: Path) -> None:
     machines = FakeMachines(tmp_path)
-    disks = Disks(lambda: machines)
+    disks = DiskEndpoint(lambda: machines)
     status, answer = await ask(disks, "POST", "/vm/snapshots/good")
     assert (status, answer["snapshots"]) == (200, [{"name": "good"}])
     status, answer = await ask(disks, "GET", "/vm")
@@ -97,15 +97,15 @@ async def test_refusals_are_statuses(
 ) -> None:
     machines = FakeMachines(tmp_path)
     machines.errors["snapshot"] = [error]
-    status, answer = await ask(Disks(lambda: machines), "POST", "/vm/snapshots/good")
+    status, answer = await ask(DiskEndpoint(lambda: machines), "POST", "/vm/snapshots/good")
     assert (status, answer["reason"], answer["message"]) == (code, reason, str(error))
 
 
 @pytest.mark.parametrize("path", ["/vm/snapshots", "/vm/snapshots/a/b/c", "/vm/other"])
 async def test_unknown_paths_are_not_found(tmp_path: Path, path: str) -> None:
     machines = FakeMachines(tmp_path)
-    assert (await ask(Disks(lambda: machines), "POST", path))[0] == 404
+    assert (await ask(DiskEndpoint(lambda: machines), "POST", path))[0] == 404
 
 
 async def test_controller_that_is_not_there_yet_is_unavailable() -> None:
-    assert (await ask(Disks(lambda: None), "GET", "/vm"))[0] == 503
+    assert (await ask(DiskEndpoint(lambda: None), "GET", "/vm"))[0] == 503

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The controller of LimaVMs: objects become virtual machines.
 
-admission     what may be written; uniqueness: one virtual machine per name
-reconciler    the order of a look
-creation      from a LimaVM to an instance on disk; templates: its copy of the template
-power         running or not, restarts, crashes; backoff: when to try again
-deletion      the end
-disks         snapshots and what a disk takes, asked for over HTTP
-activities    what takes longer than a look
-report        conditions and events
-machinery     what is used of rdd.vm
+admission           validation; uniqueness: one virtual machine per name
+reconciler          the order of the steps; reconcile_pass: one pass, and the state of a machine
+creation            from a LimaVM to an instance on disk; templates: its copy of the template
+power               start, stop, restarts, crashes; backoff: delays between attempts
+deletion            cleanup
+disks               snapshots and disk usage, over HTTP
+operations          long work beside the reconciler
+reasons, status     conditions and events
+environment         the interface to rdd.vm
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -18,11 +18,11 @@ from rdd.api import names
 from rdd.api.types import Object
 from rdd.client.resources import CONFIG_MAPS
 from rdd.controllers.environment import ControllerEnvironment
-from rdd.controllers.lima.limavm.admission import Admission
-from rdd.controllers.lima.limavm.disks import ENDPOINT, Disks
-from rdd.controllers.lima.limavm.environment import MachineRoom, MakeMachines
+from rdd.controllers.lima.limavm.admission import LimaVMAdmission
+from rdd.controllers.lima.limavm.disks import ENDPOINT, DiskEndpoint
+from rdd.controllers.lima.limavm.environment import MakeVmEnvironment, VmEnvironment
 from rdd.controllers.lima.limavm.reconciler import LimaVMReconciler
-from rdd.controllers.lima.limavm.uniqueness import NameHolds
+from rdd.controllers.lima.limavm.uniqueness import NameReservations
 from rdd.kinds.catalog import crds_of
 from rdd.kinds.limavm import LimaVM
 from rdd.runtime import (
@@ -42,13 +42,13 @@ from rdd.vm.instance_dir import LimaHome
 __all__ = ["controller", "limavm"]
 
 _SUFFIX = "-template"
-_WORKERS = 4  # to cancel an activity takes a moment
+_WORKERS = 4  # cancelling an operation takes a moment
 
 
 def limavm(env: ControllerEnvironment) -> Controller:
-    """The controller of the virtual machines of an instance."""
+    """Create the controller of the virtual machines of an instance."""
 
-    def make_machines(changed: Callable[[str], None]) -> MachineRoom:
+    def make_machines(changed: Callable[[str], None]) -> VmEnvironment:
         from rdd.vm.machines import Machines
         from rdd.vm.template import HostFacts
 
@@ -64,32 +64,32 @@ def limavm(env: ControllerEnvironment) -> Controller:
     return controller(env, make_machines)
 
 
-def controller(env: ControllerEnvironment, make_machines: MakeMachines) -> Controller:
-    """The same with a machine room of one's own."""
-    holds = NameHolds()
-    graces: dict[str, float] = {}
-    rooms: list[MachineRoom] = []  # the present one: a manager that starts over makes another
-    disks = Disks(lambda: rooms[-1] if rooms else None)
+def controller(env: ControllerEnvironment, make_machines: MakeVmEnvironment) -> Controller:
+    """Create the controller with another environment."""
+    reservations = NameReservations()
+    grace_periods: dict[str, float] = {}
+    present: list[VmEnvironment] = []  # a restarted manager creates another one
+    disks = DiskEndpoint(lambda: present[-1] if present else None)
     keeps_logs = bool(env.environment.get("RDD_KEEP_LOGS"))
 
-    def make_room(changed: Callable[[str], None]) -> MachineRoom:
-        rooms[:] = [make_machines(changed)]
-        return rooms[0]
+    def make_environment(changed: Callable[[str], None]) -> VmEnvironment:
+        present[:] = [make_machines(changed)]
+        return present[0]
 
     def reconciler(context: Context) -> LimaVMReconciler:
         return LimaVMReconciler(
             context,
-            make_room,
-            holds,
-            graces,
+            make_environment,
+            reservations,
+            grace_periods,
             log_dir=env.instance.log_dir if keeps_logs else None,
         )
 
     def webhooks(context: Context) -> Sequence[Webhook]:
-        admission = Admission(
+        admission = LimaVMAdmission(
             context,
-            holds,
-            graces,
+            reservations,
+            grace_periods,
             home=LimaHome(env.instance.lima_home),
             environment=env.environment,
         )
@@ -110,7 +110,7 @@ def controller(env: ControllerEnvironment, make_machines: MakeMachines) -> Contr
 
 
 def _vm_of_copy(config_map: Object) -> Iterable[ObjectKey]:
-    """The LimaVM whose template a ConfigMap is, by its name; it need not exist (any more)."""
+    """Return the LimaVM of a template copy, by its name; it need not exist."""
     namespace, name = ObjectKey.of(config_map)
     if name.endswith(_SUFFIX):
         yield ObjectKey(namespace, name.removesuffix(_SUFFIX))

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What may be written about LimaVMs and their templates.
+"""Admission of LimaVMs and their templates.
 
-    limavm-defaulter             CREATE: finalizer, template to carry along; refuses what
-                                 cannot become a virtual machine
-    limavm-validator             CREATE: holds the name; UPDATE: params; DELETE: owned by an App
-    limavm-configmap-validator   ConfigMaps with our label: the template, the label, the owner
+    limavm-defaulter             CREATE: finalizer, template in an annotation; rejects a LimaVM
+                                 that cannot become a virtual machine
+    limavm-validator             CREATE: reserves the name; UPDATE: params; DELETE: owned by an App
+    limavm-configmap-validator   ConfigMaps with the label: the template, the label, the owner
 
-Nothing here writes anything: what a refused or failed creation leaves behind is nothing.
-The DELETE handler remembers how long the client wants to wait for the shutdown, because the
-server, like Kubernetes, keeps no grace period of custom resources.
+Admission writes no objects, so a rejected or failed creation leaves nothing behind. The
+DELETE handler records the grace period of the client, because the server, like Kubernetes,
+does not store the grace period of custom resources.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from rdd.api import errors, names
 from rdd.api.types import Object
 from rdd.client.resources import CONFIG_MAPS
 from rdd.controllers.lima.limavm import templates
-from rdd.controllers.lima.limavm.uniqueness import NameHolds, holder_of, taken
+from rdd.controllers.lima.limavm.uniqueness import NameReservations, name_in_use, namespace_of
 from rdd.host.errors import HostError
 from rdd.kinds.limavm import LimaVM
 from rdd.runtime import (
@@ -46,34 +46,33 @@ from rdd.vm.instance_dir import LimaHome, check_name
 from rdd.vm.template import Template, TemplateError, parse
 
 _QUICK = 16 * 1024
-"""Characters of a template that is checked in a few milliseconds; larger ones leave the loop."""
+"""The length of a template that is validated in a few ms; longer ones use a thread."""
 
 CONFIG_MAP_WEBHOOK = f"limavm-configmap-validator.{names.LIMA_GROUP}"
 
 
-class Admission:
-    """The rules; `environment` decides with the template which driver it would get."""
+class LimaVMAdmission:
+    """The admission rules; `environment` and the template determine the driver."""
 
     def __init__(
         self,
         context: Context,
-        holds: NameHolds,
-        graces: dict[str, float],
+        reservations: NameReservations,
+        grace_periods: dict[str, float],
         *,
         home: LimaHome,
         environment: Mapping[str, str],
     ) -> None:
         self._client = context.client
-        self._copies = templates.Copies(context.client)
-        self._holds = holds
-        self._graces = graces
+        self._copies = templates.TemplateCopies(context.client)
+        self._reservations = reservations
+        self._grace_periods = grace_periods
         self._home = home
         self._environment = environment
 
     def webhooks(self) -> Sequence[Webhook]:
-        """All of them."""
         return (
-            # As it was published when it still made the copy.
+            # Published with this value since the time when it created the copy.
             replace(
                 defaulting("limavm-defaulter", LimaVM, self.complete), side_effects="NoneOnDryRun"
             ),
@@ -91,7 +90,7 @@ class Admission:
     # -- LimaVMs
 
     async def complete(self, request: AdmissionRequest[LimaVM]) -> LimaVM:
-        """The LimaVM with its finalizer and its template."""
+        """Add the finalizer and the template."""
         vm = request.object
         raw = dict(vm.raw)
         metadata = raw["metadata"] = dict(raw["metadata"])
@@ -99,7 +98,7 @@ class Admission:
         if not vm.spec.template_ref.name:
             if "name" in ((vm.raw.get("spec") or {}).get("templateRef") or {}):
                 raise Denied("spec.templateRef.name must not be empty")
-            return vm  # the schema says what is missing
+            return vm  # schema validation reports it
         if name:
             await self._check_name(namespace, name)
         driver = _driver_of(vm)
@@ -119,19 +118,19 @@ class Admission:
         return LimaVM.of(raw)
 
     async def check(self, request: AdmissionRequest[LimaVM]) -> None:
-        """Refuse a name that is taken, params that are not, and the deletion of what is owned."""
+        """Reject a name in use, invalid params, and the deletion of an owned LimaVM."""
         if request.operation == DELETE:
             await refuse_deletion_of_owned(request)
             grace = request.options.get("gracePeriodSeconds")
             if isinstance(grace, int) and not request.is_dry_run:
-                self._graces[request.object.raw["metadata"]["uid"]] = grace
+                self._grace_periods[request.object.raw["metadata"]["uid"]] = grace
         elif request.operation == CREATE:
             if request.is_dry_run:
-                holder = await holder_of(self._client, request.key.name)
+                namespace = await namespace_of(self._client, request.key.name)
             else:
-                holder = await self._holds.take(self._client, request.key)
-            if holder is not None:
-                raise Denied(taken(request.key.name, holder))
+                namespace = await self._reservations.reserve(self._client, request.key)
+            if namespace is not None:
+                raise Denied(name_in_use(request.key.name, namespace))
         else:
             await self._check_new_params(request)
 
@@ -140,9 +139,9 @@ class Admission:
             check_name(name)
         except ValueError as error:
             raise Denied(str(error)) from None
-        holder = await holder_of(self._client, name)
-        if holder is not None:
-            raise Denied(taken(name, holder))
+        used_in = await namespace_of(self._client, name)
+        if used_in is not None:
+            raise Denied(name_in_use(name, used_in))
         await self._copies.refuse_unless_free(namespace, name)
 
     async def _source(self, vm: LimaVM, namespace: str) -> str:
@@ -155,12 +154,12 @@ class Admission:
     async def _check_template(
         self, text: str, params: Mapping[str, str], name: str, *, driver: str = ""
     ) -> None:
-        """Refuse a template that does not work for a LimaVM; the name of a new one is empty."""
+        """Reject an invalid template; the name of a new LimaVM is empty."""
         run = _now if len(text) <= _QUICK else asyncio.to_thread
         try:
             chosen = await self._driver(await run(parse, text), name, driver)
         except (TemplateError, HostError):
-            chosen = ""  # told with everything else, or when an instance is made
+            chosen = ""  # reported by validation, or when the instance is created
         has_image = selection.has_own_image(self._environment)
         check = functools.partial(
             templates.refuse_unless_valid, text, params, driver=chosen, has_image=has_image
@@ -199,7 +198,7 @@ class Admission:
     # -- templates
 
     async def check_config_map(self, request: AdmissionRequest[Any]) -> None:
-        """Refuse a template that does not work, and to take one away from its LimaVM."""
+        """Reject an invalid template, and its removal from its LimaVM."""
         if request.operation == DELETE:
             await refuse_deletion_of_owned(request)
             return
@@ -207,14 +206,14 @@ class Admission:
         old: Object | None = request.old.raw if request.old is not None else None
         if old is not None:
             if new["metadata"].get("deletionTimestamp"):
-                return  # what is on its way out need not be right
+                return  # an object that is being deleted may be invalid
             if not _has_label(new):
                 if any(map(_is_owned_by, finalizers_of(old))):
                     raise Denied(f"cannot remove {names.TEMPLATE_LABEL} label: resource is owned")
                 return
         text = templates.text_of(new)
         if old is not None and _has_label(old) and templates.has_text(old, text):
-            return  # it was checked when it came
+            return  # validated before
         owner = controller_of(new)
         if owner is None or owner["kind"] != LimaVM.kind:
             await self._check_template(text, {}, "")
@@ -236,7 +235,7 @@ class Admission:
 
 
 def _driver_of(vm: LimaVM) -> str:
-    """The driver that was asked for; empty if it is to be chosen."""
+    """Return the requested driver; empty for automatic selection."""
     return str((vm.raw["metadata"].get("annotations") or {}).get(names.DRIVER, ""))
 
 

@@ -1,46 +1,53 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pauses between attempts that fail, for each virtual machine and each kind of attempt.
+"""Exponential backoff of the attempts of one virtual machine.
 
-Pauses double up to a limit. What was wanted when it failed is remembered: if something else
-is wanted now (another template, other params), the failures of before mean nothing and the
-next attempt comes at once.
+An `AttemptBackoff` records the desired state of the failed attempt: if the desired state
+has changed since (another template, other params), earlier failures do not count and the
+next attempt starts at once.
 """
 
 from collections.abc import Callable
 
+from rdd.base.backoff import Backoff
+
+FIRST_S = 1.0
 LONGEST_S = 60.0
 
 
-class Backoff:
-    """The failures of one thing that is tried again and again."""
+class AttemptBackoff:
+    """The failures of one type of attempt."""
 
-    def __init__(self, clock: Callable[[], float], *, longest_s: float = LONGEST_S) -> None:
+    def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
-        self._longest_s = longest_s
+        self._backoff = Backoff(FIRST_S, LONGEST_S)
         self._due = 0.0
-        self._wanted: object = None
-        self.failures = 0
-        """How many attempts in a row have failed."""
+        self._desired: object = None
 
-    def failed(self, wanted: object = None, *, first_s: float = 1.0) -> float:
-        """Note a failure; the seconds until the next attempt, `first_s` after the first one."""
-        pause_s = first_s if not self.failures else 2.0 ** min(self.failures, 30)
-        self.failures += 1
-        self._wanted = wanted
-        pause_s = min(pause_s, self._longest_s)
-        self._due = self._clock() + pause_s
-        return pause_s
+    @property
+    def failures(self) -> int:
+        """The number of consecutive failures."""
+        return self._backoff.failures
 
-    def left_s(self, wanted: object = None) -> float:
-        """The seconds until the next attempt; 0: now."""
+    def failed(self, desired: object = None, *, first_s: float = FIRST_S) -> float:
+        """Record a failure and return the delay in seconds, `first_s` for the first one."""
+        is_first = not self.failures
+        delay = self._backoff.next_s()
+        if is_first:
+            delay = first_s
+        self._desired = desired
+        self._due = self._clock() + delay
+        return delay
+
+    def remaining_s(self, desired: object = None) -> float:
+        """Return the seconds until the next attempt; 0 means now."""
         if not self.failures:
             return 0.0
-        if wanted != self._wanted:
+        if desired != self._desired:
             self.reset()
             return 0.0
         return max(0.0, self._due - self._clock())
 
     def reset(self) -> None:
-        """It worked, or something else is wanted."""
-        self.failures = 0
+        """Start over after a success or a change of the desired state."""
+        self._backoff.reset()
         self._due = 0.0

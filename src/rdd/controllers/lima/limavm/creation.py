@@ -1,155 +1,169 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From a LimaVM to an instance on disk.
+"""Creates the instance of a LimaVM on disk.
 
-The order of the steps makes every crash harmless: what is found on the next look says how
-far it came. `.preparing` on disk means that a creation did not complete, an instance without
-a recorded template that a deletion did not; both are removed and the creation begins again.
+The order of the steps makes every crash harmless: the next pass derives the progress from
+the state it finds. `.preparing` on disk means an incomplete creation, an instance without a
+recorded template an incomplete deletion; the controller removes both and starts over.
 """
 
 import asyncio
 
 from rdd.api import errors, names
-from rdd.controllers.lima.limavm import report
-from rdd.controllers.lima.limavm.environment import MachineRoom
-from rdd.controllers.lima.limavm.operations import Activities, Activity
-from rdd.controllers.lima.limavm.reconcile_pass import Look
-from rdd.controllers.lima.limavm.templates import Copies, copy_name, wanted_text
+from rdd.controllers.lima.limavm import reasons
+from rdd.controllers.lima.limavm.environment import VmEnvironment
+from rdd.controllers.lima.limavm.operations import Operation, Operations
+from rdd.controllers.lima.limavm.reconcile_pass import ReconcilePass
+from rdd.controllers.lima.limavm.templates import TemplateCopies, copy_name, wanted_text
 from rdd.host.files import remove
 from rdd.runtime import Context, Result
 from rdd.vm.lifecycle.observation import Phase
 from rdd.vm.template import TemplateError
 
-_AGAIN_S = 1.0
+_RETRY_S = 1.0
 
 
-class Creation:
-    """Brings instances into being, and starts over when asked to."""
+class InstanceCreation:
+    """Creates instances, and recreates them after a reset."""
 
     def __init__(
-        self, context: Context, machines: MachineRoom, activities: Activities, copies: Copies
+        self,
+        context: Context,
+        machines: VmEnvironment,
+        operations: Operations,
+        copies: TemplateCopies,
     ) -> None:
         self._context = context
         self._machines = machines
-        self._activities = activities
+        self._operations = operations
         self._copies = copies
 
-    async def step(self, look: Look) -> Result | None:
-        """Do what is next; None when the instance is there, and its template in `look.copy`."""
-        if report.condition_of(look.vm, report.CREATED) is None:
-            await look.say(report.PENDING)
-        activity = self._activities.get(look.name)
-        if activity is not None and activity.kind in ("create", "discard"):
-            if not activity.is_done:
-                await self._tell_progress(look)
+    async def step(self, vm_pass: ReconcilePass) -> Result | None:
+        """Execute the next step; None if the instance exists and its template is loaded."""
+        if reasons.condition_of(vm_pass.vm, reasons.CREATED) is None:
+            await vm_pass.write_status(reasons.PENDING)
+        operation = self._operations.get(vm_pass.name)
+        if operation is not None and operation.kind in ("create", "discard"):
+            if not operation.is_done:
+                await self._report_progress(vm_pass)
                 return Result.done()
-            if (result := await self._take_outcome(look, activity)) is not None:
+            if (result := await self._take_outcome(vm_pass, operation)) is not None:
                 return result
-        if self._begins_discarding(look):
+        if self._starts_discarding(vm_pass):
             return Result.done()
-        if names.RESET_REQUESTED in look.annotations and not report.is_created(look.vm):
-            await look.drop_annotation(names.RESET_REQUESTED)  # what was there is gone
-        if (result := await self._provide_template(look)) is not None:
+        if names.RESET_REQUESTED in vm_pass.annotations and not reasons.is_created(vm_pass.vm):
+            await vm_pass.remove_annotation(names.RESET_REQUESTED)  # the instance is already gone
+        if (result := await self._provide_template(vm_pass)) is not None:
             return result
-        if report.is_created(look.vm):
-            if not self._is_missing(look):
+        if reasons.is_created(vm_pass.vm):
+            if not self._is_missing(vm_pass):
                 return None
-            look.reporter.warn(
-                look.vm, "InstanceMissing", "The instance directory is gone; it is made anew"
+            vm_pass.status.warn(
+                vm_pass.vm, "InstanceMissing", "The instance directory is missing; it is recreated"
             )
-            await look.say(report.PENDING, members={"observedTemplateResourceVersion": None})
-        return await self._create(look)
+            await vm_pass.write_status(
+                reasons.PENDING, members={"observedTemplateResourceVersion": None}
+            )
+        return await self._create(vm_pass)
 
-    async def _provide_template(self, look: Look) -> Result | None:
-        has_copy = bool(look.vm.status.template_config_map)
+    async def _provide_template(self, vm_pass: ReconcilePass) -> Result | None:
+        has_copy = bool(vm_pass.vm.status.template_config_map)
         try:
-            on_disk = self._machines.template_text(look.name) if has_copy else None
-            copy = await self._copies.ensure(look.vm, on_disk=on_disk)
+            on_disk = self._machines.template_text(vm_pass.name) if has_copy else None
+            copy = await self._copies.ensure(vm_pass.vm, on_disk=on_disk)
         except (errors.NotFound, errors.AlreadyExists) as error:
-            return await self._failed(look, error.message)
+            return await self._failed(vm_pass, error.message)
         if copy is None:
-            return Result.requeue(_AGAIN_S)
-        look.copy = copy
+            return Result.requeue(_RETRY_S)
+        vm_pass.copy = copy
         if not has_copy:
-            await look.say(members={"templateConfigMap": copy_name(look.name)})
-        if names.TEMPLATE in look.annotations:
-            await look.drop_annotation(names.TEMPLATE)
+            await vm_pass.write_status(members={"templateConfigMap": copy_name(vm_pass.name)})
+        if names.TEMPLATE in vm_pass.annotations:
+            await vm_pass.remove_annotation(names.TEMPLATE)
         return None
 
-    async def _create(self, look: Look) -> Result | None:
-        version, name = look.wanted[0], look.name
+    async def _create(self, vm_pass: ReconcilePass) -> Result | None:
+        version, name = vm_pass.desired[0], vm_pass.name
         if self._machines.home.directory(name).exists():
-            await look.say(report.EXISTS, members={"observedTemplateResourceVersion": version})
+            await vm_pass.write_status(
+                reasons.EXISTS, members={"observedTemplateResourceVersion": version}
+            )
             return None
-        if wait_s := look.memory.creating.left_s(look.wanted):
-            return Result.requeue(wait_s)
+        if retry_s := vm_pass.state.create_backoff.remaining_s(vm_pass.desired):
+            return Result.requeue(retry_s)
         try:
-            text = wanted_text(look.vm, look.copy)
+            text = wanted_text(vm_pass.vm, vm_pass.copy)
         except TemplateError as error:
-            return await self._failed(look, str(error))
-        memory, key = look.memory, look.key
+            return await self._failed(vm_pass, str(error))
+        state, key = vm_pass.state, vm_pass.key
 
         def progress(message: str) -> None:
-            memory.progress = message
+            state.progress = message
             self._context.enqueue(key)
 
         work = self._machines.create(
             name,
             text,
             progress=progress,
-            clone_of=look.annotations.get(names.CLONE_OF, ""),
-            driver=look.annotations.get(names.DRIVER, ""),
+            clone_of=vm_pass.annotations.get(names.CLONE_OF, ""),
+            driver=vm_pass.annotations.get(names.DRIVER, ""),
         )
-        self._activities.begin(name, "create", work, look.wanted)
+        self._operations.start(name, "create", work, vm_pass.desired)
         return Result.done()
 
-    async def _take_outcome(self, look: Look, activity: Activity) -> Result | None:
-        self._activities.take(look.name, activity.kind)
-        look.memory.progress = ""
+    async def _take_outcome(self, vm_pass: ReconcilePass, operation: Operation) -> Result | None:
+        self._operations.take(vm_pass.name, operation.kind)
+        vm_pass.state.progress = ""
         try:
-            activity.result()
+            operation.result()
         except asyncio.CancelledError:
-            return None  # it begins again if it is still wanted
+            return None  # the next step starts it again if needed
         except Exception as error:
-            return await self._failed(look, str(error) or type(error).__name__, activity.about)
-        if activity.kind == "create":
-            assert isinstance(activity.about, tuple)
-            look.memory.creating.reset()
-            version = activity.about[0]
-            await look.say(report.CREATED_NOW, members={"observedTemplateResourceVersion": version})
+            return await self._failed(
+                vm_pass, str(error) or type(error).__name__, operation.subject
+            )
+        if operation.kind == "create":
+            assert isinstance(operation.subject, tuple)
+            vm_pass.state.create_backoff.reset()
+            version = operation.subject[0]
+            await vm_pass.write_status(
+                reasons.CREATED_NOW, members={"observedTemplateResourceVersion": version}
+            )
         return None
 
-    async def _failed(self, look: Look, why: str, wanted: object = None) -> Result:
-        wait_s = look.memory.creating.failed(wanted or look.wanted)
-        await look.say(report.create_failed(why))
-        return Result.requeue(wait_s)
+    async def _failed(self, vm_pass: ReconcilePass, message: str, desired: object = None) -> Result:
+        retry_s = vm_pass.state.create_backoff.failed(desired or vm_pass.desired)
+        await vm_pass.write_status(reasons.create_failed(message))
+        return Result.requeue(retry_s)
 
-    def _begins_discarding(self, look: Look) -> bool:
-        """Whether something is on disk that must go first; its removal has begun then."""
-        if self._activities.get(look.name) is not None:
+    def _starts_discarding(self, vm_pass: ReconcilePass) -> bool:
+        """Start the removal of an obsolete instance on disk; return whether there is one."""
+        if self._operations.get(vm_pass.name) is not None:
             return False
-        directory = self._machines.home.directory(look.name)
+        directory = self._machines.home.directory(vm_pass.name)
         is_preparing = directory.is_incomplete()
-        if report.is_created(look.vm):
+        if reasons.is_created(vm_pass.vm):
             if is_preparing:
                 remove(directory.preparing)
             return False
         if not directory.exists():
             return False
-        is_leftover = not look.vm.status.template_config_map
-        if not (is_preparing or is_leftover or names.RESET_REQUESTED in look.annotations):
+        is_orphaned = not vm_pass.vm.status.template_config_map
+        if not (is_preparing or is_orphaned or names.RESET_REQUESTED in vm_pass.annotations):
             return False
-        if look.memory.creating.left_s(look.wanted):
+        if vm_pass.state.create_backoff.remaining_s(vm_pass.desired):
             return False
-        work = self._machines.delete(look.name, grace_s=0, keep_logs_in=None)
-        self._activities.begin(look.name, "discard", work, look.wanted)
+        work = self._machines.delete(vm_pass.name, grace_s=0, keep_logs_in=None)
+        self._operations.start(vm_pass.name, "discard", work, vm_pass.desired)
         return True
 
-    def _is_missing(self, look: Look) -> bool:
-        if self._machines.home.directory(look.name).exists():
+    def _is_missing(self, vm_pass: ReconcilePass) -> bool:
+        if self._machines.home.directory(vm_pass.name).exists():
             return False
-        phase = self._machines.phase(look.name).phase
-        return phase in (Phase.UNKNOWN, Phase.STOPPED) and self._activities.get(look.name) is None
+        phase = self._machines.phase(vm_pass.name).phase
+        return (
+            phase in (Phase.UNKNOWN, Phase.STOPPED) and self._operations.get(vm_pass.name) is None
+        )
 
-    async def _tell_progress(self, look: Look) -> None:
-        if look.memory.progress and not report.is_created(look.vm):
-            await look.say(report.progress(look.memory.progress))
+    async def _report_progress(self, vm_pass: ReconcilePass) -> None:
+        if vm_pass.state.progress and not reasons.is_created(vm_pass.vm):
+            await vm_pass.write_status(reasons.progress(vm_pass.state.progress))

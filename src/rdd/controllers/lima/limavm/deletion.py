@@ -1,95 +1,94 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The end of a LimaVM: what runs is shut down, the instance removed, the owned released.
+"""Deletes LimaVMs: stops the machine, removes the instance, releases owned objects.
 
-The shutdown is graceful within a bound. The bound is, in this order: what the annotation
-`deletionGracePeriodSeconds` says, what the client's DELETE said, GRACE_S. A smaller one that
-comes later (`--force` after a deletion that takes too long) counts at once.
+The shutdown is graceful within a grace period: the annotation `deletionGracePeriodSeconds`,
+otherwise that of the client's DELETE, otherwise GRACE_S. A shorter one that arrives later
+(`--force` after a slow deletion) takes effect at once.
 
-The finalizer goes last, and only when everything before it has worked.
+Invariant: the finalizer is removed last, after every other step has succeeded.
 """
 
 import asyncio
 from pathlib import Path
 
 from rdd.api import names
-from rdd.controllers.lima.limavm import report
-from rdd.controllers.lima.limavm.environment import GRACE_S, MachineRoom
-from rdd.controllers.lima.limavm.operations import Activities
-from rdd.controllers.lima.limavm.reconcile_pass import Look
+from rdd.controllers.lima.limavm import reasons
+from rdd.controllers.lima.limavm.environment import GRACE_S, VmEnvironment
+from rdd.controllers.lima.limavm.operations import Operations
+from rdd.controllers.lima.limavm.reconcile_pass import ReconcilePass
 from rdd.kinds.limavm import LimaVM
 from rdd.runtime import CLEANUP, Context, Result, delete_owned, remove_finalizer
 
 
-class Deletion:
-    """Removes instances whose LimaVM is being deleted.
+class LimaVMDeletion:
+    """Removes instances of LimaVMs that are being deleted.
 
-    `graces` has the grace periods of DELETE requests by uid. Logs are kept in a directory
-    below `log_dir`, if one is given.
+    `grace_periods` has those of DELETE requests by uid. Logs are kept below `log_dir` if given.
     """
 
     def __init__(
         self,
         context: Context,
-        machines: MachineRoom,
-        activities: Activities,
-        graces: dict[str, float],
+        machines: VmEnvironment,
+        operations: Operations,
+        grace_periods: dict[str, float],
         *,
         log_dir: Path | None,
     ) -> None:
         self._client = context.client
         self._machines = machines
-        self._activities = activities
-        self._graces = graces
+        self._operations = operations
+        self._grace_periods = grace_periods
         self._log_dir = log_dir
 
-    async def step(self, look: Look) -> Result:
-        """Do what is next; the LimaVM is gone at the end, or held by finalizers of others."""
-        name, grace_s = look.name, self._grace_s(look)
-        activity = self._activities.get(name)
-        if activity is not None and activity.kind == "delete":
-            if not activity.is_done:
-                if not (isinstance(activity.about, float) and grace_s < activity.about):
+    async def step(self, vm_pass: ReconcilePass) -> Result:
+        """Execute the next step; finally the LimaVM is gone, or kept by foreign finalizers."""
+        name, grace_s = vm_pass.name, self._grace_s(vm_pass)
+        operation = self._operations.get(name)
+        if operation is not None and operation.kind == "delete":
+            if not operation.is_done:
+                if not (isinstance(operation.subject, float) and grace_s < operation.subject):
                     return Result.done()
-                await self._activities.cancel(name)
-            elif (result := await self._take_outcome(look)) is not None:
+                await self._operations.cancel(name)
+            elif (result := await self._take_outcome(vm_pass)) is not None:
                 return result
             else:
-                return await self.finish(look)
-        elif activity is not None:
-            # A download or a start; nobody wants its outcome any more.
-            await self._activities.cancel(name)
-        if CLEANUP not in (look.vm.raw["metadata"].get("finalizers") or ()):
+                return await self.finish(vm_pass)
+        elif operation is not None:
+            # A download or a start: its outcome is obsolete.
+            await self._operations.cancel(name)
+        if CLEANUP not in (vm_pass.vm.raw["metadata"].get("finalizers") or ()):
             return Result.done()
         if not self._machines.home.directory(name).exists():
-            return await self.finish(look)
-        if wait_s := look.memory.stopping.left_s(grace_s):
-            return Result.requeue(wait_s)
+            return await self.finish(vm_pass)
+        if retry_s := vm_pass.state.stop_backoff.remaining_s(grace_s):
+            return Result.requeue(retry_s)
         work = self._machines.delete(name, grace_s=grace_s, keep_logs_in=self._log_dir)
-        self._activities.begin(name, "delete", work, grace_s)
+        self._operations.start(name, "delete", work, grace_s)
         return Result.done()
 
-    async def _take_outcome(self, look: Look) -> Result | None:
-        activity = self._activities.take(look.name, "delete")
-        assert activity is not None
+    async def _take_outcome(self, vm_pass: ReconcilePass) -> Result | None:
+        operation = self._operations.take(vm_pass.name, "delete")
+        assert operation is not None
         try:
-            activity.result()
+            operation.result()
         except asyncio.CancelledError:
             return Result.requeue(0)
         except Exception as error:
-            wait_s = look.memory.stopping.failed(activity.about)
-            await look.say(report.stop_failed(str(error) or type(error).__name__))
-            return Result.requeue(wait_s)
+            retry_s = vm_pass.state.stop_backoff.failed(operation.subject)
+            await vm_pass.write_status(reasons.stop_failed(str(error) or type(error).__name__))
+            return Result.requeue(retry_s)
         return None
 
-    async def finish(self, look: Look) -> Result:
-        """Release what the LimaVM owns, and the LimaVM."""
-        await delete_owned(self._client, look.vm.raw)
-        await remove_finalizer(self._client, LimaVM, look.vm.raw, CLEANUP)
-        self._graces.pop(look.vm.raw["metadata"]["uid"], None)
+    async def finish(self, vm_pass: ReconcilePass) -> Result:
+        """Release owned objects and the LimaVM itself."""
+        await delete_owned(self._client, vm_pass.vm.raw)
+        await remove_finalizer(self._client, LimaVM, vm_pass.vm.raw, CLEANUP)
+        self._grace_periods.pop(vm_pass.vm.raw["metadata"]["uid"], None)
         return Result.done()
 
-    def _grace_s(self, look: Look) -> float:
-        text = look.annotations.get(names.DELETION_GRACE, "")
+    def _grace_s(self, vm_pass: ReconcilePass) -> float:
+        text = vm_pass.annotations.get(names.DELETION_GRACE, "")
         if text.isascii() and text.isdigit():
             return float(text)
-        return float(self._graces.get(look.vm.raw["metadata"]["uid"], GRACE_S))
+        return float(self._grace_periods.get(vm_pass.vm.raw["metadata"]["uid"], GRACE_S))

@@ -2,21 +2,21 @@
 """Disks and snapshots of virtual machines: `/passthrough/limavm/disks/NAME/…`.
 
     GET    NAME                           size, snapshots, whether it is suspended
-    POST   NAME/snapshots/SNAPSHOT        keep the present state under a name
+    POST   NAME/snapshots/SNAPSHOT        create a snapshot
     POST   NAME/snapshots/SNAPSHOT/restore
     DELETE NAME/snapshots/SNAPSHOT
-    POST   NAME/trim                      have the running guest give back what it does not use
+    POST   NAME/trim                      release unused space of the running guest
 
-A snapshot is an act with an answer, not a state to be reached: whoever asks learns at once
-whether it worked and why not, in a Status. Only a stopped virtual machine has snapshots made,
-restored or deleted; it cannot start meanwhile.
+A snapshot is an operation, not a desired state: the response has the outcome, a failure as a
+Status. Snapshots can be created, restored and deleted only while the virtual machine is
+stopped; it cannot start meanwhile.
 """
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from rdd.api import errors
-from rdd.controllers.lima.limavm.environment import MachineRoom
+from rdd.controllers.lima.limavm.environment import VmEnvironment
 from rdd.host.errors import HostError
 from rdd.vm.errors import Busy, NotCreated
 from rdd.vm.instance_dir import InvalidName
@@ -27,21 +27,21 @@ if TYPE_CHECKING:
 ENDPOINT = "disks"
 
 
-class Disks:
-    """Answers requests about disks."""
+class DiskEndpoint:
+    """Serves requests about disks."""
 
-    def __init__(self, machines: Callable[[], MachineRoom | None]) -> None:
+    def __init__(self, machines: Callable[[], VmEnvironment | None]) -> None:
         self._machines = machines
 
     async def handle(self, request: "web.BaseRequest", rest: str) -> "web.StreamResponse":
-        """Do what is asked for; what went wrong is a Status."""
+        """Execute a request; a failure is a Status."""
         from aiohttp import web
 
         try:
-            answer = await self._do(request.method, rest.strip("/").split("/"))
+            result = await self._do(request.method, rest.strip("/").split("/"))
         except errors.ApiError as error:
             return web.json_response(error.to_status(), status=error.code)
-        return web.json_response(answer)
+        return web.json_response(result)
 
     async def _do(self, method: str, words: list[str]) -> dict[str, Any]:
         machines = self._machines()
@@ -64,7 +64,7 @@ class Disks:
                     async with machines.storage(name) as storage:
                         await storage.delete_snapshot(snapshot)
                 case _:
-                    raise errors.NotFound(f"there is no {method} {'/'.join(words)}")
+                    raise errors.NotFound(f"unknown operation {method} {'/'.join(words)}")
         except (NotCreated, InvalidName) as error:
             raise errors.NotFound(str(error)) from error
         except Busy as error:

@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Running or not: from `spec.running`, the phase of the machine, and what was asked for besides.
+"""Starts and stops machines, from `spec.running`, the phase of the machine and requests.
 
-| phase | wanted | what is done |
+| phase | desired | action |
 |---|---|---|
-| unknown | running | look at the processes: taken over if something lives, else started |
-| unknown | stopped | what lives is stopped |
-| starting, running | running | said so; the first look at a running one counts a start |
-| starting, running | stopped | stopped |
-| stopping | any | waited for |
-| stopped | running | it ended by itself: taken over if only the agent did, else tried again |
-| stopped | stopped | said so |
+| unknown | running | inspect the processes: adopt a machine that is alive, otherwise start it |
+| unknown | stopped | stop a machine that is alive |
+| starting, running | running | report it; the first pass over a running machine counts a start |
+| starting, running | stopped | stop it |
+| stopping | any | wait |
+| stopped | running | it ended unexpectedly: adopt it if only the agent did, otherwise retry |
+| stopped | stopped | report it |
 
-One that is taken over and ran before is not said to be starting: whoever uses it goes on.
-A restart or a reset that is due comes first. A machine that does not come up, or does not
-stay up, is tried again after pauses that double, with the reason and the last lines of its
-log in the condition; one that ran for a while is tried again at once.
+A machine that is adopted and ran before is not reported as starting: its users keep working.
+A pending restart or reset comes first. A machine that does not come up, or does not stay up,
+is retried with exponential backoff; the condition has the reason and the last lines of its
+log. One that ran for a while is retried at once.
 """
 
 import asyncio
@@ -22,13 +22,13 @@ from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Literal
 
 from rdd.api import names
-from rdd.controllers.lima.limavm import report
-from rdd.controllers.lima.limavm.environment import GRACE_S, STABLE_S, MachineRoom
-from rdd.controllers.lima.limavm.operations import Activities
-from rdd.controllers.lima.limavm.reconcile_pass import Look
+from rdd.controllers.lima.limavm import reasons
+from rdd.controllers.lima.limavm.environment import GRACE_S, STABLE_S, VmEnvironment
+from rdd.controllers.lima.limavm.operations import Operations
+from rdd.controllers.lima.limavm.reconcile_pass import ReconcilePass
 from rdd.controllers.lima.limavm.templates import wanted_text
 from rdd.host.errors import HostError
-from rdd.runtime import Context, Result
+from rdd.runtime import Condition, Context, Result
 from rdd.vm.errors import StartFailed
 from rdd.vm.instance_dir import InstanceStatus
 from rdd.vm.lifecycle.observation import Observation, Phase
@@ -39,253 +39,264 @@ _UP = (Phase.STARTING, Phase.RUNNING)
 _ALIVE = (InstanceStatus.RUNNING, InstanceStatus.BROKEN)
 
 
-class Power:
-    """Starts, stops and restarts machines that exist."""
+class PowerControl:
+    """Starts, stops and restarts existing machines."""
 
-    def __init__(self, context: Context, machines: MachineRoom, activities: Activities) -> None:
+    def __init__(self, context: Context, machines: VmEnvironment, operations: Operations) -> None:
         self._clock = context.clock
         self._machines = machines
-        self._activities = activities
+        self._operations = operations
 
-    async def step(self, look: Look) -> Result:
-        """Do what is next."""
-        if names.RESTART_REQUESTED in look.annotations:
-            look.memory.starting.reset()
-            if not look.vm.status.restart_needed:
-                await look.say(members={"restartNeeded": True})
-            await look.drop_annotation(names.RESTART_REQUESTED)
-        activity = self._activities.get(look.name)
-        if activity is not None:
-            if not activity.is_done:
+    async def step(self, vm_pass: ReconcilePass) -> Result:
+        """Execute the next step."""
+        if names.RESTART_REQUESTED in vm_pass.annotations:
+            vm_pass.state.start_backoff.reset()
+            if not vm_pass.vm.status.restart_needed:
+                await vm_pass.write_status(members={"restartNeeded": True})
+            await vm_pass.remove_annotation(names.RESTART_REQUESTED)
+        operation = self._operations.get(vm_pass.name)
+        if operation is not None:
+            if not operation.is_done:
                 return Result.done()
-            if (result := await self._take_outcome(look)) is not None:
+            if (result := await self._take_outcome(vm_pass)) is not None:
                 return result
-        await self._bring_template(look)
-        seen = self._machines.phase(look.name)
+        await self._apply_template(vm_pass)
+        seen = self._machines.phase(vm_pass.name)
         if seen.phase is Phase.STOPPING:
-            return self._wait_for_stop(look, seen)
-        if look.memory.stops_for and self._machines.inspect(look.name) in _ALIVE:
-            return await self._stop_failed(look, seen)
-        if names.RESET_REQUESTED in look.annotations:
-            return await self._reset(look)
-        if not look.vm.spec.running:
-            return await self._halt(look)
-        if look.vm.status.restart_needed and seen.phase is not Phase.STARTING:
-            return await self._restart(look)
-        return await self._run(look, seen)
+            return self._wait_for_stop(vm_pass, seen)
+        if vm_pass.state.stop_reason and self._machines.inspect(vm_pass.name) in _ALIVE:
+            return await self._stop_failed(vm_pass, seen)
+        if names.RESET_REQUESTED in vm_pass.annotations:
+            return await self._reset(vm_pass)
+        if not vm_pass.vm.spec.running:
+            return await self._halt(vm_pass)
+        if vm_pass.vm.status.restart_needed and seen.phase is not Phase.STARTING:
+            return await self._restart(vm_pass)
+        return await self._run(vm_pass, seen)
 
     # -- the template
 
-    async def _bring_template(self, look: Look) -> None:
-        """Write the template to disk if it is another one; a machine that is up needs a restart."""
-        was_needed = look.vm.status.restart_needed
+    async def _apply_template(self, vm_pass: ReconcilePass) -> None:
+        """Write a changed template to disk; a machine that is up needs a restart."""
+        was_needed = vm_pass.vm.status.restart_needed
         try:
-            text = wanted_text(look.vm, look.copy)
-            present = self._machines.template_text(look.name)
-            if not _is_same(present, text, look.vm.spec.params):
-                if not was_needed and self._is_up(look.name):
-                    # Before the file: a crash in between must not lose the restart.
-                    await look.say(members={"restartNeeded": True})
-                self._machines.write_template(look.name, text)
+            text = wanted_text(vm_pass.vm, vm_pass.copy)
+            present = self._machines.template_text(vm_pass.name)
+            if not _is_same(present, text, vm_pass.vm.spec.params):
+                if not was_needed and self._is_up(vm_pass.name):
+                    # Before the file is written: a crash in between must not lose the restart.
+                    await vm_pass.write_status(members={"restartNeeded": True})
+                self._machines.write_template(vm_pass.name, text)
         except (TemplateError, HostError) as error:
-            look.problem = f"the template is not applied: {error}"
-            look.reporter.warn(look.vm, "TemplateNotApplied", str(error))
-            if look.vm.status.restart_needed and not was_needed:
-                await look.say(members={"restartNeeded": None})
+            vm_pass.problem = f"the template is not applied: {error}"
+            vm_pass.status.warn(vm_pass.vm, "TemplateNotApplied", str(error))
+            if vm_pass.vm.status.restart_needed and not was_needed:
+                await vm_pass.write_status(members={"restartNeeded": None})
             return
-        status, version = look.vm.status, look.wanted[0]
+        status, version = vm_pass.vm.status, vm_pass.desired[0]
         if not status.restart_needed and status.observed_template_resource_version != version:
-            await look.say(members={"observedTemplateResourceVersion": version})
+            await vm_pass.write_status(members={"observedTemplateResourceVersion": version})
 
     def _is_up(self, name: str) -> bool:
         return self._machines.phase(name).phase in _UP or self._machines.inspect(name) in _ALIVE
 
     # -- restart and reset
 
-    async def _restart(self, look: Look) -> Result:
-        if self._is_up(look.name):
-            return self._stop(look, "restart")
-        look.memory.starting.reset()
-        await look.say(
-            report.STOPPED_FOR_RESTART, without=report.DEGRADED, members={"restartNeeded": None}
+    async def _restart(self, vm_pass: ReconcilePass) -> Result:
+        if self._is_up(vm_pass.name):
+            return self._stop(vm_pass, "restart")
+        vm_pass.state.start_backoff.reset()
+        await vm_pass.write_status(
+            reasons.STOPPED_FOR_RESTART, remove=reasons.DEGRADED, members={"restartNeeded": None}
         )
-        await self._bring_template(look)
-        return await self._start(look)
+        await self._apply_template(vm_pass)
+        return await self._start(vm_pass)
 
-    async def _reset(self, look: Look) -> Result:
-        if self._is_up(look.name):
-            return self._stop(look, "reset")
-        look.memory.forget_run()
-        look.memory.starting.reset()
-        # From here on the creation finds out by itself how far it is.
-        await look.say(
-            report.PENDING,
-            report.STOPPED_FOR_RESET,
-            without=report.DEGRADED,
+    async def _reset(self, vm_pass: ReconcilePass) -> Result:
+        if self._is_up(vm_pass.name):
+            return self._stop(vm_pass, "reset")
+        vm_pass.state.reset_run()
+        vm_pass.state.start_backoff.reset()
+        # From here on the creation derives its progress by itself.
+        await vm_pass.write_status(
+            reasons.PENDING,
+            reasons.STOPPED_FOR_RESET,
+            remove=reasons.DEGRADED,
             members={"restartNeeded": None, "observedTemplateResourceVersion": None},
         )
         return Result.requeue(0)
 
-    # -- wanted: running
+    # -- desired: running
 
-    async def _run(self, look: Look, seen: Observation) -> Result:
-        memory = look.memory
+    async def _run(self, vm_pass: ReconcilePass, seen: Observation) -> Result:
+        state = vm_pass.state
         match seen.phase:
             case Phase.STARTING:
-                if not memory.is_taken_over:
-                    await look.say(report.STARTING, observes=True)
+                if not state.is_adopted:
+                    await vm_pass.write_status(reasons.STARTING, observes=True)
             case Phase.RUNNING:
-                memory.stops_for = ""
-                memory.is_taken_over = False
-                if memory.ran_since is None:
-                    memory.ran_since = self._clock()
-                problems = [*(seen.errors if seen.degraded else ()), look.problem]
-                is_degraded = seen.degraded or look.problem
-                says = [report.degraded(list(filter(None, problems)))] if is_degraded else []
-                await look.say(
-                    report.STARTED,
-                    *says,
-                    without="" if says else report.DEGRADED,
+                state.stop_reason = ""
+                state.is_adopted = False
+                if state.running_since is None:
+                    state.running_since = self._clock()
+                problems = [*(seen.errors if seen.degraded else ()), vm_pass.problem]
+                is_degraded = seen.degraded or vm_pass.problem
+                conditions = [reasons.degraded(list(filter(None, problems)))] if is_degraded else []
+                await vm_pass.write_status(
+                    reasons.STARTED,
+                    *conditions,
+                    remove="" if conditions else reasons.DEGRADED,
                     observes=True,
                     counts_start=True,
                     members={"unavailablePorts": _unavailable_ports(seen)},
                 )
             case Phase.STOPPED if seen.crashed:
-                return await self._ended(look, seen)
+                return await self._ended(vm_pass, seen)
             case Phase.STOPPED:
-                if wait_s := memory.starting.left_s(look.wanted):
-                    return Result.requeue(wait_s)
-                return await self._start(look)
+                if retry_s := state.start_backoff.remaining_s(vm_pass.desired):
+                    return Result.requeue(retry_s)
+                return await self._start(vm_pass)
             case _:
-                return await self._find_out(look)
+                return await self._inspect(vm_pass)
         return Result.done()
 
-    async def _find_out(self, look: Look) -> Result:
-        """Nobody here has looked after the machine so far."""
-        if wait_s := look.memory.starting.left_s(look.wanted):
-            return Result.requeue(wait_s)
-        if self._machines.inspect(look.name) in _ALIVE:
-            return await self._take_over(look, report.RECONCILING)
-        await look.say(report.RECONCILING, without=report.DEGRADED)
-        return await self._start(look)
+    async def _inspect(self, vm_pass: ReconcilePass) -> Result:
+        """Determine the state of a machine that this process does not manage yet."""
+        if retry_s := vm_pass.state.start_backoff.remaining_s(vm_pass.desired):
+            return Result.requeue(retry_s)
+        if self._machines.inspect(vm_pass.name) in _ALIVE:
+            return await self._adopt(vm_pass, reasons.RECONCILING)
+        await vm_pass.write_status(reasons.RECONCILING, remove=reasons.DEGRADED)
+        return await self._start(vm_pass)
 
-    async def _ended(self, look: Look, seen: Observation) -> Result:
-        """The machine, or its agent, has ended without being asked to."""
-        memory = look.memory
-        if not memory.has_counted_end:
-            memory.has_counted_end = True
-            ran_since, memory.ran_since = memory.ran_since, None
+    async def _ended(self, vm_pass: ReconcilePass, seen: Observation) -> Result:
+        """Handle a machine, or its agent, that ended unexpectedly."""
+        state = vm_pass.state
+        if not state.has_counted_end:
+            state.has_counted_end = True
+            ran_since, state.running_since = state.running_since, None
             if ran_since is not None and self._clock() - ran_since >= STABLE_S:
-                memory.starting.reset()
-            wait_s = memory.starting.failed(look.wanted, first_s=1.0 if ran_since is None else 0.0)
-            if wait_s:
-                why = _failure(
+                state.start_backoff.reset()
+            retry_s = state.start_backoff.failed(
+                vm_pass.desired, first_s=1.0 if ran_since is None else 0.0
+            )
+            if retry_s:
+                message = _failure(
                     seen.reason or "the host agent has ended",
                     seen.log_tail,
-                    attempt=memory.starting.failures,
-                    wait_s=wait_s,
+                    attempt=state.start_backoff.failures,
+                    retry_s=retry_s,
                 )
-                await look.say(report.start_failed(why), without=report.DEGRADED, observes=True)
-        if wait_s := memory.starting.left_s(look.wanted):
-            return Result.requeue(wait_s)
-        if self._machines.inspect(look.name) in _ALIVE:
-            return await self._take_over(look, report.TAKING_OVER)
-        return await self._start(look)
+                await vm_pass.write_status(
+                    reasons.start_failed(message), remove=reasons.DEGRADED, observes=True
+                )
+        if retry_s := state.start_backoff.remaining_s(vm_pass.desired):
+            return Result.requeue(retry_s)
+        if self._machines.inspect(vm_pass.name) in _ALIVE:
+            return await self._adopt(vm_pass, reasons.ADOPTING)
+        return await self._start(vm_pass)
 
-    async def _take_over(self, look: Look, says: report.Says) -> Result:
-        """Who runs containers in it must not be told that it starts, as long as it ran before."""
-        ran = not report.is_said_down(look.vm)
-        await look.say(says, without=report.DEGRADED)
-        result = self._begin(look, "adopt", self._machines.adopt(look.name))
-        look.memory.is_taken_over = ran
+    async def _adopt(self, vm_pass: ReconcilePass, condition: Condition) -> Result:
+        """Adopt a machine; one that ran before is not reported as starting."""
+        was_running = reasons.status_of(vm_pass.vm, reasons.RUNNING) != "False"
+        await vm_pass.write_status(condition, remove=reasons.DEGRADED)
+        result = self._start_operation(vm_pass, "adopt", self._machines.adopt(vm_pass.name))
+        vm_pass.state.is_adopted = was_running
         return result
 
-    async def _start(self, look: Look) -> Result:
-        await look.say(report.STARTING, without=report.DEGRADED)
-        return self._begin(look, "start", self._machines.start(look.name))
+    async def _start(self, vm_pass: ReconcilePass) -> Result:
+        await vm_pass.write_status(reasons.STARTING, remove=reasons.DEGRADED)
+        return self._start_operation(vm_pass, "start", self._machines.start(vm_pass.name))
 
-    def _begin(
-        self, look: Look, kind: Literal["start", "adopt"], work: Coroutine[Any, Any, Any]
+    def _start_operation(
+        self,
+        vm_pass: ReconcilePass,
+        kind: Literal["start", "adopt"],
+        work: Coroutine[Any, Any, Any],
     ) -> Result:
-        look.memory.forget_run()
-        self._activities.begin(look.name, kind, work, look.wanted)
+        vm_pass.state.reset_run()
+        self._operations.start(vm_pass.name, kind, work, vm_pass.desired)
         return Result.done()
 
-    async def _take_outcome(self, look: Look) -> Result | None:
-        """What came of a start or of taking over; None: go on."""
-        name = look.name
-        activity = self._activities.take(name, "start") or self._activities.take(name, "adopt")
-        assert activity is not None
+    async def _take_outcome(self, vm_pass: ReconcilePass) -> Result | None:
+        """Process the outcome of a start or an adoption; None to continue."""
+        name = vm_pass.name
+        operation = self._operations.take(name, "start") or self._operations.take(name, "adopt")
+        assert operation is not None
         try:
-            outcome = activity.result()
+            outcome = operation.result()
         except asyncio.CancelledError:
             return None
         except Exception as error:
-            if not look.vm.spec.running:
+            if not vm_pass.vm.spec.running:
                 return None
-            look.memory.has_counted_end = True
-            wait_s = look.memory.starting.failed(activity.about)
-            why = _failure(
+            vm_pass.state.has_counted_end = True
+            retry_s = vm_pass.state.start_backoff.failed(operation.subject)
+            message = _failure(
                 str(error) or type(error).__name__,
                 error.log_tail if isinstance(error, StartFailed) else (),
-                attempt=look.memory.starting.failures,
-                wait_s=wait_s,
+                attempt=vm_pass.state.start_backoff.failures,
+                retry_s=retry_s,
             )
-            await look.say(report.start_failed(why), without=report.DEGRADED, observes=True)
-            return Result.requeue(wait_s)
-        if activity.kind == "adopt" and not outcome and self._machines.inspect(name) in _ALIVE:
-            # It does not answer, or is not what it says it is.
-            return self._stop(look, "restart")
+            await vm_pass.write_status(
+                reasons.start_failed(message), remove=reasons.DEGRADED, observes=True
+            )
+            return Result.requeue(retry_s)
+        if operation.kind == "adopt" and not outcome and self._machines.inspect(name) in _ALIVE:
+            # Its agent does not respond, or is another program.
+            return self._stop(vm_pass, "restart")
         return None
 
-    # -- wanted: stopped
+    # -- desired: stopped
 
-    async def _halt(self, look: Look) -> Result:
-        memory = look.memory
-        memory.starting.reset()
-        if self._is_up(look.name):
-            return self._stop(look, "stop")
-        was_stopped = bool(memory.stops_for)
-        memory.forget_run()
-        memory.stopping.reset()
-        is_known = report.reason_of(look.vm, report.RUNNING) == "Stopped" and not was_stopped
-        says = report.STOPPED_NOW if was_stopped else report.IS_STOPPED
-        needed = look.vm.status.restart_needed
-        await look.say(
-            *(() if is_known else (says,)),
-            without=report.DEGRADED,
+    async def _halt(self, vm_pass: ReconcilePass) -> Result:
+        state = vm_pass.state
+        state.start_backoff.reset()
+        if self._is_up(vm_pass.name):
+            return self._stop(vm_pass, "stop")
+        was_stopped = bool(state.stop_reason)
+        state.reset_run()
+        state.stop_backoff.reset()
+        is_reported = (
+            reasons.reason_of(vm_pass.vm, reasons.RUNNING) == "Stopped" and not was_stopped
+        )
+        condition = reasons.STOPPED_NOW if was_stopped else reasons.IS_STOPPED
+        needed = vm_pass.vm.status.restart_needed
+        await vm_pass.write_status(
+            *(() if is_reported else (condition,)),
+            remove=reasons.DEGRADED,
             observes=True,
             members={"restartNeeded": None},
         )
         if needed:
-            await self._bring_template(look)
+            await self._apply_template(vm_pass)
         return Result.done()
 
-    def _stop(self, look: Look, why: Literal["stop", "restart", "reset"]) -> Result:
-        if wait_s := look.memory.stopping.left_s():
-            return Result.requeue(wait_s)
-        look.memory.stops_for = why
-        look.memory.ran_since = None
-        if why == "stop" and look.annotations.get(names.STOP_MODE) == "suspend":
-            self._machines.stop(look.name, grace_s=GRACE_S, suspend=True)
+    def _stop(self, vm_pass: ReconcilePass, reason: Literal["stop", "restart", "reset"]) -> Result:
+        if retry_s := vm_pass.state.stop_backoff.remaining_s():
+            return Result.requeue(retry_s)
+        vm_pass.state.stop_reason = reason
+        vm_pass.state.running_since = None
+        if reason == "stop" and vm_pass.annotations.get(names.STOP_MODE) == "suspend":
+            self._machines.stop(vm_pass.name, grace_s=GRACE_S, suspend=True)
         else:
-            self._machines.stop(look.name, grace_s=GRACE_S)
+            self._machines.stop(vm_pass.name, grace_s=GRACE_S)
         return Result.done()
 
-    def _wait_for_stop(self, look: Look, seen: Observation) -> Result:
-        """One that stops by itself has a limit only if that is what is wanted."""
-        is_unwanted = not look.vm.spec.running or look.vm.status.restart_needed
+    def _wait_for_stop(self, vm_pass: ReconcilePass, seen: Observation) -> Result:
+        """Wait; a machine that stops by itself gets a grace period only if it should stop."""
+        is_unwanted = not vm_pass.vm.spec.running or vm_pass.vm.status.restart_needed
         if is_unwanted and not seen.is_stop_requested:
-            return self._stop(look, "stop")
+            return self._stop(vm_pass, "stop")
         return Result.done()
 
-    async def _stop_failed(self, look: Look, seen: Observation) -> Result:
-        """Something still lives although it was stopped: said, and tried again."""
-        look.memory.stops_for = ""
-        wait_s = look.memory.stopping.failed()
+    async def _stop_failed(self, vm_pass: ReconcilePass, seen: Observation) -> Result:
+        """Report a machine that is still alive after a stop, and retry."""
+        vm_pass.state.stop_reason = ""
+        retry_s = vm_pass.state.stop_backoff.failed()
         message = seen.stop_error or "the instance still runs after it was stopped by force"
-        await look.say(report.stop_failed(message), observes=True)
-        return Result.requeue(wait_s)
+        await vm_pass.write_status(reasons.stop_failed(message), observes=True)
+        return Result.requeue(retry_s)
 
 
 def _unavailable_ports(seen: Observation) -> list[int] | None:
@@ -295,10 +306,10 @@ def _unavailable_ports(seen: Observation) -> list[int] | None:
 
 
 def _is_same(present: str | None, wanted: str, params: Mapping[str, str]) -> bool:
-    """Whether a template is what is on disk.
+    """Return whether the template on disk is the wanted one.
 
-    As it is written, it counts to the byte. With other params it is our own writing, and
-    a new release may write the same differently: then the meaning counts.
+    Without params the text is compared. With params rdd renders the text, and another
+    release may render it differently: then the parsed templates are compared.
     """
     if present == wanted or present is None or not params:
         return present == wanted
@@ -308,6 +319,6 @@ def _is_same(present: str | None, wanted: str, params: Mapping[str, str]) -> boo
         return False
 
 
-def _failure(why: str, log_tail: Sequence[str], *, attempt: int, wait_s: float) -> str:
-    """A message: why, how often, when it is tried again, and what the log says."""
-    return "\n".join([f"{why} (attempt {attempt}, next in {wait_s:g} s)", *log_tail])
+def _failure(problem: str, log_tail: Sequence[str], *, attempt: int, retry_s: float) -> str:
+    """Return a message with the problem, the attempt, the delay and the last log lines."""
+    return "\n".join([f"{problem} (attempt {attempt}, next in {retry_s:g} s)", *log_tail])

@@ -1,84 +1,76 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One look at one LimaVM: the object as read, and as the steps of the reconciler change it."""
+"""One pass of the reconciler over one LimaVM, and the state kept between passes."""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
 from rdd.api.types import Object
 from rdd.client import Client
-from rdd.controllers.lima.limavm.backoff import Backoff
-from rdd.controllers.lima.limavm.report import Reporter, Says
+from rdd.controllers.lima.limavm.backoff import AttemptBackoff
+from rdd.controllers.lima.limavm.status import LimaVMStatus
 from rdd.kinds.limavm import LimaVM
-from rdd.runtime import ObjectKey, resource_of
+from rdd.runtime import Condition, ObjectKey, resource_of
 
 
-class Memory:
-    """What is known of one virtual machine beside the API and the disk.
+class VmState:
+    """The in-memory state of one virtual machine.
 
-    It may be lost at any time: what must survive a crash is in the status, on disk, or
+    It may be lost at any time: state that must survive a crash is in the status, on disk, or
     visible in the processes.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        self.creating = Backoff(clock)
-        self.starting = Backoff(clock)
-        self.stopping = Backoff(clock)
-        self.stops_for: Literal["", "stop", "restart", "reset"] = ""
-        """Why it is being stopped, if this process does it."""
+        self.create_backoff = AttemptBackoff(clock)
+        self.start_backoff = AttemptBackoff(clock)
+        self.stop_backoff = AttemptBackoff(clock)
+        self.stop_reason: Literal["", "stop", "restart", "reset"] = ""
+        """Why this process is stopping the machine; empty if it is not."""
         self.progress = ""
-        """How far the creation is, in words."""
-        self.ran_since: float | None = None
-        """When it came up, if it runs."""
+        """The progress of the creation, for people."""
+        self.running_since: float | None = None
         self.has_counted_end = False
-        """Whether the failure is noted that left it without an agent."""
-        self.is_taken_over = False
-        """Whether a machine that ran has got a new agent, which has not said yet that it does."""
+        """Whether the unexpected end of the agent is counted as a failure."""
+        self.is_adopted = False
+        """Whether a new agent manages a machine that ran before, and has not reported yet."""
 
-    def forget_run(self) -> None:
-        """A new run begins."""
-        self.stops_for = ""
-        self.ran_since = None
+    def reset_run(self) -> None:
+        """Prepare for a new run of the machine."""
+        self.stop_reason = ""
+        self.running_since = None
         self.has_counted_end = False
-        self.is_taken_over = False
+        self.is_adopted = False
 
 
-class Look:
-    """A LimaVM, read anew for this look, and what is remembered of it."""
+class ReconcilePass:
+    """A LimaVM, read for this pass and updated by its steps."""
 
-    def __init__(self, vm: LimaVM, memory: Memory, reporter: Reporter, client: Client) -> None:
+    def __init__(self, vm: LimaVM, state: VmState, status: LimaVMStatus, client: Client) -> None:
         self.vm = vm
-        self.memory = memory
+        self.state = state
         self.key = ObjectKey.of(vm.raw)
         self.name = self.key.name
-        self.reporter = reporter
+        self.status = status
         self._client = client
         self.copy: Object = {}
         """The ConfigMap with the template, once the instance exists."""
         self.problem = ""
-        """What is wrong although the machine may run."""
+        """A problem that does not keep the machine from running."""
 
     @property
     def annotations(self) -> Mapping[str, str]:
-        """The annotations of the LimaVM."""
         return self.vm.raw["metadata"].get("annotations") or {}
 
     @property
-    def generation(self) -> int:
-        """The generation of the spec."""
-        return int(self.vm.raw["metadata"].get("generation") or 0)
-
-    @property
-    def wanted(self) -> tuple[str, int]:
-        """What an attempt is made with: a failure means nothing for anything else."""
+    def desired(self) -> tuple[str, int]:
+        """The version of the template and the generation that an attempt is made with."""
         version = (self.copy.get("metadata") or {}).get("resourceVersion", "")
-        return str(version), self.generation
+        return str(version), int(self.vm.raw["metadata"].get("generation") or 0)
 
-    async def say(self, *says: Says, **changes: Any) -> None:
-        """Write conditions and other members of the status; see `Reporter.write`."""
-        self.vm = await self.reporter.write(self.vm, *says, **changes)
+    async def write_status(self, *conditions: Condition, **changes: Any) -> None:
+        """Write conditions and other members of the status; see `LimaVMStatus.write`."""
+        self.vm = await self.status.write(self.vm, *conditions, **changes)
 
-    async def drop_annotation(self, annotation: str) -> None:
-        """Remove an annotation."""
+    async def remove_annotation(self, annotation: str) -> None:
         changed = await self._client.patch(
             resource_of(LimaVM),
             self.name,

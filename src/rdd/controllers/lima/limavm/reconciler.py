@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The reconciler of LimaVMs.
 
-A look reads the LimaVM from the server, not from the cache: there are few, and what is decided
-here starts and stops processes. Then come the steps, each in a module of its own:
+A pass reads the LimaVM from the server instead of the cache: there are few, and the
+decisions start and stop processes. Then it executes the steps, each in a module of its own:
 
-    deletion    it is on its way out
-    creation    until there is an instance on disk
+    deletion    while the LimaVM is being deleted
+    creation    until the instance exists on disk
     power       from then on
 
-What takes time is an activity beside the worker (see `activities`); its end, like every change
-that a host agent tells, is a reason to look again.
+Long work runs as an operation beside the worker (see `operations`); its end enqueues the
+key, and so does every change that a host agent reports.
 """
 
 import asyncio
@@ -18,161 +18,163 @@ import logging
 from pathlib import Path
 
 from rdd.api import errors
-from rdd.controllers.lima.limavm import report
-from rdd.controllers.lima.limavm.creation import Creation
-from rdd.controllers.lima.limavm.deletion import Deletion
-from rdd.controllers.lima.limavm.environment import GRACE_S, MakeMachines
-from rdd.controllers.lima.limavm.operations import Activities
-from rdd.controllers.lima.limavm.power import Power
-from rdd.controllers.lima.limavm.reconcile_pass import Look, Memory
-from rdd.controllers.lima.limavm.report import Reporter, Says
-from rdd.controllers.lima.limavm.templates import Copies
-from rdd.controllers.lima.limavm.uniqueness import NameHolds, rival_of, taken
+from rdd.controllers.lima.limavm import reasons
+from rdd.controllers.lima.limavm.creation import InstanceCreation
+from rdd.controllers.lima.limavm.deletion import LimaVMDeletion
+from rdd.controllers.lima.limavm.environment import GRACE_S, MakeVmEnvironment
+from rdd.controllers.lima.limavm.operations import Operations
+from rdd.controllers.lima.limavm.power import PowerControl
+from rdd.controllers.lima.limavm.reconcile_pass import ReconcilePass, VmState
+from rdd.controllers.lima.limavm.status import LimaVMStatus
+from rdd.controllers.lima.limavm.templates import TemplateCopies
+from rdd.controllers.lima.limavm.uniqueness import NameReservations, name_in_use, older_namesake
 from rdd.host.errors import HostError
 from rdd.kinds.limavm import LimaVM
-from rdd.runtime import Context, ObjectKey, Result, is_deleting, resource_of
+from rdd.runtime import Condition, Context, ObjectKey, Result, is_deleting, resource_of
 from rdd.vm.instance_dir import InstanceStatus, InvalidName, check_name
 
 log = logging.getLogger("rdd.controllers.limavm")
 
-_TROUBLE_S = 5.0
+_HOST_ERROR_RETRY_S = 5.0
 
 DRAIN_S = 40.0
-"""How long all virtual machines together may take to stop when the daemon does."""
+"""The time budget to stop all virtual machines with the daemon."""
 
 
 class LimaVMReconciler:
-    """Makes virtual machines what their LimaVMs say."""
+    """Reconciles virtual machines with their LimaVMs."""
 
     def __init__(
         self,
         context: Context,
-        make_machines: MakeMachines,
-        holds: NameHolds,
-        graces: dict[str, float],
+        make_machines: MakeVmEnvironment,
+        reservations: NameReservations,
+        grace_periods: dict[str, float],
         *,
         log_dir: Path | None = None,
     ) -> None:
         self._context = context
-        self._holds = holds
+        self._reservations = reservations
         self._vms = context.cache.of(LimaVM)
-        self._memories: dict[str, Memory] = {}
+        self._states: dict[str, VmState] = {}
         self._keys: dict[str, ObjectKey] = {}
-        machines = self._machines = make_machines(self._look_again)
-        self._activities = Activities(self._look_again)
-        self._reporter = Reporter(context)
-        self._copies = Copies(context.client)
-        self._creation = Creation(context, machines, self._activities, self._copies)
-        self._power = Power(context, machines, self._activities)
-        self._deletion = Deletion(context, machines, self._activities, graces, log_dir=log_dir)
+        machines = self._machines = make_machines(self._enqueue)
+        self._operations = Operations(self._enqueue)
+        self._status = LimaVMStatus(context)
+        self._copies = TemplateCopies(context.client)
+        self._creation = InstanceCreation(context, machines, self._operations, self._copies)
+        self._power = PowerControl(context, machines, self._operations)
+        self._deletion = LimaVMDeletion(
+            context, machines, self._operations, grace_periods, log_dir=log_dir
+        )
 
     async def begin(self) -> None:
-        """What ran under another process may have ended with it: that is found out first."""
+        """Mark running machines as unknown: they may have ended with the previous process."""
         for vm in self._vms.list():
-            if (report.condition_of(vm, report.RUNNING) or {}).get("status") == "True":
+            if reasons.status_of(vm, reasons.RUNNING) == "True":
                 with contextlib.suppress(errors.NotFound):
-                    await self._reporter.write(vm, report.RECONCILING, without=report.DEGRADED)
+                    await self._status.write(vm, reasons.RECONCILING, remove=reasons.DEGRADED)
 
     async def reconcile(self, key: ObjectKey) -> Result:
-        """Do the next steps for a LimaVM."""
+        """Execute the next steps for a LimaVM."""
         try:
             raw = await self._context.client.get(
                 resource_of(LimaVM), key.name, namespace=key.namespace
             )
         except errors.NotFound:
-            await self._forget(key)
+            await self._release(key)
             return Result.done()
-        self._holds.appeared(key.name)
+        self._reservations.release(key.name)
         vm = LimaVM.of(raw)
-        memory = self._memories.setdefault(key.name, Memory(self._context.clock))
-        look = Look(vm, memory, self._reporter, self._context.client)
+        state = self._states.setdefault(key.name, VmState(self._context.clock))
+        vm_pass = ReconcilePass(vm, state, self._status, self._context.client)
         try:
-            return await self._steps(look)
+            return await self._execute_steps(vm_pass)
         except errors.NotFound:
-            return Result.requeue(0)  # it went while we looked
+            return Result.requeue(0)  # deleted meanwhile
         except HostError as error:
-            # A disk that cannot be read, for example: whatever step it was, it is said.
-            await look.say(_trouble(look.vm, str(error)))
-            return Result.requeue(_TROUBLE_S)
+            # Any step may fail, for example on an unreadable disk: report it.
+            await vm_pass.write_status(_failure_condition(vm_pass.vm, str(error)))
+            return Result.requeue(_HOST_ERROR_RETRY_S)
 
-    async def _steps(self, look: Look) -> Result:
-        if why := self._obstacle(look):
-            if is_deleting(look.vm.raw):
-                return await self._deletion.finish(look)
-            await look.say(report.create_failed(why))
+    async def _execute_steps(self, vm_pass: ReconcilePass) -> Result:
+        if obstacle := self._obstacle(vm_pass):
+            if is_deleting(vm_pass.vm.raw):
+                return await self._deletion.finish(vm_pass)
+            await vm_pass.write_status(reasons.create_failed(obstacle))
             return Result.done()
-        self._keys[look.name] = look.key
-        if is_deleting(look.vm.raw):
-            return await self._deletion.step(look)
-        result = await self._creation.step(look)
-        return result if result is not None else await self._power.step(look)
+        self._keys[vm_pass.name] = vm_pass.key
+        if is_deleting(vm_pass.vm.raw):
+            return await self._deletion.step(vm_pass)
+        result = await self._creation.step(vm_pass)
+        return result if result is not None else await self._power.step(vm_pass)
 
-    def _obstacle(self, look: Look) -> str:
-        """Why a LimaVM can have no instance; admission has missed it."""
-        rival = rival_of(look.vm, self._vms.list())
-        if rival is not None:
-            return taken(look.name, rival.raw["metadata"]["namespace"])
+    def _obstacle(self, vm_pass: ReconcilePass) -> str:
+        """Return why a LimaVM that passed admission cannot have an instance; empty if it can."""
+        older = older_namesake(vm_pass.vm, self._vms.list())
+        if older is not None:
+            return name_in_use(vm_pass.name, older.raw["metadata"]["namespace"])
         try:
-            check_name(look.name)
+            check_name(vm_pass.name)
         except InvalidName as error:
             return str(error)
         return ""
 
     async def drain(self) -> None:
-        """Stop all virtual machines, at the same time, and say so."""
-        await self._activities.cancel_all()
+        """Stop all virtual machines concurrently, and report it."""
+        await self._operations.cancel_all()
         await self._machines.drain(budget_s=DRAIN_S)
-        await asyncio.gather(*(self._say_stopped(key) for key in self._keys.values()))
+        await asyncio.gather(*(self._report_stopped(key) for key in self._keys.values()))
 
     async def run(self) -> None:
-        """Sweep up after a crash; what runs beside the worker ends with this."""
+        """Clean up after a crash, then wait; operations are cancelled at the end."""
         try:
             await self._machines.sweep()
             await asyncio.get_running_loop().create_future()
         finally:
-            await self._activities.cancel_all()
+            await self._operations.cancel_all()
             await self._machines.close()
 
-    async def _say_stopped(self, key: ObjectKey) -> None:
+    async def _report_stopped(self, key: ObjectKey) -> None:
         try:
             raw = await self._context.client.get(
                 resource_of(LimaVM), key.name, namespace=key.namespace
             )
             vm = LimaVM.of(raw)
-            running = report.reason_of(vm, report.RUNNING)
+            running = reasons.reason_of(vm, reasons.RUNNING)
             if (
                 running in ("", "Stopped")
                 or self._machines.inspect(key.name) is InstanceStatus.RUNNING
             ):
                 return
-            await self._reporter.write(vm, report.STOPPED_NOW, without=report.DEGRADED)
+            await self._status.write(vm, reasons.STOPPED_NOW, remove=reasons.DEGRADED)
         except (errors.ApiError, HostError) as error:
-            log.warning("limavm: %s: not said that it is stopped: %s", key, error)
+            log.warning("limavm: %s: cannot report the stop: %s", key, error)
 
-    async def _forget(self, key: ObjectKey) -> None:
+    async def _release(self, key: ObjectKey) -> None:
         if self._keys.get(key.name) == key:
-            await self._activities.cancel(key.name)
+            await self._operations.cancel(key.name)
             if self._machines.inspect(key.name) in (InstanceStatus.RUNNING, InstanceStatus.BROKEN):
-                # Somebody has removed the finalizer. The disk is left; whoever creates a
-                # LimaVM of this name gets a new one.
+                # The finalizer was removed by force. The disk stays; the next LimaVM of this
+                # name gets a new one.
                 self._machines.stop(key.name, grace_s=GRACE_S)
             del self._keys[key.name]
-            self._memories.pop(key.name, None)
+            self._states.pop(key.name, None)
         await self._copies.release(key)
         for vm in self._vms.list():
-            # A LimaVM of the same name may have been waiting for this.
+            # A LimaVM of the same name may wait for this one.
             if vm.raw["metadata"]["name"] == key.name:
                 self._context.enqueue(ObjectKey.of(vm.raw))
 
-    def _look_again(self, name: str) -> None:
+    def _enqueue(self, name: str) -> None:
         key = self._keys.get(name)
         if key is not None:
             self._context.enqueue(key)
 
 
-def _trouble(vm: LimaVM, why: str) -> Says:
-    if not report.is_created(vm):
-        return report.create_failed(why)
-    if (report.condition_of(vm, report.RUNNING) or {}).get("status") == "True":
-        return report.degraded([why])
-    return report.start_failed(why) if vm.spec.running else report.stop_failed(why)
+def _failure_condition(vm: LimaVM, message: str) -> Condition:
+    if not reasons.is_created(vm):
+        return reasons.create_failed(message)
+    if reasons.status_of(vm, reasons.RUNNING) == "True":
+        return reasons.degraded([message])
+    return reasons.start_failed(message) if vm.spec.running else reasons.stop_failed(message)

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The template of a LimaVM: what is asked of it, and its copy `<name>-template`.
+"""The template of a LimaVM: its validation, and its copy `<name>-template`.
 
-The copy is made by the reconciler, never by admission: a creation that fails leaves nothing
-behind. What it is made from travels in the LimaVM itself, in an annotation that admission
-writes and the reconciler removes, so it is exactly what was checked, even if the source is
-gone a moment later (the App deletes it). Only a template that is too large for an annotation
-is read from its source again.
+The reconciler creates the copy, never admission: a failed creation leaves nothing behind.
+Admission stores the validated text in an annotation of the LimaVM, which the reconciler
+removes, so the copy is exactly what was validated even if the source is deleted a moment
+later (the App deletes it). Only a template that is too large for an annotation is read from
+its source again.
 
-A copy that is there already is taken over if it has the label and nobody owns it, or its
-owner is gone: the remains of something that did not complete. Its text is replaced.
+An existing copy is adopted if it has the label and no owner, or its owner is gone: it is the
+remains of an incomplete operation. Its text is replaced.
 """
 
 import dataclasses
@@ -38,19 +38,19 @@ MAX_ANNOTATION_BYTES = 200 * 1024
 
 
 def copy_name(name: str) -> str:
-    """The name of the ConfigMap with a LimaVM's own template."""
+    """Return the name of the ConfigMap with a LimaVM's own template."""
     return f"{name}-template"
 
 
 def source_of(vm: LimaVM) -> ObjectKey:
-    """Where a LimaVM's template is read from when it is created."""
+    """Return the key of the ConfigMap that the template is copied from."""
     reference = vm.spec.template_ref
     own = vm.raw["metadata"].get("namespace") or ""
     return ObjectKey(reference.namespace or own, reference.name)
 
 
 def with_params(text: str, params: Mapping[str, str]) -> str:
-    """A template with other values of its params; the text itself if there are none.
+    """Return a template with other values of its params; the same text without any.
 
     Raises TemplateError for a param that the template does not declare.
     """
@@ -75,10 +75,10 @@ def refuse_unless_valid(
     driver: str,
     has_image: bool = False,
 ) -> None:
-    """Raise Denied with everything that is wrong with a template.
+    """Raise Denied with all validation errors of a template.
 
     `driver` would run it, if that is known; drivers have rules of their own.
-    `has_image` says that the image comes from elsewhere.
+    `has_image` means that the image does not come from the template.
     """
     try:
         lima.validate(text, driver=driver, has_image=has_image)
@@ -91,7 +91,7 @@ def refuse_unless_valid(
 
 
 def text_of(config_map: Object) -> str:
-    """The template in a ConfigMap. Raises Denied if it has none."""
+    """Return the template in a ConfigMap. Raises Denied without one."""
     data = config_map.get("data") or {}
     if TEMPLATE_KEY not in data:
         raise Denied(f'template ConfigMap must have a "{TEMPLATE_KEY}" data entry')
@@ -102,32 +102,31 @@ def text_of(config_map: Object) -> str:
 
 
 def has_text(config_map: Object, text: str) -> bool:
-    """Whether a ConfigMap has this template."""
     return (config_map.get("data") or {}).get(TEMPLATE_KEY) == text
 
 
 def wanted_text(vm: LimaVM, copy: Object) -> str:
-    """What `lima.yaml` should contain. Raises TemplateError."""
+    """Return the desired content of `lima.yaml`. Raises TemplateError."""
     return with_params((copy.get("data") or {}).get(TEMPLATE_KEY) or "", vm.spec.params)
 
 
-class Copies:
-    """The templates of LimaVMs in the API."""
+class TemplateCopies:
+    """The template copies of LimaVMs."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
 
     async def refuse_unless_free(self, namespace: str, name: str) -> None:
-        """AlreadyExists if the copy of a LimaVM to be would replace somebody's ConfigMap."""
+        """Raise AlreadyExists if the copy would replace a foreign ConfigMap."""
         found = await self._get(namespace, copy_name(name))
-        if found is not None and not await self._is_remnant(found):
+        if found is not None and not await self._is_orphaned(found):
             raise errors.AlreadyExists.of("configmaps", "", copy_name(name))
 
     async def ensure(self, vm: LimaVM, *, on_disk: str | None = None) -> Object | None:
-        """The copy, owned by the LimaVM; None if remains of another one are in the way for now.
+        """Return the copy, owned by the LimaVM; None while remains of another one are deleted.
 
-        `on_disk` is the template of the instance: a copy that somebody has removed is made from
-        it. NotFound if the copy has to be made and there is nothing to make it from.
+        `on_disk` is the template of the instance, the source for a copy that was deleted.
+        NotFound if the copy has no source.
         """
         metadata = vm.raw["metadata"]
         namespace, name = metadata["namespace"], copy_name(metadata["name"])
@@ -135,29 +134,29 @@ class Copies:
         if found is not None and is_controlled_by(found, vm.raw):
             return found
         if found is None:
-            return await self._client.create(CONFIG_MAPS, await self._made(vm, on_disk))
-        if not await self._is_remnant(found):
+            return await self._client.create(CONFIG_MAPS, await self._new_copy(vm, on_disk))
+        if not await self._is_orphaned(found):
             raise errors.AlreadyExists.of("configmaps", "", name)
         if is_deleting(found):
             await remove_finalizer(self._client, CONFIG_MAPS, found, OWNED)
             return None
-        made = await self._made(vm, on_disk)
-        made["metadata"]["resourceVersion"] = found["metadata"]["resourceVersion"]
-        return await self._client.update(CONFIG_MAPS, made)
+        copy = await self._new_copy(vm, on_disk)
+        copy["metadata"]["resourceVersion"] = found["metadata"]["resourceVersion"]
+        return await self._client.update(CONFIG_MAPS, copy)
 
     async def release(self, key: ObjectKey) -> None:
-        """Let go of the copy of a LimaVM that no longer exists."""
+        """Delete the copy of a LimaVM that no longer exists."""
         found = await self._get(key.namespace, copy_name(key.name))
         if found is None or names.TEMPLATE_LABEL not in (found["metadata"].get("labels") or {}):
             return
         if OWNED not in (found["metadata"].get("finalizers") or ()):
             return
-        if await self._is_remnant(found):
+        if await self._is_orphaned(found):
             kept = await remove_finalizer(self._client, CONFIG_MAPS, found, OWNED)
             if kept is not None and not is_deleting(kept):
                 await self._delete(kept)
 
-    async def _made(self, vm: LimaVM, on_disk: str | None) -> Object:
+    async def _new_copy(self, vm: LimaVM, on_disk: str | None) -> Object:
         metadata = vm.raw["metadata"]
         text = (metadata.get("annotations") or {}).get(names.TEMPLATE, on_disk)
         if text is None:
@@ -175,8 +174,8 @@ class Copies:
             "data": {TEMPLATE_KEY: text},
         }
 
-    async def _is_remnant(self, config_map: Object) -> bool:
-        """Whether a ConfigMap is a copy that belongs to no LimaVM there is."""
+    async def _is_orphaned(self, config_map: Object) -> bool:
+        """Return whether a ConfigMap is a copy without an existing LimaVM."""
         if names.TEMPLATE_LABEL not in (config_map["metadata"].get("labels") or {}):
             return False
         owner = controller_of(config_map)

@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One virtual machine per name, whatever the namespace: the name is that of a directory.
+"""Unique names of virtual machines over all namespaces: the name is that of a directory.
 
-A list of what exists is not enough: two creations that are admitted at the same time do not
-see each other. So a creation that is about to be stored holds its name, in the memory of the
-one process that admits LimaVMs. Taking a name and looking for holders happens without a
-pause between them, hence exactly one of any number of creations gets through.
+A list of existing objects is not enough: two concurrent creations do not see each other.
+So a creation that is about to be stored reserves its name, in the memory of the one process
+that admits LimaVMs. Invariant: the check and the reservation run without a suspension
+between them, hence exactly one of any number of creations succeeds.
 
-A hold cannot get stuck, since nothing is written anywhere. Who finds a name held waits until
-the LimaVM of the holder is there, and is then refused for that reason; if it does not appear
-within SETTLE_S after it was admitted, its creation has failed and the hold means nothing.
+A reservation cannot get stuck, since it is not stored. A creation that finds its name
+reserved waits until the LimaVM of the reservation exists, and is then rejected; if the
+LimaVM does not appear within SETTLE_S after its admission, its creation has failed and the
+reservation expires.
 
-If all else fails (the controller moved to another process between two admissions), both
-exist. The reconciler then gives the directory to the older one and tells the other why it
-has none; see `rival_of`.
+As a fallback (the controller moved to another process between two admissions) both may
+exist. The reconciler then assigns the directory to the older one and reports the conflict
+on the other; see `older_namesake`.
 """
 
 import asyncio
@@ -28,64 +29,61 @@ SETTLE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class _Hold:
+class _Reservation:
     key: ObjectKey
     since: float
     is_over: asyncio.Event = field(default_factory=asyncio.Event)
 
 
-class NameHolds:
+class NameReservations:
     """The names of LimaVMs that are being created."""
 
     def __init__(self) -> None:
-        self._holds: dict[str, _Hold] = {}
+        self._reservations: dict[str, _Reservation] = {}
 
-    async def take(self, client: Client, key: ObjectKey) -> str | None:
-        """Hold a name for a LimaVM that is about to be stored; otherwise the namespace that has it.
+    async def reserve(self, client: Client, key: ObjectKey) -> str | None:
+        """Reserve a name for a LimaVM, or return the namespace in which it is in use.
 
-        The same key can take its name again: a creation that is repeated.
+        The same key can reserve its name again, for a repeated creation.
         """
         name = key.name
         while True:
-            holder = await holder_of(client, name)
-            if holder is not None:
-                return holder
-            # From here to the return nothing is awaited.
-            hold = self._holds.get(name)
+            namespace = await namespace_of(client, name)
+            if namespace is not None:
+                return namespace
+            # Invariant: no await from here to the return.
+            reservation = self._reservations.get(name)
             now = asyncio.get_running_loop().time()
-            left_s = 0.0 if hold is None else hold.since + SETTLE_S - now
-            if hold is None or hold.key == key or left_s <= 0:
-                self._holds[name] = _Hold(key, now)
+            remaining_s = 0.0 if reservation is None else reservation.since + SETTLE_S - now
+            if reservation is None or reservation.key == key or remaining_s <= 0:
+                self._reservations[name] = _Reservation(key, now)
                 return None
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(hold.is_over.wait(), left_s)
+                await asyncio.wait_for(reservation.is_over.wait(), remaining_s)
 
-    def appeared(self, name: str) -> None:
-        """The LimaVM exists: whoever asks is answered by the list."""
-        hold = self._holds.pop(name, None)
-        if hold is not None:
-            hold.is_over.set()
+    def release(self, name: str) -> None:
+        """End a reservation: the LimaVM exists and is in the list."""
+        reservation = self._reservations.pop(name, None)
+        if reservation is not None:
+            reservation.is_over.set()
 
 
-async def holder_of(client: Client, name: str) -> str | None:
-    """The namespace that has a LimaVM of this name, None if there is none."""
+async def namespace_of(client: Client, name: str) -> str | None:
+    """Return the namespace of the LimaVM of this name, or None."""
     found = await client.list(resource_of(LimaVM), field_selector=f"metadata.name={name}")
     return str(found.items[0]["metadata"]["namespace"]) if found.items else None
 
 
-def taken(name: str, namespace: str) -> str:
-    """Why a name cannot be used."""
+def name_in_use(name: str, namespace: str) -> str:
+    """Return the error message for a name in use."""
     return (
         f'LimaVM name "{name}" is already used in namespace "{namespace}"; '
         "LimaVM names must be unique across all namespaces"
     )
 
 
-def rival_of(vm: LimaVM, others: Iterable[LimaVM]) -> LimaVM | None:
-    """The LimaVM of the same name that the directory belongs to, None if it is this one's.
-
-    It belongs to the one that was created first.
-    """
+def older_namesake(vm: LimaVM, others: Iterable[LimaVM]) -> LimaVM | None:
+    """Return the oldest LimaVM of the same name if `vm` is not it: it owns the directory."""
     metadata = vm.raw["metadata"]
     older = [
         other

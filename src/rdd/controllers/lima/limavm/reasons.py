@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The conditions of LimaVMs: every reason and message, in one table.
+
+Other programs match reasons and messages, so the controller creates every condition from
+here; docs/limavm.md lists them.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from rdd.api.types import Object
+from rdd.kinds.limavm import LimaVM
+from rdd.runtime.conditions import (
+    FORWARDED,
+    Condition,
+    Reason,
+    ReasonTable,
+    conditions_of,
+    find_condition,
+)
+
+CREATED, RUNNING, DEGRADED = "Created", "Running", "Degraded"
+
+REASONS: Final = ReasonTable(
+    Reason(CREATED, "Unknown", "Pending", "Reconciliation in progress",
+           "the instance is being created"),
+    Reason(CREATED, "True", "Created", "Lima instance exists", "the instance is on disk"),
+    Reason(CREATED, "False", "CreateFailed", FORWARDED,
+           "the creation failed; nothing is left on disk, and the controller retries"),
+    Reason(RUNNING, "Unknown", "Reconciling", "Verifying instance state after controller restart",
+           "the state of the machine is being determined"),
+    Reason(RUNNING, "False", "Starting", "Lima instance is starting", "the guest is booting"),
+    Reason(RUNNING, "True", "Started", "Lima instance is running", "the guest is up"),
+    Reason(RUNNING, "False", "Stopped", "Lima instance is stopped", "no process is left"),
+    Reason(RUNNING, "False", "StartFailed", FORWARDED,
+           "the machine did not come up or did not stay up; the controller retries"),
+    Reason(RUNNING, "False", "StopFailed", FORWARDED,
+           "the machine still runs; the controller retries"),
+    Reason(DEGRADED, "True", "Degraded", FORWARDED,
+           "the machine runs, but the host agent reports a failure without a message"),
+)  # fmt: skip
+
+PENDING = REASONS.condition(CREATED, "Pending")
+CREATED_NOW = REASONS.condition(CREATED, "Created", "Lima instance created successfully")
+EXISTS = REASONS.condition(CREATED, "Created")
+RECONCILING = REASONS.condition(RUNNING, "Reconciling")
+ADOPTING = REASONS.condition(
+    RUNNING, "Reconciling", "Host agent has ended, taking over the running instance"
+)
+STARTING = REASONS.condition(RUNNING, "Starting")
+STARTED = REASONS.condition(RUNNING, "Started")
+IS_STOPPED = REASONS.condition(RUNNING, "Stopped")
+STOPPED_NOW = REASONS.condition(RUNNING, "Stopped", "Lima instance stopped successfully")
+STOPPED_FOR_RESTART = REASONS.condition(RUNNING, "Stopped", "Stopped for restart")
+STOPPED_FOR_RESET = REASONS.condition(RUNNING, "Stopped", "Stopped for reset")
+
+
+def progress(message: str) -> Condition:
+    return REASONS.condition(CREATED, "Pending", message)
+
+
+def create_failed(message: str) -> Condition:
+    return REASONS.condition(CREATED, "CreateFailed", message)
+
+
+def start_failed(message: str) -> Condition:
+    return REASONS.condition(RUNNING, "StartFailed", message)
+
+
+def stop_failed(message: str) -> Condition:
+    return REASONS.condition(RUNNING, "StopFailed", message)
+
+
+def degraded(errors: Sequence[str]) -> Condition:
+    return REASONS.condition(DEGRADED, "Degraded", "\n".join(errors))
+
+
+def condition_of(vm: LimaVM, type_: str) -> Object | None:
+    """Return a condition of a LimaVM, or None."""
+    return find_condition(conditions_of(vm.raw), type_)
+
+
+def status_of(vm: LimaVM, type_: str) -> str:
+    """Return the status of a condition; empty without one."""
+    return str((condition_of(vm, type_) or {}).get("status", ""))
+
+
+def reason_of(vm: LimaVM, type_: str) -> str:
+    """Return the reason of a condition; empty without one."""
+    return str((condition_of(vm, type_) or {}).get("reason", ""))
+
+
+def is_created(vm: LimaVM) -> bool:
+    return status_of(vm, CREATED) == "True"

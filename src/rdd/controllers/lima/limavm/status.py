@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Writes the status of LimaVMs, and an event for each change of a condition."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from rdd.api.types import Object
+from rdd.controllers.lima.limavm.reasons import DEGRADED, STARTED
+from rdd.kinds.limavm import LimaVM
+from rdd.runtime import Condition, Context, StatusWriter, conditions_of, record_transition
+
+
+class LimaVMStatus:
+    """Writes conditions and other members of the status."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._writer = StatusWriter(
+            context,
+            LimaVM,
+            has_generation=False,
+            on_transition=record_transition(context, warnings=(DEGRADED,)),
+        )
+
+    async def write(
+        self,
+        vm: LimaVM,
+        *conditions: Condition,
+        remove: str = "",
+        observes: bool = False,
+        counts_start: bool = False,
+        members: Mapping[str, Any] | None = None,
+    ) -> LimaVM:
+        """Set conditions, remove the one of type `remove`, and return the LimaVM.
+
+        `observes` sets the observed generation to that of `vm`. `counts_start` increments the
+        restart count in the write that changes the machine to Started. `members` are further
+        members of the status; None removes one.
+        """
+
+        def derive(current: Object) -> Mapping[str, Any]:
+            status = current.get("status") or {}
+            derived: dict[str, Any] = {}
+            if counts_start and not STARTED.is_in(conditions_of(current)):
+                derived["restartCount"] = status.get("restartCount", 0) + 1
+            if remove == DEGRADED:  # the ports belong to that condition
+                derived["unavailablePorts"] = None
+            if observes:
+                generation = vm.raw["metadata"].get("generation", 0)
+                derived["observedGeneration"] = max(generation, status.get("observedGeneration", 0))
+            return {**derived, **(members or {})}
+
+        written = await self._writer.write(
+            vm.raw, *conditions, remove=(remove,) if remove else (), members=derive
+        )
+        return LimaVM.of(written)
+
+    def warn(self, vm: LimaVM, reason: str, note: str) -> None:
+        """Record an event that is not about a condition."""
+        self._context.events.event(vm.raw, "Warning", reason, note)

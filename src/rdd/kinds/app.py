@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""App: the settings of the container desktop and the state they led to."""
+"""App: the settings of the container desktop and its state."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -27,7 +27,7 @@ class Kubernetes(Struct):
     enabled: bool = field("Whether to run Kubernetes (k3s).")
     version: str = field(
         "Kubernetes version such as 1.34.6, or a channel such as stable. "
-        "A channel is replaced by its current version when it is set.",
+        "A channel is resolved to its current version when it is set.",
         default=UNSET,
     )
 
@@ -36,72 +36,72 @@ class VirtualMachine(Struct):
     """The resources and the driver of the virtual machine."""
 
     cpus: int = field(
-        "Number of virtual CPUs, at most those of the host. Zero stands for the default. "
-        "The type host does not use it.",
+        "Number of virtual CPUs, at most those of the host. Zero means the default. "
+        "Ignored by the type host.",
         default=UNSET,
     )
     memory: str = field(
-        "Amount of memory, such as 4Gi. At least 2Gi, at most what the host has. "
-        "The type host does not use it, and has no limits for it.",
+        "Amount of memory, such as 4Gi. At least 2Gi, at most the memory of the host. "
+        "Ignored and not limited by the type host.",
         default=UNSET,
         schema=constraints.QUANTITY,
     )
     type: Literal["auto", "lima", "qemu", "host"] | None = field(
-        "What runs the containers: Lima, QEMU, or the host itself without a virtual machine. "
-        "auto, like no value, stands for the best that works on this host. "
+        "The driver that runs the containers: Lima, QEMU, or the host without a virtual machine. "
+        "auto, like no value, selects the best driver for this host. "
         "It cannot be changed once the virtual machine exists.",
         default=None,
     )
 
 
 class Proxy(Struct):
-    """How the virtual machine, the engine and Kubernetes reach the network."""
+    """The HTTP proxy of the virtual machine, the engine and Kubernetes."""
 
     http_proxy: str = field(
         "URL of the proxy for HTTP, such as http://proxy.example.com:3128. "
-        "A name and a password can be part of it.",
+        "It can contain credentials.",
         default=UNSET,
     )
     https_proxy: str = field(
-        "URL of the proxy for HTTPS. Without it, that of HTTP is used for both.", default=UNSET
+        "URL of the proxy for HTTPS. Defaults to the proxy for HTTP.", default=UNSET
     )
     no_proxy: Sequence[str] = field(
-        "Hosts, domains and networks that are reached without the proxy. "
-        "The host itself and the networks of Kubernetes always are.",
+        "Hosts, domains and networks that bypass the proxy. "
+        "The host and the networks of Kubernetes always bypass it.",
         default=UNSET,
     )
 
 
 class Certificates(Struct):
-    """Whom the virtual machine, the engine and Kubernetes trust."""
+    """Additional certificate authorities of the virtual machine, the engine and Kubernetes."""
 
     authorities: Sequence[str] = field(
-        "Certificates of authorities to trust besides the usual ones, each in PEM. "
-        "One that cannot be read is left out, with a warning.",
+        "Certificates of additional authorities, each in PEM. "
+        "An unreadable certificate is ignored with a warning.",
         default=UNSET,
     )
 
 
 class RegistryMirror(Struct):
-    """Where the images of one registry are fetched instead."""
+    """The mirrors of one registry."""
 
     registry: str = field("Host of the registry, such as docker.io or registry.example.com:5000.")
     endpoints: Sequence[str] = field(
-        "URLs of its mirrors, asked one after the other, then the registry itself."
+        "URLs of its mirrors, tried in order before the registry itself."
     )
 
 
 class Registries(Struct):
-    """Where images come from."""
+    """Settings of image registries."""
 
     mirrors: Sequence[RegistryMirror] = field(
-        "Mirrors of registries. The engine moby can use only those of docker.io; "
-        "containerd and Kubernetes use all.",
+        "Mirrors of registries. The engine moby supports only mirrors of docker.io; "
+        "containerd and Kubernetes support all.",
         default=UNSET,
         schema=constraints.list_map("registry"),
     )
     insecure: Sequence[str] = field(
-        "Hosts of registries that are reached without TLS or whose certificate is not checked.",
+        "Hosts of registries that are accessed without TLS or without certificate verification.",
         default=UNSET,
     )
 
@@ -109,9 +109,7 @@ class Registries(Struct):
 class Updates(Struct):
     """Updates of the graphical application."""
 
-    enabled: bool = field(
-        "Whether the graphical application looks for newer versions of itself.", default=True
-    )
+    enabled: bool = field("Whether the graphical application checks for updates.", default=True)
 
 
 class Application(Struct):
@@ -121,7 +119,7 @@ class Application(Struct):
 
 
 class AppSpec(Struct):
-    """What is wanted."""
+    """The desired state."""
 
     running: bool = field("Whether the virtual machine should run.")
     namespace: str = field(
@@ -138,14 +136,15 @@ class AppSpec(Struct):
         "The resources and the driver of the virtual machine.", default=UNSET
     )
     proxy: Proxy = field(
-        "How the virtual machine, the engine and Kubernetes reach the network. "
-        "A change restarts the virtual machine, as do those of certificates and registries.",
+        "The HTTP proxy of the virtual machine, the engine and Kubernetes. "
+        "A change restarts the virtual machine, like a change of certificates or registries.",
         default=UNSET,
     )
     certificates: Certificates = field(
-        "Whom the virtual machine, the engine and Kubernetes trust.", default=UNSET
+        "Additional certificate authorities of the virtual machine, the engine and Kubernetes.",
+        default=UNSET,
     )
-    registries: Registries = field("Where images come from.", default=UNSET)
+    registries: Registries = field("Settings of image registries.", default=UNSET)
     application: Application = field(
         "Settings that only the graphical application uses.",
         default={"updates": {"enabled": True}},
@@ -153,21 +152,20 @@ class AppSpec(Struct):
 
 
 class AppStatus(Struct):
-    """What was found."""
+    """The observed state."""
 
     kubernetes_port: int = field(
-        "Port of the host on which the Kubernetes API is meant to be served. "
-        "Zero, like no value, means none.",
+        "Host port of the Kubernetes API. Zero, like no value, means none.",
         default=UNSET,
     )
     virtual_machine_type: str = field(
-        "What runs the containers: lima, qemu or host. It is chosen once, before the virtual "
-        "machine is made.",
+        "The driver that runs the containers: lima, qemu or host. It is selected once, before "
+        "the virtual machine is created.",
         default=UNSET,
     )
     conditions: Sequence[Condition] = field(
         "The state of the application: Created, Running, ContainerEngineReady, KubernetesReady, "
-        "Settled for all of it. RestartPending is there while a restart would change something.",
+        "and Settled for all of it. RestartPending exists while changes need a restart.",
         default=UNSET,
         schema=BY_TYPE,
     )
@@ -180,7 +178,7 @@ class App(
     categories=("all",),
     schema=constraints.rule("self.metadata.name == 'app'", "App resource must be named 'app'"),
 ):
-    """The container desktop of this user: its settings and its state. There is one, named app."""
+    """The container desktop of this user: its settings and its state. A singleton named app."""
 
     spec: AppSpec = field("The settings.", default=UNSET)
-    status: AppStatus = field("The state the settings led to.", default=UNSET)
+    status: AppStatus = field("The observed state.", default=UNSET)

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """All kinds, by the controller that installs them.
 
-The list is explicit: nothing registers itself on import. Controllers that have
-no kinds of their own (engine, kubernetes, k3s-versions, the built-in ones) are
-not in it.
+The list is explicit: nothing registers itself on import. Controllers without kinds of their own
+(engine, kubernetes, k3s-versions, the built-in ones) are not in it.
 """
 
 from collections.abc import Mapping
@@ -44,15 +43,15 @@ ALL: Kinds = tuple(kind for kinds in _OF_CONTROLLERS.values() for kind in kinds)
 """Every kind of the project."""
 
 BY_CONTROLLER: Mapping[str, Kinds] = MappingProxyType({**_OF_CONTROLLERS, "mock": ALL})
-"""The kinds each controller installs; the mock controller stands in for all others."""
+"""The kinds each controller installs; the mock controller replaces all others."""
 
 
 def kinds_of(*controllers: str) -> Kinds:
-    """The kinds some controllers install, each once."""
+    """Return the kinds that some controllers install, without duplicates."""
     found = [kind for name in controllers for kind in BY_CONTROLLER.get(name, ())]
     return tuple(dict.fromkeys(found))
 
 
 def crds_of(*controllers: str) -> list[dict[str, Any]]:
-    """The CustomResourceDefinitions some controllers install, each once."""
+    """Return the CustomResourceDefinitions that some controllers install, without duplicates."""
     return [definition_of(kind) for kind in kinds_of(*controllers)]

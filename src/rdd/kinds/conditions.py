@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The shape of a condition. How conditions are kept is the runtime's business."""
+"""The schema of a condition; `rdd.api.conditions` sets conditions."""
 
 from typing import Literal
 
@@ -10,19 +10,19 @@ _PREFIX = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/"
 _NAME = r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]"
 
 BY_TYPE = constraints.list_map("type")
-"""Of a list of conditions: one per type."""
+"""The schema of a list of conditions: one per type."""
 
 
 class Condition(Struct):
-    """One aspect of an object's state: whether it holds, since when, and why."""
+    """One aspect of an object's state: its status, the time of the last change and the cause."""
 
     type: str = field(
-        "What the condition is about. In CamelCase, optionally with a DNS prefix.",
+        "Type of the condition. In CamelCase, optionally with a DNS prefix.",
         schema={"maxLength": 316, "pattern": f"^({_PREFIX})?({_NAME})$"},
     )
-    status: Literal["True", "False", "Unknown"] = field("Whether it holds.")
+    status: Literal["True", "False", "Unknown"] = field("Status of the condition.")
     reason: str = field(
-        "The cause of the last change of status, for programs. One word, usually in CamelCase.",
+        "The cause of the last change of status, machine-readable. One word in CamelCase.",
         schema={
             "maxLength": 1024,
             "minLength": 1,
@@ -30,10 +30,12 @@ class Condition(Struct):
         },
     )
     message: str = field(
-        "The cause of the last change of status, for people. May be empty.",
+        "The cause of the last change of status, human-readable. May be empty.",
         schema={"maxLength": 32768},
     )
-    last_transition_time: str = field("When the status last changed.", schema=constraints.DATE_TIME)
+    last_transition_time: str = field(
+        "Time of the last change of status.", schema=constraints.DATE_TIME
+    )
     observed_generation: int = field(
         "The generation of the object the condition was computed from. "
         "If it is smaller than metadata.generation, the condition is out of date.",

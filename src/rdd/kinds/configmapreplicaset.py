@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ConfigMapReplicaSet: a number of equal ConfigMaps."""
+"""ConfigMapReplicaSet: a number of identical ConfigMaps."""
 
 from collections.abc import Mapping, Sequence
 
@@ -11,23 +11,23 @@ from rdd.kinds.struct import UNSET, Struct, field
 
 
 class ConfigMapReplicaSetSpec(Struct):
-    """The ConfigMaps that are wanted."""
+    """The desired ConfigMaps."""
 
     replicas: int | None = field(
-        "How many there should be. Without it, one.", default=None, schema=constraints.INT32
+        "Desired number of ConfigMaps. Defaults to one.", default=None, schema=constraints.INT32
     )
-    data: Mapping[str, str] = field("What each of them contains.", default=UNSET)
+    data: Mapping[str, str] = field("Data of each ConfigMap.", default=UNSET)
 
 
 class ConfigMapReplicaSetStatus(Struct):
-    """The ConfigMaps there are."""
+    """The observed ConfigMaps."""
 
-    ready_replicas: int = field("How many there are.", schema=constraints.INT32)
+    ready_replicas: int = field("Number of existing ConfigMaps.", schema=constraints.INT32)
     conditions: Sequence[Condition] = field("The state of the ConfigMaps: Ready.", default=UNSET)
 
 
 class ConfigMapReplicaSet(Kind, group=names.RDD_GROUP, short_names=("cmrs",)):
-    """A number of equal ConfigMaps."""
+    """A number of identical ConfigMaps."""
 
-    spec: ConfigMapReplicaSetSpec = field("The ConfigMaps that are wanted.", default=UNSET)
-    status: ConfigMapReplicaSetStatus = field("The ConfigMaps there are.", default=UNSET)
+    spec: ConfigMapReplicaSetSpec = field("The desired ConfigMaps.", default=UNSET)
+    status: ConfigMapReplicaSetStatus = field("The observed ConfigMaps.", default=UNSET)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a schema says beyond the type of a field; combined with `|`."""
+"""Schema constraints beyond the type of a field; combined with `|`."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +9,7 @@ Schema = dict[str, Any]
 INT32: Schema = {"format": "int32"}
 INT64: Schema = {"format": "int64"}
 DATE_TIME: Schema = {"format": "date-time"}
-"""RFC 3339, to the second, as the text on the wire."""
+"""A time in RFC 3339 form with seconds, as text on the wire."""
 
 _NUMBER = r"(([0-9]+(\.[0-9]*)?)|(\.[0-9]+))"
 QUANTITY: Schema = {
@@ -17,24 +17,27 @@ QUANTITY: Schema = {
     "pattern": rf"^(\+|-)?{_NUMBER}(([KMGTPE]i)|[numkMGTPE]|([eE](\+|-)?{_NUMBER}))?$",
     "x-kubernetes-int-or-string": True,
 }
-"""A number with a suffix, e.g. `4Gi`; read as text (rdd.api.quantity calculates with it)."""
+"""A number with a suffix, e.g. `4Gi`; read as text (rdd.api.quantity parses it)."""
 
 
 def rule(expression: str, message: str) -> Schema:
-    """A CEL rule and what is said when it is broken."""
+    """Return a CEL rule and its error message."""
     return {"x-kubernetes-validations": [{"rule": expression, "message": message}]}
 
 
 def immutable(message: str) -> Schema:
-    """The value cannot change as long as there is one."""
+    """Return the rule that a value cannot change once it is set."""
     return rule("self == oldSelf", message)
 
 
 def list_map(key: str) -> Schema:
-    """A list whose items are told apart by one member; several managers can own parts of it."""
+    """Return the schema of a list whose items are identified by one member.
+
+    Several managers can own parts of it.
+    """
     return {"x-kubernetes-list-map-keys": [key], "x-kubernetes-list-type": "map"}
 
 
 def all_of(*enums: Sequence[str]) -> Schema:
-    """The value must be in each of several enums."""
+    """Return the schema of a value that must be in each of several enums."""
     return {"allOf": [{"enum": list(enum)} for enum in enums]}

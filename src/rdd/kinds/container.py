@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Container: a container of the engine; ContainerCreateRequest: the wish for one."""
+"""Container: a container of the engine; ContainerCreateRequest: a request to create one."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal, get_args
@@ -19,19 +19,21 @@ Action = Literal["start", "stop", "pause", "unpause", "restart"]
 
 
 class ContainerSpec(Struct):
-    """Nothing: a container is changed by actions."""
+    """Empty: a container is changed by actions."""
 
 
 class LastAction(Struct):
-    """The last action that was asked for and how it ended."""
+    """The last requested action and its result."""
 
-    action: Action = field("What was asked for.")
-    state: Literal["Succeeded", "Failed"] = field("How it ended.")
-    error: str = field("Why it failed.", default=UNSET)
+    action: Action = field("The requested action.")
+    state: Literal["Succeeded", "Failed"] = field("Result of the action.")
+    error: str = field("Cause of the failure.", default=UNSET)
     observed_at: str = field(
-        "When the request was seen.", default=UNSET, schema=constraints.DATE_TIME
+        "When the request was received.", default=UNSET, schema=constraints.DATE_TIME
     )
-    completed_at: str = field("When it ended.", default=UNSET, schema=constraints.DATE_TIME)
+    completed_at: str = field(
+        "When the action completed.", default=UNSET, schema=constraints.DATE_TIME
+    )
 
 
 class ContainerStatus(Struct):
@@ -47,22 +49,22 @@ class ContainerStatus(Struct):
         "Ports that are exposed or published.", default=UNSET, schema=BY_NAME
     )
     status: ContainerState = field(
-        "The state in the engine's own words.", default="unknown", required=True
+        "The state as reported by the engine.", default="unknown", required=True
     )
     pid: int = field(
-        "Process ID of the first process. Absent unless it runs.",
+        "Process ID of the first process. Absent unless it is running.",
         default=UNSET,
         schema=constraints.INT32,
     )
     exit_code: int | None = field(
         "Exit code of the first process.", default=None, schema=constraints.INT32
     )
-    error: str = field("Why it could not be started.", default=UNSET)
+    error: str = field("Cause of a failed start.", default=UNSET)
     created_at: str = field("When it was created.", default=UNSET, schema=constraints.DATE_TIME)
     started_at: str = field("When it last started.", default=UNSET, schema=constraints.DATE_TIME)
-    finished_at: str = field("When it last ended.", default=UNSET, schema=constraints.DATE_TIME)
+    finished_at: str = field("When it last exited.", default=UNSET, schema=constraints.DATE_TIME)
     last_action: LastAction | None = field(
-        "The last action that was asked for and how it ended.", default=None
+        "The last requested action and its result.", default=None
     )
     conditions: Sequence[Condition] = field(
         "The state as conditions: Running, Paused, Restarting, OOMKilled, Dead.",
@@ -80,7 +82,7 @@ class Container(
 ):
     """A container of the engine, named by its ID. Deleting it removes the container."""
 
-    spec: ContainerSpec = field("Nothing: a container is changed by actions.", default=UNSET)
+    spec: ContainerSpec = field("Empty: a container is changed by actions.", default=UNSET)
     status: ContainerStatus = field("The container as the engine describes it.", default=UNSET)
 
 
@@ -89,25 +91,25 @@ class ContainerCreateSpec(Struct):
 
     image: str = field("The image to create it from.")
     state: Literal["created", "running"] = field(
-        "The state to bring it to.",
+        "The desired state.",
         default="running",
         required=True,
         schema=constraints.all_of(get_args(ContainerState), ("created", "running")),
     )
     name: str = field("Name of the container. Without it, the engine chooses one.", default=UNSET)
     namespace: str = field("Namespace in the engine.", default=UNSET)
-    path: str = field("Program to run instead of the image's own.", default=UNSET)
+    path: str = field("Program to run instead of the program of the image.", default=UNSET)
     args: Sequence[str] = field("Arguments of the program.", default=UNSET)
     labels: Mapping[str, str] = field("Labels in the engine.", default=UNSET)
     ports: Sequence[Port] = field("Ports to expose or publish.", default=UNSET, schema=BY_NAME)
 
 
 class ContainerCreateStatus(Struct):
-    """What became of the request."""
+    """The result of the request."""
 
     name: str = field("ID of the container, once it is created.", default=UNSET)
     conditions: Sequence[Condition] = field(
-        "The end of the request: Complete or Failed.", default=UNSET, schema=BY_TYPE
+        "The result of the request: Complete or Failed.", default=UNSET, schema=BY_TYPE
     )
 
 
@@ -120,4 +122,4 @@ class ContainerCreateRequest(
     """A request to create a container."""
 
     spec: ContainerCreateSpec = field("The container to create.")
-    status: ContainerCreateStatus = field("What became of the request.", default=UNSET)
+    status: ContainerCreateStatus = field("The result of the request.", default=UNSET)

@@ -8,4 +8,4 @@ from rdd.kinds.kind import Kind
 class ContainerNamespace(
     Kind, group=names.CONTAINERS_GROUP, short_names=("cns",), categories=("all",)
 ):
-    """A namespace of the container engine; its name is all there is to it."""
+    """A namespace of the container engine; the object consists of its name."""

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the declaration of a kind to its CustomResourceDefinition.
+"""Generates the CustomResourceDefinition of a kind.
 
-The result is complete: what the server would fill in (singular name, list
-kind, conversion strategy) is there, so an installed definition is up to date
-exactly if its spec equals this one. It is made anew on every call, in less
-than a millisecond; nothing is made at import.
+The result is complete: it contains the defaults of the server (singular name, list kind, conversion
+strategy), so an installed definition is up to date exactly if its spec equals this one. Every call
+generates it again, in less than a millisecond; nothing is generated at import.
 """
 
 from collections.abc import Mapping, Sequence
@@ -28,7 +27,7 @@ _TYPE_META: Object = {
 
 
 def definition_of(kind: type[Kind]) -> Object:
-    """The CustomResourceDefinition of a kind."""
+    """Return the CustomResourceDefinition of a kind."""
     shown = kind.presentation
     shown_names: Object = {
         "kind": kind.kind,
@@ -58,7 +57,7 @@ def definition_of(kind: type[Kind]) -> Object:
 
 
 def schema_of(struct: type[Struct]) -> Object:
-    """The structural schema of a Struct; of a Kind with apiVersion, kind and metadata."""
+    """Return the structural schema of a Struct; a Kind also has apiVersion, kind and metadata."""
     properties: Object = {}
     schema: Object = {"description": _description(struct), "type": "object"}
     if issubclass(struct, Kind):

@@ -11,18 +11,18 @@ from rdd.kinds.struct import UNSET, Struct, field
 
 
 class DemoSpec(Struct):
-    """What is to be processed."""
+    """The message to process."""
 
     message: str = field("The message to process.", default=UNSET)
-    count: int = field("How often to process it.", default=UNSET, schema=constraints.INT32)
+    count: int = field("Number of times to process it.", default=UNSET, schema=constraints.INT32)
     namespace: str = field("Without effect.", default="default")
 
 
 class DemoStatus(Struct):
-    """What has been processed."""
+    """The progress of the processing."""
 
     processed_count: int = field(
-        "How often the message was processed.", default=UNSET, schema=constraints.INT32
+        "Number of times the message was processed.", default=UNSET, schema=constraints.INT32
     )
     last_processed: str = field("When it was last processed, in RFC 3339 form.", default=UNSET)
     conditions: Sequence[Condition] = field(
@@ -36,7 +36,7 @@ class Demo(
     namespaced=False,
     schema=constraints.rule("self.metadata.name == 'demo'", "Demo resource must be named 'demo'"),
 ):
-    """A message that is processed a number of times. There is one, named demo."""
+    """A message that is processed a number of times. A singleton named demo."""
 
-    spec: DemoSpec = field("What is to be processed.", default=UNSET)
-    status: DemoStatus = field("What has been processed.", default=UNSET)
+    spec: DemoSpec = field("The message to process.", default=UNSET)
+    status: DemoStatus = field("The progress of the processing.", default=UNSET)

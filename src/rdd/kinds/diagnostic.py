@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Diagnostic: one thing that is checked all the time, and what was found."""
+"""Diagnostic: the result of one periodic check."""
 
 from collections.abc import Sequence
 
@@ -10,13 +10,15 @@ from rdd.kinds.struct import UNSET, Struct, field
 
 
 class DiagnosticStatus(Struct):
-    """What was found."""
+    """The result of the check."""
 
     conditions: Sequence[Condition] = field(
-        "Healthy: whether all is well, with reason and message.", default=UNSET, schema=BY_TYPE
+        "The result as the condition Healthy, with reason and message.",
+        default=UNSET,
+        schema=BY_TYPE,
     )
-    evidence: Sequence[str] = field("What the finding rests on, line by line.", default=UNSET)
-    next_step: str = field("What to do about it. Empty if there is nothing to do.", default=UNSET)
+    evidence: Sequence[str] = field("The evidence of the result, line by line.", default=UNSET)
+    next_step: str = field("The suggested fix. Empty if there is nothing to do.", default=UNSET)
 
 
 class Diagnostic(
@@ -32,4 +34,4 @@ class Diagnostic(
 ):
     """The result of one check: the docker context, the disk, the engine and so on."""
 
-    status: DiagnosticStatus = field("What was found.", default=UNSET)
+    status: DiagnosticStatus = field("The result of the check.", default=UNSET)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HostInfo: what the machine has that the virtual machine could be given."""
+"""HostInfo: the resources of the host that are available to the virtual machine."""
 
 from rdd.api import names
 from rdd.kinds import constraints
@@ -8,11 +8,11 @@ from rdd.kinds.struct import UNSET, Struct, field
 
 
 class HostInfoSpec(Struct):
-    """Nothing: a HostInfo only reports."""
+    """Empty: a HostInfo only reports."""
 
 
 class HostInfoStatus(Struct):
-    """What the host has."""
+    """The resources of the host."""
 
     cpus: int = field("Number of logical CPUs.", default=UNSET)
     memory: str = field(
@@ -30,7 +30,7 @@ class HostInfo(
         Column("Memory", "string", ".status.memory"),
     ),
 ):
-    """The resources of the machine rdd runs on. There is one, named system."""
+    """The resources of the host. A singleton named system."""
 
-    spec: HostInfoSpec = field("Nothing: a HostInfo only reports.", default=UNSET)
-    status: HostInfoStatus = field("What the host has.", default=UNSET)
+    spec: HostInfoSpec = field("Empty: a HostInfo only reports.", default=UNSET)
+    status: HostInfoStatus = field("The resources of the host.", default=UNSET)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Image: an image of the engine; and the wishes to pull, push and scan one."""
+"""Image: an image of the engine; and requests to pull, push and scan one."""
 
 from collections.abc import Mapping, Sequence
 
@@ -10,8 +10,8 @@ from rdd.kinds.kind import Column, Kind
 from rdd.kinds.struct import UNSET, Struct, field
 
 _OF_CONTROLLER = {names.CONTROLLER: "image"}
-_OUTCOME = "The end of the request: Complete or Failed."
-_WHAT_BECAME = "What became of the request."
+_OUTCOME = "The result of the request: Complete or Failed."
+_RESULT = "The result of the request."
 
 
 class ImageStatus(Struct):
@@ -21,13 +21,13 @@ class ImageStatus(Struct):
     id: str = field("ID of the image.")
     repo_tag: str = field("Repository and tag. Absent for an image without a tag.", default=UNSET)
     repo_digests: Sequence[str] = field("Repositories with digests.", default=UNSET)
-    architecture: str = field("The processor it is built for.")
+    architecture: str = field("The processor architecture it is built for.")
     os: str = field("The operating system it is built for.")
     size: int = field("Size in bytes.", schema=constraints.INT64)
     created_at: str = field("When it was built.", default=UNSET, schema=constraints.DATE_TIME)
     labels: Mapping[str, str] = field("Labels of the image.", default=UNSET)
     conditions: Sequence[Condition] = field(
-        "The state of the image: Removed, with the reason why it could not be.",
+        "The state of the image: Removed, with the cause of a failed removal.",
         default=UNSET,
         schema=BY_TYPE,
     )
@@ -50,29 +50,29 @@ class Image(
 
 
 class RequestStatus(Struct):
-    """What became of a request."""
+    """The result of a request."""
 
     conditions: Sequence[Condition] = field(_OUTCOME, default=UNSET, schema=BY_TYPE)
 
 
 class TransferProgress(Struct):
-    """How far a transfer is."""
+    """The progress of a transfer."""
 
     current: int = field("Bytes transferred.", default=UNSET, schema=constraints.INT64)
     total: int = field(
-        "Bytes to transfer, as far as they are known yet.",
+        "Bytes to transfer, as far as known.",
         default=UNSET,
         schema=constraints.INT64,
     )
-    layers: int = field("Layers of the image that are known yet.", default=UNSET)
+    layers: int = field("Layers of the image, as far as known.", default=UNSET)
     layers_done: int = field("Layers that are complete.", default=UNSET)
-    message: str = field("What the engine last said.", default=UNSET)
+    message: str = field("The last message of the engine.", default=UNSET)
 
 
 class TransferStatus(RequestStatus):
-    """What became of a request to pull or push."""
+    """The result of a request to pull or push."""
 
-    progress: TransferProgress = field("How far the transfer is.", default=UNSET)
+    progress: TransferProgress = field("The progress of the transfer.", default=UNSET)
 
 
 class ImagePullSpec(Struct):
@@ -88,7 +88,7 @@ class ImagePullRequest(
     """A request to pull an image from its registry."""
 
     spec: ImagePullSpec = field("The image to pull.")
-    status: TransferStatus = field(_WHAT_BECAME, default=UNSET)
+    status: TransferStatus = field(_RESULT, default=UNSET)
 
 
 class ImagePushSpec(Struct):
@@ -101,7 +101,7 @@ class ImagePushRequest(Kind, group=names.CONTAINERS_GROUP, annotations=_OF_CONTR
     """A request to push an image to its registry."""
 
     spec: ImagePushSpec = field("The image to push.")
-    status: TransferStatus = field(_WHAT_BECAME, default=UNSET)
+    status: TransferStatus = field(_RESULT, default=UNSET)
 
 
 class ImageScanSpec(Struct):
@@ -111,13 +111,13 @@ class ImageScanSpec(Struct):
 
 
 class ImageScanStatus(RequestStatus):
-    """What became of the request."""
+    """The result of the request."""
 
-    result: str = field("What the scanner reported, as JSON.", default=UNSET)
+    result: str = field("The report of the scanner, as JSON.", default=UNSET)
 
 
 class ImageScanRequest(Kind, group=names.CONTAINERS_GROUP, annotations=_OF_CONTROLLER):
     """A request to scan an image for known vulnerabilities."""
 
     spec: ImageScanSpec = field("The image to scan.")
-    status: ImageScanStatus = field(_WHAT_BECAME, default=UNSET)
+    status: ImageScanStatus = field(_RESULT, default=UNSET)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A kind: a Struct with names, metadata and whatever else its definition says.
+"""A kind: a Struct with names, metadata and the other settings of its definition.
 
-    class LimaVM(Kind, group="lima.rancherdesktop.io", categories=("all",)):
-        spec: LimaVMSpec = field("The virtual machine that is wanted.")
-        status: LimaVMStatus = field("The virtual machine there is.", default=UNSET)
+    class LimaVM(Kind, group=names.LIMA_GROUP, categories=("all",)):
+        spec: LimaVMSpec = field("The desired virtual machine.")
+        status: LimaVMStatus = field("The observed virtual machine.", default=UNSET)
 
-    vm = LimaVM.of(obj)                                    # typed reading
+    vm = LimaVM.of(obj)                                    # a typed view
     LimaVM(metadata=ObjectMeta(name="rd"), spec=…).raw     # an object to create
 
 A kind with a field `status` has the status subresource.
@@ -29,7 +29,7 @@ class Column(NamedTuple):
 
 
 class Presentation(NamedTuple):
-    """What a definition says beside names and schema."""
+    """The settings of a definition besides names and schema."""
 
     short_names: tuple[str, ...]
     categories: tuple[str, ...]
@@ -37,9 +37,9 @@ class Presentation(NamedTuple):
     selectable: tuple[str, ...]
     """JSON paths that field selectors can use."""
     annotations: Mapping[str, str]
-    """Of the definition itself."""
+    """Annotations of the definition itself."""
     schema: Mapping[str, Any]
-    """Further members of the schema of the whole object (see rdd.kinds.constraints)."""
+    """Additional members of the schema of the whole object (see rdd.kinds.constraints)."""
 
 
 class Kind(Struct):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LimaVM: a virtual machine made from a Lima template."""
+"""LimaVM: a virtual machine created from a Lima template."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -19,36 +19,35 @@ class TemplateReference(Struct):
 
     name: str = field("Name of the ConfigMap; the template is at its key template.")
     namespace: str = field(
-        "Namespace of the ConfigMap. Without it, the namespace of the LimaVM.", default=UNSET
+        "Namespace of the ConfigMap. Defaults to the namespace of the LimaVM.", default=UNSET
     )
 
 
 class LimaVMSpec(Struct):
-    """The virtual machine that is wanted."""
+    """The desired virtual machine."""
 
-    running: bool = field("Whether it should run.", default=False, required=True)
+    running: bool = field("Whether the virtual machine should run.", default=False, required=True)
     template_ref: TemplateReference = field(
-        "The template it is made from. It is read once, at creation, and cannot be changed.",
+        "The template. It is read once, at creation, and cannot be changed.",
         schema=constraints.immutable("templateRef is immutable"),
     )
     params: Mapping[str, str] = field(
-        "Values for params of the template, instead of those it has itself. "
-        "A change restarts the virtual machine.",
+        "Values that override the params of the template. A change restarts the virtual machine.",
         default=UNSET,
     )
 
 
 class LimaVMStatus(Struct):
-    """The virtual machine there is."""
+    """The observed virtual machine."""
 
     conditions: Sequence[Condition] = field(
         "The state of the virtual machine: Created, Running, "
-        "and Degraded while it runs without something it should have.",
+        "and Degraded while a part of it does not work.",
         default=UNSET,
         schema=BY_TYPE,
     )
     observed_generation: int = field(
-        "The generation of the spec that Running speaks of.",
+        "The generation of the spec that the condition Running refers to.",
         default=UNSET,
         schema=constraints.INT64,
     )
@@ -62,16 +61,13 @@ class LimaVMStatus(Struct):
         "While the virtual machine runs it changes only with a restart.",
         default=UNSET,
     )
-    restart_needed: bool = field(
-        "Whether a restart was asked for and has not happened yet.", default=UNSET
-    )
+    restart_needed: bool = field("Whether a requested restart is pending.", default=UNSET)
     unavailable_ports: Sequence[int] = field(
-        "Ports of this machine that the virtual machine should forward "
-        "and that another program uses.",
+        "Host ports that the virtual machine should forward and that another program uses.",
         default=UNSET,
     )
     restart_count: int = field(
-        "How often the virtual machine has come up.", default=UNSET, schema=constraints.INT32
+        "Number of starts of the virtual machine.", default=UNSET, schema=constraints.INT32
     )
 
 
@@ -81,7 +77,7 @@ class LimaVM(
     categories=("all",),
     columns=(Column("Running", "boolean", ".spec.running"),),
 ):
-    """A virtual machine made from a Lima template."""
+    """A virtual machine created from a Lima template."""
 
-    spec: LimaVMSpec = field("The virtual machine that is wanted.")
-    status: LimaVMStatus = field("The virtual machine there is.", default=UNSET)
+    spec: LimaVMSpec = field("The desired virtual machine.")
+    status: LimaVMStatus = field("The observed virtual machine.", default=UNSET)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Notary: keeps a record of the values it is given."""
+"""Notary: records the values of a field."""
 
 from rdd.api import names
 from rdd.kinds.kind import Kind
@@ -7,22 +7,22 @@ from rdd.kinds.struct import UNSET, Struct, field
 
 
 class NotarySpec(Struct):
-    """What is to be recorded, and where."""
+    """The value to record and the target ConfigMap."""
 
     value: str = field("The value to record.")
     config_map_name: str = field("Name of the ConfigMap, in the same namespace, with the record.")
 
 
 class NotaryStatus(Struct):
-    """What has been recorded."""
+    """The recorded values."""
 
     last_recorded_value: str = field("The value recorded last.", default=UNSET)
-    config_map_status: str = field("What was last done to the ConfigMap.", default=UNSET)
-    change_count: int = field("How many values have been recorded.", default=UNSET)
+    config_map_status: str = field("The last operation on the ConfigMap.", default=UNSET)
+    change_count: int = field("Number of recorded values.", default=UNSET)
 
 
 class Notary(Kind, group=names.RDD_GROUP, plural="notaries"):
-    """A record of all values a field has had."""
+    """A record of all values of a field."""
 
-    spec: NotarySpec = field("What is to be recorded, and where.", default=UNSET)
-    status: NotaryStatus = field("What has been recorded.", default=UNSET)
+    spec: NotarySpec = field("The value to record and the target ConfigMap.", default=UNSET)
+    status: NotaryStatus = field("The recorded values.", default=UNSET)

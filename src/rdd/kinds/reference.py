@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reference of all kinds and fields, in Markdown: the second half of docs/kinds.md."""
+"""Renders the reference of all kinds and fields in Markdown: the second half of docs/kinds.md."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -12,26 +12,26 @@ from rdd.kinds.crd import schema_of
 from rdd.kinds.kind import Kind
 
 MARKER = "<!-- Below this line: python -m rdd.kinds reference docs/kinds.md -->"
-"""Everything after it is generated."""
+"""Everything below it is generated."""
 
 _LIMITS = {
     "minimum": "at least {}",
     "minLength": "at least {} character",
     "maxLength": "at most {} characters",
-    # The expressions are unreadable in a table; the descriptions say what they allow.
-    "pattern": "checked by a pattern",
+    # The expressions are unreadable in a table; the descriptions explain the allowed values.
+    "pattern": "matches a pattern",
 }
 _CONDITION = "see [Condition](#condition)"
 
 
 def update(page: str) -> str:
-    """A page with the part below the marker made anew."""
+    """Return a page with the part below the marker regenerated."""
     head, marker, _ = page.partition(MARKER)
     return f"{head}{marker or MARKER}\n\n{render()}"
 
 
 def render() -> str:
-    """Every kind with its names and its fields."""
+    """Render every kind with its names and its fields."""
     parts = [_kind_section(kind) for kind in ALL]
     return "\n".join([*parts, _condition_section()])
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Typed, read-only views over plain dicts, and the notation that declares them.
+"""Typed, read-only views of plain dicts, and the notation that declares them.
 
     class Kubernetes(Struct):
         enabled: bool = field("Whether to run Kubernetes.")
@@ -8,22 +8,20 @@
     Kubernetes.of({"enabled": True, "x": 1}).version    # "": a view, nothing is copied
     Kubernetes(enabled=True).raw                        # {"enabled": True}: a new dict
 
-A view holds nothing but the dict (`raw`), so members it does not declare
-survive, and making one costs little more than reading an attribute. It cannot
-be written through, because objects come from caches that others read;
-`replace` makes a changed copy.
+A view holds only the dict (`raw`), so undeclared members are preserved, and creating a view costs
+little more than reading an attribute. Views are read-only, because objects come from shared caches;
+`replace` returns a modified copy.
 
-The annotation of a field is its type: bool, int, str, Literal (an enum), a
-Struct, Sequence[…] of these, Mapping[str, str]. Its default says what it means
-that the field is absent:
+The annotation of a field is its type: bool, int, str, Literal (an enum), a Struct, Sequence[…] of
+these, Mapping[str, str]. Its default defines the meaning of an absent field:
 
     no default      it is required
     default=UNSET   it is empty: "", 0, False, (), {}, or a Struct without members
-    default=None    None, where absent is something else than empty; declare `T | None`
-    default=value   the server fills the value in
+    default=None    None, where absent differs from empty; declare `T | None`
+    default=value   the server defaults it to the value
 
-Type checkers take a Struct for a dataclass (PEP 681): its constructor has
-keyword arguments only, and they know which are required.
+Type checkers treat a Struct as a dataclass (PEP 681): its constructor has keyword arguments only,
+and they check which ones are required.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -44,7 +42,7 @@ from typing import (
 from rdd.api.types import Object
 
 UNSET: Final[Any] = object()
-"""The default of an optional field that reads as empty when it is absent."""
+"""The default of an optional field that reads as empty if it is absent."""
 
 _REQUIRED: Final[Any] = object()
 _EMPTY: dict[Any, Any] = {
@@ -53,7 +51,7 @@ _EMPTY: dict[Any, Any] = {
 
 
 class Field:
-    """One declared member; as a descriptor it reads that member. Made by `field`."""
+    """A declared member, created by `field`; as a descriptor it reads that member."""
 
     __slots__ = (
         "_absent", "_decode", "_is_always_view", "_keeps_empty",
@@ -65,7 +63,7 @@ class Field:
     ) -> None:
         self.doc = doc
         self.default = default
-        """What the server fills in; UNSET: nothing."""
+        """The default that the server sets; UNSET: none."""
         self.required = required or default is _REQUIRED
         self.wire_name = name
         self.schema = schema
@@ -76,7 +74,7 @@ class Field:
         self.enum: tuple[str, ...] = ()
 
     def bind(self, name: str, annotation: Any) -> None:
-        """Take the type from the annotation. Raises TypeError if the two do not fit."""
+        """Set the type from the annotation; raise TypeError if annotation and default conflict."""
         self.wire_name = self.wire_name or _camel_case(name)
         is_nullable = get_origin(annotation) in (Union, UnionType)
         if is_nullable:
@@ -110,7 +108,7 @@ class Field:
         if _is_struct(self.item):
             of = self.item.of
             return lambda items: [of(item) for item in items]
-        # A quantity may be written as a number.
+        # A quantity can be a number on the wire.
         return str if "x-kubernetes-int-or-string" in self.schema else None
 
     def __get__(self, view: "Struct | None", owner: type | None = None) -> Any:
@@ -124,7 +122,7 @@ class Field:
         return value if self._decode is None else self._decode(value)
 
     def write(self, raw: Object, value: Any) -> None:
-        """Put a value into a dict; what reads the same when absent is left out, as Go does."""
+        """Write a value into a dict; omit values that read the same when absent, as Go does."""
         if value is not None:
             if _is_struct(self.type):
                 value = value.raw
@@ -148,17 +146,17 @@ def field(
 ) -> Any:
     """Declare a member of a Struct.
 
-    `doc` is its description; the first sentence must stand alone. `required`
-    is for a member that is required and has a default. `name` is the name on
-    the wire if it is not the attribute's in camelCase. `schema` has further
-    members of its OpenAPI schema (see rdd.kinds.constraints).
+    `doc` is its description; the first sentence must be complete by itself. `required` is for a
+    member that is required and has a default. `name` is the name on the wire if it differs from
+    the attribute in camelCase. `schema` has additional members of its OpenAPI schema (see
+    rdd.kinds.constraints).
     """
     return Field(doc, default=default, required=required, name=name, schema=schema)
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True, field_specifiers=(field,))
 class _StructType(type):
-    """Gives each class `__slots__`, so that a misspelt attribute cannot be set."""
+    """Adds `__slots__` to each class, so that assigning a misspelt attribute fails."""
 
     def __new__(
         mcs, name: str, bases: tuple[type, ...], namespace: dict[str, Any], **options: Any
@@ -168,14 +166,14 @@ class _StructType(type):
 
 
 class Struct(metaclass=_StructType):
-    """A view over a dict; subclasses declare its members with `field`."""
+    """A view of a dict; subclasses declare its members with `field`."""
 
     __slots__ = ("raw",)
 
     fields: ClassVar[Mapping[str, Field]] = {}
     """All declared members by attribute, those of parent classes first."""
     _preset: ClassVar[Mapping[str, Any]] = {}
-    """Members every new dict starts with."""
+    """The initial members of every new dict."""
 
     def __init_subclass__(cls) -> None:
         own = {name: value for name, value in vars(cls).items() if isinstance(value, Field)}
@@ -185,7 +183,7 @@ class Struct(metaclass=_StructType):
 
     def __init__(self, **values: Any) -> None:
         self.raw: Object = dict(self._preset)
-        """The dict itself; it MUST NOT be changed if it came from elsewhere."""
+        """The dict itself; it MUST NOT be modified unless the caller created it."""
         self._write(values)
         for name, declared in self.fields.items():
             if declared.required and declared.default is UNSET and name not in values:
@@ -193,7 +191,7 @@ class Struct(metaclass=_StructType):
 
     @classmethod
     def of(cls, raw: Object) -> Self:
-        """The view over a dict, which is not copied. TypeError if it is something else."""
+        """Return the view of a dict, which is not copied; raise TypeError for other values."""
         if not isinstance(raw, dict):
             raise TypeError(f"{cls.__name__} is an object, not {type(raw).__name__}")
         view = cls.__new__(cls)
@@ -201,7 +199,7 @@ class Struct(metaclass=_StructType):
         return view
 
     def replace(self, **changes: Any) -> Self:
-        """A view over a copy with some members changed; None removes one. The rest is shared."""
+        """Return a view of a copy with some members changed; None removes one."""
         view = self.of(dict(self.raw))
         view._write(changes)
         return view

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Volume: a volume of the engine; VolumeCreateRequest: the wish for one."""
+"""Volume: a volume of the engine; VolumeCreateRequest: a request to create one."""
 
 from collections.abc import Mapping, Sequence
 
@@ -15,9 +15,9 @@ class VolumeStatus(Struct):
 
     name: str = field("Name of the volume in the engine.")
     namespace: str = field("Namespace of the volume in the engine.")
-    driver: str = field("The volume driver that keeps the data.")
-    mountpoint: str = field("Where the data is, as the engine sees it.")
-    scope: str = field("Where the volume can be used: local or global.")
+    driver: str = field("The volume driver that stores the data.")
+    mountpoint: str = field("Path of the data in the file system of the engine.")
+    scope: str = field("Scope of the volume: local or global.")
     created_at: str = field("When it was created.", schema=constraints.DATE_TIME)
     labels: Mapping[str, str] = field("Labels in the engine.", default=UNSET)
     options: Mapping[str, str] = field("Options of the driver.", default=UNSET)
@@ -38,16 +38,16 @@ class Volume(
 class VolumeCreateSpec(Struct):
     """The volume to create."""
 
-    driver: str = field("The volume driver that keeps the data.")
+    driver: str = field("The volume driver that stores the data.")
     name: str = field("Name of the volume. Without it, the engine chooses one.", default=UNSET)
     namespace: str = field("Namespace in the engine.", default=UNSET)
 
 
 class VolumeCreateStatus(Struct):
-    """What became of the request."""
+    """The result of the request."""
 
     conditions: Sequence[Condition] = field(
-        "The end of the request: Complete or Failed.", default=UNSET, schema=BY_TYPE
+        "The result of the request: Complete or Failed.", default=UNSET, schema=BY_TYPE
     )
 
 
@@ -57,4 +57,4 @@ class VolumeCreateRequest(
     """A request to create a volume."""
 
     spec: VolumeCreateSpec = field("The volume to create.")
-    status: VolumeCreateStatus = field("What became of the request.", default=UNSET)
+    status: VolumeCreateStatus = field("The result of the request.", default=UNSET)

@@ -72,7 +72,9 @@ def test_dump_is_a_command() -> None:
 
 
 def test_dump_of_unknown_controllers_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit, match="no kinds of apps; there are some of app, configmap"):
+    with pytest.raises(
+        SystemExit, match="unknown controller apps; valid controllers: app, configmap"
+    ):
         main(["crds", "apps"])
     with pytest.raises(SystemExit, match=r"python -m rdd\.kinds"):
         main(["--help"])

@@ -1,14 +1,18 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Makes .venv with rdd (editable) and its dependencies; with `dev` also the test and lint tools.
-# Does nothing when it has already done so for the present pyproject.toml. With `missing` it only
-# prints the Debian package it would need first.
+# Makes .venv with rdd (editable) and its dependencies; with `dev` also the test and lint tools, in
+# the versions of requirements/dev.txt. Does nothing when it has already done so for the present
+# pyproject.toml and lock. With `missing` it only prints the Debian package it would need first.
 set -eu
 cd "$(dirname "$0")/.."
 level=${1:-run}
 
+lock=requirements/dev.txt
+inputs=pyproject.toml
+[ "$level" != dev ] || inputs="$inputs $lock"
 stamp=.venv/.set-up-$level
-if [ -x .venv/bin/rdd ] && [ -f "$stamp" ] && cmp -s pyproject.toml "$stamp"; then
+# shellcheck disable=SC2086 # a list of files
+if [ -x .venv/bin/rdd ] && [ -f "$stamp" ] && cat $inputs | cmp -s - "$stamp"; then
     exit 0
 fi
 
@@ -42,15 +46,26 @@ pip() {
     .venv/bin/python -m pip --disable-pip-version-check --quiet "$@" </dev/null
 }
 echo "installing rdd into .venv ($level)"
-if [ "$level" = dev ]; then
-    # Dependency groups need pip 25.1.
-    if ! .venv/bin/python -c 'import pip, sys; sys.exit(tuple(map(int, pip.__version__.split(".")[:2])) < (25, 1))'; then
-        pip install --upgrade 'pip>=25.1'
-    fi
+if [ "$level" != dev ]; then
+    pip install --editable .
+elif [ -n "${RDD_UNLOCKED:-}" ]; then
+    echo "RDD_UNLOCKED is set: the newest versions that pyproject.toml allows, not those of $lock" >&2
+    pip install --upgrade 'pip>=25.1' # dependency groups
     pip install --editable . --group dev
 else
-    pip install --editable .
+    if ! pip install --require-hashes --only-binary :all: --requirement "$lock"; then
+        {
+            echo "The versions of $lock cannot be installed:"
+            .venv/bin/python -c 'import platform as p; print(" ", p.python_implementation(), p.python_version(), p.platform())'
+            echo "Set PYTHON to Python 3.11, 3.12 or 3.13, remove .venv and try again. To use other"
+            echo "versions, within the ranges of pyproject.toml:  RDD_UNLOCKED=1 make setup-dev"
+        } >&2
+        exit 1
+    fi
+    # The build backend is locked, too: no isolated environment with another one.
+    pip install --no-deps --no-build-isolation --editable .
 fi
 # Start-up time is a feature; bytecode must exist even where PYTHONDONTWRITEBYTECODE is set.
 .venv/bin/python -m compileall -q src/rdd
-cp pyproject.toml "$stamp"
+# shellcheck disable=SC2086
+cat $inputs >"$stamp"

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # The developer's interface. Each target is one small script under scripts/.
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev parts guest-image up down test test-full test-quick lint format bench build soak clean
+.PHONY: help setup setup-dev parts guest-image up down test test-quick test-signals \
+	ci-long durations lock lint format bench build soak clean
 
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -9,10 +10,10 @@ help: ## show this list
 setup: ## .venv with rdd and what it needs to run
 	@scripts/setup.sh
 
-setup-dev: ## the same, with what tests and linters need
+setup-dev: ## the same with the tools for tests and linters, in locked versions
 	@scripts/setup.sh dev
 
-parts: ## the real programs the tests use (dockerd, qemu, kubectl, …)
+parts: ## the real programs that tests use (dockerd, qemu, kubectl, …)
 	@scripts/test-parts.sh
 
 guest-image: ## the guests of virtual machines, from Debian packages (needs root, 90 s)
@@ -27,11 +28,20 @@ down: ## undo `make up`
 test: setup-dev parts lint ## set up, lint, and run the whole suite against real parts, offline
 	@scripts/test.sh
 
-test-full: setup-dev parts lint ## the same with all combinations of what can be killed when
-	@RDD_FULL=1 scripts/test.sh
+test-quick: setup-dev ## run the suite; skip tests whose real part is missing, and print which
+	@.venv/bin/pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-test-quick: setup-dev ## run the suite; tests whose real part is missing are skipped and say so
-	@.venv/bin/pytest -n 2 --dist loadfile
+test-signals: setup-dev parts ## tests of signals, processes and the mirror, 5 times under load
+	@scripts/test-signals.sh
+
+ci-long: setup-dev parts lint ## the suite as from nohup and cron, under load (hours)
+	@scripts/ci-long.sh
+
+durations: setup-dev parts ## measure which test files are slow (tests/durations.txt)
+	@RDD_RECORD_DURATIONS=1 scripts/test.sh
+
+lock: setup-dev ## lock the versions of development tools (requirements/dev.txt)
+	@scripts/lock.sh
 
 lint: setup-dev ## style, types, import layers, dependencies, spelling
 	@scripts/lint.sh
@@ -49,5 +59,5 @@ build: setup-dev ## wheel and sdist in dist/
 soak: setup-dev parts ## long runs of the randomised and crash tests
 	@RDD_SOAK=1 RDD_REQUIRE_PARTS=1 .venv/bin/pytest --timeout 3600
 
-clean: ## remove what builds and tests leave behind
+clean: ## remove build results and caches
 	@scripts/clean.sh

@@ -1,13 +1,14 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Installs Debian packages when we are root; otherwise says what to run, and fails.
-# No service of theirs is started, now or at the next boot, and no package is removed.
+# Installs Debian packages as root; otherwise prints the command to run and fails.
+# It starts no service of the packages, now or at the next boot, and removes no package.
 set -eu
+PATH=$PATH:/usr/sbin:/sbin # dpkg needs them, and cron sets neither
 
 if [ "$(id -u)" != 0 ] || ! command -v apt-get >/dev/null; then
     echo "These system packages are missing: $*" >&2
     if ! command -v apt-get >/dev/null; then
-        echo "They have these names in Debian. Install what they are called here, and try again." >&2
+        echo "These are the names in Debian. Install the packages of this system and try again." >&2
     elif command -v sudo >/dev/null; then
         echo "Install them and try again:  sudo $0 $*" >&2
     else
@@ -21,7 +22,7 @@ exists() {
     [ -e "/lib/systemd/system/$1" ] || [ -e "/usr/lib/systemd/system/$1" ] ||
         [ -e "/etc/systemd/system/$1" ]
 }
-ours= # what comes with the packages; units that are there already are somebody else's
+ours= # units that come with the packages; existing ones belong to the user
 for unit in $units; do
     exists "$unit" || ours="$ours $unit"
 done
@@ -29,7 +30,7 @@ done
 echo "installing $*"
 export DEBIAN_FRONTEND=noninteractive
 # Packages must not start their services: invoke-rc.d starts nothing in run level 1, and systemd's
-# helper asks this program, which may be somebody else's already.
+# helper calls policy-rc.d, which may exist already.
 export RUNLEVEL=1
 policy=/usr/sbin/policy-rc.d
 if [ ! -e "$policy" ]; then
@@ -45,7 +46,7 @@ for unit in $ours; do
     exists "$unit" || continue
     if command -v systemctl >/dev/null; then
         systemctl --quiet disable "$unit" 2>/dev/null || true
-    else # no systemd yet; its helper is there, but wants to be called by a package's script
+    else # no systemd yet; its helper expects to be called by a package's script
         DPKG_MAINTSCRIPT_PACKAGE=$unit deb-systemd-helper disable "$unit" >/dev/null 2>&1 || true
     fi
     if [ "$unit" = docker.service ]; then

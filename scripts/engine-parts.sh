@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Prints the Debian packages that are missing to run containers on this machine without a virtual
-# machine. Prints nothing where Lima or QEMU can do the work, and on other systems: there rdd itself
-# says what helps.
+# machine. Prints nothing where Lima or QEMU is available, and on other systems: there rdd itself
+# prints the remedy.
 set -eu
 PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
 

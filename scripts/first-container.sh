@@ -1,13 +1,13 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Runs a container through rdd's docker context and shows how to go on. The image is busybox from
-# the registry, or made from the machine's own busybox where no registry answers.
+# Runs a container through rdd's docker context and prints the next command. The image is busybox
+# from the registry, or made from the machine's own busybox where no registry responds.
 set -eu
 rdd=$1
 context=$2
 
 if ! command -v docker >/dev/null; then
-    echo "There is no docker CLI here; \`$rdd ctl get containers -A\` shows the containers."
+    echo "docker is not installed; \`$rdd ctl get containers -A\` lists the containers."
     exit 0
 fi
 unset DOCKER_HOST DOCKER_CONTEXT
@@ -20,7 +20,7 @@ if ! docker image inspect "$image" >/dev/null 2>&1 &&
     image=rdd-busybox
     program=$(command -v busybox || true)
     if [ -z "$program" ]; then
-        echo "No registry answers, and there is no busybox here to make an image from."
+        echo "No registry responds, and busybox is not installed to make an image from."
         exit 0
     fi
     root=$(mktemp -d)
@@ -31,7 +31,7 @@ if ! docker image inspect "$image" >/dev/null 2>&1 &&
         ln -s busybox "$root/bin/$name"
     done
     tar -C "$root" -c . | docker import - "$image" >/dev/null
-    echo "no registry answers: made the image $image from $program"
+    echo "no registry responds: made the image $image from $program"
 fi
 docker run --rm "$image" echo "Hello from a container."
 

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Builds the guests of virtual machines under .cache/guest, unless they are there already.
+# Builds the guests of virtual machines under .cache/guest, unless they exist.
 set -eu
 cd "$(dirname "$0")/.."
 PATH=$PATH:/usr/sbin:/sbin

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Build hook: puts the commit and its date into the package, for `rdd --version=raw`.
+"""Build hook: put the commit and its date into the package, for `rdd --version=raw`.
 
-The date is that of the commit, not of the build, so that two builds of one commit
-are the same. An sdist carries the file, and a wheel made from it takes it over.
-An editable install gets none: its sources change without a build.
+The date is that of the commit, not of the build, so that two builds of one commit are identical.
+An sdist contains the file, and a wheel built from it copies the file. An editable install has
+none: its sources change without a build.
 """
 
 import subprocess
@@ -17,7 +17,7 @@ GENERATED = "src/rdd/_build.py"
 
 
 class BuildInfoHook(BuildHookInterface[Any]):
-    """Adds `rdd/_build.py` to the sdist and the wheel."""
+    """Add `rdd/_build.py` to the sdist and the wheel."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Generate the file outside the tree and include it."""
@@ -34,6 +34,6 @@ class BuildInfoHook(BuildHookInterface[Any]):
         command = ["git", "log", "-1", f"--format={form}"]
         try:
             done = subprocess.run(command, cwd=self.root, capture_output=True, text=True)
-        except FileNotFoundError:  # no git here
+        except FileNotFoundError:  # git is not installed
             return "unknown"
         return done.stdout.strip() or "unknown"

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs a command with networking off: only the loopback interface, and that is up.
+"""Run a command without network: only the loopback interface, which is up.
 
-A network namespace of its own, made with unshare(2), which needs root (or
-CAP_SYS_ADMIN). Where that is refused the command runs with the machine's network
-and a note says so: the suite needs no network either way, this only proves it.
+The command gets a network namespace of its own with unshare(2), which needs root (or
+CAP_SYS_ADMIN). Where that is refused it runs with the machine's network and a note: the suite
+needs no network either way, this only proves it.
 """
 
 import ctypes

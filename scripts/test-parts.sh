@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Provides the real programs that the tests use: Debian packages when we are root, otherwise
-# one command to run. kubectl is not in Debian stable; when none is on PATH, the one of Debian's
+# Installs the real programs that the tests use: Debian packages as root, otherwise prints the
+# command to run. kubectl is not in Debian stable; when none is on PATH, the one of Debian's
 # development branch is unpacked under .cache/parts, without root and without touching the system.
 set -eu
 cd "$(dirname "$0")/.."

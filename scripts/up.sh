@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 # Runs the product as a newcomer would: installs what is missing (as root on Debian; otherwise one
-# command is printed), starts everything, runs a container, and shows how to go on.
+# command is printed), starts everything, runs a container and prints the next commands.
 set -eu
 cd "$(dirname "$0")/.."
 rdd=$PWD/.venv/bin/rdd

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every test can rely on: a clean environment and the real programs.
+"""Fixtures and hooks of the whole suite: a clean environment, real programs, the order of tests.
 
-Real parts (kubectl, dockerd, qemu, shells) are asked for as fixtures. A missing
-one fails the test under `make test` (RDD_REQUIRE_PARTS=1) and skips it with its
-reason under `make test-quick`, so that a laptop without them is no obstacle and
-a build machine without them is no false green.
+Real parts (kubectl, dockerd, qemu, shells) are fixtures. A missing one fails the test under
+`make test` (RDD_REQUIRE_PARTS=1) and skips it with its reason under `make test-quick`: a laptop
+without them can run the rest, and a build machine without them is no false green.
 
-Hypothesis runs more examples under `make soak` (RDD_SOAK=1). Tests that ask for `full` run
-under `make test-full` (RDD_FULL=1) only: whole matrices of which `make test` runs a part.
+Hypothesis runs more examples under `make soak` (RDD_SOAK=1).
+
+`make test` distributes whole files to two workers. The slow ones start first, so that no worker
+waits at the end for a long file of the other: tests/durations.txt has the seconds of the slow
+files, and `make durations` measures them again.
 """
 
 import asyncio
@@ -15,6 +17,7 @@ import os
 import shutil
 import signal
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -25,7 +28,9 @@ from tests.programs import reset_signals
 ROOT = Path(__file__).parent.parent
 REQUIRE_PARTS = os.environ.get("RDD_REQUIRE_PARTS") == "1"
 SOAK = os.environ.get("RDD_SOAK") == "1"
-FULL = os.environ.get("RDD_FULL") == "1"
+DURATIONS = ROOT / "tests" / "durations.txt"
+SLOW_S = 5
+"""Files that take longer are in tests/durations.txt."""
 
 settings.register_profile("soak", max_examples=5_000, deadline=None)
 
@@ -33,15 +38,17 @@ settings.register_profile("soak", max_examples=5_000, deadline=None)
 # where Debian puts daemons that are not on a user's PATH.
 _EXTRA_PATH = (str(ROOT / ".cache" / "parts" / "usr" / "bin"), "/usr/sbin", "/sbin")
 
-# What a developer's shell may carry and what would steer the programs under test.
+# Variables of a developer's shell that would change the programs under test.
 _FOREIGN = ("RDD_", "KUBE", "DOCKER_", "LIMA_")
+# Variables of the suite, which the workers of pytest-xdist inherit.
+_OWN = {"RDD_REQUIRE_PARTS", "RDD_SOAK", "RDD_RECORD_DURATIONS"}
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Give the whole session an environment without traces of the user's."""
+    """Remove the user's environment and inherited signal dispositions from the session."""
     reset_signals()
     for name in list(os.environ):
-        if name.startswith(_FOREIGN):
+        if name.startswith(_FOREIGN) and name not in _OWN:
             del os.environ[name]
     os.environ["NO_COLOR"] = "1"
     # Started in the background or with nohup, this process has signals ignored that tests send
@@ -51,8 +58,8 @@ def pytest_configure(config: pytest.Config) -> None:
             signal.signal(number, signal.SIG_DFL)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    # Otherwise pytest-asyncio makes a loop to restore after the first asynchronous test and
-    # never closes it, which counts as a failure at the end.
+    # Otherwise pytest-asyncio creates a loop to restore after the first asynchronous test and
+    # never closes it, which is an error at the end of the session.
     asyncio.set_event_loop(None)
     if not config.pluginmanager.has_plugin("rdd"):  # run from the source tree, not installed
         config.pluginmanager.import_plugin("rdd.testing.plugin")
@@ -62,44 +69,60 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests run in any order, but for modules that say IN_ORDER: they tell the life of one thing.
+    """Start with the slowest files; keep the written order in modules with IN_ORDER.
 
-    What takes a minute to make, such as a virtual machine, is shared by all tests of a module.
+    Everything else runs in random order. The tests of an IN_ORDER module follow one object that
+    takes long to create, such as a virtual machine, through its life.
     """
-    places: dict[object, list[int]] = {}
-    for place, item in enumerate(items):
+    recorded = _read_durations()
+    items.sort(key=lambda item: -recorded.get(_file_of(item.nodeid), 0.0))
+    positions: dict[object, list[int]] = {}
+    for position, item in enumerate(items):
         module = getattr(item, "module", None)
         if getattr(module, "IN_ORDER", False):
-            places.setdefault(module, []).append(place)
-    for found in places.values():
+            positions.setdefault(module, []).append(position)
+    for found in positions.values():
         as_written = sorted(
-            (items[place] for place in found), key=lambda item: item.location[1] or 0
+            (items[position] for position in found), key=lambda item: item.location[1] or 0
         )
-        for place, item in zip(found, as_written, strict=True):
-            items[place] = item
+        for position, item in zip(found, as_written, strict=True):
+            items[position] = item
+
+
+def _file_of(nodeid: str) -> str:
+    return nodeid.partition("::")[0]
+
+
+def _read_durations() -> dict[str, float]:
+    lines = DURATIONS.read_text().splitlines()
+    return {path: float(seconds) for seconds, path in (line.split() for line in lines)}
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Write tests/durations.txt after `make durations`."""
+    if os.environ.get("RDD_RECORD_DURATIONS") != "1":
+        return
+    seconds: defaultdict[str, float] = defaultdict(float)
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                seconds[_file_of(report.nodeid)] += report.duration
+    slow = sorted(((took, path) for path, took in seconds.items() if took >= SLOW_S), reverse=True)
+    DURATIONS.write_text("".join(f"{took:.0f} {path}\n" for took, path in slow))
 
 
 @pytest.fixture(autouse=True, scope="session")
 def _home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """A home directory of its own for the session: nothing may touch the user's."""
-    before = os.environ.get("HOME")
-    os.environ["HOME"] = str(tmp_path_factory.mktemp("home"))
-    yield
-    if before is not None:
-        os.environ["HOME"] = before
+    """Give the session a home directory of its own: no test may touch the user's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(tmp_path_factory.mktemp("home")))
+        yield
 
 
 @pytest.fixture(scope="session")
 def soak() -> bool:
-    """Whether to run long: `make soak` is looking for rare faults."""
+    """Return whether to run long: `make soak` searches for rare faults."""
     return SOAK
-
-
-@pytest.fixture
-def full() -> None:
-    """For tests that take too long for every day."""
-    if not FULL:
-        pytest.skip("a part of the full matrix (`make test-full` runs it)")
 
 
 def _find_part(name: str) -> Path:
@@ -115,31 +138,28 @@ def _find_part(name: str) -> Path:
 
 @pytest.fixture(scope="session")
 def real_part() -> Callable[[str], Path]:
-    """Finds a real program by name; fails or skips the test when it is missing."""
+    """Return a function that finds a program by name, and fails or skips the test without it."""
     return _find_part
 
 
 @pytest.fixture(scope="session")
 def kubectl() -> Path:
-    """A real kubectl."""
     return _find_part("kubectl")
 
 
 @pytest.fixture(scope="session")
 def dockerd_path() -> Path:
-    """A real Docker engine."""
     return _find_part("dockerd")
 
 
 @pytest.fixture(scope="session")
 def qemu_path() -> Path:
-    """A real emulator."""
     return _find_part("qemu-system-x86_64")
 
 
 @pytest.fixture(scope="session")
 def guests() -> Path:
-    """The guests that `make guest-image` builds: directories `small` and `debian`."""
+    """Return the directory with the guests `small` and `debian` that `make guest-image` builds."""
     found = ROOT / ".cache" / "guest" / "current"
     if not (found / "packages").exists():
         reason = (
@@ -153,7 +173,7 @@ def guests() -> Path:
 
 @pytest.fixture(scope="session")
 def guest_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A cache of images that all tests of a run share, also those of other workers."""
+    """Return a cache of images that the tests of all workers of a run share."""
     base = tmp_path_factory.getbasetemp()
     is_worker = "PYTEST_XDIST_WORKER" in os.environ
     return (base.parent if is_worker else base) / "guest-cache"
@@ -161,13 +181,13 @@ def guest_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def openssl_path() -> Path:
-    """A real openssl, an independent reader of our certificates."""
+    """Return openssl, an independent reader of our certificates."""
     return _find_part("openssl")
 
 
 @pytest.fixture(scope="session")
 def rdd_script() -> Path:
-    """The installed `rdd` executable of the environment that runs the tests."""
+    """Return the installed `rdd` executable of the environment that runs the tests."""
     script = Path(sys.executable).with_name("rdd")
     if not script.exists():
         pytest.fail(f"{script} is missing: install the package first (make setup)")
@@ -176,7 +196,7 @@ def rdd_script() -> Path:
 
 @pytest.fixture
 def clean_environment(tmp_path: Path) -> Mapping[str, str]:
-    """Variables for a child process: a PATH and an empty home, nothing else."""
+    """Return variables for a child process: a PATH and an empty home, nothing else."""
     home = tmp_path / "home"
     home.mkdir()
     return {"HOME": str(home), "PATH": os.environ["PATH"], "NO_COLOR": "1"}

@@ -180,7 +180,6 @@ VICTIMS = ("daemon", "agent", "engine", "driver")
 PHASES = ("starting", "running", "stopping", "deleting")
 
 
-@pytest.mark.usefixtures("full")
 @pytest.mark.parametrize("phase", PHASES)
 @pytest.mark.parametrize("victim", VICTIMS)
 def test_whoever_is_killed_whenever_the_next_look_converges(

@@ -336,9 +336,9 @@ async def test_auto_tells_what_was_tried_when_nothing_works(world: World) -> Non
         first, *rows = condition["message"].splitlines()
         assert first == "Nothing can run containers here:"
         assert rows == [
+            "lima  no lima; to change that: apt-get install lima",
             "host  no host; to change that: apt-get install host",
             "qemu  no qemu; to change that: apt-get install qemu",
-            "lima  no lima; to change that: apt-get install lima",
         ]
         is_installed.append("qemu")
         app = await settled(world)

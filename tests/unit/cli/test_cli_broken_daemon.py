@@ -9,13 +9,13 @@ import io
 import json
 import os
 import socket
-import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from tests.programs import start_program
 
 from rdd.cli.commands import version
 from rdd.cli.framework import entry
@@ -155,14 +155,11 @@ def instance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Instance:
 @contextmanager
 def daemon(instance: Instance, state: State) -> Iterator[None]:
     """A process that is recorded as the daemon."""
-    with subprocess.Popen(["sleep", "1000"]) as process:
+    with start_program(["sleep", "1000"]) as process:
         who = identity(process.pid)
         assert who is not None
         record.write(instance, Record(who, version=version.version(), state=state))
-        try:
-            yield
-        finally:
-            process.kill()
+        yield
 
 
 def rdd(instance: Instance, *words: str) -> tuple[int, str]:

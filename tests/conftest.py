@@ -15,7 +15,6 @@ files, and `make durations` measures them again.
 import asyncio
 import os
 import shutil
-import signal
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
@@ -51,13 +50,6 @@ def pytest_configure(config: pytest.Config) -> None:
         if name.startswith(_FOREIGN) and name not in _OWN:
             del os.environ[name]
     os.environ["NO_COLOR"] = "1"
-    # Started in the background or with nohup, this process has signals ignored that tests send
-    # to programs, which would inherit that.
-    for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT):
-        if signal.getsignal(number) is signal.SIG_IGN:
-            signal.signal(number, signal.SIG_DFL)
-    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
     # Otherwise pytest-asyncio creates a loop to restore after the first asynchronous test and
     # never closes it, which is an error at the end of the session.
     asyncio.set_event_loop(None)

@@ -15,7 +15,7 @@ from rdd.client.https import HttpsTransport
 from rdd.client.resources import SECRETS
 from rdd.daemon.control_plane import ControlPlane, ServeOptions
 from rdd.daemon.managers import passthrough_backends
-from rdd.daemon.managers.discovery import Directory
+from rdd.daemon.managers.discovery import DiscoveryMap
 from rdd.daemon.managers.registration import Registration
 from rdd.daemon.stages import control_plane
 from rdd.host.sockets import listen_on_loopback
@@ -75,7 +75,7 @@ async def test_a_program_is_reached_while_it_is_entered(tmp_path: Path) -> None:
     async with daemon(tmp_path) as (_, client), program() as host:
         assert (await ask(client))[0] == 404
         await passthrough_backends.publish(client, "app", url=host.url, secret=host.secret)
-        directory = Directory(client)
+        directory = DiscoveryMap(client)
         await directory.register("app", entry(host.url))
         assert await until(client, 200) == "hello /there"
         await directory.deregister("app", entry(host.url))
@@ -84,7 +84,7 @@ async def test_a_program_is_reached_while_it_is_entered(tmp_path: Path) -> None:
 
 async def test_a_program_that_has_come_again_is_reached_at_its_new_port(tmp_path: Path) -> None:
     async with daemon(tmp_path) as (_, client):
-        directory = Directory(client)
+        directory = DiscoveryMap(client)
         for _ in range(2):  # the first one crashes: it takes nothing back
             async with program() as host:
                 await passthrough_backends.publish(client, "app", url=host.url, secret=host.secret)
@@ -100,7 +100,7 @@ async def test_the_secret_is_shown_to_nobody_else(
     async with daemon(tmp_path) as (_, client), program() as host:
         published = url if "example" in url else host.url
         await passthrough_backends.publish(client, "app", url=published, secret=host.secret)
-        await Directory(client).register("app", entry(url))
+        await DiscoveryMap(client).register("app", entry(url))
         async with asyncio.timeout(20):
             while "is not its port" not in caplog.text:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
@@ -111,10 +111,10 @@ async def test_an_entry_that_makes_no_sense_harms_no_other(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with daemon(tmp_path) as (running, client), program() as host:
-        await Directory(client).register("a-bad-one", '{"enabledPassthroughs": 7}')
-        await Directory(client).register("without-secret", entry(host.url))
+        await DiscoveryMap(client).register("a-bad-one", '{"enabledPassthroughs": 7}')
+        await DiscoveryMap(client).register("without-secret", entry(host.url))
         await passthrough_backends.publish(client, "app", url=host.url, secret=host.secret)
-        await Directory(client).register("app", entry(host.url))
+        await DiscoveryMap(client).register("app", entry(host.url))
         assert await until(client, 200) == "hello /there"
         assert not running.failure.done()
     assert "the entry of a-bad-one in the discovery ConfigMap makes no sense" in caplog.text

@@ -118,7 +118,7 @@ popen("popen")
 into_log("spawn_into_log")
 detached("spawn_detached")
 show("run_captured", spawn.run_captured(GREP).stdout)
-show("run_now", commands.run_now(*GREP, timeout_s=60).output)
+show("run_blocking", commands.run_blocking(*GREP, timeout_s=60).output)
 asyncio.run(asynchronous("asyncio"))
 with loop.runner() as runner:
     runner.run(asynchronous("loop of the daemon"))

@@ -18,8 +18,8 @@ from tests.runtime.runtime_world import (
 from rdd.api import errors
 from rdd.client import Client
 from rdd.client.resources import CONFIG_MAPS, LEASES, NAMESPACES
-from rdd.daemon.managers.departure import others_left
-from rdd.daemon.managers.discovery import Directory
+from rdd.daemon.managers.discovery import DiscoveryMap
+from rdd.daemon.managers.program_drain import wait_for_programs
 from rdd.daemon.managers.registration import Registration
 from rdd.daemon.readiness import VALIDATING_WEBHOOKS
 from rdd.runtime import (
@@ -144,14 +144,14 @@ async def test_giving_back_is_not_being_replaced(world: World) -> None:
 
 
 async def registered(world: World, *managers: str) -> None:
-    await Directory(world.client).create()
+    await DiscoveryMap(world.client).create()
     for manager in managers:
-        await Directory(world.client).register(manager, Registration(1, 2).text())
+        await DiscoveryMap(world.client).register(manager, Registration(1, 2).text())
 
 
 async def waited_s(world: World, timeout_s: float = 45) -> float:
     began = await loop_time(world)
-    await others_left(world.client, timeout_s=timeout_s, clock=loop_clock)
+    await wait_for_programs(world.client, timeout_s=timeout_s, clock=loop_clock)
     return await loop_time(world) - began
 
 
@@ -203,7 +203,7 @@ async def test_a_program_that_is_not_listed_is_not_waited_for(world: World) -> N
 
 
 async def test_a_registration_makes_the_config_map_if_it_must(world: World) -> None:
-    directory = Directory(world.client)
+    directory = DiscoveryMap(world.client)
     with pytest.raises(errors.NotFound):
         await directory.register("rdd", "a", create=False)
     await directory.register("rdd", "a")
@@ -213,7 +213,7 @@ async def test_a_registration_makes_the_config_map_if_it_must(world: World) -> N
 
 
 async def test_an_entry_of_a_successor_is_not_removed(world: World) -> None:
-    directory = Directory(world.client)
+    directory = DiscoveryMap(world.client)
     await directory.register("rdd", "old")
     await directory.register("rdd", "new")
     await directory.deregister("rdd", "old")

@@ -30,8 +30,8 @@ from rdd.controllers.builtin.manager import BuiltinControllers, UnknownControlle
 from rdd.controllers.catalog import Entry
 from rdd.daemon import readiness, renewal
 from rdd.daemon.idle_timeout import IdleTracker
-from rdd.daemon.managers import composition, departure, selection
-from rdd.daemon.managers.discovery import EMBEDDED, Directory
+from rdd.daemon.managers import composition, program_drain, selection
+from rdd.daemon.managers.discovery import EMBEDDED, DiscoveryMap
 from rdd.daemon.service.errors import ServiceError
 from rdd.daemon.service.record import State
 from rdd.host.directories import make_private_dir
@@ -101,7 +101,7 @@ class ControlPlane:
     _serving: certificates.Issued
     _signing_key: bytes
     _socket: socket.socket
-    _directory: Directory
+    _directory: DiscoveryMap
     _http: HttpServer
     _builtin: BuiltinControllers
     _loading: "asyncio.Task[type[Embedded]]"
@@ -202,7 +202,7 @@ class ControlPlane:
         """Delete the discovery ConfigMap of the previous run, before a client can read it."""
         self.server.readyz.add("rdd-controllers", self._why_not_ready)
         self.client = Client(LocalTransport(self.server.handle, _internal))
-        self._directory = Directory(self.client)
+        self._directory = DiscoveryMap(self.client)
         await self._directory.clear()
 
     def _why_not_ready(self) -> str:
@@ -306,7 +306,7 @@ class ControlPlane:
         began = time.monotonic()
         await self.embedded.manager.drain()
         left_s = max(composition.DRAIN_S - (time.monotonic() - began), 0)
-        await _attempt(partial(departure.others_left, self.client, timeout_s=left_s))
+        await _attempt(partial(program_drain.wait_for_programs, self.client, timeout_s=left_s))
 
     async def follow_programs(self) -> None:
         """Route passthrough requests to external programs as they register."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from rdd.apiserver.endpoints.metrics import ServerMetrics
 from rdd.apiserver.http.listener import Api
 from rdd.apiserver.http.request import AnyResponse, Hijack, Request, ResponseWriter, Stream
-from rdd.daemon.service.vms import is_any_vm_running
+from rdd.daemon.service.machines import is_any_vm_running
 
 if TYPE_CHECKING:
     from aiohttp import web

@@ -19,8 +19,8 @@ from rdd.daemon import loop
 from rdd.daemon.control_plane import ControlPlane, ServeOptions
 from rdd.daemon.service import arguments, record
 from rdd.daemon.service.errors import ServiceError
-from rdd.daemon.service.record import Record, State
-from rdd.daemon.signals import Stop
+from rdd.daemon.service.record import DaemonRecord, State
+from rdd.daemon.signals import StopSignal
 from rdd.daemon.stages import control_plane
 from rdd.host.directories import make_private_dir
 from rdd.host.errors import HostError
@@ -35,7 +35,7 @@ _LOCK_ATTEMPTS, _LOCK_PAUSE_S = 50, 0.01
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
+class LaunchContext:
     """What the process was given besides its options."""
 
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -51,28 +51,28 @@ class Surroundings:
     """Called once the instance is locked: only its daemon may rotate its logs."""
 
 
-def serve(instance: Instance, options: ServeOptions, surroundings: Surroundings) -> None:
+def serve(instance: Instance, options: ServeOptions, launch: LaunchContext) -> None:
     """Be the daemon of an instance until it ends. Raises ServiceError or HostError."""
     make_private_dir(instance.dir)
-    with _lock(instance, surroundings.lock_descriptor):
-        surroundings.open_logs()
+    with _lock(instance, launch.lock_descriptor):
+        launch.open_logs()
         arguments.create(instance)
         os.chdir(instance.dir)
-        supervised = surroundings.lock_descriptor < 0
-        daemon = Record(
+        supervised = launch.lock_descriptor < 0
+        daemon = DaemonRecord(
             own_identity(),
             version=options.version,
             start_time=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             supervised=supervised,
-            environment=record.environment(surroundings.variables),
+            environment=record.environment(launch.variables),
         )
         try:
             record.write_pid(instance, daemon.process.pid)
             record.write(instance, daemon)
-            _run(_Daemon(instance, options, surroundings, daemon))
+            _run(_Daemon(instance, options, launch, daemon))
         finally:
             try:
-                record.forget(instance)
+                record.clear(instance)
             except HostError as error:
                 log.warning("%s", error)
 
@@ -97,7 +97,7 @@ def _lock(instance: Instance, descriptor: int) -> FileLock:
         return FileLock.adopt(instance.lock_file, descriptor)
     # Commands that tidy up hold the lock for a moment.
     for _ in range(_LOCK_ATTEMPTS):
-        lock = FileLock.take(instance.lock_file)
+        lock = FileLock.try_acquire(instance.lock_file)
         if lock is not None:
             return lock
         running = record.read(instance)
@@ -113,16 +113,16 @@ class _Daemon:
     """The asynchronous part: signals, states, the life of the control plane."""
 
     def __init__(
-        self, instance: Instance, options: ServeOptions, surroundings: Surroundings, daemon: Record
+        self, instance: Instance, options: ServeOptions, launch: LaunchContext, daemon: DaemonRecord
     ) -> None:
         self._instance = instance
         self._options = options
-        self._surroundings = surroundings
+        self._launch = launch
         self._record = daemon
-        self._stop = Stop()
+        self._stop = StopSignal()
 
     async def run(self) -> None:
-        self._stop.heed()
+        self._stop.install_handlers()
         try:
             await self._serve()
         except asyncio.CancelledError:
@@ -134,19 +134,19 @@ class _Daemon:
     async def _serve(self) -> None:
         started = time.monotonic()
         publishing = asyncio.create_task(
-            asyncio.to_thread(self._surroundings.publish), name="rdd-publish"
+            asyncio.to_thread(self._launch.publish), name="rdd-publish"
         )
         async with control_plane(self._instance, self._options, report=self._report) as running:
-            self._stop.started()
+            self._stop.end_startup()
             log.info(
                 '"%s" control plane is ready on https://%s after %.3f s',
                 self._instance.name,
                 running.address,
                 time.monotonic() - started,
             )
-            notify(self._surroundings.notify_socket, f"READY=1\nMAINPID={os.getpid()}")
+            notify(self._launch.notify_socket, f"READY=1\nMAINPID={os.getpid()}")
             await self._until_stopped(running)
-            notify(self._surroundings.notify_socket, "STOPPING=1")
+            notify(self._launch.notify_socket, "STOPPING=1")
         await publishing
         if running.failure.done():
             raise ServiceError(f"a part of the control plane failed: {running.failure.result()}")
@@ -166,7 +166,7 @@ class _Daemon:
         self._stop.set()
 
     async def _report(self, state: State, step: str) -> None:
-        self._record = self._record.at(state, step)
+        self._record = self._record.with_state(state, step)
         log.debug("%s: %s", state.name.lower(), step or "-")
         try:
             record.write(self._instance, self._record)
@@ -174,6 +174,6 @@ class _Daemon:
             if state < State.READY:
                 raise
             log.warning("%s", error)  # stopping goes on without an audience
-        if step and step == self._surroundings.pause_at:
+        if step and step == self._launch.pause_at:
             log.warning("paused at %s", step)
             await asyncio.Event().wait()

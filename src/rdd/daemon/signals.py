@@ -15,7 +15,7 @@ from rdd.host.signals import STOP_SIGNALS, accept_signals
 log = logging.getLogger("rdd.daemon")
 
 
-class Stop:
+class StopSignal:
     """Whether to stop; set by signals from `heed` on, or by ourselves."""
 
     def __init__(self) -> None:
@@ -23,7 +23,7 @@ class Stop:
         self._starting: asyncio.Task[Any] | None = None
         self._signals = 0
 
-    def heed(self) -> None:
+    def install_handlers(self) -> None:
         """Listen to signals. The current task is cancelled by one until `started`."""
         loop = asyncio.get_running_loop()
         for number in STOP_SIGNALS:
@@ -31,7 +31,7 @@ class Stop:
         self._starting = asyncio.current_task()
         accept_signals()
 
-    def started(self) -> None:
+    def end_startup(self) -> None:
         """From now on there is something to finish: nothing is cancelled any more."""
         self._starting = None
 
@@ -41,7 +41,7 @@ class Stop:
         return self._event.is_set()
 
     def set(self) -> None:
-        """Stop, as after a signal."""
+        """StopSignal, as after a signal."""
         self._event.set()
 
     async def wait(self) -> None:

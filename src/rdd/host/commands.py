@@ -29,7 +29,7 @@ class TimedOut(HostError):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class CommandResult:
     """What a program gave back."""
 
     command: tuple[str, ...]
@@ -44,10 +44,10 @@ class Answer:
         """
         if self.status != 0:
             title = title or shlex.join((Path(self.command[0]).name, *self.command[1:]))
-            raise HostError(f"{title}: {self.last_words()}")
+            raise HostError(f"{title}: {self.error_summary()}")
         return self.output
 
-    def last_words(self) -> str:
+    def error_summary(self) -> str:
         """The last lines of its errors, or else its exit status."""
         lines = self.errors.strip().splitlines()[-_LAST_LINES:]
         return " / ".join(lines) or f"exit status {self.status}"
@@ -91,13 +91,13 @@ async def _feed(stdin: asyncio.StreamWriter | None, data: bytes) -> None:
     stdin.close()
 
 
-def run_now(
+def run_blocking(
     *command: str | Path,
     timeout_s: float | None,
     text: str = "",
     environment: Mapping[str, str] | None = None,
     remedy: str = "",
-) -> Answer:
+) -> CommandResult:
     """Run a program with `text` as its input; blocks. Raises HostError if it cannot be run.
 
     `remedy` is what the user can do where it is not installed.
@@ -114,7 +114,7 @@ def run_now(
         raise _not_started(words[0], error, remedy) from error
     except subprocess.TimeoutExpired:
         raise _timed_out(words[0], timeout_s or 0) from None
-    return Answer(words, done.returncode, done.stdout, done.stderr)
+    return CommandResult(words, done.returncode, done.stdout, done.stderr)
 
 
 async def run(
@@ -123,7 +123,7 @@ async def run(
     text: str = "",
     environment: Mapping[str, str] | None = None,
     remedy: str = "",
-) -> Answer:
+) -> CommandResult:
     """The same without blocking the loop. Cancelling it ends the program."""
     words = tuple(str(word) for word in command)
     try:
@@ -148,7 +148,9 @@ async def run(
                 process.kill()
             await process.wait()
     status = process.returncode if process.returncode is not None else 255
-    return Answer(words, status, output.decode(errors="replace"), errors.decode(errors="replace"))
+    return CommandResult(
+        words, status, output.decode(errors="replace"), errors.decode(errors="replace")
+    )
 
 
 def _not_started(program: str, error: OSError, remedy: str) -> HostError:

@@ -24,7 +24,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from rdd.host import docker_contexts
-from rdd.host.context_verdicts import Address, Verdict, judge
+from rdd.host.context_probe import Address, Verdict, probe_context
 from rdd.host.errors import HostError
 
 DEFAULT_ENDPOINT = "unix:///var/run/docker.sock"
@@ -65,7 +65,7 @@ async def should_switch(
     except (OSError, ValueError) as error:
         return Verdict(False, f'the context "{shown}" cannot be tried: {error}', current)
     who = f'the engine of the context "{shown}"'
-    return await judge(who, address, "/_ping", current=current)
+    return await probe_context(who, address, "/_ping", current=current)
 
 
 def _address(endpoint: Mapping[str, Any], tls: Path) -> Address:

@@ -25,7 +25,7 @@ from urllib.parse import urlsplit
 from urllib.request import proxy_bypass_environment  # type: ignore[attr-defined]
 
 from rdd.host import kube_contexts
-from rdd.host.context_verdicts import Address, Verdict, judge
+from rdd.host.context_probe import Address, Verdict, probe_context
 from rdd.host.errors import HostError
 
 
@@ -50,7 +50,7 @@ async def should_switch(
     except (OSError, ValueError) as error:
         return Verdict(False, f'the context "{current}" cannot be tried: {error}', current)
     who = f'the server of the context "{current}"'
-    return await judge(who, address, target, current=current, host_header=host)
+    return await probe_context(who, address, target, current=current, host_header=host)
 
 
 def _address(

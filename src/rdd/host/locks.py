@@ -18,14 +18,14 @@ from rdd.host.errors import HostError
 
 
 class FileLock:
-    """A lock that is held; `take` and `adopt` make one."""
+    """A lock that is held; `try_acquire` and `adopt` make one."""
 
     def __init__(self, path: Path, descriptor: int) -> None:
         self.path = path
         self.descriptor = descriptor
 
     @classmethod
-    def take(cls, path: Path) -> "FileLock | None":
+    def try_acquire(cls, path: Path) -> "FileLock | None":
         """Take the lock if it is free; None if somebody has it. Raises HostError."""
         while True:
             try:

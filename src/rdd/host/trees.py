@@ -10,7 +10,7 @@ import os
 import shutil
 from pathlib import Path
 
-from rdd.host.commands import run_now
+from rdd.host.commands import run_blocking
 from rdd.host.errors import HostError
 
 _PROGRAM = "rootlesskit"
@@ -32,7 +32,7 @@ def remove_as_mapped_root(path: Path) -> bool:
     if program is None:
         return False
     try:
-        run_now(program, "rm", "-rf", "--", path, timeout_s=_TIMEOUT_S)
+        run_blocking(program, "rm", "-rf", "--", path, timeout_s=_TIMEOUT_S)
     except HostError:
         return False
     return not path.exists()

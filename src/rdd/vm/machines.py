@@ -16,8 +16,8 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rdd.host.changes import Changes
 from rdd.host.errors import HostError
+from rdd.host.file_watcher import FileWatcher
 from rdd.host.files import write_atomically
 from rdd.host.processes import Identity
 from rdd.vm.drivers import catalog
@@ -82,7 +82,7 @@ class Machines:
         self._facts = facts
         self._version = version
         self._machines: dict[str, Machine] = {}
-        self._changes: Changes | None = None
+        self._changes: FileWatcher | None = None
 
     def inspect(self, name: str) -> InstanceStatus:
         """Return the status according to files and processes. Raises InvalidName."""
@@ -372,9 +372,9 @@ class Machines:
             raise NotCreated(f'machine "{name}" is not created')
         return directory
 
-    def _file_changes(self) -> Changes:
+    def _file_changes(self) -> FileWatcher:
         if self._changes is None:
-            self._changes = Changes()
+            self._changes = FileWatcher()
         return self._changes
 
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from rdd.host import commands
-from rdd.host.commands import Answer
+from rdd.host.commands import CommandResult
 from rdd.host.errors import HostError
 from rdd.host.exits import wait_ended
 from rdd.host.files import read_text, remove
@@ -92,7 +92,9 @@ class SshTarget:
         return "\n".join(lines) + "\n"
 
 
-async def run(target: SshTarget, remote: str, *, script: str = "", timeout_s: float = 30) -> Answer:
+async def run(
+    target: SshTarget, remote: str, *, script: str = "", timeout_s: float = 30
+) -> CommandResult:
     """Run a shell line in the guest, with `script` as its input. Raises SshError.
 
     An exit status of 255 is ssh's own: the guest is unreachable.
@@ -100,7 +102,7 @@ async def run(target: SshTarget, remote: str, *, script: str = "", timeout_s: fl
     return await _finish(target.command(remote, ControlMaster="no"), script, timeout_s)
 
 
-async def _finish(words: Sequence[str], text: str, timeout_s: float) -> Answer:
+async def _finish(words: Sequence[str], text: str, timeout_s: float) -> CommandResult:
     try:
         return await commands.run(*words, text=text, timeout_s=timeout_s)
     except commands.TimedOut as error:
@@ -182,7 +184,7 @@ class ControlMaster:
         """Open a forward: `[address:]port:address:port` or socket paths. Raises SshError."""
         answer = await self._control("forward", "-R" if reverse else "-L", specification)
         if answer.status != 0:
-            raise SshError(answer.last_words())
+            raise SshError(answer.error_summary())
 
     async def close_forward(self, specification: str, *, reverse: bool = False) -> None:
         """Close a forward for new connections. Idempotent."""
@@ -212,7 +214,7 @@ class ControlMaster:
         except HostError as error:
             raise SshError(str(error)) from error
 
-    async def _control(self, request: str, *words: str) -> Answer:
+    async def _control(self, request: str, *words: str) -> CommandResult:
         command = [*self.target.arguments(ControlMaster="no"), "-O", request, *words]
         return await _finish([*command, self.target.address], "", timeout_s=10)
 
@@ -257,7 +259,7 @@ def _ensure_key(lima_home: Path) -> Path:
 def _wait_for_lock(path: Path) -> FileLock:
     import time
 
-    while (lock := FileLock.take(path)) is None:
+    while (lock := FileLock.try_acquire(path)) is None:
         time.sleep(_POLL_S)
     return lock
 
@@ -269,7 +271,7 @@ def _derive(key: Path, public: Path) -> None:
 
 
 def _keygen(*words: str) -> str:
-    return commands.run_now(
+    return commands.run_blocking(
         "ssh-keygen",
         *words,
         timeout_s=_KEYGEN_TIMEOUT_S,

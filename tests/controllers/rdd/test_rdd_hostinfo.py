@@ -13,7 +13,7 @@ from rdd.api.quantity import Quantity
 from rdd.apiserver.http import responses
 from rdd.apiserver.http.request import AnyResponse, Request
 from rdd.controllers.rdd.hostinfo import hostinfo
-from rdd.host import machine
+from rdd.host import hardware
 from rdd.kinds.hostinfo import HostInfo
 from rdd.runtime import resource_of
 
@@ -48,7 +48,7 @@ async def test_it_comes_back_when_it_is_deleted_and_is_corrected_when_changed(
         wrong = {"status": {"cpus": 1000}}
         await world.client.patch(INFOS, "system", wrong, subresource="status")
         third = await eventually(
-            world, INFOS, "system", lambda obj: obj["status"]["cpus"] == machine.cpus()
+            world, INFOS, "system", lambda obj: obj["status"]["cpus"] == hardware.cpus()
         )
     assert second["status"] == first["status"] == third["status"]
 

@@ -13,7 +13,7 @@ from tests.e2e.service.service_world import World
 from tests.e2e.service.service_world import world as make_world
 
 from rdd.controllers.app.k3s_versions_table import CHANNELS, VERSIONS
-from rdd.host import machine
+from rdd.host import hardware
 
 ENGINE = "ContainerEngineReady"
 
@@ -74,7 +74,7 @@ def test_unknown_names_and_values_are_refused_with_those_there_are(
     [
         pytest.param(
             ["virtualMachine.cpus=9999"],
-            f"exceeds the host CPU count of {machine.cpus()}",
+            f"exceeds the host CPU count of {hardware.cpus()}",
             id="cpus",
         ),
         pytest.param(

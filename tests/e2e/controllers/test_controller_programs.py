@@ -14,7 +14,7 @@ from tests.e2e.service.service_world import Done, World
 from tests.programs import Program
 
 from rdd.client.kubeconfig import load
-from rdd.daemon.service.probe import NotYet, Probe
+from rdd.daemon.service.probe import NotReady, Probe
 
 LEASE = "--lease-duration=3s"
 MANAGER = ("get", "configmap", "-n", "rdd-system", "rdd-controller-manager", "-o", "json")
@@ -411,6 +411,6 @@ def status(world: World) -> int:
     try:
         with Probe(world.instance) as probe:
             probe.text("/passthrough/demo/hello/")
-    except NotYet as error:
+    except NotReady as error:
         return error.status
     return 200

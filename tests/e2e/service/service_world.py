@@ -15,7 +15,7 @@ from typing import Any
 from tests.programs import PIPE, Program, run_program, start_program
 
 from rdd.daemon.service import record
-from rdd.daemon.service.waiting import Deadline, wait_ended
+from rdd.daemon.service.waits import Deadline, wait_ended
 from rdd.host.locks import FileLock
 from rdd.host.processes import identity, send_signal
 from rdd.instance import Instance
@@ -107,7 +107,7 @@ class World:
 
     def is_locked(self) -> bool:
         """Whether somebody holds the lock of the instance."""
-        lock = FileLock.take(self.instance.lock_file)
+        lock = FileLock.try_acquire(self.instance.lock_file)
         if lock is None:
             return True
         lock.release()

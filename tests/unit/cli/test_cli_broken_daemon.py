@@ -22,7 +22,7 @@ from rdd.cli.framework import entry
 from rdd.cli.framework.types import Call
 from rdd.client import kubeconfig
 from rdd.daemon.service import arguments, record
-from rdd.daemon.service.record import Record, State
+from rdd.daemon.service.record import DaemonRecord, State
 from rdd.host.processes import identity
 from rdd.instance import Instance
 
@@ -158,7 +158,7 @@ def daemon(instance: Instance, state: State) -> Iterator[None]:
     with start_program(["sleep", "1000"]) as process:
         who = identity(process.pid)
         assert who is not None
-        record.write(instance, Record(who, version=version.version(), state=state))
+        record.write(instance, DaemonRecord(who, version=version.version(), state=state))
         yield
 
 

@@ -31,7 +31,7 @@ from rdd.client.resources import CONFIG_MAPS, CUSTOM_RESOURCE_DEFINITIONS, NAMES
 from rdd.daemon import readiness, renewal
 from rdd.daemon.control_plane import ADMIN, ControlPlane, ServeOptions
 from rdd.daemon.idle_timeout import IdleTracker
-from rdd.daemon.managers.discovery import CONFIG_MAP_PATH, Directory
+from rdd.daemon.managers.discovery import CONFIG_MAP_PATH, DiscoveryMap
 from rdd.daemon.service.errors import ServiceError
 from rdd.daemon.service.record import State
 from rdd.daemon.stages import control_plane
@@ -143,7 +143,7 @@ async def test_discovery_of_a_crashed_run_is_gone_before_anybody_can_see_it(
 
 async def test_readiness_survives_a_deleted_config_map(running: ControlPlane) -> None:
     client = client_of(running)
-    directory = Directory(client)
+    directory = DiscoveryMap(client)
     await client.delete(CONFIG_MAPS, names.DISCOVERY_CONFIG_MAP, namespace=names.SYSTEM_NAMESPACE)
     await directory.set_ready(ready=False)
     await directory.set_ready(ready=True)

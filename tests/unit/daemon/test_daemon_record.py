@@ -10,7 +10,7 @@ import pytest
 
 from rdd.daemon.service import arguments, record
 from rdd.daemon.service.errors import ServiceError
-from rdd.daemon.service.record import Record, State
+from rdd.daemon.service.record import DaemonRecord, State
 from rdd.host.processes import Identity, own_identity
 from rdd.instance import Instance
 
@@ -22,8 +22,8 @@ def instance(tmp_path: Path) -> Instance:
     return found
 
 
-def ours(**changes: object) -> Record:
-    return replace(Record(own_identity(), version="v1"), **changes)  # type: ignore[arg-type]
+def ours(**changes: object) -> DaemonRecord:
+    return replace(DaemonRecord(own_identity(), version="v1"), **changes)  # type: ignore[arg-type]
 
 
 def test_a_record_survives_the_file(instance: Instance) -> None:
@@ -51,7 +51,7 @@ def test_garbage_is_absent(instance: Instance, text: str) -> None:
 
 def test_an_announcement_never_overwrites_what_the_daemon_says(instance: Instance) -> None:
     record.write(instance, ours(state=State.SERVING))
-    record.announce(instance, ours())
+    record.write_initial(instance, ours())
     found = record.read(instance)
     assert found is not None
     assert found.state == State.SERVING
@@ -63,8 +63,8 @@ def test_forgetting_removes_what_belongs_to_a_run(instance: Instance) -> None:
     record.write_pid(instance, 7)
     instance.config.write_text("x")
     arguments.create(instance)
-    record.forget(instance)
-    record.forget(instance)
+    record.clear(instance)
+    record.clear(instance)
     assert [path.name for path in instance.dir.iterdir()] == ["args.json"]
 
 

@@ -17,7 +17,7 @@ TALK = "cat; echo out; echo one >&2; echo two >&2; echo three >&2; exit $0"
 
 
 async def test_program_gets_its_input_and_gives_back_what_it_prints() -> None:
-    now = commands.run_now("sh", "-c", TALK, "0", text="in\n", timeout_s=20)
+    now = commands.run_blocking("sh", "-c", TALK, "0", text="in\n", timeout_s=20)
     later = await commands.run("sh", "-c", TALK, "0", text="in\n", timeout_s=20)
     assert now == later
     assert now.checked() == "in\nout\n"
@@ -36,7 +36,7 @@ def test_program_need_not_read_its_input(runner: Callable[[], asyncio.Runner]) -
 
 async def test_failure_tells_the_command_and_its_last_words() -> None:
     with pytest.raises(HostError, match=r"^sh -c 'cat; .*' 3: two / three$"):
-        commands.run_now("/bin/sh", "-c", TALK, "3", timeout_s=20).checked()
+        commands.run_blocking("/bin/sh", "-c", TALK, "3", timeout_s=20).checked()
     answer = await commands.run("sh", "-c", "exit 4", timeout_s=20)
     with pytest.raises(HostError, match=r"^sh -c 'exit 4': exit status 4$"):
         answer.checked()
@@ -45,19 +45,19 @@ async def test_failure_tells_the_command_and_its_last_words() -> None:
 async def test_missing_program_is_named_with_its_remedy() -> None:
     expected = r'^the program "no-such-program" is not installed; buy one$'
     with pytest.raises(HostError, match=expected):
-        commands.run_now("no-such-program", timeout_s=20, remedy="buy one")
+        commands.run_blocking("no-such-program", timeout_s=20, remedy="buy one")
     with pytest.raises(HostError, match=expected):
         await commands.run("no-such-program", timeout_s=20, remedy="buy one")
 
 
 def test_file_that_is_no_program_is_named(tmp_path: Path) -> None:
     with pytest.raises(HostError, match=rf'^failed to start "{tmp_path}": Permission denied$'):
-        commands.run_now(tmp_path, timeout_s=20)
+        commands.run_blocking(tmp_path, timeout_s=20)
 
 
 async def test_program_that_takes_too_long_is_ended() -> None:
     with pytest.raises(commands.TimedOut, match=r"^sleep did not end within 0.05 s$"):
-        commands.run_now("sleep", "100", timeout_s=0.05)
+        commands.run_blocking("sleep", "100", timeout_s=0.05)
     with pytest.raises(commands.TimedOut, match=r"^sleep did not end within 0.05 s$"):
         await commands.run("sleep", "100", timeout_s=0.05)
 

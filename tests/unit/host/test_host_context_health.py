@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 import trustme
 
-from rdd.host import context_verdicts, docker_contexts, docker_health, kube_health
-from rdd.host.context_verdicts import Verdict
+from rdd.host import context_probe, docker_contexts, docker_health, kube_health
+from rdd.host.context_probe import Verdict
 
 NAME = "rancher-desktop-2"
 
@@ -172,7 +172,7 @@ async def test_a_docker_engine_with_tls(docker: Docker) -> None:
 async def test_a_docker_engine_that_says_nothing(
     docker: Docker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(context_verdicts, "TIMEOUT_S", 0.05)
+    monkeypatch.setattr(context_probe, "TIMEOUT_S", 0.05)
     with socket.socket() as mute:
         mute.bind(("127.0.0.1", 0))
         mute.listen()

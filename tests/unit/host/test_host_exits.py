@@ -12,9 +12,9 @@ import pytest
 from tests.programs import start_program
 
 from rdd.host import exits
-from rdd.host.changes import Changes
 from rdd.host.errors import HostError
 from rdd.host.exits import ended_within, wait_ended
+from rdd.host.file_watcher import FileWatcher
 from rdd.host.processes import Identity, identity, own_identity, started_at
 
 
@@ -62,13 +62,13 @@ def test_start_of_a_process_is_known_to_the_second(child: Identity) -> None:
 
 
 @pytest.fixture
-async def changes() -> AsyncIterator[Changes]:
-    found = Changes()
+async def changes() -> AsyncIterator[FileWatcher]:
+    found = FileWatcher()
     yield found
     found.close()
 
 
-async def test_writing_to_a_file_is_told(changes: Changes, tmp_path: Path) -> None:
+async def test_writing_to_a_file_is_told(changes: FileWatcher, tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.touch()
     told = asyncio.Event()
@@ -80,14 +80,14 @@ async def test_writing_to_a_file_is_told(changes: Changes, tmp_path: Path) -> No
     changes.unwatch(number)
 
 
-async def test_new_entry_of_a_directory_is_told(changes: Changes, tmp_path: Path) -> None:
+async def test_new_entry_of_a_directory_is_told(changes: FileWatcher, tmp_path: Path) -> None:
     told = asyncio.Event()
     changes.watch(tmp_path, told.set)
     (tmp_path / "new").touch()
     await asyncio.wait_for(told.wait(), 20)
 
 
-async def test_file_that_is_not_watched_any_more_is_quiet(changes: Changes, tmp_path: Path) -> None:
+async def test_unwatched_file_calls_nothing(changes: FileWatcher, tmp_path: Path) -> None:
     calls: list[str] = []
     other = tmp_path / "other"
     other.mkdir()
@@ -100,7 +100,7 @@ async def test_file_that_is_not_watched_any_more_is_quiet(changes: Changes, tmp_
     assert calls == []
 
 
-async def test_what_does_not_exist_cannot_be_watched(changes: Changes, tmp_path: Path) -> None:
+async def test_what_does_not_exist_cannot_be_watched(changes: FileWatcher, tmp_path: Path) -> None:
     with pytest.raises(HostError, match=r'failed to watch ".*none": No such file or directory'):
         changes.watch(tmp_path / "none", print)
 
@@ -108,9 +108,9 @@ async def test_what_does_not_exist_cannot_be_watched(changes: Changes, tmp_path:
 async def test_files_are_looked_at_where_nothing_tells(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("rdd.host.changes.sys.platform", "darwin")
-    monkeypatch.setattr("rdd.host.changes._LOOK_AGAIN_S", 0.01)
-    changes = Changes()
+    monkeypatch.setattr("rdd.host.file_watcher.sys.platform", "darwin")
+    monkeypatch.setattr("rdd.host.file_watcher._LOOK_AGAIN_S", 0.01)
+    changes = FileWatcher()
     told = asyncio.Event()
     number = changes.watch(tmp_path, told.set)
     await asyncio.wait_for(told.wait(), 20)

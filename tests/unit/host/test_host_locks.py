@@ -14,34 +14,34 @@ from rdd.host.locks import FileLock
 
 def test_only_one_holds_a_lock(tmp_path: Path) -> None:
     path = tmp_path / "lock"
-    first = FileLock.take(path)
+    first = FileLock.try_acquire(path)
     assert first is not None
-    assert FileLock.take(path) is None
+    assert FileLock.try_acquire(path) is None
     first.release()
     first.release()
-    second = FileLock.take(path)
+    second = FileLock.try_acquire(path)
     assert second is not None
     with second:
-        assert FileLock.take(path) is None
+        assert FileLock.try_acquire(path) is None
 
 
 def test_a_child_keeps_the_lock_after_its_parent_has_let_go(tmp_path: Path) -> None:
     path = tmp_path / "lock"
-    lock = FileLock.take(path)
+    lock = FileLock.try_acquire(path)
     assert lock is not None
     command = [sys.executable, "-c", "input()"]
     with start_program(command, stdin=PIPE, pass_fds=[lock.descriptor]) as child:
         lock.release()
-        assert FileLock.take(path) is None
+        assert FileLock.try_acquire(path) is None
         child.communicate("\n")
-    again = FileLock.take(path)
+    again = FileLock.try_acquire(path)
     assert again is not None
     again.release()
 
 
 def test_a_lock_is_adopted_and_not_inherited_further(tmp_path: Path) -> None:
     path = tmp_path / "lock"
-    lock = FileLock.take(path)
+    lock = FileLock.try_acquire(path)
     assert lock is not None
     os.set_inheritable(lock.descriptor, True)
     adopted = FileLock.adopt(path, lock.descriptor)
@@ -61,16 +61,16 @@ def test_a_descriptor_that_is_not_the_lock_is_refused(tmp_path: Path) -> None:
 
 def test_the_lock_of_a_removed_file_does_not_count(tmp_path: Path) -> None:
     path = tmp_path / "lock"
-    old = FileLock.take(path)
+    old = FileLock.try_acquire(path)
     assert old is not None
     path.unlink()
-    new = FileLock.take(path)
+    new = FileLock.try_acquire(path)
     assert new is not None
-    assert FileLock.take(path) is None
+    assert FileLock.try_acquire(path) is None
     old.release()
     new.release()
 
 
 def test_a_directory_that_is_missing_is_named(tmp_path: Path) -> None:
     with pytest.raises(HostError, match="failed to open lock file"):
-        FileLock.take(tmp_path / "no" / "lock")
+        FileLock.try_acquire(tmp_path / "no" / "lock")

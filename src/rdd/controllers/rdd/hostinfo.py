@@ -9,7 +9,7 @@ somebody changes it; HostInfos of other names are nobody's business.
 from rdd.api import errors
 from rdd.api.quantity import BINARY_SI, Quantity
 from rdd.controllers.environment import ControllerEnvironment
-from rdd.host import machine
+from rdd.host import hardware
 from rdd.kinds.crd import definition_of
 from rdd.kinds.hostinfo import HostInfo, HostInfoStatus
 from rdd.kinds.metadata import ObjectMeta
@@ -32,8 +32,8 @@ def hostinfo(env: ControllerEnvironment) -> Controller:
 
 def host_status() -> HostInfoStatus:
     """What this machine has."""
-    memory = str(Quantity.of(machine.memory_bytes(), format=BINARY_SI))
-    return HostInfoStatus(cpus=machine.cpus(), memory=memory)
+    memory = str(Quantity.of(hardware.memory_bytes(), format=BINARY_SI))
+    return HostInfoStatus(cpus=hardware.cpus(), memory=memory)
 
 
 class HostInfoReconciler:

@@ -26,7 +26,7 @@ _LABELS = {**_NAME_LABEL, names.APP_COMPONENT_LABEL: "controller-manager"}
 _RETRY_S = 0.1
 
 
-class Directory:
+class DiscoveryMap:
     """The discovery ConfigMap of one run."""
 
     def __init__(self, client: "Client") -> None:

@@ -37,13 +37,13 @@ from rdd.controllers import catalog
 from rdd.controllers.catalog import Entry
 from rdd.daemon import loop, renewal
 from rdd.daemon.managers import composition, passthrough_backends, webhook_tls
-from rdd.daemon.managers.discovery import Directory
+from rdd.daemon.managers.discovery import DiscoveryMap
 from rdd.daemon.managers.registration import Registration
-from rdd.daemon.service import record, waiting
+from rdd.daemon.service import record, waits
 from rdd.daemon.service.errors import ServiceError
-from rdd.daemon.service.probe import NotYet, Probe
-from rdd.daemon.service.record import Record, State
-from rdd.daemon.signals import Stop
+from rdd.daemon.service.probe import NotReady, Probe
+from rdd.daemon.service.record import DaemonRecord, State
+from rdd.daemon.signals import StopSignal
 from rdd.host.exits import wait_ended
 from rdd.host.files import read_text
 from rdd.host.sockets import listen_on_loopback
@@ -108,16 +108,16 @@ def serve_external(instance: Instance, options: ExternalOptions) -> None:
         raise ServiceError(str(error)) from error
 
 
-def _ready_daemon(instance: Instance, version: str) -> Record:
+def _ready_daemon(instance: Instance, version: str) -> DaemonRecord:
     """The daemon of the instance, as soon as it is ready. Raises ServiceError."""
     title = _title(instance)
-    for _ in waiting.Deadline(START_S).ticks(f"{title} is not ready"):
+    for _ in waits.Deadline(START_S).ticks(f"{title} is not ready"):
         daemon = record.read(instance)
         if daemon is None:
             raise ServiceError(f"{title} is not running; start it with `rdd service start`")
         if daemon.state == State.STOPPING:
             raise ServiceError(f"{title} is stopping")
-        waiting.check_version(instance, daemon, version)
+        waits.check_version(instance, daemon, version)
         if daemon.state == State.READY:
             return daemon
     raise AssertionError("unreachable")
@@ -137,13 +137,13 @@ def _check_connection(instance: Instance, version: str) -> None:
             f"({connection.server})"
         )
     reason = ""
-    deadline = waiting.Deadline(ANSWER_S)
+    deadline = waits.Deadline(ANSWER_S)
     while deadline.left_s > 0:
         try:
             with Probe(instance, timeout_s=ANSWER_S) as probe:
                 probe.check(version=version)
             return
-        except NotYet as error:
+        except NotReady as error:
             reason = str(error)
             if error.status == _UNAUTHORIZED:
                 break  # the token is not of this run, and no time makes it so
@@ -158,14 +158,14 @@ def _title(instance: Instance) -> str:
 class _External:
     """The asynchronous part: signals, and the life of the manager."""
 
-    def __init__(self, instance: Instance, options: ExternalOptions, daemon: Record) -> None:
+    def __init__(self, instance: Instance, options: ExternalOptions, daemon: DaemonRecord) -> None:
         self._instance = instance
         self._options = options
         self._daemon = daemon
-        self._stop = Stop()
+        self._stop = StopSignal()
 
     async def run(self) -> None:
-        self._stop.heed()
+        self._stop.install_handlers()
         config = self._instance.config
         transport = HttpsTransport.from_file(config, context=kubeconfig.ADMIN_CONTEXT)
         try:
@@ -178,7 +178,7 @@ class _External:
 
     async def _serve(self, client: Client) -> None:
         options, group = self._options, self._options.group
-        directory = Directory(client)
+        directory = DiscoveryMap(client)
         present = await client.get(
             CONFIG_MAPS, names.DISCOVERY_CONFIG_MAP, namespace=names.SYSTEM_NAMESPACE
         )
@@ -230,7 +230,7 @@ class _External:
                         client, group, url=endpoints.url, secret=endpoints.secret
                     )
                 await directory.register(group, entry, create=False)
-                self._stop.started()
+                self._stop.end_startup()
                 log.info("%s: running %s", group, ", ".join(manager.running))
                 leaving = _left(client, group, uid=present["metadata"]["uid"])
                 await self._until_over(manager, ownership, leaving)

@@ -91,7 +91,7 @@ def _vouches(authority: Issued, issued: Issued) -> bool:
 
 def _lock(path: Path) -> FileLock:
     for _ in range(_LOCK_ATTEMPTS):
-        lock = FileLock.take(path)
+        lock = FileLock.try_acquire(path)
         if lock is not None:
             return lock
         time.sleep(_LOCK_PAUSE_S)

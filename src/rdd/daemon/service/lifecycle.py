@@ -17,8 +17,8 @@ from dataclasses import dataclass, field
 
 from rdd.daemon.service import arguments, record
 from rdd.daemon.service.errors import DeadlineExceeded, ServiceError
-from rdd.daemon.service.record import Record, State
-from rdd.daemon.service.waiting import Deadline, check_version, wait_ended, wait_ready
+from rdd.daemon.service.record import DaemonRecord, State
+from rdd.daemon.service.waits import Deadline, check_version, wait_ended, wait_ready
 from rdd.host.directories import make_private_dir
 from rdd.host.errors import HostError
 from rdd.host.files import remove, write_atomically
@@ -40,7 +40,7 @@ class Caller:
     """What starts this program again."""
     version: str
     variables: Mapping[str, str] = field(default_factory=dict)
-    say: Callable[[str], None] = lambda _: None
+    report: Callable[[str], None] = lambda _: None
     developer_mode: bool = False
     keep_logs: bool = False
     log_title: str = ""
@@ -59,7 +59,7 @@ class Service:
         self.caller = caller
         self.title = f'"{instance.name}" control plane'
 
-    def running(self) -> Record | None:
+    def running(self) -> DaemonRecord | None:
         """The daemon, if one is alive; what a dead one has left is removed."""
         found = record.read(self.instance)
         if found is None and self.instance.pid_file.exists():
@@ -70,9 +70,9 @@ class Service:
     def create(self, extra: Sequence[str] = ()) -> bool:
         """Create the instance; False (and a message) if it exists."""
         if not arguments.create(self.instance, extra):
-            self.caller.say(f"{self.title} already exists")
+            self.caller.report(f"{self.title} already exists")
             return False
-        self.caller.say(f"successfully created {self.title}")
+        self.caller.report(f"successfully created {self.title}")
         return True
 
     def start(
@@ -88,19 +88,19 @@ class Service:
         `extra` arguments apply to this run only; `overrides` says that the user chose
         some of them, who is told so when there is nothing saved yet.
         """
-        say = self.caller.say
+        report = self.caller.report
         deadline = Deadline(timeout_s)
         daemon, started = self._daemon(
             extra, deadline if wait else Deadline(START_TIMEOUT_S), overrides=overrides
         )
         if not started:
-            say(f"{self.title} is already running")
+            report(f"{self.title} is already running")
         if not wait:
             if started:
-                say(f"{self.title} is starting")
+                report(f"{self.title} is starting")
             return
         self.wait_ready(daemon, deadline)
-        say(f"{self.title} is ready")
+        report(f"{self.title} is ready")
 
     def ensure_running(self, extra: Sequence[str] = ()) -> None:
         """Start the daemon unless it runs, silently if it is ready, and wait until it is."""
@@ -111,32 +111,32 @@ class Service:
             self.wait_ready(found, deadline)
         check_version(self.instance, found, self.caller.expected_version)
 
-    def wait_ready(self, daemon: Record, deadline: Deadline) -> None:
+    def wait_ready(self, daemon: DaemonRecord, deadline: Deadline) -> None:
         """Return when the daemon is ready."""
         wait_ready(
             self.instance,
             daemon,
             version=self.caller.expected_version,
             deadline=deadline,
-            say=self.caller.say,
+            report=self.caller.report,
         )
 
     def stop(self, *, wait: bool = True, timeout_s: float = STOP_TIMEOUT_S) -> None:
         """Stop the daemon if it runs."""
-        say = self.caller.say
+        report = self.caller.report
         if not arguments.exists(self.instance):
-            say(f"{self.title} does not exist")
+            report(f"{self.title} does not exist")
             return
         daemon = self.running()
         if daemon is None:
-            say(f"{self.title} is already stopped")
+            report(f"{self.title} is already stopped")
             return
         self._interrupt(daemon)
         if not wait:
-            say(f"{self.title} is stopping")
+            report(f"{self.title} is stopping")
             return
         self._wait_ended(daemon, Deadline(timeout_s))
-        say(f"{self.title} has stopped")
+        report(f"{self.title} has stopped")
 
     @contextlib.contextmanager
     def stopped(self, *, timeout_s: float) -> Iterator[FileLock]:
@@ -162,7 +162,7 @@ class Service:
         if create:
             make_private_dir(self.instance.dir)
         try:
-            return FileLock.take(self.instance.lock_file)
+            return FileLock.try_acquire(self.instance.lock_file)
         except HostError as error:
             if isinstance(error.__cause__, FileNotFoundError):
                 return None  # just deleted by somebody else
@@ -170,7 +170,7 @@ class Service:
 
     def _daemon(
         self, extra: Sequence[str], deadline: Deadline, *, overrides: bool = False
-    ) -> tuple[Record, bool]:
+    ) -> tuple[DaemonRecord, bool]:
         """The daemon and whether it was started here."""
         for _ in deadline.ticks(f"{self.title} is not running"):
             lock = self._take()
@@ -183,20 +183,20 @@ class Service:
                 return found, False
         raise AssertionError("unreachable")
 
-    def _spawn(self, lock: FileLock, extra: Sequence[str], *, overrides: bool) -> Record:
+    def _spawn(self, lock: FileLock, extra: Sequence[str], *, overrides: bool) -> DaemonRecord:
         from rdd.host.logs import rotate
         from rdd.host.spawn import spawn_detached
 
         instance, caller = self.instance, self.caller
         if not arguments.exists(instance):
             arguments.create(instance)
-            caller.say(
+            caller.report(
                 f"successfully created {self.title} with default arguments"
                 + ("; those given now apply to this run only" if overrides else "")
             )
         saved = arguments.load(instance)
-        record.forget(instance)
-        caller.say(f"starting {self.title}")
+        record.clear(instance)
+        caller.report(f"starting {self.title}")
         _check_room(instance)
         stdout, stderr = (
             rotate(instance.log_dir, name, keep_all=caller.keep_logs, first_line=caller.log_title)
@@ -215,7 +215,7 @@ class Service:
         process = identity(child.pid)
         if process is None:
             raise ServiceError(f"{self.title} failed to start: its process ended at once")
-        daemon = Record(
+        daemon = DaemonRecord(
             process,
             version=caller.version,
             step=_SPAWNED,
@@ -223,13 +223,13 @@ class Service:
             environment=record.environment(caller.variables),
         )
         try:
-            record.announce(instance, daemon)
+            record.write_initial(instance, daemon)
         except HostError:
             send_signal(process, signal.SIGKILL)  # nobody could find it again
             raise
         return daemon
 
-    def _interrupt(self, daemon: Record) -> None:
+    def _interrupt(self, daemon: DaemonRecord) -> None:
         # A daemon that is stopping already must not get a second signal: that one kills it.
         if daemon.state == State.STOPPING:
             return
@@ -238,7 +238,7 @@ class Service:
         except HostError:
             send_signal(daemon.process, signal.SIGTERM)
 
-    def _wait_ended(self, daemon: Record, deadline: Deadline) -> None:
+    def _wait_ended(self, daemon: DaemonRecord, deadline: Deadline) -> None:
         try:
             wait_ended(daemon, deadline=deadline, what=f"{self.title} has not stopped")
         except DeadlineExceeded:
@@ -253,7 +253,7 @@ class Service:
         lock = self._take(create=False)
         if lock is not None:
             with lock:
-                record.forget(self.instance)
+                record.clear(self.instance)
 
 
 def _check_room(instance: Instance) -> None:

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rdd.host.commands import run_now
+from rdd.host.commands import run_blocking
 from rdd.host.errors import HostError
 from rdd.host.files import remove, write_atomically
 from rdd.instance import Instance
@@ -125,7 +125,7 @@ class LoginService:
         if self.instance.system == "darwin" or program is None:
             return
         with contextlib.suppress(HostError):
-            run_now(
+            run_blocking(
                 program,
                 "--user",
                 "daemon-reload",

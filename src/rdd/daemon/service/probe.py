@@ -23,7 +23,7 @@ TIMEOUT_S = 15.0
 _VERSION_MARK = "+rdd-"  # between the Kubernetes version and ours
 
 
-class NotYet(Exception):
+class NotReady(Exception):
     """The control plane does not answer as a ready one does; ask again."""
 
     def __init__(self, why: str, *, status: int = 0) -> None:
@@ -36,14 +36,14 @@ class Probe:
     """One connection to the control plane of an instance, closed after the block."""
 
     def __init__(self, instance: Instance, *, timeout_s: float = TIMEOUT_S) -> None:
-        """Raises NotYet while there is no kubeconfig that can be used."""
+        """Raises NotReady while there is no kubeconfig that can be used."""
         try:
             connection = load(instance.config)
             self._http = _connect(connection, timeout_s)
         except KubeconfigError as error:
-            raise NotYet(str(error)) from error
+            raise NotReady(str(error)) from error
         except (OSError, ValueError, http.client.HTTPException) as error:
-            raise NotYet(f'"{instance.config}" cannot be used: {error}') from error
+            raise NotReady(f'"{instance.config}" cannot be used: {error}') from error
         self._instance = instance
         self._token = connection.token
 
@@ -54,7 +54,7 @@ class Probe:
         self._http.close()
 
     def check(self, *, version: str) -> None:
-        """Return if the control plane is ready; raises NotYet, or ServiceError for good.
+        """Return if the control plane is ready; raises NotReady, or ServiceError for good.
 
         An empty version is not compared.
         """
@@ -64,18 +64,18 @@ class Probe:
         self.text("/readyz")
         annotations = self.get(CONFIG_MAP_PATH).get("metadata", {}).get("annotations") or {}
         if annotations.get(names.READY) != "true":
-            raise NotYet("the controllers are not ready")
+            raise NotReady("the controllers are not ready")
 
     def get(self, path: str) -> Mapping[str, Any]:
-        """The JSON object at a path. Raises NotYet, or ServiceError for good."""
+        """The JSON object at a path. Raises NotReady, or ServiceError for good."""
         try:
             found = json.loads(self.text(path))
         except ValueError as error:
-            raise NotYet(f"the response to {path} is not JSON") from error
+            raise NotReady(f"the response to {path} is not JSON") from error
         return found if isinstance(found, dict) else {}
 
     def text(self, path: str) -> str:
-        """The text at a path. Raises NotYet, or ServiceError for good."""
+        """The text at a path. Raises NotReady, or ServiceError for good."""
         try:
             self._http.request("GET", path, headers={"Authorization": f"Bearer {self._token}"})
             response = self._http.getresponse()
@@ -86,9 +86,9 @@ class Probe:
                 f'"{self._instance.name}": {error.verify_message}'
             ) from error
         except (OSError, http.client.HTTPException) as error:
-            raise NotYet(str(error)) from error
+            raise NotReady(str(error)) from error
         if response.status != 200:
-            raise NotYet(f"{path} answers {response.status}", status=response.status)
+            raise NotReady(f"{path} answers {response.status}", status=response.status)
         return body
 
 

@@ -37,7 +37,7 @@ class State(enum.IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class DaemonRecord:
     """One daemon."""
 
     process: Identity
@@ -51,24 +51,24 @@ class Record:
     """Run by `service serve`, not in the background by `service start`."""
     environment: Mapping[str, str] = field(default_factory=dict)
 
-    def at(self, state: State, step: str = "") -> "Record":
+    def with_state(self, state: State, step: str = "") -> "DaemonRecord":
         """The same daemon, further on."""
         return replace(self, state=state, step=step)
 
 
-def read(instance: Instance) -> Record | None:
+def read(instance: Instance) -> DaemonRecord | None:
     """The daemon of an instance; None unless it is alive."""
     record = _parse(read_text(instance.record_file))
     return record if record is not None and processes.is_alive(record.process) else None
 
 
-def write(instance: Instance, record: Record) -> None:
+def write(instance: Instance, record: DaemonRecord) -> None:
     """Replace the record: called by the daemon only. Raises HostError."""
     # After a crash of the machine the record means nothing, so nobody waits for the disk.
     write_atomically(instance.record_file, _text(record), durable=False)
 
 
-def announce(instance: Instance, record: Record) -> None:
+def write_initial(instance: Instance, record: DaemonRecord) -> None:
     """Write the record of a daemon that was just started, unless it has done so itself."""
     write_new(instance.record_file, _text(record), durable=False)
     write_new(instance.pid_file, str(record.process.pid), durable=False)
@@ -79,7 +79,7 @@ def write_pid(instance: Instance, pid: int) -> None:
     write_atomically(instance.pid_file, str(pid), durable=False)
 
 
-def forget(instance: Instance) -> None:
+def clear(instance: Instance) -> None:
     """Remove what a daemon that is gone has left: record, process id and kubeconfig."""
     for path in (instance.config, instance.pid_file, instance.record_file):
         remove(path)
@@ -96,7 +96,7 @@ def last_environment(instance: Instance) -> Mapping[str, str]:
     return record.environment if record is not None else {}
 
 
-def _text(record: Record) -> str:
+def _text(record: DaemonRecord) -> str:
     return json.dumps(
         {
             "pid": record.process.pid,
@@ -112,12 +112,12 @@ def _text(record: Record) -> str:
     )
 
 
-def _parse(text: str | None) -> Record | None:
+def _parse(text: str | None) -> DaemonRecord | None:
     if text is None:
         return None
     try:
         found: dict[str, Any] = json.loads(text)
-        return Record(
+        return DaemonRecord(
             process=Identity(int(found["pid"]), str(found["started"])),
             version=str(found["version"]),
             state=State[str(found["state"]).upper()],

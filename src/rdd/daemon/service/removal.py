@@ -18,7 +18,7 @@ from pathlib import Path
 from rdd.daemon.service import arguments, record
 from rdd.daemon.service.errors import ServiceError
 from rdd.daemon.service.lifecycle import START_TIMEOUT_S, STOP_TIMEOUT_S, Service
-from rdd.daemon.service.vms import delete_all
+from rdd.daemon.service.machines import delete_all
 from rdd.host import docker_contexts, kube_contexts
 from rdd.host.errors import HostError
 from rdd.host.files import remove
@@ -31,9 +31,9 @@ def delete(service: Service, *, timeout_s: float = STOP_TIMEOUT_S) -> None:
 
     Raises ServiceError that lists what could not be removed.
     """
-    instance, say = service.instance, service.caller.say
+    instance, report = service.instance, service.caller.report
     if not arguments.exists(instance):
-        say(f"{service.title} does not exist")
+        report(f"{service.title} does not exist")
         return
     with service.stopped(timeout_s=timeout_s):
         _delete_vms(service)
@@ -53,20 +53,20 @@ def delete(service: Service, *, timeout_s: float = STOP_TIMEOUT_S) -> None:
             f"{service.title} was not deleted completely: {'; '.join(leftovers)}; "
             "try again when that is solved"
         )
-    say(f"{service.title} has been deleted")
+    report(f"{service.title} has been deleted")
 
 
 def reset(service: Service, *, wait: bool = True, timeout_s: float = START_TIMEOUT_S) -> None:
     """Put the database aside and start with an empty one and the same saved arguments."""
-    instance, say = service.instance, service.caller.say
+    instance, report = service.instance, service.caller.report
     if not arguments.exists(instance):
-        say(f"{service.title} does not exist")
+        report(f"{service.title} does not exist")
         return
     arguments.load(instance)  # nothing is put aside if it could not be started again
     with service.stopped(timeout_s=STOP_TIMEOUT_S):
-        record.forget(instance)
+        record.clear(instance)
         backup = put_aside(instance)
-    say(
+    report(
         f'{service.title} has been reset; the old database is kept in "{backup}"'
         if backup
         else f"{service.title} has been reset"

@@ -26,7 +26,7 @@ from typing import Any
 
 from rdd.daemon.service import record
 from rdd.daemon.service.errors import ServiceError
-from rdd.daemon.service.probe import NotYet, Probe
+from rdd.daemon.service.probe import NotReady, Probe
 from rdd.daemon.support.redaction import Redactor
 from rdd.host.files import read_text
 from rdd.instance import Instance
@@ -121,7 +121,7 @@ class Bundle:
                 objects = list(_served(probe))
                 for name, path in (("readyz.txt", "/readyz?verbose"), ("metrics.txt", "/metrics")):
                     self._add(tar, name, partial(probe.text, path))
-        except (NotYet, ServiceError) as error:
+        except (NotReady, ServiceError) as error:
             self._problems.append(f"the API was not asked: {error}")
             try:
                 objects = list(_stored(self._instance.database))

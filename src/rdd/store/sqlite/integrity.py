@@ -47,7 +47,7 @@ def acquire_lock(path: Path) -> FileLock:
     lock_path = path.with_name(path.name + ".lock")
     try:
         # Not inherited by children: a VM that outlives the daemon must not hold its store.
-        lock = FileLock.take(lock_path)
+        lock = FileLock.try_acquire(lock_path)
     except HostError as error:
         raise Unavailable(f"{lock_path} cannot be locked: {error}") from error
     if lock is None:

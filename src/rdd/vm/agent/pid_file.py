@@ -30,7 +30,7 @@ class PidFile:
 
         The lock belongs to the machine, even if the pid file is elsewhere.
         """
-        lock = FileLock.take(lock_path)
+        lock = FileLock.try_acquire(lock_path)
         if lock is None:
             raise HostError(f'another host agent holds "{lock_path}"')
         other = live_process(path, path.with_suffix(".identity"))

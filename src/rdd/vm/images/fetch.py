@@ -159,7 +159,7 @@ async def _expanded(digest: Digest, cache: ImageCache, progress: Progress) -> Pa
 @contextlib.asynccontextmanager
 async def _locked(path: Path, progress: Progress) -> AsyncIterator[None]:
     is_reported = False
-    while (lock := FileLock.take(path)) is None:
+    while (lock := FileLock.try_acquire(path)) is None:
         if not is_reported:
             progress("Waiting for another download of the same image")
             is_reported = True

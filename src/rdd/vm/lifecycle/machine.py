@@ -11,8 +11,8 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
-from rdd.host.changes import Changes
 from rdd.host.errors import HostError
+from rdd.host.file_watcher import FileWatcher
 from rdd.host.processes import Identity
 from rdd.vm.instance_dir import InstanceDirectory
 from rdd.vm.lifecycle.monitor import AgentProcess, EventTail, exit_reason, log_tail
@@ -24,7 +24,7 @@ class Machine:
     """A machine whose agent this daemon starts, monitors or has monitored."""
 
     def __init__(
-        self, directory: InstanceDirectory, *, changes: Changes, changed: Callable[[], None]
+        self, directory: InstanceDirectory, *, changes: FileWatcher, changed: Callable[[], None]
     ) -> None:
         self.directory = directory
         self.lock = asyncio.Lock()

@@ -2,7 +2,7 @@
 """Monitoring a host agent: its events and its end.
 
 The event stream is a file, because the agent outlives the daemon. The kernel notifies when the
-file grows (`Changes`) and when the process ends (`wait_ended`), so an idle machine costs
+file grows (`FileWatcher`) and when the process ends (`wait_ended`), so an idle machine costs
 nothing. Agents that are child processes are reaped here, which also yields their exit code.
 """
 
@@ -12,9 +12,9 @@ import subprocess
 from collections.abc import Callable
 from typing import Any
 
-from rdd.host.changes import Changes
 from rdd.host.errors import HostError
 from rdd.host.exits import wait_ended
+from rdd.host.file_watcher import FileWatcher
 from rdd.host.processes import Identity
 from rdd.vm.instance_dir import InstanceDirectory
 from rdd.vm.lifecycle.observation import log_messages, parse_event
@@ -29,7 +29,7 @@ LOG_LINES = 5  # of an agent's log that become part of a condition
 class EventTail:
     """The events in a file from its beginning, as they are appended."""
 
-    def __init__(self, directory: InstanceDirectory, changes: Changes) -> None:
+    def __init__(self, directory: InstanceDirectory, changes: FileWatcher) -> None:
         self._changes = changes
         self._rest = b""
         try:
@@ -117,7 +117,7 @@ def exit_reason(code: int | None) -> str:
 
 
 async def wait_for_pid_file(
-    directory: InstanceDirectory, pid: int, *, changes: Changes, timeout_s: float
+    directory: InstanceDirectory, pid: int, *, changes: FileWatcher, timeout_s: float
 ) -> bool:
     """Return whether the agent writes its pid file before the timeout."""
     changed = asyncio.Event()

@@ -13,9 +13,9 @@ import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 
-from rdd.host.changes import Changes
 from rdd.host.errors import HostError
 from rdd.host.exits import ended_within, wait_ended
+from rdd.host.file_watcher import FileWatcher
 from rdd.host.files import remove
 from rdd.host.logs import rotate
 from rdd.host.processes import Identity, identity, send_signal
@@ -69,7 +69,7 @@ async def start_agent(
     *,
     command: Sequence[str],
     environment: Mapping[str, str],
-    changes: Changes,
+    changes: FileWatcher,
     timeout_s: float,
     debug: bool = False,
 ) -> AgentProcess:
@@ -92,7 +92,7 @@ async def start_external_agent(
     command: AgentCommand,
     *,
     environment: Mapping[str, str],
-    changes: Changes,
+    changes: FileWatcher,
 ) -> AgentProcess:
     """Start a foreign agent and wait for its pid file. Raises StartFailed; nothing then runs.
 
@@ -114,7 +114,7 @@ async def start_external_agent(
 async def _wait_until_up(
     directory: InstanceDirectory,
     process: "subprocess.Popen[bytes]",
-    changes: Changes,
+    changes: FileWatcher,
     timeout_s: float,
 ) -> AgentProcess:
     who = identity(process.pid)
@@ -134,7 +134,7 @@ async def _wait_until_up(
 
 
 async def _has_pid_file(
-    directory: InstanceDirectory, agent: AgentProcess, changes: Changes, timeout_s: float
+    directory: InstanceDirectory, agent: AgentProcess, changes: FileWatcher, timeout_s: float
 ) -> bool:
     """Wait for the pid file or the end of the process, whichever comes first."""
     written = asyncio.ensure_future(

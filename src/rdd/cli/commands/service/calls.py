@@ -23,7 +23,7 @@ def service_for(call: Call) -> "Service":
         command=call.program.command,
         version=version(),
         variables=environment.variables,
-        say=call.log.info,
+        report=call.log.info,
         developer_mode=environment.developer_mode,
         keep_logs=environment.keep_logs,
         log_title=environment.log_title,

@@ -41,7 +41,7 @@ def _serve(call: Call) -> None:
     from rdd.cli.commands.version import version
     from rdd.cli.framework.log_handler import forward_logging
     from rdd.daemon.control_plane import ServeOptions
-    from rdd.daemon.serve import Surroundings, serve
+    from rdd.daemon.serve import LaunchContext, serve
     from rdd.daemon.service.publish import Publisher
 
     instance, environment = call.instance, call.environment
@@ -63,7 +63,7 @@ def _serve(call: Call) -> None:
     publisher = Publisher(
         instance.bin_dir, _executable(call), use_symlinks=environment.use_symlinks
     )
-    surroundings = Surroundings(
+    launch = LaunchContext(
         variables=environment.variables,
         lock_descriptor=flags.integer("lock-fd"),
         notify_socket=environment.notify_socket,
@@ -71,7 +71,7 @@ def _serve(call: Call) -> None:
         publish=publisher.publish,
         open_logs=(lambda: _log_to_files(call)) if supervised else lambda: None,
     )
-    serve(instance, options, surroundings)
+    serve(instance, options, launch)
 
 
 def _with_saved(instance: "Instance", given: Flags) -> Flags:

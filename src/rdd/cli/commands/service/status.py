@@ -9,7 +9,7 @@ from rdd.cli.framework.errors import CommandError
 from rdd.cli.framework.types import Call
 
 if TYPE_CHECKING:
-    from rdd.daemon.service.record import Record
+    from rdd.daemon.service.record import DaemonRecord
 
 
 def run(call: Call) -> int:
@@ -33,7 +33,7 @@ def run(call: Call) -> int:
     return 0
 
 
-def status(call: Call, daemon: "Record | None") -> dict[str, Any]:
+def status(call: Call, daemon: "DaemonRecord | None") -> dict[str, Any]:
     """Return the state of the control plane without sending a request."""
     from rdd.daemon.service import arguments
 

@@ -17,7 +17,7 @@ from rdd.api.quantity import Quantity, QuantityError
 from rdd.controllers.app import k3s_versions_table as k3s
 from rdd.controllers.app.app import network
 from rdd.controllers.app.app.driver_choice import AUTO, choose
-from rdd.host import machine
+from rdd.host import hardware
 from rdd.kinds.app import App, AppSpec
 from rdd.runtime import CREATE, UPDATE, AdmissionRequest, Denied, Webhook, defaulting, validating
 from rdd.vm.drivers import catalog
@@ -49,8 +49,8 @@ class Admission:
     ) -> None:
         self._probe = probe
         self._environment = environment
-        self._cpus = cpus if cpus is not None else machine.cpus()
-        self._memory = memory_bytes if memory_bytes is not None else machine.memory_bytes()
+        self._cpus = cpus if cpus is not None else hardware.cpus()
+        self._memory = memory_bytes if memory_bytes is not None else hardware.memory_bytes()
 
     def webhooks(self) -> tuple[Webhook, ...]:
         """Both of them."""

@@ -27,6 +27,6 @@ def find(name: str, environment: Mapping[str, str]) -> Path | None:
 def output_of(*command: str, text: str = "") -> str:
     """Run a program with a text as its input; what it prints. Raises HostError."""
     environment = {"PATH": search_path(os.environ), "LC_ALL": "C"}
-    return commands.run_now(
+    return commands.run_blocking(
         *command, text=text, timeout_s=_TIMEOUT_S, environment=environment
     ).checked()

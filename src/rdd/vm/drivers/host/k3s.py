@@ -15,7 +15,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote
 
-from rdd.host.commands import run_now
+from rdd.host.commands import run_blocking
 from rdd.host.errors import HostError
 from rdd.vm.drivers.host import settings
 from rdd.vm.drivers.host.commands import find
@@ -111,7 +111,7 @@ def k3s(
 def _release_of(program: Path) -> str:
     """`v1.33.7+k3s3`, as the program says itself; empty if it does not."""
     try:
-        words = run_now(program, "--version", timeout_s=_VERSION_S).output.split()
+        words = run_blocking(program, "--version", timeout_s=_VERSION_S).output.split()
     except HostError:
         return ""
     return words[2] if words[:2] == ["k3s", "version"] and len(words) > 2 else ""

@@ -20,7 +20,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from rdd.host.commands import run_now, start_process
+from rdd.host.commands import run_blocking, start_process
 from rdd.host.errors import HostError
 from rdd.host.exits import ended_within
 from rdd.host.files import remove
@@ -84,9 +84,9 @@ def version(path: str) -> tuple[int, ...]:
 
 @functools.lru_cache(maxsize=4)
 def _ask_version(path: str, modified_ns: int, size: int) -> tuple[int, ...]:
-    answer = run_now(path, "--version", timeout_s=_VERSION_S)
+    answer = run_blocking(path, "--version", timeout_s=_VERSION_S)
     if answer.status != 0:
-        said = message_of(answer.errors.strip().encode()) or answer.last_words()
+        said = message_of(answer.errors.strip().encode()) or answer.error_summary()
         raise HostError(f"{PROGRAM} --version failed: {said}")
     found = _version(answer.output)
     if found is None:

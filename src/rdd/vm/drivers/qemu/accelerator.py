@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from rdd.host.commands import run_now
+from rdd.host.commands import run_blocking
 from rdd.host.errors import HostError
 from rdd.host.files import read_text, write_atomically
 from rdd.vm.drivers.qemu.programs import version
@@ -114,7 +114,7 @@ def _trial(program: Path, accelerator: str) -> float | None:
         disk.write_bytes(boot_disk())
         started = time.monotonic()
         try:
-            done = run_now(
+            done = run_blocking(
                 program,
                 *("-machine", "q35", "-accel", accelerator, "-cpu", cpu_model(accelerator)),
                 *("-m", "64", "-nodefaults", "-display", "none", "-no-reboot"),

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
-from rdd.host.commands import Answer
+from rdd.host.commands import CommandResult
 from rdd.host.errors import HostError
 from rdd.vm.drivers.protocol import Endpoint, Forward, ForwardError, Unmet
 from rdd.vm.forwarding.sockets import SocketInUse, check_length, clear_stale, listen_inet
@@ -60,7 +60,7 @@ class GuestConnection:
             self._watch()
         self._keep(())
 
-    async def run(self, line: str, *, script: str = "", timeout_s: float = 30) -> Answer:
+    async def run(self, line: str, *, script: str = "", timeout_s: float = 30) -> CommandResult:
         """Run a line in the guest. Raises SshError, also when the guest cannot be reached."""
         answer = await run(self.target, line, script=script, timeout_s=timeout_s)
         if answer.status == 255:

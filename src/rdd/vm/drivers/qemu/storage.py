@@ -11,7 +11,7 @@ import shutil
 from collections.abc import Mapping
 from pathlib import Path
 
-from rdd.host.commands import run_now
+from rdd.host.commands import run_blocking
 from rdd.host.errors import HostError
 from rdd.host.files import remove
 from rdd.vm.drivers.protocol import StorageInfo
@@ -103,7 +103,7 @@ def _copy(source: Path, target: Path) -> None:
         shutil.copyfile(source, target)
         return
     for options in (["--reflink=auto", "--sparse=always"], ["-c"], []):
-        done = run_now("cp", *options, source, target, timeout_s=None)
+        done = run_blocking("cp", *options, source, target, timeout_s=None)
         if done.status == 0:
             return
     raise HostError(f'failed to copy "{source}": {done.errors.strip()}')

@@ -22,7 +22,7 @@ _HEADER = struct.Struct("iIII")
 _LOOK_AGAIN_S = 1.0
 
 
-class Changes:
+class FileWatcher:
     """Calls back when watched paths change; for one event loop. `close` ends it."""
 
     def __init__(self) -> None:

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from rdd.daemon.service.errors import DeadlineExceeded, VersionMismatch
-from rdd.daemon.service.record import Record
-from rdd.daemon.service.vms import is_any_vm_running
-from rdd.daemon.service.waiting import Deadline, check_version, end_of, last_error, wait_ended
+from rdd.daemon.service.machines import is_any_vm_running
+from rdd.daemon.service.record import DaemonRecord
+from rdd.daemon.service.waits import Deadline, check_version, end_of, last_error, wait_ended
 from rdd.host.processes import Identity, own_identity
 from rdd.instance import Instance
 
@@ -39,22 +39,22 @@ def test_the_end_of_a_supervised_daemon_is_not_explained_by_an_old_log(tmp_path:
     instance = Instance("2", tmp_path)
     instance.log_dir.mkdir(parents=True)
     (instance.log_dir / "rdd.stderr.log").write_text('level=fatal msg="of yesterday"')
-    daemon = Record(own_identity(), version="", supervised=True)
+    daemon = DaemonRecord(own_identity(), version="", supervised=True)
     assert "yesterday" not in end_of(instance, daemon)
 
 
 def test_a_deadline_ends_a_wait_and_none_never_does() -> None:
-    daemon = Record(own_identity(), version="")
+    daemon = DaemonRecord(own_identity(), version="")
     with pytest.raises(DeadlineExceeded, match="x: context deadline exceeded"):
         wait_ended(daemon, deadline=Deadline(0.02), what="x")
     assert Deadline(0).left_s == float("inf")
-    gone = Record(Identity(daemon.process.pid, "before"), version="")
+    gone = DaemonRecord(Identity(daemon.process.pid, "before"), version="")
     wait_ended(gone, deadline=Deadline(0.001), what="x")
 
 
 def test_versions_are_compared_unless_a_developer_asks(tmp_path: Path) -> None:
     instance = Instance("2", tmp_path)
-    daemon = Record(own_identity(), version="v2")
+    daemon = DaemonRecord(own_identity(), version="v2")
     check_version(instance, daemon, "v2")
     check_version(instance, daemon, "")
     with pytest.raises(VersionMismatch, match="runs version v2, this is version v1"):

@@ -23,7 +23,7 @@ from rdd.runtime.heartbeats import expires_at
 log = logging.getLogger("rdd.daemon")
 
 
-async def others_left(
+async def wait_for_programs(
     client: Client, *, timeout_s: float, clock: Callable[[], float] = time.time
 ) -> None:
     """Return when no program that is in the ConfigMap has a good heartbeat."""

@@ -36,7 +36,7 @@ class Verdict:
     """The context in use now; what `make_current` is told it replaces."""
 
 
-async def judge(
+async def probe_context(
     who: str, address: Address, target: str, *, current: str, host_header: str = "localhost"
 ) -> Verdict:
     """Ask at the address of the context `current`; `who` names whom. Never raises."""

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from rdd.daemon.service import record
 from rdd.daemon.service.errors import DeadlineExceeded, ServiceError, VersionMismatch
-from rdd.daemon.service.record import Record, State
+from rdd.daemon.service.record import DaemonRecord, State
 from rdd.host.processes import is_alive
 from rdd.instance import STDERR_LOG, Instance
 
@@ -58,18 +58,18 @@ class Deadline:
 
 def wait_ready(
     instance: Instance,
-    daemon: Record,
+    daemon: DaemonRecord,
     *,
     version: str,
     deadline: Deadline,
-    say: Callable[[str], None],
+    report: Callable[[str], None],
 ) -> None:
     """Return when the daemon is ready. An empty version is not compared.
 
     Raises DeadlineExceeded, VersionMismatch, or ServiceError with the reason when
     the daemon ends.
     """
-    from rdd.daemon.service.probe import NotYet, Probe  # loads while the daemon starts
+    from rdd.daemon.service.probe import NotReady, Probe  # loads while the daemon starts
 
     reached = State.STARTING - 1
     for _ in deadline.ticks(f'"{instance.name}" control plane is not ready'):
@@ -82,31 +82,31 @@ def wait_ready(
         if found.state < State.READY:
             if found.state > reached:
                 reached = found.state
-                say(_PROGRESS[found.state])
+                report(_PROGRESS[found.state])
             continue
         try:
             with Probe(instance, timeout_s=min(max(deadline.left_s, 1.0), 15.0)) as probe:
                 probe.check(version=version)
             return
-        except NotYet:
+        except NotReady:
             continue
 
 
-def check_version(instance: Instance, daemon: Record, version: str) -> None:
+def check_version(instance: Instance, daemon: DaemonRecord, version: str) -> None:
     """Raise VersionMismatch unless the daemon is of this version (empty: any)."""
     if version and daemon.version != version:
         raise VersionMismatch(instance.name, running=daemon.version, ours=version)
 
 
-def wait_ended(daemon: Record, *, deadline: Deadline, what: str) -> None:
+def wait_ended(daemon: DaemonRecord, *, deadline: Deadline, what: str) -> None:
     """Return when the daemon's process has ended. Raises DeadlineExceeded."""
     for _ in deadline.ticks(what):
         if not is_alive(daemon.process):
             return
 
 
-def end_of(instance: Instance, daemon: Record) -> str:
-    """What to say about a daemon that has ended before it was ready."""
+def end_of(instance: Instance, daemon: DaemonRecord) -> str:
+    """What to report about a daemon that has ended before it was ready."""
     name = f'"{instance.name}" control plane'
     if daemon.supervised:
         return f"{name} stopped before it was ready"

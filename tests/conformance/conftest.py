@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One server on a port for all real clients, and kubectl to talk to it.
+"""One server on a port for all real clients, and a real kubectl.
 
-The server lives as long as the session; each test module gets a clean one by a
-reset, and each test a namespace of its own, so tests can share it.
+The server runs for the whole session. It is reset before each test module, and
+each test has a namespace of its own, so that tests can share it.
 """
 
 import asyncio
@@ -27,7 +27,6 @@ CRONTABS = Path(__file__).parent / "crontabs.yaml"
 
 @pytest.fixture(scope="session")
 def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
-    """The server of the session."""
     options = Options(crds=[CRONTABS], users={"reader": ["readers"], "nobody": []})
     with LiveServer(options, directory=tmp_path_factory.mktemp("apiserver")) as server:
         yield server
@@ -35,14 +34,13 @@ def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
 
 @pytest.fixture(scope="module")
 def server(live: LiveServer) -> LiveServer:
-    """The server, as it was after its start."""
+    """Reset the server to its state after start."""
     live.reset()
     return live
 
 
 @pytest.fixture
 def namespace(server: LiveServer) -> str:
-    """A namespace for one test."""
     name = f"test-{next(_numbers)}"
     server.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     return name
@@ -50,7 +48,7 @@ def namespace(server: LiveServer) -> str:
 
 @pytest.fixture
 async def connections_end(server: LiveServer) -> AsyncIterator[None]:
-    """Lets the clients of an event loop say goodbye before the loop ends."""
+    """Wait until the clients of an event loop have disconnected, before the loop ends."""
     before = server.connections  # of synchronous clients, which have no loop to wait for
     yield
     async with asyncio.timeout(10):
@@ -61,19 +59,18 @@ async def connections_end(server: LiveServer) -> AsyncIterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a run of kubectl gave."""
+    """The result of running kubectl."""
 
     code: int
     out: str
     err: str
 
     def json(self) -> Any:
-        """The output, decoded."""
+        """Return the decoded output."""
         return json.loads(self.out)
 
     @property
     def lines(self) -> list[str]:
-        """The lines of the output."""
         return self.out.splitlines()
 
 
@@ -88,13 +85,12 @@ class Kubectl:
     environment: dict[str, str] = field(default_factory=dict)
 
     def command(self, *args: str) -> list[str]:
-        """The command line."""
-        # Behind the first word: the hidden completion command must come first.
+        # The hidden completion command must be the first word.
         return [str(self.program), args[0], "--namespace", self.namespace, *args[1:]]
 
     @property
     def env(self) -> dict[str, str]:
-        """The variables it runs with: nothing of the user's."""
+        """Return an environment without the user's variables."""
         return {
             "PATH": os.environ["PATH"],
             "HOME": str(self.home),
@@ -103,7 +99,7 @@ class Kubectl:
         }
 
     def attempt(self, *args: str, stdin: str | None = None, timeout_s: float = 60) -> Outcome:
-        """Run it; any exit code is fine."""
+        """Run kubectl; any exit code is accepted."""
         done = run_program(
             self.command(*args),
             env=self.env,
@@ -114,21 +110,21 @@ class Kubectl:
         return Outcome(done.returncode, done.stdout, done.stderr)
 
     def __call__(self, *args: str, stdin: str | None = None) -> Outcome:
-        """Run it; it must succeed."""
+        """Run kubectl, which must succeed."""
         outcome = self.attempt(*args, stdin=stdin)
         assert outcome.code == 0, f"kubectl {' '.join(args)}: {outcome.err}{outcome.out}"
         return outcome
 
     def start(self, *args: str) -> Program[str]:
-        """Start it in the background, with its output as a pipe."""
+        """Start kubectl in the background, with a pipe for its output."""
         return start_program(self.command(*args), env=self.env, stderr=PIPE)
 
     def as_user(self, kubeconfig: Path) -> "Kubectl":
-        """The same with another kubeconfig."""
+        """Return a copy with another kubeconfig."""
         return Kubectl(self.program, kubeconfig, self.namespace, self.home, self.environment)
 
     def with_environment(self, **variables: str) -> "Kubectl":
-        """The same with further variables."""
+        """Return a copy with additional variables."""
         return Kubectl(
             self.program, self.kubeconfig, self.namespace, self.home, self.environment | variables
         )
@@ -136,16 +132,16 @@ class Kubectl:
 
 @pytest.fixture(scope="session")
 def _kubectl_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    # kubectl keeps what it has discovered below HOME; sharing it saves requests.
+    # kubectl caches discovery below HOME; sharing the cache saves requests.
     return tmp_path_factory.mktemp("kubectl-home")
 
 
 @pytest.fixture
 def k(kubectl: Path, server: LiveServer, namespace: str, _kubectl_home: Path) -> Kubectl:
-    """kubectl as the administrator, in the namespace of the test."""
+    """Return kubectl as the administrator, in the namespace of the test."""
     return Kubectl(kubectl, server.kubeconfig, namespace, _kubectl_home)
 
 
 def manifest(*objects: dict[str, Any]) -> str:
-    """Objects as kubectl reads them from a pipe."""
+    """Encode objects as a manifest."""
     return yaml.safe_dump_all(objects)

@@ -13,7 +13,7 @@ import pytest
 
 from rdd.testing import LiveServer
 
-# Some of its versions have annotations, some have not: none are used here.
+# Only some versions have type annotations, so none are used here.
 client: Any = kubernetes.client
 config: Any = kubernetes.config
 dynamic: Any = kubernetes.dynamic
@@ -26,7 +26,6 @@ CRONTABS = ("stable.example.com", "v1")
 
 @pytest.fixture
 def api(server: LiveServer) -> Iterator[Any]:
-    """The client, configured from the kubeconfig."""
     loaded = config.new_client_from_config(str(server.kubeconfig))
     with loaded:
         yield loaded
@@ -55,7 +54,7 @@ def crontab(name: str, **spec: Any) -> dict[str, Any]:
     }
 
 
-def test_typed_objects_live_and_die(core: Any, namespace: str) -> None:
+def test_typed_objects_are_created_and_deleted(core: Any, namespace: str) -> None:
     made = core.create_namespaced_config_map(namespace, config_map("a", k="v"))
     assert made.metadata.uid
     assert core.read_namespaced_config_map("a", namespace).data == {"k": "v"}
@@ -68,7 +67,7 @@ def test_typed_objects_live_and_die(core: Any, namespace: str) -> None:
     assert (gone if isinstance(gone, dict) else gone.to_dict())["status"] == "Success"
 
 
-def test_errors_carry_the_status(core: Any, namespace: str) -> None:
+def test_errors_contain_the_status(core: Any, namespace: str) -> None:
     with pytest.raises(ApiException) as missing:
         core.read_namespaced_config_map("none", namespace)
     assert (missing.value.status, missing.value.reason) == (404, "Not Found")
@@ -106,7 +105,7 @@ def test_lists_are_selected_and_paged(core: Any, namespace: str) -> None:
     assert core.list_namespaced_config_map(namespace, label_selector="odd").items == []
 
 
-def test_a_watch_delivers_typed_events(core: Any, namespace: str) -> None:
+def test_watch_yields_typed_events(core: Any, namespace: str) -> None:
     version = core.list_namespaced_config_map(namespace).metadata.resource_version
 
     def write() -> None:
@@ -135,9 +134,7 @@ def test_a_watch_delivers_typed_events(core: Any, namespace: str) -> None:
     ]
 
 
-def test_a_watch_that_is_cut_goes_on_where_it_was(
-    core: Any, namespace: str, server: LiveServer
-) -> None:
+def test_broken_watch_resumes(core: Any, namespace: str, server: LiveServer) -> None:
     for name in ("a", "b", "c"):
         core.create_namespaced_config_map(namespace, config_map(name))
     server.faults.gone(1, verb="watch", namespace=namespace)
@@ -225,7 +222,7 @@ def test_custom_objects(custom: Any, namespace: str) -> None:
     custom.delete_namespaced_custom_object(*where, "a")
 
 
-def test_the_dynamic_client_discovers_and_applies(api: Any, namespace: str) -> None:
+def test_dynamic_client_discovers_and_applies(api: Any, namespace: str) -> None:
     dynamic_client = dynamic.DynamicClient(api)
     crontabs = dynamic_client.resources.get(api_version="stable.example.com/v1", kind="CronTab")
     crontabs.create(body=crontab("a"), namespace=namespace)
@@ -255,7 +252,7 @@ def test_manifests_are_created_from_dicts(api: Any, namespace: str) -> None:
     assert client.CoreV1Api(api).read_namespaced_config_map("a", namespace).data == {"k": "v"}
 
 
-def test_a_busy_server_is_asked_again(core: Any, namespace: str, server: LiveServer) -> None:
+def test_client_retries_too_many_requests(core: Any, namespace: str, server: LiveServer) -> None:
     busy = server.faults.too_many(1, retry_after=1, resource="configmaps", namespace=namespace)
     names = [m.metadata.name for m in core.list_namespaced_config_map(namespace).items]
     assert (busy.hits, names) == (1, ["kube-root-ca.crt"])

@@ -87,8 +87,8 @@ async def test_kubernetes_asyncio_applies_custom_objects(
         )
 
     assert (await apply(3, "one")).spec.replicas == 3
-    refused = await apply(4, "two")  # this client gives out a Status instead of raising it
-    assert (refused.kind, refused.code, refused.reason) == ("Status", 409, "Conflict")
+    rejected = await apply(4, "two")  # this client returns a Status instead of raising it
+    assert (rejected.kind, rejected.code, rejected.reason) == ("Status", 409, "Conflict")
     done = await kind.patch(
         namespace=namespace,
         name="a",
@@ -107,7 +107,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:Kubernetes version:UserWarning")
 async def kr8s_api(server: LiveServer, connections_end: None) -> AsyncIterator[Any]:
     api = await kr8s.asyncio.api(kubeconfig=str(server.kubeconfig))
     yield api
-    # It keeps its connections until the process ends, which would disturb later tests.
+    # It keeps its connections open until the process ends, which would disturb later tests.
     if api._session is not None:
         await api._session.aclose()
 
@@ -235,7 +235,7 @@ async def test_lightkube_applies_and_watches(
     await client.close()
 
 
-def test_a_certificate_of_somebody_else_is_not_trusted(server: LiveServer) -> None:
+def test_lightkube_rejects_certificate_of_another_authority(server: LiveServer) -> None:
     context = ssl.create_default_context()
     with (
         socket.create_connection(("127.0.0.1", server.port)) as connection,

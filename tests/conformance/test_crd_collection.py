@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CRDs in the style of well-known operators install, and accept and refuse what they should.
+"""CRDs in the style of well-known operators can be installed and validate their objects.
 
 Each file of `tests/data/crds` holds a CRD and a document about it: an `example`
 object with its `stored` spec and Table `cells`, `cases` (for a feature, a change
-of the example's spec that is accepted and one that is refused, with the errors,
-and `blocks` if these keep rules from being checked) and `updates` (the same for a
+of the example's spec that is accepted and one that is rejected, with the errors,
+and `blocks` if these prevent the evaluation of rules) and `updates` (the same for a
 change of an existing object). A change is a merge patch. The last tests check that
-the collection leaves no feature out.
+the collection covers every feature.
 """
 
 import re
@@ -34,7 +34,7 @@ NOT_CHECKED = (
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A feature with a value it accepts and one it refuses, as changes of a spec."""
+    """A feature with an accepted and a rejected value, as changes of a spec."""
 
     feature: str
     accept: Object
@@ -62,18 +62,18 @@ class Collected:
 
     @property
     def path(self) -> str:
-        """Where the objects are."""
+        """Path of the objects."""
         spec = self.crd["spec"]
         scope = "namespaces/default/" if spec["scope"] == "Namespaced" else ""
         return f"/apis/{self.example['apiVersion']}/{scope}{spec['names']['plural']}"
 
     @property
     def one(self) -> str:
-        """Where the example is."""
+        """Path of the example."""
         return f"{self.path}/{self.example['metadata']['name']}"
 
     def changed(self, *changes: Object) -> Object:
-        """The example with changes of its spec."""
+        """Return the example with changes of its spec."""
         spec = self.example["spec"]
         for change in changes:
             spec = merged(spec, change)
@@ -81,7 +81,7 @@ class Collected:
 
 
 def merged(target: Any, change: Any) -> Any:
-    """The result of a merge patch."""
+    """Return the result of a merge patch."""
     if not isinstance(change, dict):
         return change
     result = dict(target) if isinstance(target, dict) else {}
@@ -94,7 +94,7 @@ def merged(target: Any, change: Any) -> Any:
 
 
 def kept(change: Any, stored: Any) -> bool:
-    """Whether what was given is there; defaults may have been added."""
+    """Return whether a change was stored; defaults may have been added."""
     if isinstance(change, dict):
         return isinstance(stored, dict) and all(
             kept(value, stored.get(key)) for key, value in change.items()
@@ -128,13 +128,13 @@ def every(items: list[Collected]) -> pytest.MarkDecorator:
 
 @pytest.fixture
 async def api() -> AsyncIterator[Api]:
-    """Requests to a fresh server without controllers."""
+    """Return the API of a fresh server without controllers."""
     async with Server(Options(builtin_controllers="")) as server:
         yield Api(server)
 
 
 async def install(api: Api, c: Collected) -> None:
-    """Create the CRD, strictly, and wait until it is served."""
+    """Create the CRD with strict field validation and wait until it is served."""
     await api.post(CRDS, c.crd, expect=201, query=STRICT)
     await api.server.running.custom.settled()
     assert api.server.running.custom.served(c.crd["metadata"]["name"])
@@ -144,8 +144,8 @@ def texts(status: Object) -> list[str]:
     return sorted(f"{e['field']}: {e['message']}" for e in status["details"]["causes"])
 
 
-async def refuses(api: Api, case: Case, method: str, path: str, body: Object) -> None:
-    """That request fails as the case says, and says it all in its message, too."""
+async def check_rejected(api: Api, case: Case, method: str, path: str, body: Object) -> None:
+    """Check that a request fails with the errors of the case, all of them in the message."""
     kind = "application/json" if method == "POST" else MERGE
     reply = await api.call(method, path, body, query=STRICT, content_type=kind)
     assert reply.status == case.code, f"{case.feature}: {reply.text}"
@@ -160,9 +160,7 @@ async def refuses(api: Api, case: Case, method: str, path: str, body: Object) ->
 
 
 @every(COLLECTION)
-async def test_the_example_is_stored_with_its_defaults_and_listed_as_a_table(
-    c: Collected, api: Api
-) -> None:
+async def test_example_is_stored_with_defaults_and_listed_as_table(c: Collected, api: Api) -> None:
     await install(api, c)
     made = await api.post(c.path, c.example, expect=201, query=STRICT)
     assert made["spec"] == c.stored
@@ -175,24 +173,24 @@ async def test_the_example_is_stored_with_its_defaults_and_listed_as_a_table(
 
 
 @every(COLLECTION)
-async def test_each_feature_accepts_and_refuses(c: Collected, api: Api) -> None:
+async def test_each_feature_rejects_invalid_values_only(c: Collected, api: Api) -> None:
     await install(api, c)
     for case in c.cases:
         body = c.changed(case.accept)
         made = await api.post(c.path, body, expect=201, query=STRICT)
         assert kept(case.accept, made["spec"]), f"{case.feature}: {made['spec']}"
         await api.delete(c.one)
-        await refuses(api, case, "POST", c.path, c.changed(case.refuse))
+        await check_rejected(api, case, "POST", c.path, c.changed(case.refuse))
 
 
 @every([c for c in COLLECTION if c.updates])
-async def test_each_transition_is_accepted_or_refused(c: Collected, api: Api) -> None:
+async def test_each_transition_is_accepted_or_rejected(c: Collected, api: Api) -> None:
     await install(api, c)
     for case in c.updates:
         await api.post(c.path, c.changed(case.before), expect=201)
         if case.then:
             await api.patch(c.one, {"spec": case.then})
-        await refuses(api, case, "PATCH", c.one, {"spec": case.refuse})
+        await check_rejected(api, case, "PATCH", c.one, {"spec": case.refuse})
         await api.patch(c.one, {"spec": case.accept})
         await api.delete(c.one)
 
@@ -241,7 +239,7 @@ async def test_names_and_categories_are_discovered(api: Api) -> None:
         }
 
 
-async def test_old_versions_are_served_with_a_warning_or_not_at_all(api: Api) -> None:
+async def test_deprecated_versions_warn_and_unserved_ones_are_missing(api: Api) -> None:
     (tenants,) = [c for c in COLLECTION if c.name == "tenants"]
     await install(api, tenants)
     await api.post(tenants.path, tenants.example)
@@ -250,7 +248,7 @@ async def test_old_versions_are_served_with_a_warning_or_not_at_all(api: Api) ->
     assert reply.warnings == ["house.example.com/v1beta1 Tenant is deprecated; use v1"]
     assert reply.json() | {"apiVersion": "house.example.com/v1"} == await api.get(tenants.one)
     assert (await api.call("GET", tenants.one.replace("/v1/", "/v1alpha1/"))).status == 404
-    # What the looser version lets in stays, until the stricter one is asked to change it.
+    # A value of the looser version stays until a request to the stricter one changes it.
     await api.patch(old, {"spec": {"plan": "gold"}})
     made = await api.patch(tenants.one, {"spec": {"owner": "bob"}})
     assert (made["spec"]["plan"], made["spec"]["owner"]) == ("gold", "bob")
@@ -273,11 +271,11 @@ def test_kubectl_installs_the_collection(k: Kubectl, tmp_path: Path) -> None:
         word = names.get("shortNames", [names["plural"]])[0]
         listed = k("get", word)
         assert any(line.startswith(c.example["metadata"]["name"]) for line in listed.lines)
-    # The server outlives this test, and its CRDs are not those of a namespace.
+    # CRDs are cluster-scoped, and the server is shared with other tests.
     k("delete", "-f", str(tmp_path))
 
 
-# -- nothing is left out
+# -- coverage
 
 
 def versions() -> Iterator[Object]:
@@ -286,7 +284,7 @@ def versions() -> Iterator[Object]:
 
 
 def schemas(schema: Object) -> Iterator[Object]:
-    """A schema and all schemas in it."""
+    """Yield a schema and all schemas in it."""
     yield schema
     for one in schema.get("properties", {}).values():
         yield from schemas(one)

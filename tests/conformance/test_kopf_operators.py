@@ -2,7 +2,7 @@
 """Real kopf operators against the server: handlers, finalizers, timers, daemons, webhooks.
 
 The operator runs in the test's event loop, the server in its own thread; the
-test acts and waits on the server's side.
+test writes to the server and waits for its state.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ def crontab(name: str, **spec: Any) -> Object:
 
 
 class Cluster:
-    """What a test does to the server while the operator runs."""
+    """Requests of a test to the server while the operator runs."""
 
     def __init__(self, live: LiveServer, namespace: str) -> None:
         self.live = live
@@ -63,7 +63,7 @@ def cluster(server: LiveServer, namespace: str) -> Cluster:
 
 @pytest.fixture
 def registry(server: LiveServer) -> kopf.OperatorRegistry:
-    """A registry of handlers that logs in to the server."""
+    """Return a registry of handlers with the credentials of the server."""
     registry = kopf.OperatorRegistry()
 
     @kopf.on.login(registry=registry)
@@ -79,7 +79,7 @@ def registry(server: LiveServer) -> kopf.OperatorRegistry:
 async def operator(
     registry: kopf.OperatorRegistry, namespace: str, settings: kopf.OperatorSettings | None = None
 ) -> AsyncIterator[None]:
-    """Run the handlers of a registry; ready when the block starts."""
+    """Run the handlers of a registry; they are ready when the block starts."""
     settings = settings or kopf.OperatorSettings()
     settings.posting.enabled = False
     settings.queueing.idle_timeout = 0.5
@@ -161,7 +161,7 @@ async def test_children_are_adopted_and_collected(
         await cluster.until(f"{cluster.config_maps}/parent", lambda o: o is None)
 
 
-async def test_a_failing_handler_is_retried(
+async def test_failing_handler_is_retried(
     cluster: Cluster, registry: kopf.OperatorRegistry
 ) -> None:
     attempts: list[int] = []
@@ -180,9 +180,7 @@ async def test_a_failing_handler_is_retried(
     assert attempts == [0, 1, 2]
 
 
-async def test_timers_run_again_and_again(
-    cluster: Cluster, registry: kopf.OperatorRegistry
-) -> None:
+async def test_timers_run_repeatedly(cluster: Cluster, registry: kopf.OperatorRegistry) -> None:
     @kopf.timer(*GROUP, registry=registry, interval=0.05)
     def tick(status: Any, patch: Any, **_: Any) -> None:
         patch.status["replicas"] = status.get("replicas", 0) + 1
@@ -193,7 +191,7 @@ async def test_timers_run_again_and_again(
         await cluster.until(path, lambda o: o and o.get("status", {}).get("replicas", 0) >= 3)
 
 
-async def test_daemons_live_as_long_as_their_object(
+async def test_daemons_stop_with_their_object(
     cluster: Cluster, registry: kopf.OperatorRegistry
 ) -> None:
     life: list[str] = []
@@ -213,7 +211,7 @@ async def test_daemons_live_as_long_as_their_object(
     assert life == ["guarded begins", "guarded ends"]
 
 
-async def test_what_existed_before_is_resumed_and_indexed(
+async def test_existing_objects_are_resumed_and_indexed(
     cluster: Cluster, registry: kopf.OperatorRegistry
 ) -> None:
     await cluster.call("POST", cluster.crontabs, crontab("old", image="x"))
@@ -232,7 +230,7 @@ async def test_what_existed_before_is_resumed_and_indexed(
         await cluster.until(path, lambda o: o and o.get("status", {}).get("selector") == "old")
 
 
-async def test_events_of_built_in_kinds_are_seen(
+async def test_events_of_built_in_kinds_reach_handlers(
     cluster: Cluster, registry: kopf.OperatorRegistry
 ) -> None:
     seen: asyncio.Queue[tuple[str | None, str]] = asyncio.Queue()
@@ -244,13 +242,13 @@ async def test_events_of_built_in_kinds_are_seen(
     async with operator(registry, cluster.namespace):
         body = {"metadata": {"name": "a", "labels": {"watched": "yes"}}}
         await cluster.call("POST", cluster.config_maps, body)
-        # None: it was there already when the operator listed.
+        # None: the object existed before the operator listed.
         assert await asyncio.wait_for(seen.get(), 20) in (("ADDED", "a"), (None, "a"))
         await cluster.call("DELETE", f"{cluster.config_maps}/a")
         assert await asyncio.wait_for(seen.get(), 20) == ("DELETED", "a")
 
 
-async def test_an_operator_survives_cut_watches_and_conflicts(
+async def test_operator_survives_broken_watches_and_conflicts(
     cluster: Cluster, registry: kopf.OperatorRegistry, server: LiveServer
 ) -> None:
     @kopf.on.create(*GROUP, registry=registry, backoff=0.05)
@@ -271,7 +269,7 @@ async def test_an_operator_survives_cut_watches_and_conflicts(
     assert (cut.hits, gone.hits, busy.hits) == (2, 1, 1)
 
 
-async def test_admission_handlers_mutate_and_refuse(
+async def test_admission_handlers_mutate_and_reject(
     cluster: Cluster, registry: kopf.OperatorRegistry, tmp_path: Path
 ) -> None:
     @kopf.on.mutate(*GROUP, registry=registry)

@@ -33,7 +33,7 @@ def crontab(name: str, **spec: Any) -> dict[str, Any]:
 
 @pytest.fixture
 def zoo(k: Kubectl) -> Kubectl:
-    """kubectl in a namespace with three config maps and a crontab."""
+    """Return kubectl in a namespace with three config maps and a crontab."""
     objects = [
         config_map("ant", {"legs": "6"}, labels={"kind": "insect"}),
         config_map("bee", {"legs": "6", "wings": "4"}, labels={"kind": "insect", "flies": "yes"}),
@@ -128,7 +128,7 @@ def test_get_shows_labels(zoo: Kubectl) -> None:
     assert row.split()[-2:] == ["yes", "flies=yes,kind=insect"]
 
 
-def test_get_all_finds_what_is_in_the_category(zoo: Kubectl) -> None:
+def test_get_all_lists_the_category(zoo: Kubectl) -> None:
     assert zoo("get", "all", "-o", "name").lines == ["crontab.stable.example.com/nightly"]
 
 
@@ -145,7 +145,7 @@ def test_get_from_files(zoo: Kubectl) -> None:
     ]
 
 
-def test_get_of_what_is_missing_says_so(zoo: Kubectl) -> None:
+def test_get_of_missing_objects_is_an_error(zoo: Kubectl) -> None:
     missing = zoo.attempt("get", "cm", "dog")
     assert (missing.code, missing.err) == (
         1,
@@ -177,7 +177,7 @@ def test_get_of_a_subresource(zoo: Kubectl) -> None:
     assert (scale["kind"], scale["spec"]["replicas"]) == ("Scale", 3)
 
 
-# -- watching
+# -- watch
 
 
 def test_get_watches(zoo: Kubectl) -> None:
@@ -195,7 +195,7 @@ def test_get_watches(zoo: Kubectl) -> None:
         assert lines.readline().split()[:2] == ["DELETED", "ant"]
 
 
-def test_get_watch_only_shows_nothing_of_the_past(zoo: Kubectl) -> None:
+def test_get_watch_only_omits_existing_objects(zoo: Kubectl) -> None:
     with zoo.start("get", "ct", "--watch-only", "-o", "name", "-v=6") as process:
         assert process.stdout is not None and process.stderr is not None
         while "watch=true" not in process.stderr.readline():
@@ -251,7 +251,7 @@ def test_describe_of_other_kinds(what: str, expected: str, zoo: Kubectl) -> None
     assert re.search(expected, zoo("describe", what).out)
 
 
-def test_describe_keeps_secrets_secret(k: Kubectl) -> None:
+def test_describe_masks_secrets(k: Kubectl) -> None:
     k("create", "secret", "generic", "pin", "--from-literal=pin=1234")
     out = k("describe", "secret", "pin").out
     assert "pin:  4 bytes" in out
@@ -317,7 +317,7 @@ def test_get_raw_reads_any_path(k: Kubectl) -> None:
     assert "NotFound" in k.attempt("get", "--raw", "/nowhere").err
 
 
-def test_proxy_lets_other_programs_in(zoo: Kubectl) -> None:
+def test_proxy_forwards_requests(zoo: Kubectl) -> None:
     with zoo.start("proxy", "--port=0") as process:
         assert process.stdout is not None
         match = re.search(r"127\.0\.0\.1:(\d+)", process.stdout.readline())
@@ -327,12 +327,12 @@ def test_proxy_lets_other_programs_in(zoo: Kubectl) -> None:
             assert json.load(answer)["data"] == {"legs": "4"}
 
 
-def test_cluster_info_needs_services(k: Kubectl) -> None:
-    # It looks for labelled Services, a kind of clusters with a network.
+def test_cluster_info_requires_services(k: Kubectl) -> None:
+    # It lists labelled Services, a kind that this server does not have.
     assert 'doesn\'t have a resource type "services"' in k.attempt("cluster-info").err
 
 
-def test_completion_proposes_what_exists(zoo: Kubectl) -> None:
+def test_completion_proposes_existing_names(zoo: Kubectl) -> None:
     names = zoo("__complete", "get", "configmaps", "").lines
     assert {"ant", "bee", "cat"} <= set(names)
     kinds = zoo("__complete", "get", "cront").lines

@@ -38,7 +38,7 @@ def get(k: Kubectl, what: str) -> Any:
 # -- create
 
 
-def test_create_makes_objects_of_many_kinds(k: Kubectl, tmp_path: Path) -> None:
+def test_create_supports_many_kinds(k: Kubectl, tmp_path: Path) -> None:
     (tmp_path / "file.txt").write_text("from a file")
     k("create", "configmap", "c", "--from-literal=a=b", f"--from-file={tmp_path / 'file.txt'}")
     assert get(k, "cm/c")["data"] == {"a": "b", "file.txt": "from a file"}
@@ -53,7 +53,7 @@ def test_create_makes_objects_of_many_kinds(k: Kubectl, tmp_path: Path) -> None:
     assert get(k, "quota/q")["spec"]["hard"] == {"configmaps": "7", "secrets": "3"}
 
 
-def test_create_makes_cluster_roles_and_namespaces(k: Kubectl) -> None:
+def test_create_supports_cluster_scoped_kinds(k: Kubectl) -> None:
     name = f"{k.namespace}-made"
     k("create", "namespace", name)
     assert get(k, f"ns/{name}")["status"]["phase"] == "Active"
@@ -62,7 +62,7 @@ def test_create_makes_cluster_roles_and_namespaces(k: Kubectl) -> None:
     assert get(k, f"clusterrolebinding/{name}")["roleRef"]["name"] == name
 
 
-def test_a_created_token_logs_in(k: Kubectl, tmp_path: Path) -> None:
+def test_created_token_authenticates(k: Kubectl, tmp_path: Path) -> None:
     k("create", "serviceaccount", "robot")
     token = k("create", "token", "robot", "--duration=20m").out.strip()
     config = yaml.safe_load(k.kubeconfig.read_text())
@@ -77,7 +77,7 @@ def test_a_created_token_logs_in(k: Kubectl, tmp_path: Path) -> None:
     assert robot("get", "cm", "-o", "name").lines == ["configmap/kube-root-ca.crt"]
 
 
-def test_create_refuses_what_exists_and_what_is_invalid(k: Kubectl) -> None:
+def test_create_rejects_existing_and_invalid_objects(k: Kubectl) -> None:
     k("create", "-f", "-", stdin=manifest(config_map("c")))
     again = k.attempt("create", "-f", "-", stdin=manifest(config_map("c")))
     assert "Error from server (AlreadyExists)" in again.err
@@ -85,12 +85,12 @@ def test_create_refuses_what_exists_and_what_is_invalid(k: Kubectl) -> None:
     bad = k.attempt("create", "configmap", "Bad_Name")
     assert 'The ConfigMap "Bad_Name" is invalid' in bad.err or "metadata.name" in bad.err
     wrong = crontab("w", replicas=99, image="broken")
-    refused = k.attempt("create", "-f", "-", stdin=json.dumps(wrong)).err
-    assert 'The CronTab "w" is invalid' in refused
-    assert "spec.replicas: Invalid value: 99" in refused
+    rejected = k.attempt("create", "-f", "-", stdin=json.dumps(wrong)).err
+    assert 'The CronTab "w" is invalid' in rejected
+    assert "spec.replicas: Invalid value: 99" in rejected
     unknown = crontab("w", colour="red")
-    refused = k.attempt("create", "-f", "-", stdin=json.dumps(unknown)).err
-    assert 'strict decoding error: unknown field "spec.colour"' in refused
+    rejected = k.attempt("create", "-f", "-", stdin=json.dumps(unknown)).err
+    assert 'strict decoding error: unknown field "spec.colour"' in rejected
     k("create", "--validate=ignore", "-f", "-", stdin=json.dumps(unknown))
     warned = k(
         "create", "--validate=warn", "-f", "-", stdin=json.dumps(unknown | crontab("x", hue=1))
@@ -109,7 +109,7 @@ def test_create_reads_lists(k: Kubectl) -> None:
     assert k("apply", "--server-side", "--force-conflicts", "-f", "-", stdin=listed).code == 0
 
 
-def test_create_can_be_rehearsed(k: Kubectl) -> None:
+def test_create_dry_run(k: Kubectl) -> None:
     out = k("create", "cm", "c", "--dry-run=server", "-o", "json").json()
     assert out["metadata"]["uid"]
     assert k("create", "cm", "c", "--dry-run=client", "-o", "name").out == "configmap/c\n"
@@ -188,7 +188,7 @@ def test_diff_shows_what_apply_would_change(k: Kubectl) -> None:
 # -- edit, patch, label, annotate, replace, scale
 
 
-def test_edit_saves_what_the_editor_wrote(k: Kubectl, tmp_path: Path) -> None:
+def test_edit_saves_the_edited_text(k: Kubectl, tmp_path: Path) -> None:
     k("create", "-f", "-", stdin=manifest(config_map("c", {"a": "before"})))
     editor = tmp_path / "editor.sh"
     editor.write_text('#!/bin/sh\nsed -i s/before/after/ "$1"\n')
@@ -233,8 +233,8 @@ def test_patch_of_each_type(kind: str, patch: str, data: dict[str, str], k: Kube
 
 def test_patch_of_a_custom_resource_cannot_be_strategic(k: Kubectl) -> None:
     k("create", "-f", "-", stdin=manifest(crontab("job")))
-    refused = k.attempt("patch", "ct", "job", "-p", '{"spec":{"replicas":2}}')
-    assert "application/strategic-merge-patch+json is not supported" in refused.err
+    rejected = k.attempt("patch", "ct", "job", "-p", '{"spec":{"replicas":2}}')
+    assert "application/strategic-merge-patch+json is not supported" in rejected.err
     k("patch", "ct", "job", "--type=merge", "-p", '{"spec":{"replicas":2}}')
     assert get(k, "ct/job")["spec"]["replicas"] == 2
 
@@ -242,8 +242,8 @@ def test_patch_of_a_custom_resource_cannot_be_strategic(k: Kubectl) -> None:
 def test_label_and_annotate(k: Kubectl) -> None:
     k("create", "-f", "-", stdin=manifest(config_map("c"), config_map("d")))
     k("label", "cm", "c", "d", "tier=one", "zone=a")
-    refused = k.attempt("label", "cm", "c", "tier=two")
-    assert "already has a value (one), and --overwrite is false" in refused.err
+    rejected = k.attempt("label", "cm", "c", "tier=two")
+    assert "already has a value (one), and --overwrite is false" in rejected.err
     k("label", "cm", "c", "tier=two", "--overwrite")
     k("label", "cm", "-l", "tier=two", "zone-")
     assert get(k, "cm/c")["metadata"]["labels"] == {"tier": "two"}
@@ -254,7 +254,7 @@ def test_label_and_annotate(k: Kubectl) -> None:
     assert "a valid label must be an empty string or consist of" in bad.err
 
 
-def test_replace_needs_the_object_and_its_version(k: Kubectl) -> None:
+def test_replace_requires_object_and_version(k: Kubectl) -> None:
     missing = k.attempt("replace", "-f", "-", stdin=json.dumps(config_map("c")))
     assert 'configmaps "c" not found' in missing.err
     k("create", "-f", "-", stdin=json.dumps(config_map("c", {"a": "1"})))
@@ -274,8 +274,8 @@ def test_scale_of_a_custom_resource(k: Kubectl) -> None:
     assert get(k, "ct/job")["spec"]["replicas"] == 5
     wrong = k.attempt("scale", "ct", "job", "--current-replicas=3", "--replicas=4")
     assert "Expected replicas to be 3, was 5" in wrong.err
-    refused = k.attempt("scale", "ct", "job", "--replicas=50")
-    assert "spec.replicas" in refused.err
+    rejected = k.attempt("scale", "ct", "job", "--replicas=50")
+    assert "spec.replicas" in rejected.err
     assert get(k, "ct/job")["spec"]["replicas"] == 5
 
 
@@ -331,14 +331,14 @@ def test_delete_waits_for_finalizers(k: Kubectl) -> None:
     assert k("delete", "cm", "held", "--ignore-not-found", "--wait=false").out == ""
 
 
-def test_delete_of_a_namespace_takes_everything_with_it(k: Kubectl) -> None:
+def test_delete_of_a_namespace_deletes_its_content(k: Kubectl) -> None:
     name = f"{k.namespace}-gone"
     k("create", "namespace", name)
     k("create", "cm", "c", "-n", name)
     k("delete", "namespace", name, "--timeout=30s")
     assert k("get", "ns", name, "--ignore-not-found").out == ""
-    refused = k.attempt("delete", "ns", "default")
-    assert 'namespaces "default" is forbidden: this namespace may not be deleted' in refused.err
+    rejected = k.attempt("delete", "ns", "default")
+    assert 'namespaces "default" is forbidden: this namespace may not be deleted' in rejected.err
 
 
 def test_wait_for_conditions_values_creation_and_deletion(k: Kubectl) -> None:
@@ -361,7 +361,7 @@ def test_wait_for_conditions_values_creation_and_deletion(k: Kubectl) -> None:
 # -- definitions and rules
 
 
-def test_a_definition_comes_and_goes(k: Kubectl) -> None:
+def test_definition_is_installed_and_removed(k: Kubectl) -> None:
     group = f"{k.namespace}.example.com"
     definition = {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -414,9 +414,9 @@ def test_auth_reconcile_adds_rules(k: Kubectl) -> None:
     assert sorted(verbs) == ["get", "list"]
 
 
-def test_nobody_grants_more_than_they_have(k: Kubectl, server: LiveServer) -> None:
+def test_privilege_escalation_is_rejected(k: Kubectl, server: LiveServer) -> None:
     k("create", "role", "roles", "--verb=create,get", "--resource=roles")
     k("create", "rolebinding", "roles", "--role=roles", "--user=nobody")
     nobody = k.as_user(server.kubeconfig_of("nobody"))
-    refused = nobody.attempt("create", "role", "more", "--verb=get", "--resource=secrets")
-    assert "is attempting to grant RBAC permissions not currently held" in refused.err
+    rejected = nobody.attempt("create", "role", "more", "--verb=get", "--resource=secrets")
+    assert "is attempting to grant RBAC permissions not currently held" in rejected.err

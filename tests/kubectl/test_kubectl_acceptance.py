@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same commands with the real kubectl and with the built-in client, the same answers.
+"""The real kubectl and the built-in client print the same output for the same commands.
 
-Everything goes through `rdd ctl` to a real daemon, which the first call starts.
-Each test has a namespace of its own, so that both clients find the same state.
-What versions of kubectl print differently is matched by a pattern.
+All commands run through `rdd ctl` against a real daemon, which the first call
+starts. Each test has a namespace of its own, so that both clients start from the
+same state. A pattern matches output that differs between versions of kubectl.
 """
 
 import os
@@ -116,7 +116,7 @@ class Ctl:
                 assert wanted.fullmatch(text), text
 
     def text(self, *words: str, input: str = "") -> str:
-        """The output of a command that must succeed."""
+        """Return the output of a command that must succeed."""
         got = self(*words, input=input)
         assert got.code == 0, got
         return got.out
@@ -124,7 +124,7 @@ class Ctl:
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory, rdd_script: Path) -> Iterator[Mapping[str, str]]:
-    """The environment of a daemon of its own; it is deleted in the end."""
+    """Return the environment of a dedicated daemon; delete the daemon at the end."""
     directory = tmp_path_factory.mktemp("ctl-home")
     env = {
         "HOME": str(directory),
@@ -248,7 +248,7 @@ def test_names_and_empty_lists(ctl: Ctl) -> None:
     ctl.expect("get", "ns", "default", "-o", "name", out="namespace/default\n")
 
 
-def test_what_is_missing_is_an_error(ctl: Ctl) -> None:
+def test_missing_objects_and_resources_are_errors(ctl: Ctl) -> None:
     missing = 'Error from server (NotFound): configmaps "{}" not found\n'
     ctl.expect("get", "cm", "nope", code=1, err=missing.format("nope"))
     ctl.expect("get", "cm", "x", "y", code=1, err=missing.format("x") + missing.format("y"))
@@ -303,7 +303,7 @@ def test_what_is_missing_is_an_error(ctl: Ctl) -> None:
         ),
     ],
 )
-def test_mistakes_are_told_like_kubectl_does(
+def test_usage_errors_have_the_text_of_kubectl(
     anywhere: Ctl, words: list[str], message: str | re.Pattern[str]
 ) -> None:
     anywhere.expect(*words, code=1, err=message)
@@ -338,7 +338,7 @@ def test_sorting(ctl: Ctl) -> None:
 # -- writing
 
 
-def test_apply_creates_configures_and_leaves_unchanged(ctl: Ctl) -> None:
+def test_apply_reports_created_configured_and_unchanged(ctl: Ctl) -> None:
     ctl.expect("apply", "-f", "-", input=config_map("a", x="1", b="2"), out="configmap/a created\n")
     ctl.expect(
         "apply", "-f", "-", input=config_map("a", x="1", b="2"), out="configmap/a unchanged\n"
@@ -408,7 +408,7 @@ def test_apply_of_files_and_directories(ctl: Ctl, tmp_path: Path) -> None:
     )
 
 
-def test_server_side_apply_has_owners(ctl: Ctl) -> None:
+def test_server_side_apply_detects_conflicts(ctl: Ctl) -> None:
     applied = "configmap/a serverside-applied\n"
     words = ("apply", "--server-side", "-f", "-")
     ctl.expect(*words, "--field-manager=first", input=config_map("a", x="1"), out=applied)
@@ -432,7 +432,7 @@ def test_server_side_apply_takes_over_from_client_side(ctl: Ctl) -> None:
     ctl.expect("get", "cm", "a", "-o", "jsonpath={.data}", out='{"x":"3"}')
 
 
-def test_manifests_that_are_refused(ctl: Ctl) -> None:
+def test_invalid_manifests_are_rejected(ctl: Ctl) -> None:
     ctl.expect("apply", "-f", "-", code=1, err="error: no objects passed to apply\n")
     ctl.expect(
         *("create", "-f", "-"),
@@ -615,7 +615,7 @@ def test_delete(ctl: Ctl) -> None:
     ctl.expect("delete", "cm", "-l", "group=x", out="No resources found\n")
 
 
-def test_a_namespace_is_gone_when_delete_returns(anywhere: Ctl) -> None:
+def test_delete_waits_until_a_namespace_is_gone(anywhere: Ctl) -> None:
     anywhere.text("create", "namespace", "soon-gone")
     anywhere.text("create", "cm", "a", "-n", "soon-gone")
     anywhere.expect("delete", "ns", "soon-gone", out='namespace "soon-gone" deleted\n')
@@ -628,7 +628,7 @@ def test_scale_of_a_custom_resource(ctl: Ctl) -> None:
     ctl.expect("get", "wd", "w1", "-o", "jsonpath={.spec.replicas}", out="4")
 
 
-# -- waiting, describing, explaining
+# -- wait, describe, explain
 
 
 def test_wait(ctl: Ctl) -> None:
@@ -730,7 +730,7 @@ def test_explain(anywhere: Ctl) -> None:
     assert (got.code, got.err) == (1, 'error: field "nope" does not exist\n')
 
 
-def test_what_the_server_has(anywhere: Ctl) -> None:
+def test_discovery_commands(anywhere: Ctl) -> None:
     of_all = anywhere.text("api-resources", "--categories=all", "--output=name").split()
     assert {"widgets.example.com", "apps.app.rancherdesktop.io"} <= set(of_all)
     assert "configmaps" not in of_all
@@ -748,7 +748,7 @@ def test_what_the_server_has(anywhere: Ctl) -> None:
     assert versions == sorted(versions) and {"v1", "example.com/v1"} <= set(versions)
 
 
-def test_configuration(anywhere: Ctl) -> None:
+def test_config_commands(anywhere: Ctl) -> None:
     anywhere.expect("config", "current-context", out="root\n")
     anywhere.expect("config", "get-contexts", "-o", "name", out="root\nuser\n")
     server = anywhere.text(
@@ -765,7 +765,7 @@ def test_configuration(anywhere: Ctl) -> None:
     assert "system-admin" in anywhere.text("auth", "whoami")
 
 
-def test_diff_tells_by_its_exit_code(ctl: Ctl) -> None:
+def test_diff_sets_the_exit_code(ctl: Ctl) -> None:
     ctl.text("apply", "-f", "-", input=config_map("a", x="1"))
     ctl.expect("diff", "-f", "-", input=config_map("a", x="1"))
     got = ctl("diff", "-f", "-", input=config_map("a", x="2"))
@@ -773,7 +773,7 @@ def test_diff_tells_by_its_exit_code(ctl: Ctl) -> None:
     assert '\n-  x: "1"\n+  x: "2"\n' in got.out
 
 
-def test_global_flags_of_rdd_stand_before_ctl(anywhere: Ctl) -> None:
+def test_global_flags_of_rdd_precede_ctl(anywhere: Ctl) -> None:
     done = run_program(
         [str(anywhere.script), "--log-level=debug", "ctl", "get", "ns", "default", "-o", "name"],
         env=dict(anywhere.env),
@@ -781,7 +781,7 @@ def test_global_flags_of_rdd_stand_before_ctl(anywhere: Ctl) -> None:
     assert (done.returncode, done.stdout) == (0, "namespace/default\n")
 
 
-def test_watch_shows_changes_as_they_happen(ctl: Ctl) -> None:
+def test_watch_prints_changes(ctl: Ctl) -> None:
     ctl.text("create", "cm", "a")
     watched = ["get", "cm", "a", "-w", "-o", "jsonpath={.data.x};"]
     command = [str(ctl.script), "ctl", "-n", ctl.namespace, *watched]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A transport that plays a script, and ways to make small objects."""
+"""A transport with scripted replies, and factories for small objects."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -35,7 +35,7 @@ def failed(error: errors.ApiError) -> Reply:
 
 
 class Pauses:
-    """A sleep that takes no time and remembers how long it should have taken."""
+    """A sleep that returns at once and records the requested delays."""
 
     def __init__(self) -> None:
         self.taken: list[float] = []
@@ -46,7 +46,7 @@ class Pauses:
 
 
 class Scripted:
-    """Answers calls from a list; a watch is a list of lines, and an exception is raised."""
+    """Replies from a list; a list of lines is a watch, and an exception is raised."""
 
     saves_bytes = False
     watch_timeout_s = 0

@@ -25,7 +25,7 @@ ADMIN = User("system-admin", ("system:masters",))
 
 
 class Daemon:
-    """An instance: one store, started and stopped, with another token and port each time."""
+    """An instance with one store; each start has another token and port."""
 
     def __init__(self, directory: Path) -> None:
         self.config = directory / "config.yaml"
@@ -35,7 +35,7 @@ class Daemon:
         self._starts = 0
 
     def certificate(self, user: str, *groups: str) -> certificates.KeyPair:
-        """A client certificate the server accepts."""
+        """Issue a client certificate that the server accepts."""
         return certificates.issue_client(self._clients, user, groups=groups)
 
     @asynccontextmanager
@@ -70,7 +70,7 @@ def config(name: str) -> dict[str, object]:
     return {"metadata": {"name": name, "namespace": "default"}, "data": {"a": "b" * 1000}}
 
 
-async def test_verbs_lists_and_errors_over_the_wire(daemon: Daemon) -> None:
+async def test_verbs_lists_and_errors_over_https(daemon: Daemon) -> None:
     async with daemon.running(), Client(HttpsTransport.from_file(daemon.config)) as client:
         for n in range(5):
             await client.create(CONFIG_MAPS, config(f"a{n}"))
@@ -84,7 +84,7 @@ async def test_verbs_lists_and_errors_over_the_wire(daemon: Daemon) -> None:
         assert (await client.discover()).find("cm") is not None
 
 
-async def test_watch_over_the_wire_splits_lines_and_sieves_them(daemon: Daemon) -> None:
+async def test_watch_over_https_splits_and_filters_lines(daemon: Daemon) -> None:
     async with daemon.running(), Client(HttpsTransport.from_file(daemon.config)) as client:
         changes = client.watch(
             CONFIG_MAPS, namespace="default", keep=lambda line: b'"name":"b' not in line
@@ -97,13 +97,13 @@ async def test_watch_over_the_wire_splits_lines_and_sieves_them(daemon: Daemon) 
             assert (await anext(changes)).object["metadata"]["name"] == "c"
 
 
-async def test_refused_watch_is_an_error(daemon: Daemon) -> None:
+async def test_rejected_watch_raises_the_error(daemon: Daemon) -> None:
     async with daemon.running(), Client(HttpsTransport.from_file(daemon.config)) as client:
         with pytest.raises(errors.BadRequest):
             await anext(client.watch(CONFIG_MAPS, label_selector="=="))
 
 
-async def test_client_follows_a_restarted_daemon_to_its_new_port_and_token(
+async def test_client_reconnects_to_new_port_and_token_after_restart(
     daemon: Daemon,
 ) -> None:
     async with daemon.running():
@@ -119,7 +119,7 @@ async def test_client_follows_a_restarted_daemon_to_its_new_port_and_token(
     await client.close()
 
 
-async def test_new_token_on_the_same_port_is_picked_up_by_all_who_wait(daemon: Daemon) -> None:
+async def test_concurrent_requests_reload_a_new_token(daemon: Daemon) -> None:
     async with daemon.running():
         good = daemon.config.read_text()
         kubeconfig.write(daemon.config, good.replace("token-1", "outdated"))
@@ -131,7 +131,7 @@ async def test_new_token_on_the_same_port_is_picked_up_by_all_who_wait(daemon: D
             assert all(found.items for found in lists)
 
 
-async def test_list_and_watch_goes_on_across_a_restart(daemon: Daemon) -> None:
+async def test_list_and_watch_resumes_after_restart(daemon: Daemon) -> None:
     async with daemon.running():
         client = Client(HttpsTransport.from_file(daemon.config))
         changes = client.list_and_watch(CONFIG_MAPS, namespace="default")
@@ -152,7 +152,7 @@ async def test_list_and_watch_goes_on_across_a_restart(daemon: Daemon) -> None:
         await client.close()
 
 
-async def test_foreign_certificate_is_refused(daemon: Daemon, tmp_path: Path) -> None:
+async def test_certificate_of_another_authority_is_rejected(daemon: Daemon, tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.mkdir()
     foreign = certificates.ensure_serving(other).certificate_path.read_text()
@@ -167,7 +167,7 @@ async def test_foreign_certificate_is_refused(daemon: Daemon, tmp_path: Path) ->
             assert (await client.list(NAMESPACES)).items
 
 
-async def test_client_certificate_says_who_one_is(daemon: Daemon) -> None:
+async def test_client_certificate_authenticates(daemon: Daemon) -> None:
     async with daemon.running():
         known = kubeconfig.load(daemon.config)
         pair = daemon.certificate("ann", "devs")
@@ -182,8 +182,7 @@ async def test_client_certificate_says_who_one_is(daemon: Daemon) -> None:
                 await client.list(CONFIG_MAPS)
 
 
-async def test_builtin_controllers_work_over_the_wire(daemon: Daemon) -> None:
-    """They speak to a Client and cannot tell the difference."""
+async def test_builtin_controllers_work_over_https(daemon: Daemon) -> None:
     async with daemon.running(), Client(HttpsTransport.from_file(daemon.config)) as client:
         controllers = BuiltinControllers(client, root_ca="PEM")
         await controllers.start()

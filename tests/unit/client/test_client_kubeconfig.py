@@ -34,7 +34,7 @@ def config(
     return yaml.safe_dump(value).encode()
 
 
-def test_what_is_written_is_read_back(tmp_path: Path) -> None:
+def test_rendered_kubeconfig_can_be_loaded(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     text = kubeconfig.render(
         "https://127.0.0.1:6445", authority=PEM, admin_token="t1", reader_token="t2"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""List-and-watch: what the caller sees when lists fail and watches end."""
+"""List-and-watch: the event stream when lists fail and watches end."""
 
 from contextlib import aclosing
 
@@ -12,7 +12,7 @@ from rdd.client.resources import CONFIG_MAPS
 
 
 async def seen(transport: Scripted, count: int, pauses: Pauses | None = None) -> list[str]:
-    """The first events as texts: the type, and the name where there is one."""
+    """Return the first events as texts: type and name."""
     texts: list[str] = []
     changes = Client(transport, sleep=pauses or Pauses()).list_and_watch(CONFIG_MAPS)
     async with aclosing(changes):
@@ -24,7 +24,7 @@ async def seen(transport: Scripted, count: int, pauses: Pauses | None = None) ->
     return texts
 
 
-async def test_list_comes_first_then_changes() -> None:
+async def test_list_is_followed_by_changes() -> None:
     transport = Scripted(
         listed(5, config_map("a", 3)),
         [line("MODIFIED", config_map("a", 6)), line("DELETED", config_map("a", 7))],
@@ -34,7 +34,7 @@ async def test_list_comes_first_then_changes() -> None:
     assert transport.calls[1].query["allowWatchBookmarks"] == ["true"]
 
 
-async def test_pages_make_one_list() -> None:
+async def test_pages_are_joined() -> None:
     transport = Scripted(
         listed(5, config_map("a", 3), continue_="next"), listed(5, config_map("b", 4))
     )
@@ -42,7 +42,7 @@ async def test_pages_make_one_list() -> None:
     assert transport.calls[1].query["continue"] == ["next"]
 
 
-async def test_watch_that_ends_is_resumed_behind_the_last_event_or_bookmark() -> None:
+async def test_ended_watch_resumes_after_last_event_or_bookmark() -> None:
     bookmark = line("BOOKMARK", {"metadata": {"resourceVersion": "9"}})
     transport = Scripted(
         listed(5),
@@ -59,17 +59,17 @@ async def test_watch_that_ends_is_resumed_behind_the_last_event_or_bookmark() ->
 @pytest.mark.parametrize(
     "expired",
     [
-        pytest.param(failed(errors.Expired("too old")), id="refused"),
+        pytest.param(failed(errors.Expired("too old")), id="rejected"),
         pytest.param([line("ERROR", errors.Expired("too old").to_status())], id="in the stream"),
         pytest.param([line("ERROR", errors.Gone("gone").to_status())], id="gone"),
     ],
 )
-async def test_lost_place_means_another_list(expired: object) -> None:
+async def test_expired_watch_lists_again(expired: object) -> None:
     transport = Scripted(listed(5), expired, listed(8, config_map("a", 7)))  # type: ignore[arg-type]
     assert await seen(transport, 5) == ["RELIST", "SYNCED", "RELIST", "ADDED a", "SYNCED"]
 
 
-async def test_list_that_fails_half_way_is_begun_anew() -> None:
+async def test_list_that_fails_between_pages_is_restarted() -> None:
     transport = Scripted(
         listed(5, config_map("a", 3), continue_="next"),
         failed(errors.InternalError("broken")),
@@ -97,12 +97,12 @@ async def test_events_reset_the_backoff() -> None:
     assert pauses.taken[1:] == [0.2, 0.1]
 
 
-async def test_resource_that_is_not_served_is_the_callers_business() -> None:
+async def test_resource_that_is_not_served_raises_not_found() -> None:
     with pytest.raises(errors.NotFound):
         await seen(Scripted(failed(errors.NotFound.resource())), 2)
 
 
-async def test_sieve_sees_raw_lines_and_never_bookmarks() -> None:
+async def test_filter_gets_raw_lines_but_no_bookmarks() -> None:
     bookmark = line("BOOKMARK", {"metadata": {"resourceVersion": "9"}})
     transport = Scripted(
         listed(5),

@@ -37,7 +37,7 @@ def config(name: str, **data: str) -> dict[str, object]:
     return {"metadata": {"name": name, "namespace": "default"}, "data": data}
 
 
-async def test_life_of_an_object(client: Client) -> None:
+async def test_create_get_update_delete(client: Client) -> None:
     made = await client.create(CONFIG_MAPS, config("a", x="1"))
     assert (made["kind"], made["apiVersion"]) == ("ConfigMap", "v1")
     assert made["metadata"]["managedFields"][0]["manager"] == "tester"
@@ -52,7 +52,7 @@ async def test_life_of_an_object(client: Client) -> None:
         await client.get(CONFIG_MAPS, "a", namespace="default")
 
 
-async def test_without_a_name_nothing_is_meant_rather_than_everything(client: Client) -> None:
+async def test_empty_name_is_rejected(client: Client) -> None:
     await client.create(CONFIG_MAPS, config("a"))
     requests = (
         client.get(CONFIG_MAPS, "", namespace="default"),
@@ -123,9 +123,7 @@ async def test_collection_is_deleted_by_label(client: Client) -> None:
     assert [o["metadata"]["name"] for o in found.items] == ["b"]
 
 
-async def test_list_is_put_together_from_pages(
-    client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_list_joins_pages(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     for n in range(7):
         await client.create(CONFIG_MAPS, config(f"a{n}"))
     pages = [
@@ -139,14 +137,14 @@ async def test_list_is_put_together_from_pages(
     assert found.resource_version
 
 
-async def test_large_streamed_list_arrives_whole(client: Client) -> None:
+async def test_large_streamed_list_is_complete(client: Client) -> None:
     for n in range(60):
         await client.create(CONFIG_MAPS, config(f"a{n}", x="y" * 30_000))
     assert len((await client.list(CONFIG_MAPS)).items) == 60
 
 
 @pytest.mark.parametrize("saves_bytes", [False, True])
-async def test_metadata_only_looks_the_same_however_it_is_made(
+async def test_metadata_only_is_the_same_with_every_transport(
     client: Client, monkeypatch: pytest.MonkeyPatch, saves_bytes: bool
 ) -> None:
     monkeypatch.setattr(client.transport, "saves_bytes", saves_bytes)
@@ -173,7 +171,7 @@ async def test_names_with_special_characters_are_escaped(client: Client) -> None
     await client.delete(CLUSTER_ROLES, "system:a b")
 
 
-async def test_requests_are_made_as_the_given_user(server: ApiServer) -> None:
+async def test_requests_use_the_given_user(server: ApiServer) -> None:
     reader = Client(LocalTransport(server.handle, partial(Request, user=User("reader"))))
     with pytest.raises(errors.Forbidden, match='User "reader" cannot list'):
         await reader.list(CONFIG_MAPS)
@@ -181,10 +179,10 @@ async def test_requests_are_made_as_the_given_user(server: ApiServer) -> None:
         await anext(reader.watch(CONFIG_MAPS))
 
 
-# -- watching
+# -- watch
 
 
-async def test_watch_without_a_version_begins_with_what_is_there(client: Client) -> None:
+async def test_watch_without_version_starts_with_existing_objects(client: Client) -> None:
     await client.create(CONFIG_MAPS, config("a"))
     changes = client.watch(CONFIG_MAPS, namespace="default")
     async with aclosing(changes):
@@ -195,7 +193,7 @@ async def test_watch_without_a_version_begins_with_what_is_there(client: Client)
     assert second.object["metadata"]["name"] == "b"
 
 
-async def test_leaving_a_watch_ends_it_at_the_server(server: ApiServer, client: Client) -> None:
+async def test_closing_a_watch_ends_it_on_the_server(server: ApiServer, client: Client) -> None:
     await client.create(CONFIG_MAPS, config("a"))
     changes = client.watch(CONFIG_MAPS, namespace="default")
     await anext(changes)
@@ -208,9 +206,7 @@ async def test_leaving_a_watch_ends_it_at_the_server(server: ApiServer, client: 
     assert server.core.watch_count == 0
 
 
-async def test_reader_that_falls_behind_is_cut_off(
-    client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_slow_reader_is_disconnected(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(local, "MAX_BEHIND_BYTES", 50_000)
     await client.create(CONFIG_MAPS, config("first"))
     changes = client.watch(CONFIG_MAPS, namespace="default")
@@ -281,7 +277,7 @@ async def test_failure_becomes_its_class(
     assert raised.value.code == reply.status
 
 
-async def test_busy_server_is_asked_again_after_the_time_it_wants() -> None:
+async def test_too_many_requests_is_retried_after_the_requested_delay() -> None:
     pauses = Pauses()
     busy = failed(errors.TooManyRequests("busy", retry_after_s=3))
     in_header = Reply(429, b"", (("Retry-After", "7"),))
@@ -295,7 +291,7 @@ async def test_busy_server_is_asked_again_after_the_time_it_wants() -> None:
         await Client(Scripted(Reply(429, b""))).get(CONFIG_MAPS, "a")
 
 
-async def test_warnings_are_told() -> None:
+async def test_warnings_are_reported() -> None:
     warnings: list[str] = []
     headers = (("Warning", '299 - "say \\"please\\""'), ("Other", "x"), ("warning", "odd"))
     reply = Reply(200, orjson.dumps(config_map("a", 1)), headers)
@@ -322,7 +318,7 @@ async def test_broken_stream_is_unreachable(server: ApiServer) -> None:
         await anext(client.watch(CONFIG_MAPS))
 
 
-async def test_event_with_members_in_another_order_is_understood() -> None:
+async def test_event_with_members_in_another_order_is_decoded() -> None:
     text = b'{"object":{"metadata":{"name":"a"}},"type":"ADDED"}'
     changes = Client(Scripted([text, line("DELETED", config_map("a", 2))])).watch(CONFIG_MAPS)
     async with aclosing(changes):
@@ -354,7 +350,7 @@ async def test_discovery_of_an_unchanged_server_is_the_same_object(client: Clien
     assert await client.discover(first) is first
 
 
-async def test_preferred_version_comes_first_and_stale_ones_are_named() -> None:
+async def test_preferred_version_is_first_and_stale_ones_are_listed() -> None:
     def version(name: str, **more: str) -> dict[str, object]:
         resource = {"resource": "things", "responseKind": {"kind": "Thing"}, "scope": "Cluster"}
         return {"version": name, "resources": [resource], **more}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The built-in client against a real server: what the acceptance tests leave out."""
+"""The built-in client against a real server, beyond the acceptance tests."""
 
 import io
 import os
@@ -52,7 +52,7 @@ CRD = {
 
 @pytest.fixture
 def ctl(apiserver: LiveServer) -> Ctl:
-    """Run the client; keyword arguments are variables, `stdin` its input."""
+    """Run the client; keyword arguments are environment variables."""
 
     def call(*words: str, stdin: str = "", **variables: str) -> Outcome:
         out, err = io.StringIO(), io.StringIO()
@@ -74,7 +74,7 @@ def session(apiserver: LiveServer) -> Iterator[Session]:
 
 
 @pytest.mark.parametrize("name", sorted(_UNSUPPORTED))
-def test_commands_it_does_not_have_are_refused_by_name(ctl: Ctl, name: str) -> None:
+def test_unsupported_commands_are_rejected_by_name(ctl: Ctl, name: str) -> None:
     got = ctl(name, "x")
     assert (got.code, got.out) == (1, "")
     assert got.err.startswith(f'error: command "{name}" is not supported by the built-in client;')
@@ -94,12 +94,12 @@ def test_commands_it_does_not_have_are_refused_by_name(ctl: Ctl, name: str) -> N
         (["get", "ns", "--kustomize=x"], "--kustomize"),
     ],
 )
-def test_parts_it_does_not_have_are_refused_by_name(ctl: Ctl, words: list[str], named: str) -> None:
+def test_unsupported_flags_are_rejected_by_name(ctl: Ctl, words: list[str], named: str) -> None:
     got = ctl(*words)
     assert got.code == 1 and named in got.err and "not supported by the built-in client" in got.err
 
 
-def test_unknown_command_is_named(ctl: Ctl) -> None:
+def test_unknown_command_is_rejected(ctl: Ctl) -> None:
     got = ctl("nope")
     assert (got.code, got.err) == (1, 'error: unknown command "nope" for "kubectl"\n')
 
@@ -110,7 +110,7 @@ def test_every_command_has_a_help_text(ctl: Ctl, name: str) -> None:
     assert got.code == 0 and f"Usage:\n  kubectl {name}" in got.out
 
 
-def test_types_are_found_by_every_name(session: Session, apiserver: LiveServer) -> None:
+def test_resources_are_found_by_every_name(session: Session, apiserver: LiveServer) -> None:
     apiserver.install(CRD)
     for word in (
         "things",
@@ -140,13 +140,13 @@ def test_lists_are_fetched_page_by_page(ctl: Ctl) -> None:
     assert ctl("get", "ns", "--chunk-size=2").out.count("\n") == got.out.count("\n") + 1
 
 
-def test_requests_are_logged_when_asked(ctl: Ctl) -> None:
+def test_verbosity_logs_requests(ctl: Ctl) -> None:
     got = ctl("get", "ns", "default", "-v=6")
     assert "GET https://127.0.0.1:" in got.err and "/api/v1/namespaces/default 200 OK in" in got.err
     assert "Response Body: " in ctl("get", "ns", "default", "-v", "8").err
 
 
-def test_server_that_is_not_there(ctl: Ctl, tmp_path: Path) -> None:
+def test_unreachable_server(ctl: Ctl, tmp_path: Path) -> None:
     got = ctl("get", "ns", "--server=http://127.0.0.1:1")
     assert (got.code, got.err) == (
         1,
@@ -157,7 +157,7 @@ def test_server_that_is_not_there(ctl: Ctl, tmp_path: Path) -> None:
     assert "localhost:8080 was refused" in got.err
 
 
-def test_certificates_are_checked(ctl: Ctl, apiserver: LiveServer, tmp_path: Path) -> None:
+def test_certificates_are_verified(ctl: Ctl, apiserver: LiveServer, tmp_path: Path) -> None:
     words = ("get", "ns", "default", "-o", "name", f"--server={apiserver.url}")
     stranger = tmp_path / "ca.pem"
     stranger.write_bytes(trustme.CA().cert_pem.bytes())
@@ -169,13 +169,13 @@ def test_certificates_are_checked(ctl: Ctl, apiserver: LiveServer, tmp_path: Pat
     assert got.err == "error: You must be logged in to the server (Unauthorized)\n"
 
 
-def test_busy_server_is_asked_again(ctl: Ctl, apiserver: LiveServer) -> None:
+def test_too_many_requests_is_retried(ctl: Ctl, apiserver: LiveServer) -> None:
     with apiserver.faults.too_many(1, verb="get", resource="namespaces") as fault:
         assert ctl("get", "ns", "default", "-o", "name").out == "namespace/default\n"
         assert fault.hits == 1
 
 
-def test_apply_tries_again_after_a_conflict(ctl: Ctl, apiserver: LiveServer) -> None:
+def test_apply_retries_after_conflict(ctl: Ctl, apiserver: LiveServer) -> None:
     manifest = (
         '{{"apiVersion":"v1","kind":"ConfigMap","metadata":{{"name":"a"}},"data":{{"x":"{}"}}}}'
     )
@@ -185,7 +185,7 @@ def test_apply_tries_again_after_a_conflict(ctl: Ctl, apiserver: LiveServer) -> 
         assert (got.out, got.err, fault.hits) == ("configmap/a configured\n", "", 1)
 
 
-def test_waiting_goes_on_when_watches_end(ctl: Ctl, apiserver: LiveServer) -> None:
+def test_wait_survives_ended_watches(ctl: Ctl, apiserver: LiveServer) -> None:
     ctl("create", "configmap", "a")
     apiserver.faults.drop_watch(1, resource="configmaps")
     apiserver.faults.gone(1, verb="watch", resource="configmaps")
@@ -197,7 +197,14 @@ def test_waiting_goes_on_when_watches_end(ctl: Ctl, apiserver: LiveServer) -> No
     assert (got.code, got.out, got.err) == (0, "configmap/a condition met\n", "")
 
 
-def test_edit_sends_what_changed(ctl: Ctl, tmp_path: Path) -> None:
+def test_client_side_dry_run_rejects_an_invalid_patch(ctl: Ctl) -> None:
+    assert ctl("create", "configmap", "a").code == 0
+    patch = '[{"op": "remove", "path": "/nope"}]'
+    got = ctl("patch", "configmap", "a", "--type=json", "-p", patch, "--dry-run=client")
+    assert got.code == 1 and got.err.startswith("error: unable to apply the patch: ")
+
+
+def test_edit_sends_a_patch(ctl: Ctl, tmp_path: Path) -> None:
     ctl("create", "configmap", "a", "--from-literal=x=1", "-n", "default")
     got = ctl("edit", "cm", "a", EDITOR=editor(tmp_path, 'sed -i s/\\"1\\"/\\"2\\"/'))
     assert (got.code, got.out) == (0, "configmap/a edited\n")
@@ -208,7 +215,7 @@ def test_edit_sends_what_changed(ctl: Ctl, tmp_path: Path) -> None:
     assert got.code == 1 and "problem with the editor" in got.err
 
 
-def test_edit_opens_again_with_the_reason(ctl: Ctl, tmp_path: Path) -> None:
+def test_edit_reopens_with_the_error(ctl: Ctl, tmp_path: Path) -> None:
     ctl("create", "configmap", "a")
     script = "grep -q immutable2 $1 && exit 0; sed -i 's/^kind:/immutable2: true\\nkind:/'"
     got = ctl("edit", "cm", "a", EDITOR=editor(tmp_path, script))
@@ -223,7 +230,7 @@ def editor(directory: Path, command: str) -> str:
     return str(path)
 
 
-def test_kubeconfig_is_edited_in_one_step(ctl: Ctl, apiserver: LiveServer, tmp_path: Path) -> None:
+def test_kubeconfig_is_replaced_atomically(ctl: Ctl, apiserver: LiveServer, tmp_path: Path) -> None:
     path = tmp_path / "config"
     path.write_bytes(apiserver.kubeconfig.read_bytes())
     here = f"--kubeconfig={path}"
@@ -277,7 +284,7 @@ def test_proxy_serves_local_requests_only(apiserver: LiveServer) -> None:
     assert get("/api/v1/namespaces/x/pods/y/exec")[0] == 403
 
 
-def test_wait_condition_counts_the_second_of_the_startup(
+def test_wait_condition_includes_the_second_of_startup(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     started = {"metadata": {"creationTimestamp": "2026-11-15T22:30:06Z"}}
@@ -293,9 +300,7 @@ def test_wait_condition_counts_the_second_of_the_startup(
         assert goal.is_met({"status": {"conditions": [condition]}}) is is_met
 
 
-def test_wait_condition_sees_objects_that_come_later(
-    session: Session, apiserver: LiveServer
-) -> None:
+def test_wait_condition_waits_for_missing_objects(session: Session, apiserver: LiveServer) -> None:
     apiserver.install(CRD)
     resource = session.resource("things")
     goal = Goal("thing", "a", "Ready")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Flags of the built-in client, parsed like kubectl parses them."""
+"""Flags of the built-in client are parsed as by kubectl."""
 
 import pytest
 
@@ -37,13 +37,13 @@ VERB = Verb(
         pytest.param([], "", [], id="nothing"),
     ],
 )
-def test_verb_is_the_first_word_that_is_no_flag(
+def test_verb_is_the_first_word_that_is_not_a_flag(
     words: list[str], verb: str, rest: list[str]
 ) -> None:
     assert split_verb(words) == (verb, rest)
 
 
-def test_values_are_taken_in_every_form() -> None:
+def test_values_are_parsed_in_every_form() -> None:
     parser = VerbParser(VERB, path="kubectl get")
     words = "ns -ojson -w -f a,b -f=c --from-literal x=1,2 --from-literal=y=3 --timeout=1m a"
     args = parser.parse(words.split())
@@ -105,7 +105,7 @@ def test_bare_flag_has_its_implied_value_and_dashes_end_the_flags() -> None:
         ),
     ],
 )
-def test_mistakes_are_named(word: str, message: str) -> None:
+def test_invalid_flags_are_rejected(word: str, message: str) -> None:
     with pytest.raises(KubectlError) as caught:
         VerbParser(VERB, path="kubectl get").parse([word])
     assert caught.value.shown == message

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which server and which identity kubeconfig files and flags lead to."""
+"""Server and credentials that kubeconfig files and flags select."""
 
 import base64
 from pathlib import Path
@@ -48,7 +48,7 @@ def files(tmp_path: Path) -> str:
     return f"{tmp_path}/missing:{tmp_path}/first:{tmp_path}/second"
 
 
-def test_first_file_that_names_something_wins(files: str) -> None:
+def test_first_file_with_an_entry_wins(files: str) -> None:
     config = locate(given(), {"KUBECONFIG": files})
     target = connection_config(config, given())
     assert (target.server, target.token, target.namespace) == ("https://first:1", "0123", "mine")
@@ -104,7 +104,7 @@ def test_data_is_decoded(tmp_path: Path) -> None:
         pytest.param({"as_uid": "1"}, "without impersonating a user", id="half impersonation"),
     ],
 )
-def test_what_is_missing_is_named(files: str, flags: dict[str, str], message: str) -> None:
+def test_missing_entries_are_named(files: str, flags: dict[str, str], message: str) -> None:
     config = locate(given(), {"KUBECONFIG": files})
     with pytest.raises(FAILURES, match=message):
         connection_config(config, given(**flags))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the built-in client lays out tables, templates, errors and titles."""
+"""Layout of tables, templates, errors and titles in the built-in client."""
 
 from typing import Any
 
@@ -69,7 +69,7 @@ def test_tables_have_the_layout_of_kubectl(options: TableOptions, expected: str)
     assert TablePrinter(options).show(TABLE, event="ADDED") == expected
 
 
-def test_a_watch_keeps_the_widths_it_has_shown() -> None:
+def test_watch_keeps_column_widths() -> None:
     printer = TablePrinter(TableOptions())
     printer.show(TABLE)
     row = {"kind": "Table", "rows": [{"cells": ["b", 2, ""], "object": {}}]}
@@ -86,7 +86,7 @@ def test_escape_sequences_of_objects_do_not_reach_the_terminal() -> None:
     assert TablePrinter(TableOptions()).show(row) == "N\n^[[2J\n"
 
 
-def test_columns_end_where_lines_without_them_stand() -> None:
+def test_column_ends_at_line_without_it() -> None:
     text = "Name:\ta\nLonger title:\tb\nPlain\nX:\ty\n\tz\n"
     assert aligned(text, min_width=0, padding=2) == (
         "Name:          a\nLonger title:  b\nPlain\nX:  y\n    z\n"
@@ -140,17 +140,17 @@ def test_broken_templates_are_explained(template: str, problem: str) -> None:
 
 
 @pytest.mark.parametrize("written", ["spec.a", ".spec.a", "{spec.a}", "{.spec.a}"])
-def test_paths_may_be_written_shorter(written: str) -> None:
+def test_short_paths_are_normalised(written: str) -> None:
     assert relaxed(written) == "{.spec.a}"
 
 
 @pytest.mark.parametrize("written", ["", "{.a", "a}b"])
-def test_paths_with_half_a_brace_are_refused(written: str) -> None:
+def test_paths_with_unbalanced_braces_are_rejected(written: str) -> None:
     with pytest.raises(KubectlError, match="unexpected path string"):
         relaxed(written)
 
 
-def test_sorting_knows_numbers() -> None:
+def test_numbers_sort_naturally() -> None:
     objects = [{"v": v} for v in ("a10", "a9", "b", "a")]
     assert [o["v"] for o in sort_objects(objects, ".v")] == ["a", "a9", "a10", "b"]
     numbers: list[dict[str, Any]] = [{"v": 10}, {"v": 9}, {}]
@@ -222,7 +222,7 @@ INVALID = {
         pytest.param(
             Unreachable("no route", address="h:1"),
             "Unable to connect to the server: no route",
-            id="away",
+            id="unreachable",
         ),
         pytest.param(
             AggregateError([KubectlError("one"), NoSuchResource("x"), KubectlError("one")]),

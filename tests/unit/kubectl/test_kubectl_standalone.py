@@ -50,7 +50,7 @@ def test_command_line_of_rdd_is_not_imported(apiserver: LiveServer) -> None:
     assert not [name for name in done.stderr.split() if name.split(".")[:2] == ["rdd", "cli"]]
 
 
-def test_reader_that_stops_early_ends_it_quietly(apiserver: LiveServer) -> None:
+def test_broken_pipe_ends_without_a_message(apiserver: LiveServer) -> None:
     command = f"{sys.executable} -m rdd.kubectl api-resources --no-headers; echo $? >&2"
     done = run(
         apiserver,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The patches of client-side apply: what they change, remove and leave alone."""
+"""Patches of client-side apply: which fields they set, remove and leave unchanged."""
 
 import pytest
 from hypothesis import given, settings
@@ -49,7 +49,7 @@ SCHEMA: Object = {
 
 
 class Schemas(OpenApi):
-    """Schemas without a server: there are no references in the ones used here."""
+    """Schemas without a server; those used here have no references."""
 
     def __init__(self) -> None:
         pass
@@ -91,7 +91,7 @@ def test_patch_for_custom_resources(
     assert json_merge_patch(original, modified, current) == patch
 
 
-def test_list_items_of_others_stay() -> None:
+def test_list_items_of_other_owners_stay() -> None:
     def named(*names: str) -> list[Object]:
         return [{"name": name} for name in names]
 
@@ -113,7 +113,7 @@ def test_sets_are_merged_and_other_lists_replaced() -> None:
     assert result["atomic"] == ["y"]
 
 
-def test_members_that_exclude_each_other_are_retained_by_name() -> None:
+def test_retain_keys_lists_the_members_to_keep() -> None:
     current = {"strategy": {"type": "Rolling", "detail": "of rolling"}}
     patch = strategic_patch({}, {"strategy": {"type": "Recreate"}}, current, NODE)
     assert patch == {"strategy": {"type": "Recreate", "$retainKeys": ["type"]}}
@@ -139,14 +139,14 @@ objects = st.fixed_dictionaries(
 
 @settings(max_examples=100, deadline=None)
 @given(objects, objects)
-def test_two_way_patch_makes_the_one_from_the_other(old: Object, new: Object) -> None:
+def test_two_way_patch_turns_old_into_new(old: Object, new: Object) -> None:
     result = apply_strategic_patch(old, strategic_diff(old, new, NODE), COMPILED)
     assert normalised(result) == normalised(new)
 
 
 @settings(max_examples=100, deadline=None)
 @given(objects, objects, objects)
-def test_everything_applied_is_there_and_nothing_taken_back_is(
+def test_patch_sets_applied_and_removes_dropped_fields(
     original: Object, modified: Object, current: Object
 ) -> None:
     result = normalised(patched(original, modified, current))
@@ -169,7 +169,7 @@ def test_everything_applied_is_there_and_nothing_taken_back_is(
 
 @settings(max_examples=100, deadline=None)
 @given(objects, objects, objects)
-def test_merge_patch_of_custom_resources_has_the_same_sense(
+def test_merge_patch_sets_applied_and_removes_dropped_fields(
     original: Object, modified: Object, current: Object
 ) -> None:
     result = apply_merge_patch(current, json_merge_patch(original, modified, current))
@@ -181,7 +181,7 @@ def test_merge_patch_of_custom_resources_has_the_same_sense(
 
 
 def normalised(obj: Object) -> Object:
-    """Order of merged lists does not count, and an empty one is the same as none."""
+    """Normalise an object: merged lists are unordered, and an empty list equals a missing one."""
     return {
         "map": obj.get("map") or {},
         "items": {item["name"]: item for item in obj.get("items") or ()},
@@ -190,7 +190,7 @@ def normalised(obj: Object) -> Object:
     }
 
 
-def test_annotation_remembers_the_object_without_itself() -> None:
+def test_annotation_records_the_object_without_itself() -> None:
     obj = {
         "kind": "X",
         "metadata": {"name": "a", "annotations": {"k": "<v>", names.LAST_APPLIED: "old"}},
@@ -206,7 +206,7 @@ def test_annotation_remembers_the_object_without_itself() -> None:
     assert last_applied({"metadata": {"annotations": {names.LAST_APPLIED: "no json"}}}) is None
 
 
-def test_fields_of_client_side_apply_are_handed_over() -> None:
+def test_fields_of_client_side_apply_are_migrated() -> None:
     theirs: Object = {
         "manager": "kubectl-client-side-apply",
         "operation": "Update",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the built-in client makes of workloads, which our own server does not have."""
+"""Workloads in the built-in client; our own server does not have these kinds."""
 
 import io
 import json
@@ -79,7 +79,7 @@ WORKLOAD: Object = {
 }
 
 
-def test_service_leads_to_the_pods_of_a_workload() -> None:
+def test_service_selects_the_pods_of_a_workload() -> None:
     obj = service(session(), WORKLOAD)
     assert obj["metadata"] == {"name": "web", "namespace": "n", "labels": {"l": "1"}}
     assert obj["spec"] == {
@@ -91,7 +91,7 @@ def test_service_leads_to_the_pods_of_a_workload() -> None:
     assert [p["name"] for p in obj["spec"]["ports"]] == ["port-1", "port-2"]
 
 
-def test_service_needs_ports_and_labels() -> None:
+def test_service_requires_ports_and_labels() -> None:
     bare = {**WORKLOAD, "spec": {"selector": {"matchLabels": {"a": "b"}}}}
     with pytest.raises(KubectlError, match="couldn't find port"):
         service(session(), bare)
@@ -141,7 +141,7 @@ def test_rollout_of_a_deployment(status: Object, text: str, is_done: bool) -> No
     assert _deployment(workload(status)) == (text, is_done)
 
 
-def test_rollout_that_is_stuck_is_an_error() -> None:
+def test_rollout_past_its_deadline_is_an_error() -> None:
     stuck = {"observedGeneration": 2, "conditions": [{"reason": "ProgressDeadlineExceeded"}]}
     with pytest.raises(KubectlError, match="exceeded its progress deadline"):
         _deployment(workload(stuck))
@@ -161,7 +161,7 @@ def test_rollout_of_other_workloads() -> None:
     )
 
 
-def test_a_simple_get_imports_nothing_heavy(apiserver: LiveServer) -> None:
+def test_simple_get_imports_nothing_heavy(apiserver: LiveServer) -> None:
     code = (
         "import sys; sys.argv = ['rdd', 'kubectl', 'get', 'ns']; from rdd.__main__ import main\n"
         "main(); sys.stderr.write(' '.join(sys.modules))"

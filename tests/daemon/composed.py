@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from rdd.client.resources import CONFIG_MAPS
-from rdd.controllers.catalog import Entry
+from rdd.controllers.catalog import ControllerEntry
 from rdd.controllers.environment import ControllerEnvironment
 from rdd.runtime import (
     AdmissionRequest,
@@ -21,17 +21,17 @@ from rdd.runtime import (
 )
 
 ENTRIES = (
-    Entry("stamp", "rdd", "tests.daemon.composed:stamp", needs=("guard",)),
-    Entry("guard", "app", "tests.daemon.composed:guard"),
-    Entry("slow", "lima", "tests.daemon.composed:slow"),
-    Entry("broken", "containers", "tests.daemon.composed:broken"),
-    Entry("fragile", "containers", "tests.daemon.composed:fragile"),
-    Entry("pretend", "mock", "tests.daemon.composed:stamp"),
+    ControllerEntry("stamp", "rdd", "tests.daemon.composed:stamp", needs=("guard",)),
+    ControllerEntry("guard", "app", "tests.daemon.composed:guard"),
+    ControllerEntry("slow", "lima", "tests.daemon.composed:slow"),
+    ControllerEntry("broken", "containers", "tests.daemon.composed:broken"),
+    ControllerEntry("fragile", "containers", "tests.daemon.composed:fragile"),
+    ControllerEntry("pretend", "mock", "tests.daemon.composed:stamp"),
 )
 LABELLED = {"matchLabels": {"guarded": "yes"}}
 
 
-def entry(name: str) -> Entry:
+def entry(name: str) -> ControllerEntry:
     return next(e for e in ENTRIES if e.name == name)
 
 

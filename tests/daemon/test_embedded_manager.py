@@ -236,7 +236,7 @@ async def test_a_selection_that_is_incomplete_is_warned_of(
     lines = [
         r.message for r in caplog.records if r.name == "rdd.daemon" and r.levelname == "WARNING"
     ]
-    assert lines == ["controller stamp cannot do all of its work here without guard"]
+    assert lines == ["controller stamp has limited functionality without guard"]
 
 
 async def test_the_mock_is_not_in_the_daemon(tmp_path: Path) -> None:

@@ -27,6 +27,6 @@ def test_kubectl_verb_has_a_module_that_runs_it(verb: str) -> None:
 
 
 @pytest.mark.parametrize("entry", catalog.ENTRIES, ids=lambda entry: entry.name)
-def test_controller_has_a_factory(entry: catalog.Entry) -> None:
+def test_controller_has_a_factory(entry: catalog.ControllerEntry) -> None:
     module, _, function = entry.factory.partition(":")
     assert callable(getattr(importlib.import_module(module), function))

@@ -55,6 +55,11 @@ class ApiError(Exception):
         self.metadata: dict[str, Any] = {}
         """The Status' ListMeta (an expired list offers a continue token there)."""
 
+    def has_cause(self, reason: str) -> bool:
+        """Return whether the Status lists a cause with this reason."""
+        causes = (self.details or {}).get("causes") or ()
+        return any(cause.get("reason") == reason for cause in causes)
+
     def to_status(self) -> dict[str, Any]:
         """Return the error as a metav1.Status object."""
         status: dict[str, Any] = {

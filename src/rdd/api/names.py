@@ -107,6 +107,9 @@ OWNER_HEADER = "X-Rdd-Owner"
 STALE_OWNER = "StaleOwner"
 """The cause in the Status of a write that was rejected because of its owner."""
 
+NAMESPACE_TERMINATING = "NamespaceTerminating"
+"""The cause in the Status of a write to a namespace that is being deleted."""
+
 PASSTHROUGH_SECRET_HEADER = "X-Rdd-Passthrough-Secret"
 PASSTHROUGH_PREFIX = "/passthrough/"
 

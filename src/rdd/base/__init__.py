@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every layer may import: no I/O, nothing of the product."""
+"""Leaf modules that every layer may import: no I/O, nothing specific to the product."""

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JSON values as Go's fmt package prints them in messages of patches and apply.
+"""Format JSON values as Go's fmt package does in messages of patches and apply.
 
-Kubernetes hands decoded JSON to `%v`, `%#v`, `%T` and encoding/json errors;
-clients and scripts see the result, so it is reproduced here. `gotext` has the
-forms used in field errors.
+Kubernetes formats decoded JSON with `%v`, `%#v`, `%T` and in encoding/json errors; clients and
+scripts see the result, so this module reproduces it. `gotext` has the forms of field errors.
 """
 
 from typing import Any
@@ -14,7 +13,7 @@ TOO_DEEP = "the object is nested too deeply"
 
 
 def plain(value: Any) -> str:
-    """The value as `%v` prints it: `map[a:1 b:[x y]]`."""
+    """Return the value as `%v` prints it: `map[a:1 b:[x y]]`."""
     if isinstance(value, str):
         return value
     if isinstance(value, dict):
@@ -25,7 +24,7 @@ def plain(value: Any) -> str:
 
 
 def syntax(value: Any) -> str:
-    """The value as `%#v` prints it: `map[string]interface {}{"a":1}`."""
+    """Return the value as `%#v` prints it: `map[string]interface {}{"a":1}`."""
     if isinstance(value, dict):
         members = ", ".join(f"{gotext.quote(k)}:{syntax(value[k])}" for k in sorted(value))
         return f"map[string]interface {{}}{{{members}}}"
@@ -35,14 +34,14 @@ def syntax(value: Any) -> str:
 
 
 def type_name(value: Any) -> str:
-    """The Go type a JSON value is decoded to, as `%T` prints it."""
+    """Return the Go type of a decoded JSON value, as `%T` prints it."""
     if isinstance(value, bool):
         return "bool"
     return _TYPES[type(value)]
 
 
 def json_kind(value: Any) -> str:
-    """What encoding/json calls a value it cannot unmarshal: object, array, string, …"""
+    """Return the name that encoding/json has for the type of a value: object, array, string, …"""
     if isinstance(value, bool):
         return "bool"
     return _KINDS[type(value)]

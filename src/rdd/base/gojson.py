@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The syntax errors of Go's encoding/json.
+"""Syntax errors of Go's encoding/json.
 
-A second reading of a text that the fast decoder refused, only to say what is
-wrong with it in Go's words. It follows Go's scanner: the first byte that does
-not fit is named together with what was expected in that state.
+A second scan of a text that the fast decoder rejected, only to produce the error message of
+Go. It follows Go's scanner: the message has the first unexpected byte and the state of the
+scanner.
 """
 
 import re
@@ -24,7 +24,7 @@ class _Found(Exception):
 
 
 def syntax_error(data: bytes, *, max_depth: int = 10000) -> str:
-    """Go's message for a text that is not JSON; empty if it is JSON in Go's eyes."""
+    """Return Go's message for a text that is not JSON; empty if Go accepts it."""
     try:
         _Scanner(data, max_depth).scan()
     except _Found as e:
@@ -51,13 +51,13 @@ class _Scanner:
         return _Found(f"invalid character {char} {where}")
 
     def _skip_spaces(self) -> int:
-        """The next byte that is not white space, -1 at the end."""
+        """Return the next byte that is not white space, or -1 at the end."""
         found = _spaces(self.data, self.at)
         self.at = found.end() if found else self.at
         return self.data[self.at] if self.at < len(self.data) else -1
 
     def _value(self) -> None:
-        """One value with all it contains; nesting is kept in a list, not on the stack."""
+        """Scan one value with its content; nesting uses a list instead of recursion."""
         closers: list[int] = []
         while True:
             byte = self._skip_spaces()
@@ -78,7 +78,7 @@ class _Scanner:
                 return
 
     def _next_item(self, closers: list[int]) -> bool:
-        """Go past closing brackets to where the next value starts; False after the last one."""
+        """Skip closing brackets up to the next value; return False after the last one."""
         while closers:
             byte = self._skip_spaces()
             is_object = closers[-1] == ord("}")

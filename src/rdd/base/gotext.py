@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Text as Go's standard library formats and parses it.
+"""Format and parse text as Go's standard library does.
 
 Kubernetes messages quote names with fmt's `%q`; clients and scripts match them.
 Flags, variables and log lines follow `strconv.ParseBool`, `time.ParseDuration` and
@@ -22,14 +22,14 @@ _TERM = r"(\d+\.?\d*|\.\d+)(ns|us|µs|μs|ms|s|m|h)"  # compiled on use: few cal
 
 
 def quote(text: str) -> str:
-    """The text as Go's %q prints it: quoted, with only what is not printable escaped."""
+    """Return the text as Go's %q prints it: quoted, with only unprintable characters escaped."""
     if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
         return f'"{text}"'
     return '"' + "".join(_quoted(c) for c in text) + '"'
 
 
 def quote_char(char: str) -> str:
-    """A character as encoding/json shows it in syntax errors: `'x'`, `'\\n'`, `'\\u009e'`."""
+    """Return a character as in syntax errors of encoding/json: `'x'`, `'\\n'`, `'\\u009e'`."""
     if char == "'":
         return "'\\''"
     return "'" + (char if char == '"' else _quoted(char)) + "'"

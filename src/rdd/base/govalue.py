@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Values as Go formats them in messages: `%v` and json.Marshal.
+"""Format values as Go does in messages: `%v` and json.Marshal.
 
-Kubernetes shows the offending value in most validation errors, and clients match
-the text. Only failures are rendered: nothing here is a hot path.
+Kubernetes shows the invalid value in most validation errors, and clients match the text. Only
+failures are formatted: this is no hot path.
 """
 
 import math
@@ -12,20 +12,20 @@ import orjson
 
 from rdd.base import gotext
 
-# json.Marshal makes its output safe to embed in HTML and JavaScript.
+# json.Marshal escapes its output for HTML and JavaScript.
 _HTML = str.maketrans(
     {"<": "\\u003c", ">": "\\u003e", "&": "\\u0026", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 )
 
 
 class Verbatim(str):
-    """A bad value that is already in its final form, e.g. the JSON of a struct in field order."""
+    """An invalid value in its final form, e.g. the JSON of a struct in field order."""
 
     __slots__ = ()
 
 
 def number(value: float) -> str:
-    """A number as encoding/json prints it."""
+    """Return a number as encoding/json prints it."""
     if isinstance(value, int):
         return str(value)
     magnitude = abs(value)
@@ -37,7 +37,7 @@ def number(value: float) -> str:
 
 
 def plain(value: float) -> str:
-    """A number as %v prints it: with an exponent below 1e-4 and from 1e21."""
+    """Return a number as %v prints it: with an exponent below 1e-4 and from 1e21."""
     if isinstance(value, int):
         return str(value)
     if math.isnan(value):
@@ -58,7 +58,7 @@ def _positional(value: float) -> str:
 
 
 def _from_digits(text: str) -> str:
-    """The shortest digits of a float without an exponent; missing places are zeros, as in Go."""
+    """Return the shortest digits of a float without an exponent, padded with zeros as in Go."""
     if "e" not in text:
         return text.removesuffix(".0")
     from decimal import Decimal
@@ -72,7 +72,7 @@ def _exponential(value: float) -> str:
     sign = "-" if mantissa.startswith("-") else ""
     digits = mantissa.lstrip("-")
     if not exponent:
-        # repr switches to exponents at other places than Go does
+        # repr switches to exponents at other magnitudes than Go
         whole, _, fraction = digits.partition(".")
         significant = (whole + fraction).lstrip("0")
         leading = len(whole + fraction) - len(significant)
@@ -84,9 +84,9 @@ def _exponential(value: float) -> str:
 
 
 def json_text(value: Any, *, sort_keys: bool = True) -> str:
-    """Compact JSON of any value as json.Marshal writes it; maps have their keys sorted.
+    """Return compact JSON as json.Marshal writes it, with sorted keys.
 
-    `sort_keys=False` keeps the order of the dict, which stands for the field order of a struct.
+    `sort_keys=False` keeps the order of the dict, which is the field order of a struct.
     """
     if isinstance(value, dict):
         items = sorted(value.items()) if sort_keys else value.items()
@@ -105,7 +105,7 @@ def json_text(value: Any, *, sort_keys: bool = True) -> str:
 
 
 def value(item: Any) -> str:
-    """A value as Kubernetes shows it in a field error: text quoted, the rest as %v or JSON."""
+    """Return a value as in a field error of Kubernetes: text quoted, others as %v or JSON."""
     if isinstance(item, str):
         return str(item) if isinstance(item, Verbatim) else gotext.quote(item)
     if item is None:

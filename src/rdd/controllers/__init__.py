@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Controllers: they watch objects through the API and make the world agree with them."""
+"""Controllers: they watch objects through the API and reconcile the host with them."""

@@ -1,16 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The list of all controllers, and which program runs which.
+"""The table of all controllers, and the controllers of each program.
 
-Nothing registers itself: what is not in this table does not exist. A new
-controller is one line here (and one in the test that pins the sets). Its factory
+Nothing registers itself on import. A new controller is one line here (and one in the test that
+pins the sets). Its factory
 
     def notary(env: ControllerEnvironment) -> Controller
 
-is imported when a program is about to run it, so listing, checking and completing
-names costs no import of any controller.
+is imported when a program runs it, so listing, validating and completing names imports no
+controller.
 
-The daemon runs all but the mock; every other program runs the controllers of one
-group, and the mock's what it needs besides.
+The daemon runs all but the mock; every other program runs the controllers of one group.
 """
 
 import importlib
@@ -26,59 +25,61 @@ RDD, APP, LIMA, CONTAINERS, MOCK = "rdd", "app", "lima", "containers", "mock"
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class ControllerEntry:
     """One controller."""
 
     name: str
     group: str
-    """What it can be selected by besides its name."""
+    """The group by which it can be selected, too."""
     factory: str
-    """Where its factory is: `module:function`."""
+    """Its factory: `module:function`."""
     needs: tuple[str, ...] = ()
-    """Controllers without which it starts, but cannot do all of its work."""
+    """Controllers without which it starts, but with limited functionality."""
 
 
 _MIRRORS = ("container", "containernamespace", "image", "volume")
 
-ENTRIES: tuple[Entry, ...] = (
-    Entry("notary", RDD, "rdd.controllers.rdd.notary:notary"),
-    Entry(
+ENTRIES: tuple[ControllerEntry, ...] = (
+    ControllerEntry("notary", RDD, "rdd.controllers.rdd.notary:notary"),
+    ControllerEntry(
         "configmapreplicaset", RDD, "rdd.controllers.rdd.configmapreplicaset:configmapreplicaset"
     ),
-    Entry("hostinfo", RDD, "rdd.controllers.rdd.hostinfo:hostinfo"),
-    Entry("app", APP, "rdd.controllers.app.app:app", needs=("limavm", "engine")),
-    Entry("demo", APP, "rdd.controllers.app.demo:demo"),
-    Entry("k3s-versions", APP, "rdd.controllers.app.k3s_versions:k3s_versions"),
-    Entry("kubernetes", APP, "rdd.controllers.app.kubernetes:kubernetes", needs=("app",)),
-    Entry("diagnostics", APP, "rdd.controllers.app.diagnostics:diagnostics"),
-    Entry("limavm", LIMA, "rdd.controllers.lima.limavm:limavm"),
-    Entry("engine", CONTAINERS, "rdd.controllers.containers.engine:engine", needs=_MIRRORS),
-    Entry("container", CONTAINERS, "rdd.controllers.containers.container:container"),
-    Entry(
+    ControllerEntry("hostinfo", RDD, "rdd.controllers.rdd.hostinfo:hostinfo"),
+    ControllerEntry("app", APP, "rdd.controllers.app.app:app", needs=("limavm", "engine")),
+    ControllerEntry("demo", APP, "rdd.controllers.app.demo:demo"),
+    ControllerEntry("k3s-versions", APP, "rdd.controllers.app.k3s_versions:k3s_versions"),
+    ControllerEntry("kubernetes", APP, "rdd.controllers.app.kubernetes:kubernetes", needs=("app",)),
+    ControllerEntry("diagnostics", APP, "rdd.controllers.app.diagnostics:diagnostics"),
+    ControllerEntry("limavm", LIMA, "rdd.controllers.lima.limavm:limavm"),
+    ControllerEntry(
+        "engine", CONTAINERS, "rdd.controllers.containers.engine:engine", needs=_MIRRORS
+    ),
+    ControllerEntry("container", CONTAINERS, "rdd.controllers.containers.container:container"),
+    ControllerEntry(
         "containernamespace",
         CONTAINERS,
         "rdd.controllers.containers.containernamespace:containernamespace",
     ),
-    Entry("image", CONTAINERS, "rdd.controllers.containers.image:image"),
-    Entry("volume", CONTAINERS, "rdd.controllers.containers.volume:volume"),
-    Entry("mock", MOCK, "rdd.controllers.mock.controller:mock"),
+    ControllerEntry("image", CONTAINERS, "rdd.controllers.containers.image:image"),
+    ControllerEntry("volume", CONTAINERS, "rdd.controllers.containers.volume:volume"),
+    ControllerEntry("mock", MOCK, "rdd.controllers.mock.controller:mock"),
 )
-"""All controllers, in the order in which they are named and started."""
+"""All controllers, in the order in which they are listed and started."""
 
-CONTROLLERS: Mapping[str, Entry] = {entry.name: entry for entry in ENTRIES}
+CONTROLLERS: Mapping[str, ControllerEntry] = {entry.name: entry for entry in ENTRIES}
 
 
-def of(*groups: str) -> tuple[str, ...]:
-    """The controllers of these groups."""
+def in_groups(*groups: str) -> tuple[str, ...]:
+    """Return the controllers of these groups."""
     return tuple(entry.name for entry in ENTRIES if entry.group in groups)
 
 
-EMBEDDED = of(RDD, APP, LIMA, CONTAINERS)
-RDD_CONTROLLER = of(RDD)
-APP_CONTROLLER = of(APP)
-LIMA_CONTROLLER = of(LIMA)
-CONTAINERS_CONTROLLER = of(CONTAINERS)
-MOCK_CONTROLLER = (*of(MOCK), "k3s-versions")
+EMBEDDED = in_groups(RDD, APP, LIMA, CONTAINERS)
+RDD_CONTROLLER = in_groups(RDD)
+APP_CONTROLLER = in_groups(APP)
+LIMA_CONTROLLER = in_groups(LIMA)
+CONTAINERS_CONTROLLER = in_groups(CONTAINERS)
+MOCK_CONTROLLER = (*in_groups(MOCK), "k3s-versions")
 
 PROGRAMS: Mapping[str, tuple[str, ...]] = {
     RDD: RDD_CONTROLLER,
@@ -87,44 +88,45 @@ PROGRAMS: Mapping[str, tuple[str, ...]] = {
     CONTAINERS: CONTAINERS_CONTROLLER,
     MOCK: MOCK_CONTROLLER,
 }
-"""What each program beside the daemon runs, by the group it is named after."""
+"""The controllers of each program besides the daemon, by its group."""
 
 
-def groups(names: Collection[str], entries: Iterable[Entry] = ENTRIES) -> dict[str, str]:
-    """The group of each of these controllers."""
+def groups(names: Collection[str], entries: Iterable[ControllerEntry] = ENTRIES) -> dict[str, str]:
+    """Return the group of each of these controllers."""
     return {entry.name: entry.group for entry in entries if entry.name in names}
 
 
-def make(
-    names: Collection[str], env: "ControllerEnvironment", entries: Iterable[Entry] = ENTRIES
+def make_controllers(
+    names: Collection[str],
+    env: "ControllerEnvironment",
+    entries: Iterable[ControllerEntry] = ENTRIES,
 ) -> list["Controller"]:
-    """These controllers, in the order of the table; their modules are imported now."""
+    """Import and create these controllers, in the order of the table."""
     return [_factory(entry)(env) for entry in entries if entry.name in names]
 
 
-def preload(names: Collection[str], entries: Iterable[Entry] = ENTRIES) -> None:
-    """Import the modules of these controllers; a thread can do so before they are needed."""
+def preload(names: Collection[str], entries: Iterable[ControllerEntry] = ENTRIES) -> None:
+    """Import the modules of these controllers, so that a thread can do it in advance."""
     for entry in entries:
         if entry.name in names:
             _factory(entry)
 
 
-def unmet(names: Collection[str], entries: Iterable[Entry] = ENTRIES) -> list[str]:
-    """What a selection leaves incomplete, one line for each controller concerned."""
+def unmet_needs(names: Collection[str], entries: Iterable[ControllerEntry] = ENTRIES) -> list[str]:
+    """Return one line for each selected controller that misses another one."""
     lines = []
     for entry in entries:
         missing = [name for name in entry.needs if name not in names]
         if entry.name in names and missing:
             lines.append(
-                f"controller {entry.name} cannot do all of its work here without "
-                f"{', '.join(missing)}"
+                f"controller {entry.name} has limited functionality without {', '.join(missing)}"
             )
     return lines
 
 
-def _factory(entry: Entry) -> "Callable[[ControllerEnvironment], Controller]":
+def _factory(entry: ControllerEntry) -> "Callable[[ControllerEnvironment], Controller]":
     module, _, function = entry.factory.partition(":")
-    made: Callable[[ControllerEnvironment], Controller] = getattr(
+    factory: Callable[[ControllerEnvironment], Controller] = getattr(
         importlib.import_module(module), function
     )
-    return made
+    return factory

@@ -27,7 +27,7 @@ from rdd.apiserver.server import ApiServer, ServerOptions, open_server
 from rdd.client import Client, LocalTransport, kubeconfig
 from rdd.controllers import catalog
 from rdd.controllers.builtin.manager import BuiltinControllers, UnknownControllers, select
-from rdd.controllers.catalog import Entry
+from rdd.controllers.catalog import ControllerEntry
 from rdd.daemon import readiness, renewal
 from rdd.daemon.idle_timeout import IdleTracker
 from rdd.daemon.managers import composition, program_drain, selection
@@ -83,7 +83,7 @@ class ServeOptions:
     """Stop after this time without a request; 0: never."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """The environment variables of the process, for the controllers."""
-    entries: Sequence[Entry] = catalog.ENTRIES
+    entries: Sequence[ControllerEntry] = catalog.ENTRIES
     """The controllers to select from."""
 
 
@@ -365,7 +365,7 @@ def _selected(options: ServeOptions) -> tuple[Sequence[str], Sequence[str]]:
     """Return the names of built-in and own controllers to run. Raises ServiceError."""
     embedded = {entry.name: entry.group for entry in options.entries if entry.group != catalog.MOCK}
     names = selection.select_controllers(options.controllers, embedded)
-    for line in catalog.unmet(names, options.entries):
+    for line in catalog.unmet_needs(names, options.entries):
         log.warning("%s", line)
     try:
         return select(options.builtin_controllers), names
@@ -378,7 +378,7 @@ def _internal(method: str, path: str, /, **members: Any) -> Request:
     return Request(method, path, user=MANAGER, depth=endpoints.depth.get(), **members)
 
 
-def _load(names: Sequence[str], entries: Sequence[Entry]) -> "type[Embedded]":
+def _load(names: Sequence[str], entries: Sequence[ControllerEntry]) -> "type[Embedded]":
     from rdd.daemon.managers.embedded import Embedded
 
     importlib.import_module("rdd.daemon.managers.passthrough_backends")

@@ -130,8 +130,7 @@ async def _change(
 
 def is_stale_owner(error: errors.ApiError) -> bool:
     """Return whether a write was rejected because this process no longer owns the controller."""
-    causes = (error.details or {}).get("causes") or ()
-    return any(cause.get("reason") == names.STALE_OWNER for cause in causes)
+    return error.has_cause(names.STALE_OWNER)
 
 
 def _conflict(resource: ApiResource, obj: Object, why: str) -> errors.Conflict:

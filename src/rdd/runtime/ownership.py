@@ -248,7 +248,7 @@ class Ownership:
                     try:
                         return await step()
                     except (errors.Unauthorized, errors.Forbidden) as error:
-                        if not _is_terminating(error):
+                        if not error.has_cause(names.NAMESPACE_TERMINATING):
                             raise OwnershipUnavailable(
                                 f"cannot use leases: {error.message}"
                             ) from error
@@ -448,12 +448,6 @@ class Ownership:
 
     def _now(self) -> str:
         return timestamps.now_micro_text(self._clock)
-
-
-def _is_terminating(error: errors.ApiError) -> bool:
-    """Return whether the namespace is terminating and will be recreated."""
-    causes = (error.details or {}).get("causes") or ()
-    return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)
 
 
 def _lease_name(controller: str) -> str:

@@ -112,4 +112,4 @@ def test_a_daemon_whose_controllers_cannot_start_ends_with_the_reason(world: Wor
 
 def test_an_incomplete_selection_is_told_in_the_log(world: World) -> None:
     world.rdd("svc", "start", "--controllers=app")
-    assert "controller app cannot do all of its work here without limavm, engine" in world.log()
+    assert "controller app has limited functionality without limavm, engine" in world.log()

@@ -111,7 +111,7 @@ def made(name: str, home: Path) -> Controller:
         agent_command=("agent",),
         version="v0",
     )
-    (controller,) = catalog.make([name], env)
+    (controller,) = catalog.make_controllers([name], env)
     return controller
 
 

@@ -67,7 +67,7 @@ class NamespaceLifecycle:
         assert error.details is not None
         error.details["causes"] = [
             {
-                "reason": "NamespaceTerminating",
+                "reason": names.NAMESPACE_TERMINATING,
                 "message": f"namespace {attributes.namespace} is being terminated",
                 "field": "metadata.namespace",
             }

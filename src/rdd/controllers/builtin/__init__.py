@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What kube-controller-manager does for the kinds that are served here.
+"""The controllers of kube-controller-manager for the kinds that this server has.
 
-`manager.BuiltinControllers` runs them; each can run alone. They speak to the
-server through a `Client` only, keep no state but what they can read again, and
-wait for events, never for time, unless something failed.
+`manager.BuiltinControllers` runs them; each can run alone. They use the server only through a
+`Client`, keep no state that they cannot read again, and wait for events instead of polling,
+except for retries.
 """

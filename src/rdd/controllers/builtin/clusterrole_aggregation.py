@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ClusterRole aggregation: roles that gather the rules of other roles by label.
+"""ClusterRole aggregation: roles that combine the rules of other roles by label.
 
-Any change of a cluster role may matter to any aggregated one. All of them are
-kept (there are some dozens), and aggregated ones are computed again after
-every change; equal rules are not written.
+Any change of a cluster role can affect any aggregated one. The controller caches all of them
+(a few dozen) and recomputes the aggregated ones after every change; equal rules are not
+written.
 """
 
 import asyncio
@@ -31,12 +31,11 @@ class ClusterRoleAggregationController:
         self._roles: dict[str, Object] = {}
 
     async def run(self) -> None:
-        """Aggregate until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.queue.run(), name="rdd-clusterrole-aggregation-queue")
-            await self._follow()
+            await self._watch_roles()
 
-    async def _follow(self) -> None:
+    async def _watch_roles(self) -> None:
         listed: dict[str, Object] | None = None
         changes = self._client.list_and_watch(CLUSTER_ROLES)
         async with aclosing(changes):
@@ -66,7 +65,7 @@ class ClusterRoleAggregationController:
         rules = aggregated_rules(role, self._roles.values())
         if rules is None or rules == (role.get("rules") or []):
             return
-        # With its uid, a role that was deleted meanwhile does not come back with nothing but rules.
+        # The uid prevents the re-creation of a role that was deleted meanwhile.
         metadata = {"name": name, "uid": role["metadata"]["uid"]}
         await self._client.apply(
             CLUSTER_ROLES,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Events: telling people what a controller cannot tell in a status."""
+"""Events about problems that no status can show."""
 
 import logging
 import time
@@ -32,9 +32,9 @@ async def warn(
     component: str,
     clock: Callable[[], float] = time.time,
 ) -> None:
-    """Record a Warning; a failure to do so is only logged, as it must not stop the work itself."""
+    """Record a Warning. A failure is only logged: it must not stop the controller."""
     now = timestamps.now_text(clock)
-    # Cluster-scoped objects have their events in `default`.
+    # Events of cluster-scoped objects are in `default`.
     namespace = involved.namespace or names.DEFAULT_NAMESPACE
     about = {
         "kind": involved.resource.kind,

@@ -1,21 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Garbage collection: what becomes of dependents when their owners go.
+"""Garbage collection: the deletion of dependents with their owners.
 
-- *Background*: an object none of whose owners exists is deleted.
-- *Foreground*: an owner with the finalizer `foregroundDeletion` stays until the
-  dependents that block it are gone; they are deleted in the foreground, too.
-- *Orphan*: an owner with the finalizer `orphan` stays until no dependent refers
-  to it any more; the references are removed.
+- *Background*: an object whose owners do not exist is deleted.
+- *Foreground*: an owner with the finalizer `foregroundDeletion` is kept until the dependents
+  that block it are deleted; they are deleted in the foreground, too.
+- *Orphan*: an owner with the finalizer `orphan` is kept until no dependent refers to it; the
+  references are removed.
 
-The rules, down to references that are dropped when other owners remain and to
-circles that are broken by unblocking, are those of Kubernetes. `Ownership` says
-what to look at; a look reads the object and its owners from the server, and
-what is then deleted is deleted with uid and resourceVersion as preconditions.
-The finalizers of owners are removed only while everything is known
-(`Monitors.is_complete`): a resource that cannot be listed may hold dependents.
+The rules are those of Kubernetes, including references that are dropped when other owners
+remain, and cycles that are broken by unblocking. `OwnerGraph` returns the uids to process;
+the collector then reads the object and its owners from the server, and deletes with uid and
+resourceVersion as preconditions. The finalizers of owners are removed only while all resources
+are synced (`Monitors.is_complete`): a resource that cannot be listed may have dependents.
 
-Most writes concern nobody's ownership. They are recognised by the raw text of
-their watch event (`_concerns_us`), without decoding it and without waking a task.
+Most writes do not affect ownership. They are filtered by the raw text of their watch event
+(`_is_relevant`), without decoding it and without waking a task.
 """
 
 import asyncio
@@ -30,7 +29,7 @@ from rdd.client.aio import Propagation
 from rdd.controllers.builtin import events
 from rdd.controllers.builtin.handled_queue import HandledQueue
 from rdd.controllers.builtin.monitors import Monitors
-from rdd.controllers.builtin.ownership import Node, Ownership, Reference
+from rdd.controllers.builtin.owner_graph import DependencyNode, OwnerGraph, Reference
 
 log = logging.getLogger("rdd.controllers.builtin")
 
@@ -44,11 +43,11 @@ Metadata = dict[str, Any]
 
 
 class _Invalid(Exception):
-    """A cluster-scoped object names a namespaced owner; time does not cure it."""
+    """A cluster-scoped object has a namespaced owner; a retry cannot fix that."""
 
 
 class _UnknownKind(Exception):
-    """An owner is of a kind that is not served, so nobody can say whether it exists."""
+    """An owner is of a kind that is not served, so its existence cannot be checked."""
 
 
 class GarbageCollector:
@@ -60,13 +59,13 @@ class GarbageCollector:
         self._client = client
         self._clock = clock
         self.synced = asyncio.Event()
-        self.ownership = Ownership()
-        self.queue = HandledQueue(self.name, self._look, workers=WORKERS)
+        self.graph = OwnerGraph()
+        self.queue = HandledQueue(self.name, self._process, workers=WORKERS)
         self._monitors = Monitors(
             client,
-            keep=self._concerns_us,
+            keep=self._is_relevant,
             on_event=self._event,
-            on_removed=self.ownership.forget,
+            on_removed=self.graph.drop_resource,
             on_change=self._resources_changed,
             on_complete=self._complete,
         )
@@ -74,31 +73,30 @@ class GarbageCollector:
         self._known: set[tuple[str, str]] = set()
         """Resources that have been listed before."""
         self._present: dict[str, tuple[str, str, str, str]] = {}
-        """Owners seen recently: uid → apiVersion, kind, namespace and name. The last ones only."""
-        self._until_complete: set[str] = set()
-        self._until_known: set[str] = set()
+        """Cache of existing owners: uid → apiVersion, kind, namespace and name."""
+        self._incomplete: set[str] = set()
+        self._unresolved: set[str] = set()
 
     async def run(self) -> None:
-        """Collect until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._monitors.run(), name="rdd-gc-monitors")
             group.create_task(self.queue.run(), name="rdd-gc-queue")
 
-    # -- what happens
+    # -- events
 
-    def _concerns_us(self, line: bytes) -> bool:
+    def _is_relevant(self, line: bytes) -> bool:
         return (
             b'"ownerReferences":[' in line
             or b'"deletionTimestamp":' in line
             or line.startswith(b'{"type":"DELETED"')
-            # An object that loses its references shows none; it may be what an owner waits for.
-            or bool(self.ownership.in_foreground)
+            # An object that has lost its references has none; it may have blocked an owner.
+            or bool(self.graph.in_foreground)
         )
 
     def _event(self, resource: ApiResource, event: Event) -> None:
         key = (resource.group, resource.plural)
         if event.type == "RELIST":
-            self._unlisted[key] = self.ownership.of_resource(resource)
+            self._unlisted[key] = self.graph.of_resource(resource)
         elif event.type == "SYNCED":
             self._listed(resource, self._unlisted.pop(key, set()))
         else:
@@ -108,54 +106,54 @@ class GarbageCollector:
                 return
             if key in self._unlisted:
                 self._unlisted[key].discard(metadata["uid"])
-            self._attend(self.ownership.observe(resource, metadata))
+            self._enqueue(self.graph.observe(resource, metadata))
 
     def _listed(self, resource: ApiResource, missing: set[str]) -> None:
         for uid in missing:
-            if uid in self.ownership.nodes:
-                self._removed_node(self.ownership.nodes[uid])
+            if uid in self.graph.nodes:
+                self._removed_node(self.graph.nodes[uid])
         key = (resource.group, resource.plural)
         if key not in self._known:
             self._known.add(key)
             return
-        # Owners without owners of their own are not in the graph: any of them may be missing.
-        for uid in self.ownership.owned_by_kind(resource.group, resource.kind):
-            for reference in self.ownership.nodes[uid].owners:
+        # Owners that have no owners are not in the graph: any of them may have been deleted.
+        for uid in self.graph.owned_by_kind(resource.group, resource.kind):
+            for reference in self.graph.nodes[uid].owners:
                 self._present.pop(reference.uid, None)
             self.queue.add(uid)
 
     def _removed(self, uid: str, namespace: str) -> None:
         self._present.pop(uid, None)
-        self._attend(self.ownership.remove(uid, namespace))
+        self._enqueue(self.graph.remove(uid, namespace))
 
-    def _removed_node(self, node: Node) -> None:
+    def _removed_node(self, node: DependencyNode) -> None:
         self._removed(node.uid, node.namespace)
 
-    def _attend(self, uids: list[str]) -> None:
+    def _enqueue(self, uids: list[str]) -> None:
         for uid in uids:
             self.queue.add(uid)
 
     def _resources_changed(self) -> None:
-        uids, self._until_known = self._until_known, set()
-        self._attend(list(uids))
+        uids, self._unresolved = self._unresolved, set()
+        self._enqueue(list(uids))
 
     def _complete(self) -> None:
         self.synced.set()
-        uids, self._until_complete = self._until_complete, set()
-        self._attend(list(uids))
+        uids, self._incomplete = self._incomplete, set()
+        self._enqueue(list(uids))
 
-    # -- looking
+    # -- processing
 
-    async def _look(self, uid: str) -> None:
-        node = self.ownership.nodes.get(uid)
-        if node is None or not self._is_worth_a_look(node):
+    async def _process(self, uid: str) -> None:
+        node = self.graph.nodes.get(uid)
+        if node is None or not self._needs_processing(node):
             return
         metadata = await self._metadata(node.resource, node.namespace, node.name)
         if metadata is None or metadata["uid"] != uid:
             self._removed_node(node)
             return
-        # The watch may be a little behind.
-        self._attend(self.ownership.observe(node.resource, metadata))
+        # The watch may be stale.
+        self._enqueue(self.graph.observe(node.resource, metadata))
         if metadata.get("deletionTimestamp"):
             finalizers = metadata.get("finalizers") or ()
             if names.ORPHAN_FINALIZER in finalizers:
@@ -166,14 +164,14 @@ class GarbageCollector:
         if metadata.get("ownerReferences"):
             await self._collect(node, metadata)
 
-    def _is_worth_a_look(self, node: Node) -> bool:
+    def _needs_processing(self, node: DependencyNode) -> bool:
         if node.is_deleting:
             return node.deletes_dependents or node.orphans_dependents
         return not all(self._is_present(r, node) for r in node.owners)
 
-    def _is_present(self, reference: Reference, node: Node) -> bool:
+    def _is_present(self, reference: Reference, node: DependencyNode) -> bool:
         seen = self._present.get(reference.uid)
-        if seen is None or reference.uid in self.ownership.in_foreground:
+        if seen is None or reference.uid in self.graph.in_foreground:
             return False
         api_version, kind, namespace, name = seen
         return (api_version, kind, name) == reference[:3] and namespace in ("", node.namespace)
@@ -188,7 +186,7 @@ class GarbageCollector:
 
     # -- dependents of owners
 
-    async def _collect(self, node: Node, metadata: Metadata) -> None:
+    async def _collect(self, node: DependencyNode, metadata: Metadata) -> None:
         """Decide about an object by the state of its owners."""
         references = metadata["ownerReferences"]
         solid, dangling, waiting = [], [], []
@@ -209,7 +207,7 @@ class GarbageCollector:
         except _Invalid:
             return
         except _UnknownKind:
-            self._until_known.add(node.uid)
+            self._unresolved.add(node.uid)
             return
         if solid:
             if dangling or waiting:
@@ -218,9 +216,9 @@ class GarbageCollector:
             return
         finalizers = metadata.get("finalizers") or ()
         policy: Propagation = "Background"
-        if waiting and self.ownership.dependents(node.uid):
-            if any(d.deletes_dependents for d in self.ownership.dependents(node.uid)):
-                # A circle: this object blocks an owner that is among its own dependents.
+        if waiting and self.graph.dependents(node.uid):
+            if any(d.deletes_dependents for d in self.graph.dependents(node.uid)):
+                # A cycle: this object blocks an owner that is one of its dependents.
                 unblocked = [{**r, "blockOwnerDeletion": False} for r in references]
                 metadata = await self._set_references(node, metadata, unblocked)
             policy = "Foreground"
@@ -230,9 +228,9 @@ class GarbageCollector:
             policy = "Foreground"
         await self._delete(node, metadata, policy)
 
-    async def _owner(self, reference: Reference, node: Node) -> Metadata | None:
-        """The metadata of an owner, None if it does not exist."""
-        was_in = self.ownership.gone.get(reference.uid)
+    async def _owner(self, reference: Reference, node: DependencyNode) -> Metadata | None:
+        """Return the metadata of an owner, or None if it does not exist."""
+        was_in = self.graph.deleted.get(reference.uid)
         if was_in is not None and (node.namespace or not was_in):
             return None
         resource = await self._monitors.resolve(reference.api_version, reference.kind)
@@ -247,7 +245,7 @@ class GarbageCollector:
             if resource.namespaced and await self._is_elsewhere(resource, reference):
                 await self._report_invalid(reference, node)
             return None
-        if reference.uid not in self.ownership.gone:
+        if reference.uid not in self.graph.deleted:
             while len(self._present) >= MAX_PRESENT:
                 del self._present[next(iter(self._present))]
             seen = (reference.api_version, reference.kind, namespace, reference.name)
@@ -261,7 +259,7 @@ class GarbageCollector:
         )
         return any(o["metadata"]["uid"] == reference.uid for o in found.items)
 
-    async def _report_invalid(self, reference: Reference, node: Node) -> None:
+    async def _report_invalid(self, reference: Reference, node: DependencyNode) -> None:
         await events.warn(
             self._client,
             involved=events.ObjectReference(
@@ -277,7 +275,7 @@ class GarbageCollector:
             clock=self._clock,
         )
 
-    async def _delete(self, node: Node, metadata: Metadata, policy: Propagation) -> None:
+    async def _delete(self, node: DependencyNode, metadata: Metadata, policy: Propagation) -> None:
         log.debug("gc: deleting %s (%s)", node, policy)
         try:
             await self._client.delete(
@@ -293,20 +291,20 @@ class GarbageCollector:
 
     # -- owners of dependents
 
-    async def _delete_dependents(self, node: Node, metadata: Metadata) -> None:
-        blockers = self.ownership.blockers(node.uid)
+    async def _delete_dependents(self, node: DependencyNode, metadata: Metadata) -> None:
+        blockers = self.graph.blockers(node.uid)
         if blockers:
-            self._attend([b.uid for b in blockers if not b.deletes_dependents])
+            self._enqueue([b.uid for b in blockers if not b.deletes_dependents])
         elif self._monitors.is_complete:
             await self._remove_finalizer(node, metadata, names.FOREGROUND_FINALIZER)
         else:
-            self._until_complete.add(node.uid)
+            self._incomplete.add(node.uid)
 
-    async def _orphan_dependents(self, node: Node, metadata: Metadata) -> None:
+    async def _orphan_dependents(self, node: DependencyNode, metadata: Metadata) -> None:
         if not self._monitors.is_complete:
-            self._until_complete.add(node.uid)
+            self._incomplete.add(node.uid)
             return
-        dependents = self.ownership.dependents(node.uid)
+        dependents = self.graph.dependents(node.uid)
         for start in range(0, len(dependents), WORKERS):
             some = dependents[start : start + WORKERS]
             outcomes = await asyncio.gather(
@@ -317,7 +315,7 @@ class GarbageCollector:
                     raise outcome
         await self._remove_finalizer(node, metadata, names.ORPHAN_FINALIZER)
 
-    async def _release(self, dependent: Node, owner_uid: str) -> None:
+    async def _release(self, dependent: DependencyNode, owner_uid: str) -> None:
         """Remove an object's references to one owner."""
         for _ in range(_PATCH_ATTEMPTS):
             metadata = await self._metadata(dependent.resource, dependent.namespace, dependent.name)
@@ -327,7 +325,7 @@ class GarbageCollector:
             references = metadata.get("ownerReferences") or []
             kept = [r for r in references if r["uid"] != owner_uid]
             if len(kept) == len(references):
-                self._attend(self.ownership.observe(dependent.resource, metadata))
+                self._enqueue(self.graph.observe(dependent.resource, metadata))
                 return
             try:
                 await self._set_references(dependent, metadata, kept)
@@ -341,16 +339,18 @@ class GarbageCollector:
     # -- writing
 
     async def _set_references(
-        self, node: Node, metadata: Metadata, references: list[dict[str, Any]]
+        self, node: DependencyNode, metadata: Metadata, references: list[dict[str, Any]]
     ) -> Metadata:
         return await self._patch(node, metadata, {"ownerReferences": references or None})
 
-    async def _remove_finalizer(self, node: Node, metadata: Metadata, finalizer: str) -> None:
+    async def _remove_finalizer(
+        self, node: DependencyNode, metadata: Metadata, finalizer: str
+    ) -> None:
         kept = [f for f in metadata.get("finalizers") or () if f != finalizer]
         await self._patch(node, metadata, {"finalizers": kept or None})
 
-    async def _patch(self, node: Node, metadata: Metadata, change: Metadata) -> Metadata:
-        """Change metadata, provided that nobody has changed the object meanwhile."""
+    async def _patch(self, node: DependencyNode, metadata: Metadata, change: Metadata) -> Metadata:
+        """Change metadata unless the object has changed meanwhile."""
         pinned = {"uid": node.uid, "resourceVersion": metadata["resourceVersion"]}
         try:
             answer = await self._client.patch(
@@ -364,5 +364,5 @@ class GarbageCollector:
             self._removed_node(node)
             return metadata
         changed: Metadata = answer["metadata"]
-        self._attend(self.ownership.observe(node.resource, changed))
+        self._enqueue(self.graph.observe(node.resource, changed))
         return changed

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The runtime's work queue with a handler that its keys are given to.
+"""The work queue of the runtime with workers that call a handler.
 
-The built-in controllers work on uids and names across all resources, not on the
-objects of one kind, so they use the queue without the rest of a `Controller`. A
-handler that fails gets its key again after a pause that doubles each time. What
-bounds the queue is the number of objects that exist.
+The built-in controllers process uids and names of all resources, not the objects of one kind,
+so they use the queue without the rest of a `Controller`. Failed keys are retried with
+exponential backoff. The queue is bounded by the number of existing objects.
 """
 
 import asyncio
@@ -25,11 +24,11 @@ log = logging.getLogger("rdd.controllers.builtin")
 
 
 class Retry(Exception):
-    """What a handler raises when it wants its key again, for a reason that is no surprise."""
+    """Raised by a handler to retry its key for an expected reason."""
 
 
 class HandledQueue(WorkQueue[K]):
-    """Hands keys to `handle`, at most `workers` at a time."""
+    """Calls `handle` for each key, with at most `workers` concurrent calls."""
 
     def __init__(
         self,
@@ -50,7 +49,7 @@ class HandledQueue(WorkQueue[K]):
         self._reported: dict[K, str] = {}
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Process keys until cancelled."""
         try:
             async with asyncio.TaskGroup() as group:
                 for _ in range(self._workers):

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which built-in controllers run, and running them.
+"""Select and run the built-in controllers.
 
     selected = select(flag)                       # names, or UnknownControllers
     controllers = BuiltinControllers(client, selected, root_ca=pem)
-    await controllers.start()                     # returns when their caches are filled
+    await controllers.start()                     # returns when their caches have synced
     …
     await controllers.stop()                      # before the server is closed
 
-`selection` is parsed by the grammar of `--controllers`: names separated by
-commas, `*` for all, `-name` to leave one out, in any order. One that only
-leaves out selects nothing, and so does an empty one.
+`selection` has the grammar of `--controllers`: names separated by commas, `*` for all, `-name`
+to exclude one, in any order. A selection that is empty or only excludes selects nothing.
 """
 
 import asyncio
@@ -28,17 +27,17 @@ from rdd.controllers.builtin.serviceaccount import ServiceAccountController
 log = logging.getLogger("rdd.controllers.builtin")
 
 NAMES = ("namespace", "gc", "serviceaccount", "root-ca", "clusterrole-aggregation")
-"""All of them, in the order in which they are started."""
+"""All built-in controllers, in start order."""
 
 STOP_TIMEOUT_S = 5.0
 
 
 class UnknownControllers(ValueError):
-    """A selection names controllers that do not exist; the text lists those that do."""
+    """A selection contains unknown names; the text lists the valid ones."""
 
 
 def select(selection: str) -> tuple[str, ...]:
-    """The names a selection stands for, in start order."""
+    """Return the names that a selection selects, in start order."""
     items = [item.strip() for item in selection.split(",")]
     excluded = {item[1:].strip() for item in items if item.startswith("-")}
     included = {item for item in items if item and not item.startswith("-")}
@@ -57,35 +56,34 @@ class _Queue(Protocol):
     async def drain(self) -> None: ...
 
 
-class Controller(Protocol):
-    """What the manager needs of a controller."""
+class BuiltinController(Protocol):
+    """The interface of a built-in controller."""
 
     @property
     def name(self) -> str:
-        """The name it is selected by."""
+        """The name in selections."""
         ...
 
     @property
     def synced(self) -> asyncio.Event:
-        """Set when it knows what exists."""
+        """Set when its caches have synced."""
         ...
 
     @property
     def queue(self) -> _Queue:
-        """Its work; drained before it is stopped."""
+        """Drained before the controller is stopped."""
         ...
 
     async def run(self) -> None:
-        """Work until cancelled."""
+        """Run until cancelled."""
         ...
 
 
 class BuiltinControllers:
-    """Runs the selected controllers in the present event loop.
+    """Runs the selected controllers in the current event loop.
 
-    `root_ca` is the PEM that `root-ca` publishes; without it that controller
-    has nothing to do and is left out. `on_failure` is told when a controller
-    ends by itself, which only an error in it can cause.
+    `root_ca` is the PEM that `root-ca` publishes; without it that controller is skipped.
+    `on_failure` is called when a controller fails.
     """
 
     def __init__(
@@ -97,7 +95,7 @@ class BuiltinControllers:
         clock: Callable[[], float] = time.time,
         on_failure: Callable[[BaseException], None] | None = None,
     ) -> None:
-        makers: dict[str, Callable[[], Controller]] = {
+        makers: dict[str, Callable[[], BuiltinController]] = {
             "namespace": lambda: NamespaceController(client, clock=clock),
             "gc": lambda: GarbageCollector(client, clock=clock),
             "serviceaccount": lambda: ServiceAccountController(client),
@@ -112,13 +110,13 @@ class BuiltinControllers:
 
     @property
     def is_ready(self) -> bool:
-        """Whether all of them run and know what exists."""
+        """Return whether all controllers run and have synced."""
         return all(c.synced.is_set() for c in self.controllers) and not (
             self._task is not None and self._task.done()
         )
 
     async def start(self) -> None:
-        """Start all; returns when their caches are filled, raises if one fails before that."""
+        """Start all controllers; return when they have synced. Raises if one fails before."""
         if not self.controllers:
             return
         self._task = asyncio.get_running_loop().create_task(
@@ -132,7 +130,7 @@ class BuiltinControllers:
             await self._task
 
     async def stop(self, *, timeout_s: float = STOP_TIMEOUT_S) -> None:
-        """Let what is being done be finished (for a while), then end everything."""
+        """Drain the queues within the timeout, then stop all controllers."""
         task, self._task = self._task, None
         if task is None:
             return

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Following every resource of a server, those that do not exist yet included.
+"""Watch every resource of a server, including those that are added later.
 
-Discovery says what to follow; the CRDs are watched to know when to ask again.
-Each resource has a task that lists and watches it. `is_complete` tells whether
-all of them have seen everything: what is not known to exist then does not.
-Kubernetes asks for discovery every 30 seconds instead; here nothing happens
-unless a definition changes.
+Discovery returns the resources; a watch of the CRDs triggers the next discovery. Each resource
+has a task that lists and watches it. `is_complete` is true when all tasks have synced: an
+object that is not cached then does not exist. Kubernetes polls discovery every 30 seconds
+instead; here only a changed definition triggers it.
 """
 
 import asyncio
@@ -21,21 +20,21 @@ from rdd.client.transport import Keep
 
 log = logging.getLogger("rdd.controllers.builtin")
 
-# Events own nothing and are owned by nobody, and there are many of them.
+# Events own nothing and have no owners, and there are many of them.
 IGNORED = frozenset({("", "events"), (names.EVENTS_GROUP, "events")})
 _VERBS = frozenset({"delete", "list", "watch"})
 _SETTLE_S = 0.1
 
 Key = tuple[str, str]
-"""Group and plural: versions are views of the same objects."""
+"""Group and plural: all versions have the same objects."""
 
 
 class Monitors:
     """One list-and-watch per resource, metadata only.
 
-    `on_event` gets every event that `keep` lets through, `on_removed` the
-    resources that are no longer served, `on_change` is called when the set of
-    resources has changed, `on_complete` whenever everything is known (again).
+    `on_event` is called for every event that passes `keep`, `on_removed` for resources that are
+    no longer served, `on_change` when the set of resources has changed, and `on_complete`
+    whenever all resources have synced.
     """
 
     def __init__(
@@ -55,7 +54,7 @@ class Monitors:
         self._on_change = on_change
         self._on_complete = on_complete
         self._resources: ServerResources | None = None
-        self._followed: dict[Key, tuple[ApiResource, asyncio.Task[None]]] = {}
+        self._watched: dict[Key, tuple[ApiResource, asyncio.Task[None]]] = {}
         self._unsynced: set[Key] = set()
         self._ended: set[Key] = set()
         self._stale = asyncio.Event()
@@ -63,13 +62,13 @@ class Monitors:
 
     @property
     def is_complete(self) -> bool:
-        """Whether every object of every resource has been seen."""
+        """Return whether all resources have synced."""
         return self._has_definitions and not self._stale.is_set() and not self._unsynced
 
     async def run(self) -> None:
-        """Follow everything until cancelled."""
+        """Watch all resources until cancelled."""
         async with asyncio.TaskGroup() as group:
-            group.create_task(self._follow_definitions(), name="rdd-gc-definitions")
+            group.create_task(self._watch_definitions(), name="rdd-gc-definitions")
             backoff = make_backoff()
             while True:
                 await self._stale.wait()
@@ -81,17 +80,17 @@ class Monitors:
                     await self._client.sleep(backoff.next_s())
 
     async def resolve(self, api_version: str, kind: str) -> ApiResource | None:
-        """The resource of a kind, asking the server again if the kind is not known."""
-        known = self._resources
-        found = known.by_kind(api_version, kind) if known is not None else None
+        """Return the resource of a kind; runs discovery if the kind is not cached."""
+        cached = self._resources
+        found = cached.by_kind(api_version, kind) if cached is not None else None
         if found is None:
-            fresh = await self._client.discover(known)
+            fresh = await self._client.discover(cached)
             found = fresh.by_kind(api_version, kind)
-            if fresh is not known:
+            if fresh is not cached:
                 self._stale.set()
         return found
 
-    async def _follow_definitions(self) -> None:
+    async def _watch_definitions(self) -> None:
         events = self._client.list_and_watch(CUSTOM_RESOURCE_DEFINITIONS, metadata_only=True)
         async with aclosing(events):
             async for event in events:
@@ -115,25 +114,25 @@ class Monitors:
             for key, resource in found.preferred().items()
             if key not in IGNORED and _VERBS.issubset(resource.verbs)
         }
-        for key in (self._followed.keys() - wanted.keys()) | self._ended:
-            resource, task = self._followed.pop(key)
+        for key in (self._watched.keys() - wanted.keys()) | self._ended:
+            resource, task = self._watched.pop(key)
             task.cancel()
             self._unsynced.discard(key)
             self._on_removed(resource)
         self._ended.clear()
-        for key in wanted.keys() - self._followed.keys():
+        for key in wanted.keys() - self._watched.keys():
             self._unsynced.add(key)
             resource = wanted[key]
             task = group.create_task(
-                self._follow(key, resource), name=f"rdd-gc-follow {resource.qualified}"
+                self._watch(key, resource), name=f"rdd-gc-watch {resource.qualified}"
             )
-            self._followed[key] = resource, task
+            self._watched[key] = resource, task
         if found is not self._resources:
             self._resources = found
             self._on_change()
-        self._tell_if_complete()
+        self._notify_if_complete()
 
-    async def _follow(self, key: Key, resource: ApiResource) -> None:
+    async def _watch(self, key: Key, resource: ApiResource) -> None:
         events = self._client.list_and_watch(resource, metadata_only=True, keep=self._keep)
         try:
             async with aclosing(events):
@@ -143,13 +142,13 @@ class Monitors:
                     self._on_event(resource, event)
                     if event.type == "SYNCED":
                         self._unsynced.discard(key)
-                        self._tell_if_complete()
+                        self._notify_if_complete()
         except errors.NotFound:
-            # Its CRD is going, or the version is; discovery will say which.
+            # The CRD or the version was deleted; discovery shows which.
             await self._client.sleep(_SETTLE_S)
             self._ended.add(key)
             self._stale.set()
 
-    def _tell_if_complete(self) -> None:
+    def _notify_if_complete(self) -> None:
         if self.is_complete:
             self._on_complete()

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Namespace deletion: emptying a terminating namespace and letting it go.
+"""Namespace deletion: empty a terminating namespace, then finalize it.
 
-Everything that can be deleted in it is deleted, by kind, several kinds at a
-time. What then is left is held by finalizers, and the namespace's conditions
-say by which. Nothing is polled meanwhile: the remaining objects are watched,
-and the namespace is looked at again when one of them goes. When the namespace
-is empty, the finalizer `kubernetes` is taken from its spec, which ends it.
+The controller deletes all objects, by kind, several kinds concurrently. Finalizers hold the
+remaining objects; the conditions of the namespace list them. The controller does not poll: it
+watches the remaining objects and processes the namespace again when one is deleted. When the
+namespace is empty, it removes the finalizer `kubernetes` from the spec, which deletes it.
 
-A kind that cannot be deleted (a webhook refuses, its list fails) does not keep
-the others from being deleted, nor does one namespace delay another; it is
-tried again after a growing pause, and the conditions say why.
+A kind whose objects cannot be deleted (a webhook rejects, a list fails) does not block other
+kinds or namespaces; it is retried with exponential backoff, and the conditions show the
+reason.
 """
 
 import asyncio
@@ -49,17 +48,16 @@ class NamespaceController:
         self._group: asyncio.TaskGroup | None = None
 
     async def run(self) -> None:
-        """End namespaces until cancelled."""
         try:
             async with asyncio.TaskGroup() as group:
                 self._group = group
                 group.create_task(self.queue.run(), name="rdd-namespace-queue")
-                await self._follow()
+                await self._watch_namespaces()
         finally:
             self._group = None
             self._waiting.clear()
 
-    async def _follow(self) -> None:
+    async def _watch_namespaces(self) -> None:
         changes = self._client.list_and_watch(
             NAMESPACES, metadata_only=True, keep=lambda line: b'"deletionTimestamp":' in line
         )
@@ -87,12 +85,12 @@ class NamespaceController:
             if not findings.remaining:
                 await self._finish(namespace)
         except errors.NotFound:
-            return  # it is gone
+            return
 
     # -- emptying
 
     async def _empty(self, name: str) -> tuple[Findings, dict[ApiResource, str]]:
-        """Delete the content; what was found, and the version at which resources had a rest."""
+        """Delete the content; return the findings and the list version of remaining resources."""
         findings = Findings()
         versions: dict[ApiResource, str] = {}
         try:
@@ -129,11 +127,11 @@ class NamespaceController:
         return findings, versions
 
     async def _delete_all(self, resource: ApiResource, name: str) -> tuple[list[Object], str]:
-        """Delete all objects of a kind; those still there, and the version of that state."""
+        """Delete all objects of a kind; return the remaining ones and their list version."""
         client = self._client
         try:
             if "deletecollection" in resource.verbs:
-                # Orphaning or waiting for dependents makes no sense where all of them go.
+                # All dependents are deleted, too: no need to orphan or to wait for them.
                 await client.delete_collection(
                     resource, namespace=name, propagation_policy="Background"
                 )
@@ -142,7 +140,7 @@ class NamespaceController:
                     await self._delete(resource, name, obj["metadata"]["name"])
             found = await client.list(resource, namespace=name, metadata_only=True)
         except (errors.NotFound, errors.MethodNotAllowed):
-            return [], ""  # its CRD has just gone, or it cannot be listed at all
+            return [], ""  # its CRD was deleted, or it cannot be listed
         return found.items, found.resource_version
 
     async def _delete(self, resource: ApiResource, namespace: str, name: str) -> None:
@@ -153,7 +151,7 @@ class NamespaceController:
         except errors.NotFound:
             return
 
-    # -- reporting and ending
+    # -- status and finalization
 
     async def _report(self, namespace: Object, findings: Findings) -> Object:
         status = namespace.get("status") or {}
@@ -179,11 +177,11 @@ class NamespaceController:
                 field_manager=FIELD_MANAGER,
             )
         elif not finalizers and not namespace["metadata"].get("finalizers"):
-            # It was finalized before it was deleted; the second DELETE removes it.
+            # It was finalized before its deletion; a second DELETE removes it.
             metadata = namespace["metadata"]
             await self._client.delete(NAMESPACES, metadata["name"], uid=metadata["uid"])
 
-    # -- waiting for what finalizers hold
+    # -- waiting for finalizers
 
     def _wait(self, name: str, versions: dict[ApiResource, str]) -> None:
         assert self._group is not None
@@ -204,7 +202,7 @@ class NamespaceController:
                     if event.type == "DELETED":
                         self.queue.add(name)
                     elif event.type != "BOOKMARK":
-                        # Perhaps other finalizers hold it now; that can wait a moment.
+                        # Its finalizers may have changed; update the conditions later.
                         self.queue.add_after(name, _RECHECK_S)
         except (errors.ApiError, Unreachable) as error:
             log.debug("namespace: waiting for %s in %s: %s", resource.qualified, name, error)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An object that every namespace has: created, repaired, and created again when it is deleted."""
+"""Base of controllers that keep one object in every namespace: create, repair, recreate."""
 
 import asyncio
 from contextlib import aclosing
 
-from rdd.api import errors
+from rdd.api import errors, names
 from rdd.api.types import Object
 from rdd.client import ApiResource, Client
 from rdd.client.resources import NAMESPACES
@@ -15,7 +15,7 @@ WORKERS = 5
 
 
 class PerNamespaceController:
-    """Keeps one object in every active namespace; subclasses say which and what it contains."""
+    """Keeps one object in every active namespace; subclasses define its name and content."""
 
     name = ""
     resource: ApiResource
@@ -27,17 +27,16 @@ class PerNamespaceController:
         self.queue = HandledQueue(self.name, self._sync, workers=WORKERS)
 
     def desired(self, existing: Object | None) -> Object | None:
-        """The object as it should be, without name and namespace; None if it is good as it is."""
+        """Return the wanted object without name and namespace; None if nothing is to change."""
         return {} if existing is None else None
 
     async def run(self) -> None:
-        """Keep the objects until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self.queue.run(), name=f"rdd-{self.name}-queue")
-            group.create_task(self._follow_namespaces(), name=f"rdd-{self.name}-namespaces")
-            group.create_task(self._follow_objects(), name=f"rdd-{self.name}-objects")
+            group.create_task(self._watch_namespaces(), name=f"rdd-{self.name}-namespaces")
+            group.create_task(self._watch_objects(), name=f"rdd-{self.name}-objects")
 
-    async def _follow_namespaces(self) -> None:
+    async def _watch_namespaces(self) -> None:
         changes = self._client.list_and_watch(
             NAMESPACES, metadata_only=True, keep=lambda line: b'"deletionTimestamp":' not in line
         )
@@ -50,12 +49,12 @@ class PerNamespaceController:
                     if not metadata.get("deletionTimestamp"):
                         self.queue.add(metadata["name"])
 
-    async def _follow_objects(self) -> None:
+    async def _watch_objects(self) -> None:
         changes = self._client.list_and_watch(
             self.resource, field_selector=f"metadata.name={self.object_name}"
         )
         listed: set[str] | None = None
-        known: set[str] = set()
+        present: set[str] = set()
         async with aclosing(changes):
             async for event in changes:
                 if event.type == "RELIST":
@@ -63,16 +62,16 @@ class PerNamespaceController:
                     continue
                 if event.type == "SYNCED":
                     assert listed is not None
-                    for namespace in known - listed:
+                    for namespace in present - listed:
                         self.queue.add(namespace)
-                    known, listed = listed, None
+                    present, listed = listed, None
                     continue
                 namespace = event.object["metadata"]["namespace"]
                 if event.type == "DELETED":
-                    known.discard(namespace)
+                    present.discard(namespace)
                     self.queue.add(namespace)
                     continue
-                (known if listed is None else listed).add(namespace)
+                (present if listed is None else listed).add(namespace)
                 if self.desired(event.object) is not None:
                     self.queue.add(namespace)
 
@@ -109,12 +108,7 @@ class PerNamespaceController:
                 self.resource, {**wanted, "metadata": metadata}, field_manager=FIELD_MANAGER
             )
         except (errors.NotFound, errors.AlreadyExists):
-            return  # the namespace is gone, or somebody else was faster
+            return  # the namespace was deleted, or another writer was faster
         except errors.Forbidden as error:
-            if not _is_terminating(error):
+            if not error.has_cause(names.NAMESPACE_TERMINATING):
                 raise
-
-
-def _is_terminating(error: errors.ApiError) -> bool:
-    causes = (error.details or {}).get("causes") or ()
-    return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ConfigMap `kube-root-ca.crt` of every namespace: how to check the API server."""
+"""The ConfigMap `kube-root-ca.crt` of every namespace: the CA of the API server."""
 
 from rdd.api import names
 from rdd.api.types import Object
@@ -17,7 +17,7 @@ _TEXT = (
 
 
 class RootCaController(PerNamespaceController):
-    """The controller `root-ca`. `bundle` is the PEM of the authority to publish."""
+    """The controller `root-ca`. `bundle` is the CA to publish, in PEM."""
 
     name = "root-ca"
     resource = CONFIG_MAPS
@@ -28,7 +28,7 @@ class RootCaController(PerNamespaceController):
         self._data = {KEY: bundle}
 
     def desired(self, existing: Object | None) -> Object | None:
-        """The bundle and nothing else; a description somebody has changed stays."""
+        """Return the bundle and nothing else; a changed description is kept."""
         metadata = (existing or {}).get("metadata") or {}
         annotations = metadata.get("annotations") or {}
         described = bool(annotations.get(_DESCRIPTION))

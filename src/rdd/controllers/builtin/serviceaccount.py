@@ -6,7 +6,7 @@ from rdd.controllers.builtin.per_namespace import PerNamespaceController
 
 
 class ServiceAccountController(PerNamespaceController):
-    """The controller `serviceaccount`. What an existing account contains is its users' business."""
+    """The controller `serviceaccount`. It does not change existing accounts."""
 
     name = "serviceaccount"
     resource = SERVICE_ACCOUNTS

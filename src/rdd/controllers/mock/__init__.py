@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The mock: objects as if a container engine ran, for those who develop against the API."""
+"""The mock: objects as of a running container engine, to develop against the API."""

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""mock: keeps made-up objects, in place of the controllers that would make real ones.
+"""mock: keeps mock objects, in place of the controllers that create real ones.
 
-It is for programs that show containers, and for their tests: no engine, no virtual
-machine is needed. Objects are applied whenever they differ from what they should be,
-so changes and deletions are reverted; fields of others are left alone. An App that
-somebody creates is settled at once.
+It is for programs that show containers, and for their tests: they need no engine and no
+virtual machine. Objects are applied whenever they differ from the table, so changes and
+deletions are reverted; fields of other managers are kept. An App is settled at once.
 
-The real controllers should not run beside it; those of the group containers may, but
-for the engine.
+Do not run the real controllers beside it, except those of the group containers without the
+engine.
 """
 
 from collections.abc import Iterable
@@ -48,7 +47,7 @@ _OWN_NAMESPACES = (OWNER, NAMESPACE)
 
 
 def mock(env: ControllerEnvironment) -> Controller:
-    """The controller of made-up objects."""
+    """Return the controller of mock objects."""
     return Controller(
         "mock",
         MockReconciler,
@@ -73,12 +72,12 @@ def mock(env: ControllerEnvironment) -> Controller:
 
 
 async def refuse(request: AdmissionRequest[Kind]) -> None:
-    """Keep the namespace that owns everything."""
+    """Reject the deletion of the namespace that owns all mock objects."""
     if request.key.name == OWNER:
         raise Denied("deletion of mock namespace is not allowed")
 
 
-# Objects of several kinds share one queue: the plural stands where a key has its namespace.
+# Objects of several kinds share one queue: keys have the plural in place of the namespace.
 
 
 def _key(kind: type[Kind], name: str) -> ObjectKey:
@@ -100,7 +99,7 @@ def _in_namespace(obj: Object) -> Iterable[ObjectKey]:
 
 
 class MockReconciler:
-    """Has every object be as the table says."""
+    """Applies the objects of the table."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -112,7 +111,6 @@ class MockReconciler:
             context.enqueue(ObjectKey(_NAMESPACES, name))
 
     async def reconcile(self, key: ObjectKey) -> Result:
-        """Apply one object."""
         if key.namespace == _NAMESPACES:
             await self._make_namespace(key.name)
         elif key.namespace == App.plural:
@@ -131,7 +129,7 @@ class MockReconciler:
         owner = self._namespaces.get(ObjectKey("", OWNER))
         place = self._namespaces.get(ObjectKey("", NAMESPACE))
         if owner is None or place is None or is_deleting(place):
-            return  # looked at again when they are there
+            return  # the creation of the namespaces enqueues the key
         reference = owner_reference(owner, is_controller=False, block=False)
         metadata: Object = {"name": wanted.name, "ownerReferences": [reference]}
         if wanted.namespace:
@@ -161,6 +159,6 @@ class MockReconciler:
             names.SETTLED,
             "True" if app.spec.running else "False",
             REASON,
-            f"The mock controller takes running={running} for done",
+            f"The mock controller reports running={running} as settled",
         )
         await self._app_status.write(app.raw, condition)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`/passthrough/mock/logs/<container id>`: a WebSocket with made-up logs.
+"""`/passthrough/mock/logs/<container id>`: a WebSocket with mock logs.
 
-One binary message per line. What is written is chosen by a label of the container:
+One binary message per line. A label of the container selects the content:
 
     labels     (or no label) its ID and its labels
     ten        ten lines
     hundred    a hundred lines
-    loop       a line a second, until the client goes away
+    loop       a line per second, until the client disconnects
 """
 
 import asyncio
@@ -28,7 +28,7 @@ _is_id = re.compile(r"[0-9a-fA-F]+").fullmatch
 
 
 def logs(context: Context) -> Handler:
-    """The handler of the endpoint."""
+    """Return the handler of the endpoint."""
     containers = context.cache.of(Container)
 
     async def handle(request: web.BaseRequest, rest: str) -> web.StreamResponse:
@@ -52,7 +52,7 @@ def logs(context: Context) -> Handler:
 
 
 async def _write(answer: web.WebSocketResponse, lines: AsyncIterator[str]) -> None:
-    """Send lines to their end, or until the client closes."""
+    """Send all lines, or until the client disconnects."""
 
     async def send() -> None:
         async for line in lines:
@@ -60,7 +60,7 @@ async def _write(answer: web.WebSocketResponse, lines: AsyncIterator[str]) -> No
 
     async def listen() -> None:
         async for _ in answer:
-            pass  # what a client says has no meaning, its closing has
+            pass  # messages are ignored; the loop ends when the client closes
 
     loop = asyncio.get_running_loop()
     tasks = {

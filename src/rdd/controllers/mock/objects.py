@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the mock pretends there is: containers, images, a volume, a machine.
+"""The mock objects: containers, images, a volume, a host.
 
-Everything is made up and the same in every run, so that tests of other programs can
-name it. The containers differ in what their logs do (see rdd.controllers.mock.logs).
+They are the same in every run, so that tests of other programs can refer to them. The
+containers differ in their logs (see rdd.controllers.mock.logs).
 """
 
 import hashlib
@@ -20,11 +20,11 @@ from rdd.kinds.struct import Struct
 from rdd.kinds.volume import Volume, VolumeStatus
 
 OWNER = "rdd-mocks"
-"""The namespace that owns everything the mock makes; it cannot be deleted."""
+"""The namespace that owns all mock objects; it cannot be deleted."""
 NAMESPACE = "rancher-desktop"
-"""Where the objects are."""
+"""The namespace of the mock objects."""
 ENGINE_NAMESPACE = "buildkit"
-"""The namespace of the engine that contains everything."""
+"""The namespace of the mock containers in the engine."""
 WRITER_LABEL = "io.rancherdesktop.mock.logs.writer"
 
 CPUS = 32
@@ -54,12 +54,11 @@ class Mock:
 
     @property
     def namespace(self) -> str:
-        """Empty if it is cluster-scoped."""
         return NAMESPACE if self.kind.namespaced else ""
 
 
 def mocks() -> Iterator[Mock]:
-    """Every object there should be."""
+    """Return all mock objects."""
     for name in (ENGINE_NAMESPACE, "moby"):
         yield Mock(ContainerNamespace, name)
     yield _container("web", _WEB, "running", {}, port="80/tcp")

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """configmapreplicaset: keeps a number of equal ConfigMaps.
 
-They are named `<name>-0` to `<name>-<replicas - 1>`. What counts is which of them
-exist, not how many: one from the middle that is deleted comes back under its own
-number. Those that exist are left as they are, also when the data of the set
-changes. A set that asks for something impossible says so in its condition `Ready`;
-what is possible of it is done nevertheless.
+They are named `<name>-0` to `<name>-<replicas - 1>`. The controller compares names, not
+numbers: a deleted ConfigMap is recreated with its own index. Existing ConfigMaps are not
+changed, even when the data of the set changes. If some ConfigMaps cannot be created, the
+condition `Ready` shows the reason; the others are created.
 """
 
 from collections.abc import Sequence
@@ -47,14 +46,14 @@ REASONS = ReasonTable(
 )
 MAX_REPLICAS = 10_000
 BATCH = 100
-"""How many ConfigMaps are written before other sets have their turn."""
+"""Maximum number of ConfigMaps written in one reconciliation, so that other sets can proceed."""
 
 _RETRY_S = 60.0
 _BY_OWNER = "configmapreplicaset"
 
 
 def configmapreplicaset(env: ControllerEnvironment) -> Controller:
-    """The controller of ConfigMapReplicaSets."""
+    """Return the controller of ConfigMapReplicaSets."""
     return Controller(
         "configmapreplicaset",
         ReplicaSetReconciler,
@@ -64,7 +63,7 @@ def configmapreplicaset(env: ControllerEnvironment) -> Controller:
 
 
 class ReplicaSetReconciler:
-    """Creates the ConfigMaps that are missing and deletes those that are too many."""
+    """Creates missing ConfigMaps and deletes surplus ones."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -74,7 +73,6 @@ class ReplicaSetReconciler:
         self._config_maps.add_index(_BY_OWNER, _controller_uid)
 
     async def reconcile(self, key: ObjectKey) -> Result:
-        """Bring the ConfigMaps of a set closer to what it asks for, and report."""
         found = self._sets.get(key)
         if found is None:
             return Result.done()
@@ -99,13 +97,13 @@ class ReplicaSetReconciler:
         created, problem = await self._create_some(owner, missing)
         present = sum(index < replicas for index in ready) + created
         await self._report(owner, present, replicas, problem)
-        # What is left beyond a batch has its turn when the cache has seen these.
+        # The cache update for this batch triggers the next one.
         return Result.requeue(_RETRY_S) if problem else Result.done()
 
     async def _create_some(
         self, owner: ConfigMapReplicaSet, missing: Sequence[int]
     ) -> tuple[int, "_Impossible | None"]:
-        """How many of the missing ConfigMaps exist now, and why some of them cannot."""
+        """Create missing ConfigMaps; return how many exist now and the first problem."""
         created, problem = 0, None
         for index in missing:
             try:
@@ -128,7 +126,7 @@ class ReplicaSetReconciler:
         return found
 
     async def _create(self, owner: ConfigMapReplicaSet, index: int) -> bool:
-        """Whether the ConfigMap of an index exists now; False if an old one is on its way out."""
+        """Return whether the ConfigMap of an index exists; False if an old one is terminating."""
         client = self._context.client
         metadata = owner.metadata
         name, namespace = f"{metadata.name}-{index}", metadata.namespace
@@ -165,7 +163,7 @@ class ReplicaSetReconciler:
                 CONFIG_MAPS, metadata["name"], namespace=metadata["namespace"], uid=metadata["uid"]
             )
         except (errors.NotFound, errors.Conflict):
-            pass  # gone, or another one of the same name: not ours to delete
+            pass  # already deleted, or replaced by another one of the same name
 
     async def _report(
         self, owner: ConfigMapReplicaSet, ready: int, wanted: int, problem: "_Impossible | None"
@@ -180,13 +178,13 @@ class ReplicaSetReconciler:
 
 
 class _Impossible(Exception):
-    """Something a set asks for and cannot have; `reason` is for programs, the text for people."""
+    """A ConfigMap cannot be created; `reason` is for programs, the text for users."""
 
     def __init__(self, reason: str, message: str, *, is_of_all: bool = False) -> None:
         super().__init__(message)
         self.reason = reason
         self.is_of_all = is_of_all
-        """Every ConfigMap of the set has the same problem."""
+        """Whether the problem concerns all ConfigMaps of the set."""
 
 
 def _controller_uid(obj: Object) -> Sequence[str]:

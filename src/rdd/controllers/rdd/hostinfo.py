@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""hostinfo: keeps the HostInfo `system`, which says what the machine has.
+"""hostinfo: keeps the HostInfo `system` with the resources of the host.
 
-There is nothing to wait for before it can be made, so the reconciler asks for its
-first look by itself. It is made again when it is deleted, and corrected when
-somebody changes it; HostInfos of other names are nobody's business.
+The object depends on nothing, so the reconciler enqueues its key at start. It recreates the
+object after a deletion and reverts changes; it ignores HostInfos of other names.
 """
 
 from rdd.api import errors
@@ -21,7 +20,7 @@ _RETRY_S = 5.0
 
 
 def hostinfo(env: ControllerEnvironment) -> Controller:
-    """The controller of the HostInfo."""
+    """Return the controller of the HostInfo."""
     return Controller(
         "hostinfo",
         HostInfoReconciler,
@@ -31,13 +30,13 @@ def hostinfo(env: ControllerEnvironment) -> Controller:
 
 
 def host_status() -> HostInfoStatus:
-    """What this machine has."""
+    """Return the CPUs and the memory of this host."""
     memory = str(Quantity.of(hardware.memory_bytes(), format=BINARY_SI))
     return HostInfoStatus(cpus=hardware.cpus(), memory=memory)
 
 
 class HostInfoReconciler:
-    """Has the HostInfo `system` exist and report a status."""
+    """Creates the HostInfo `system` and writes its status."""
 
     def __init__(self, context: Context, status: HostInfoStatus | None = None) -> None:
         self._context = context
@@ -46,7 +45,6 @@ class HostInfoReconciler:
         context.enqueue(SYSTEM)
 
     async def reconcile(self, key: ObjectKey) -> Result:
-        """Make or correct the object."""
         if key != SYSTEM:
             return Result.done()
         client = self._context.client
@@ -57,9 +55,9 @@ class HostInfoReconciler:
                 found = HostInfo.of(await client.create(resource_of(HostInfo), made))
             await patch_status(client, HostInfo, found.raw, self._status.raw)
         except errors.AlreadyExists:
-            return Result.done()  # the cache is a moment behind, and looks again when it is not
+            return Result.done()  # the cache is stale; its update enqueues the key
         except errors.Conflict:
-            raise  # somebody wrote it since it was read: looked at again in a moment
+            raise  # it was written meanwhile: retried by the queue
         except errors.ApiError:
             return Result.requeue(_RETRY_S)
         return Result.done()

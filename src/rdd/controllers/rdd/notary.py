@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""notary: writes every value a Notary has had into a ConfigMap.
+"""notary: records every value of a Notary in a ConfigMap.
 
     change_000: timestamp=2026-11-15T20:00:00Z,value=first
     change_001: timestamp=2026-11-15T20:00:07Z,value=second
     latest_change: timestamp=2026-11-15T20:00:07Z,value=second
     change_count: "1"
 
-The ConfigMap is written before the status. If the process ends between the two, the
-same number is written again, with the time it has already: nothing is recorded
-twice. A Notary starts with the empty value, so an empty first value is no change.
+The ConfigMap is written before the status. If the process ends between the two writes, the
+same entry is written again with its existing time, so the write is idempotent. The initial
+recorded value is empty, so an empty first value is no change.
 """
 
 from rdd.api import errors, names, timestamps
@@ -38,13 +38,13 @@ from rdd.runtime import (
 )
 
 LONG = 24
-"""Characters of a value beyond which the user is warned."""
+"""Length of a value above which admission warns."""
 
 _FOREIGN_RETRY_S = 60.0
 
 
 def notary(env: ControllerEnvironment) -> Controller:
-    """The controller of Notaries."""
+    """Return the controller of Notaries."""
     return Controller(
         "notary",
         NotaryReconciler,
@@ -57,7 +57,7 @@ def notary(env: ControllerEnvironment) -> Controller:
 
 
 async def check(request: AdmissionRequest[Notary]) -> None:
-    """Refuse values that say they are invalid, warn of long ones."""
+    """Reject values that start with "invalid"; warn about long ones."""
     value = request.object.spec.value
     if value.lower().startswith("invalid"):
         raise Denied(f"spec.value cannot start with 'invalid' (case-insensitive): \"{value}\"")
@@ -66,14 +66,13 @@ async def check(request: AdmissionRequest[Notary]) -> None:
 
 
 class NotaryReconciler:
-    """Records the value of a Notary when it is another one than recorded last."""
+    """Records the value of a Notary when it differs from the last recorded one."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._notaries = context.cache.of(Notary)
 
     async def reconcile(self, key: ObjectKey) -> Result:
-        """Record the present value, or clean up."""
         found = self._notaries.get(key)
         if found is None:
             return Result.done()
@@ -101,7 +100,7 @@ class NotaryReconciler:
         return Result.done()
 
     async def _config_map(self, current: Notary) -> Object | None:
-        """The ConfigMap of a Notary, made if need be; None if another owner has it."""
+        """Return the ConfigMap of a Notary, created if missing; None if it has another owner."""
         client = self._context.client
         name, namespace = current.spec.config_map_name, current.metadata.namespace
         try:
@@ -151,7 +150,7 @@ class NotaryReconciler:
         try:
             await patch_status(client, Notary, current.raw, status.raw)
         except errors.Conflict:
-            raise  # somebody else wrote the Notary: looked at again in a moment
+            raise  # the Notary was written meanwhile: retried by the queue
         except errors.ApiError as error:
             events.event(current.raw, "Warning", "StatusUpdateError", str(error))
             raise

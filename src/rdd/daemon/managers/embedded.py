@@ -17,7 +17,7 @@ from rdd.api.types import Object
 from rdd.apiserver.server import ApiServer
 from rdd.client import Client, Unreachable
 from rdd.controllers import catalog
-from rdd.controllers.catalog import Entry
+from rdd.controllers.catalog import ControllerEntry
 from rdd.controllers.environment import ControllerEnvironment
 from rdd.daemon.managers.composition import DRAIN_S
 from rdd.daemon.managers.discovery import EMBEDDED
@@ -50,14 +50,14 @@ class Embedded:
         env: ControllerEnvironment,
         *,
         address: str,
-        entries: Sequence[Entry] = catalog.ENTRIES,
+        entries: Sequence[ControllerEntry] = catalog.ENTRIES,
     ) -> None:
         """Imports and makes the controllers."""
         ports = env.instance.ports
         with contextlib.ExitStack() as stack:
             health = stack.enter_context(listen_on_loopback(ports.embedded_health))
             metrics = stack.enter_context(listen_on_loopback(ports.embedded_metrics))
-            self._controllers = catalog.make(names, env, entries)
+            self._controllers = catalog.make_controllers(names, env, entries)
             self._host = InProcessHost(server.endpoints, address=address)
             self.manager = Manager(
                 EMBEDDED,

@@ -34,7 +34,7 @@ from rdd.client import Client, Unreachable, kubeconfig
 from rdd.client.https import HttpsTransport
 from rdd.client.resources import CONFIG_MAPS
 from rdd.controllers import catalog
-from rdd.controllers.catalog import Entry
+from rdd.controllers.catalog import ControllerEntry
 from rdd.daemon import loop, renewal
 from rdd.daemon.managers import composition, passthrough_backends, webhook_tls
 from rdd.daemon.managers.discovery import DiscoveryMap
@@ -84,7 +84,7 @@ class ExternalOptions:
     lease_s: int = LEASE_S
     """After this time without a sign of life, another process may take over."""
     environment: Mapping[str, str] = field(default_factory=dict)
-    entries: Sequence[Entry] = catalog.ENTRIES
+    entries: Sequence[ControllerEntry] = catalog.ENTRIES
 
 
 def serve_external(instance: Instance, options: ExternalOptions) -> None:
@@ -197,7 +197,7 @@ class _External:
             given = composition.controller_environment(
                 self._instance, environment=options.environment, version=options.version
             )
-            controllers = catalog.make(controller_names, given, options.entries)
+            controllers = catalog.make_controllers(controller_names, given, options.entries)
             host = await self._host(controllers, stack)
             endpoints = self._endpoints(controllers, stack)
             health = stack.enter_context(listen_on_loopback(options.health_port))

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rdd.client.resources import CONFIG_MAPS, SECRETS
-from rdd.controllers.builtin.ownership import Ownership
+from rdd.controllers.builtin.owner_graph import OwnerGraph
 
 UIDS = "abcdef"
 
@@ -43,7 +43,7 @@ steps = st.lists(st.one_of(states(), st.sampled_from(UIDS)), max_size=30)
 @settings(max_examples=100, deadline=None)
 @given(steps)
 def test_graph_agrees_with_a_model_after_every_step(script: list[Any]) -> None:
-    graph = Ownership()
+    graph = OwnerGraph()
     model: dict[str, dict[str, Any]] = {}
     for step in script:
         if isinstance(step, str):
@@ -72,34 +72,34 @@ def test_graph_agrees_with_a_model_after_every_step(script: list[Any]) -> None:
             )
             assert (uid in graph.in_foreground) == in_foreground
         assert graph.nodes.keys() <= model.keys()
-        assert all(graph.dependents(uid) for uid in graph.gone)
+        assert all(graph.dependents(uid) for uid in graph.deleted)
 
 
 @settings(max_examples=50, deadline=None)
 @given(steps)
 def test_nothing_is_left_when_everything_is_gone(script: list[Any]) -> None:
-    graph = Ownership()
+    graph = OwnerGraph()
     for step in script:
         if not isinstance(step, str):
             graph.observe(CONFIG_MAPS, step)
     for uid in UIDS:
         graph.remove(uid, "ns")
-    assert not graph.nodes and not graph.gone and not graph.in_foreground
+    assert not graph.nodes and not graph.deleted and not graph.in_foreground
     assert not any(graph.dependents(uid) for uid in UIDS)
 
 
 def test_forgetting_a_resource_makes_nobody_absent() -> None:
-    graph = Ownership()
+    graph = OwnerGraph()
     ref = {"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "o"}
     graph.observe(CONFIG_MAPS, {"uid": "o", "name": "o", "ownerReferences": [{**ref, "uid": "x"}]})
     graph.observe(SECRETS, {"uid": "d", "name": "d", "ownerReferences": [ref]})
-    graph.forget(CONFIG_MAPS)
+    graph.drop_resource(CONFIG_MAPS)
     assert set(graph.nodes) == {"d"}
-    assert not graph.gone
+    assert not graph.deleted
 
 
 def test_dependents_of_one_owner_share_their_reference() -> None:
-    graph = Ownership()
+    graph = OwnerGraph()
     for uid in ("a", "b"):
         ref = {"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "owner"}
         graph.observe(SECRETS, {"uid": uid, "name": uid, "ownerReferences": [ref]})

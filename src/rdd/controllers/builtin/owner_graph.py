@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who owns whom, as far as the garbage collector needs to know.
+"""The graph of owners and dependents for the garbage collector.
 
-Only two sorts of objects are kept: those with owner references, and those
-being deleted with a finalizer that concerns their dependents. All others are
-strings in somebody's reference. Nothing here does I/O, and nothing here is the
-truth: before anything is deleted the collector looks at the objects
-themselves. So an entry that is a little out of date costs a look, no more.
+It has two sorts of objects: those with owner references, and those being deleted with a
+finalizer about their dependents. All others are only strings in references. The module does
+no I/O, and the graph may be stale: before a deletion the collector reads the objects from the
+server. So a stale entry costs one unnecessary read.
 
-Every change returns the uids that deserve a look because of it.
+Every change returns the uids to process because of it.
 """
 
 import sys
@@ -29,8 +28,8 @@ class Reference(NamedTuple):
     """blockOwnerDeletion: the owner's foreground deletion waits for this dependent."""
 
 
-class Node:
-    """An object that is a dependent, or whose deletion concerns dependents."""
+class DependencyNode:
+    """A dependent, or an object whose deletion affects dependents."""
 
     __slots__ = (
         "deletes_dependents",
@@ -51,32 +50,32 @@ class Node:
         self.owners: tuple[Reference, ...] = ()
         self.is_deleting = False
         self.deletes_dependents = False
-        """It is being deleted in the foreground: its dependents go first."""
+        """It is being deleted in the foreground: its dependents are deleted first."""
         self.orphans_dependents = False
-        """It is being deleted, and its dependents shall stay."""
+        """It is being deleted, and its dependents are kept."""
 
     def __str__(self) -> str:
         place = f"{self.namespace}/" if self.namespace else ""
         return f"{self.resource.qualified} {place}{self.name}"
 
 
-class Ownership:
+class OwnerGraph:
     """The graph of owners and dependents."""
 
     def __init__(self) -> None:
-        self.nodes: dict[str, Node] = {}
-        self.gone: dict[str, str] = {}
+        self.nodes: dict[str, DependencyNode] = {}
+        self.deleted: dict[str, str] = {}
         """Uid → namespace of deleted objects that still have dependents."""
         self.in_foreground: set[str] = set()
         """Uids of objects whose dependents are being deleted first."""
-        self._dependents: dict[str, dict[str, Node]] = {}
+        self._dependents: dict[str, dict[str, DependencyNode]] = {}
 
-    def dependents(self, uid: str) -> list[Node]:
-        """The objects that name this one as an owner."""
+    def dependents(self, uid: str) -> list[DependencyNode]:
+        """Return the objects that refer to this one as an owner."""
         return list(self._dependents.get(uid, {}).values())
 
-    def blockers(self, uid: str) -> list[Node]:
-        """The dependents that the foreground deletion of this object waits for."""
+    def blockers(self, uid: str) -> list[DependencyNode]:
+        """Return the dependents that block the foreground deletion of this object."""
         return [
             node
             for node in self._dependents.get(uid, {}).values()
@@ -84,7 +83,7 @@ class Ownership:
         ]
 
     def of_resource(self, resource: ApiResource) -> set[str]:
-        """The uids known of a resource."""
+        """Return the uids of a resource in the graph."""
         key = (resource.group, resource.plural)
         return {
             node.uid
@@ -93,7 +92,7 @@ class Ownership:
         }
 
     def owned_by_kind(self, group: str, kind: str) -> list[str]:
-        """The uids of objects with an owner of a kind, in whatever version."""
+        """Return the uids of objects with an owner of a kind, in any version."""
         return [
             node.uid
             for node in self.nodes.values()
@@ -101,7 +100,7 @@ class Ownership:
         ]
 
     def observe(self, resource: ApiResource, metadata: dict[str, Any]) -> list[str]:
-        """Take over the state of an object that exists."""
+        """Update the graph with the state of an existing object."""
         uid = metadata["uid"]
         node = self.nodes.get(uid)
         references = metadata.get("ownerReferences") or ()
@@ -115,44 +114,44 @@ class Ownership:
             return self._drop(node) if node is not None else []
         if node is None:
             namespace = sys.intern(metadata.get("namespace") or "")
-            node = self.nodes[uid] = Node(uid, resource, namespace, metadata["name"])
-        look = self._set_owners(node, references)
+            node = self.nodes[uid] = DependencyNode(uid, resource, namespace, metadata["name"])
+        affected = self._set_owners(node, references)
         node.is_deleting = is_deleting
         if orphan and not node.orphans_dependents:
-            look.append(uid)
+            affected.append(uid)
         node.orphans_dependents = orphan
         if foreground and not node.deletes_dependents:
-            look += [*self._dependents.get(uid, ()), uid]
+            affected += [*self._dependents.get(uid, ()), uid]
         node.deletes_dependents = foreground
         (self.in_foreground.add if foreground else self.in_foreground.discard)(uid)
-        return look
+        return affected
 
     def remove(self, uid: str, namespace: str) -> list[str]:
-        """Take over that an object does not exist any more."""
-        look = list(self._dependents.get(uid, ()))
-        if look:
-            self.gone[uid] = namespace
+        """Update the graph with the deletion of an object."""
+        affected = list(self._dependents.get(uid, ()))
+        if affected:
+            self.deleted[uid] = namespace
         node = self.nodes.get(uid)
-        return look + self._drop(node) if node is not None else look
+        return affected + self._drop(node) if node is not None else affected
 
-    def forget(self, resource: ApiResource) -> None:
-        """Drop all objects of a resource that is no longer followed; nobody is gone thereby."""
+    def drop_resource(self, resource: ApiResource) -> None:
+        """Drop the objects of a resource that is no longer watched; they are not deleted."""
         for uid in self.of_resource(resource):
             self._drop(self.nodes[uid])
 
-    def _drop(self, node: Node) -> list[str]:
-        look = self._set_owners(node, ())
+    def _drop(self, node: DependencyNode) -> list[str]:
+        affected = self._set_owners(node, ())
         del self.nodes[node.uid]
         self.in_foreground.discard(node.uid)
-        return look
+        return affected
 
-    def _set_owners(self, node: Node, references: Iterable[dict[str, Any]]) -> list[str]:
+    def _set_owners(self, node: DependencyNode, references: Iterable[dict[str, Any]]) -> list[str]:
         before = node.owners
         after = tuple(self._reference(r) for r in references)
         if before == after:
             return []
         node.owners = after
-        # Owners that wait for this object, and do so no longer.
+        # Owners that this object no longer blocks.
         waiting = [
             old.uid
             for old in before
@@ -161,16 +160,16 @@ class Ownership:
             and not any(new.uid == old.uid and new.blocks for new in after)
         ]
         kept = {r.uid for r in after}
-        known = {r.uid for r in before}
-        for uid in known - kept:
+        earlier = {r.uid for r in before}
+        for uid in earlier - kept:
             found = self._dependents[uid]
             found.pop(node.uid, None)
             if not found:
                 del self._dependents[uid]
-                self.gone.pop(uid, None)
-        for uid in kept - known:
+                self.deleted.pop(uid, None)
+        for uid in kept - earlier:
             self._dependents.setdefault(uid, {})[node.uid] = node
-        return [*waiting, node.uid] if kept - known else waiting
+        return [*waiting, node.uid] if kept - earlier else waiting
 
     def _reference(self, found: dict[str, Any]) -> Reference:
         made = Reference(
@@ -180,11 +179,11 @@ class Ownership:
             found["uid"],
             bool(found.get("blockOwnerDeletion")),
         )
-        # Dependents of one owner share their reference to it.
+        # Dependents of one owner share the Reference object.
         for sibling in self._dependents.get(made.uid, {}).values():
-            for known in sibling.owners:
-                if known == made:
-                    return known
+            for shared in sibling.owners:
+                if shared == made:
+                    return shared
             break
         return made
 

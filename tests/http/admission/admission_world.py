@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A server with webhooks: short ways to configure them and to make requests."""
+"""A server with webhooks: helpers to configure them and to send requests."""
 
 import base64
 from collections.abc import Awaitable, Callable
@@ -22,7 +22,7 @@ HERE = "https://127.0.0.1:1/run-1"
 
 
 class Reply:
-    """An answer with its parsed body."""
+    """A response with its parsed body."""
 
     def __init__(self, response: Response, request: Request) -> None:
         self.status = response.status
@@ -35,8 +35,8 @@ class Reply:
         return str(self.body.get("message", ""))
 
 
-def answer(review: Object, **response: Any) -> Object:
-    """The AdmissionReview that answers another one."""
+def respond(review: Object, **response: Any) -> Object:
+    """Return the AdmissionReview that responds to another one."""
     return {
         "kind": "AdmissionReview",
         "apiVersion": review["apiVersion"],
@@ -45,7 +45,7 @@ def answer(review: Object, **response: Any) -> Object:
 
 
 def patch_of(*operations: Object) -> Object:
-    """The members of a response that carry a JSON patch."""
+    """Return the members of a response that carry a JSON patch."""
     return {
         "patchType": "JSONPatch",
         "patch": base64.b64encode(orjson.dumps(operations)).decode(),
@@ -62,20 +62,20 @@ class World:
     def __init__(self, server: ApiServer) -> None:
         self.server = server
         self.calls: list[tuple[str, Object]] = []
-        """Webhooks in the order in which they were asked, with the request they saw."""
+        """Webhooks in the order of their calls, with the received request."""
 
     @classmethod
     async def open(cls, **options: Any) -> "World":
         return cls(await open_server(MemoryStore(), ServerOptions(**options)))
 
     def hook(self, name: str, behaviour: Behaviour | None = None, **response: Any) -> Object:
-        """The clientConfig of a webhook that answers like this."""
+        """Register a webhook and return its clientConfig."""
 
         async def handle(review: Object, request: Request) -> Object:
             self.calls.append((name, review["request"]))
             if behaviour is not None:
                 return await behaviour(review, request)
-            return answer(review, **response)
+            return respond(review, **response)
 
         self.server.endpoints.register(f"{HERE}/{name}", handle)
         return {"url": f"{HERE}/{name}"}
@@ -140,7 +140,7 @@ class World:
         await self.configure("validating", name, *hooks)
 
     async def crd(self, *versions: str, **spec: Any) -> str:
-        """Install widgets.example.com in some versions; the path of the first's collection."""
+        """Install widgets.example.com in some versions; return the path of the first collection."""
         schema = {
             "type": "object",
             "properties": {
@@ -188,7 +188,7 @@ class World:
 
 
 def webhook(name: str, client: Object, **members: Any) -> Object:
-    """A webhook about configmaps, unless it says something else."""
+    """Return a webhook for configmaps; arguments override its members."""
     operations = members.pop("operations", ["*"])
     resources = members.pop("resources", ["configmaps"])
     group = members.pop("group", "")

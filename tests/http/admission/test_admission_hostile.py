@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Webhooks that answer anything: every write is stored or refused, and the server stays well.
+"""Webhooks with arbitrary responses: every write is stored or rejected, the server stays healthy.
 
-Answers are generated around what a real one looks like, because noise alone
-never gets past the first check. The budget is fixed; `make soak` runs more.
+Responses are generated around the shape of a valid one, because random data never passes the first
+check. The budget is fixed; `make soak` runs more.
 """
 
 import asyncio
@@ -67,7 +67,7 @@ _responses = st.fixed_dictionaries(
 _reviews = st.fixed_dictionaries(
     {"response": _responses | _json}, optional={"kind": _json, "apiVersion": _json}
 )
-_answers = _reviews | _json
+_bodies = _reviews | _json
 
 
 def _encodable(value: Any) -> bool:
@@ -79,10 +79,10 @@ def _encodable(value: Any) -> bool:
 
 
 class Hostile:
-    """A server whose webhooks of both kinds answer what they are told."""
+    """A server whose webhooks of both kinds return given responses."""
 
     def __init__(self) -> None:
-        self.answer: Any = None
+        self.response: Any = None
         self.world: World
 
     async def open(self) -> None:
@@ -98,16 +98,16 @@ class Hostile:
             )
 
     async def _handle(self, review: Object, request: Request) -> Any:
-        answer = self.answer
-        if not isinstance(answer, dict):
-            return answer
-        answer = {"kind": "AdmissionReview", "apiVersion": review["apiVersion"], **answer}
-        if isinstance(answer.get("response"), dict):
-            answer["response"] = {"uid": review["request"]["uid"], **answer["response"]}
-        return answer
+        response = self.response
+        if not isinstance(response, dict):
+            return response
+        response = {"kind": "AdmissionReview", "apiVersion": review["apiVersion"], **response}
+        if isinstance(response.get("response"), dict):
+            response["response"] = {"uid": review["request"]["uid"], **response["response"]}
+        return response
 
-    async def write(self, answer: Any) -> list[Reply]:
-        self.answer = answer
+    async def write(self, response: Any) -> list[Reply]:
+        self.response = response
         self.world.calls.clear()
         widget = {
             "apiVersion": "example.com/v1",
@@ -142,11 +142,11 @@ def hostile(loop: asyncio.AbstractEventLoop) -> Any:
 
 
 @settings(max_examples=200, deadline=None)
-@given(answer=_answers.filter(_encodable))
-def test_any_answer_ends_in_a_status_or_a_stored_object(
-    hostile: Hostile, loop: asyncio.AbstractEventLoop, answer: Any
+@given(response=_bodies.filter(_encodable))
+def test_any_webhook_response_ends_in_a_status_or_a_stored_object(
+    hostile: Hostile, loop: asyncio.AbstractEventLoop, response: Any
 ) -> None:
-    for reply in loop.run_until_complete(hostile.write(answer)):
+    for reply in loop.run_until_complete(hostile.write(response)):
         assert reply.status == 201 or 400 <= reply.status <= 999
         if reply.status >= 400:
             assert reply.body["kind"] == "Status"
@@ -185,7 +185,7 @@ def test_any_answer_ends_in_a_status_or_a_stored_object(
         ),
     ],
 )
-def test_patches_that_blow_up_an_object_are_refused(
+def test_rejects_patches_that_expand_an_object_excessively(
     hostile: Hostile, loop: asyncio.AbstractEventLoop, patch: list[Object], message: str
 ) -> None:
     text = base64.b64encode(orjson.dumps(patch)).decode()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ValidatingAdmissionPolicy: rules in CEL, bound to resources and parameters."""
+"""ValidatingAdmissionPolicy: validations in CEL, bound to resources and parameters."""
 
 from collections.abc import AsyncIterator
 from typing import Any
@@ -99,7 +99,7 @@ async def bind(world: World, *actions: str, name: str = "b", **spec: Any) -> Non
         ),
     ],
 )
-async def test_a_validation_admits_or_refuses_with_its_message(
+async def test_a_validation_allows_or_rejects_with_its_message(
     world: World, validation: Object | str, status: int, message: str
 ) -> None:
     await policy(world, validation)
@@ -128,16 +128,14 @@ async def test_a_validation_admits_or_refuses_with_its_message(
         "authorizer.path('/metrics').check('get').allowed()",
     ],
 )
-async def test_expressions_see_the_write_and_its_surroundings(
-    world: World, expression: str
-) -> None:
+async def test_expressions_access_the_write_and_its_context(world: World, expression: str) -> None:
     await policy(world, expression)
     await bind(world)
     reply = await world.config_map(data={"k": "v"})
     assert reply.status == 201, reply.message
 
 
-async def test_the_authorizer_answers_for_the_user_of_the_request(world: World) -> None:
+async def test_the_authorizer_evaluates_the_user_of_the_request(world: World) -> None:
     await policy(world, "authorizer.group('').resource('secrets').check('get').allowed()")
     await bind(world)
     group = "rbac.authorization.k8s.io"
@@ -177,7 +175,7 @@ async def test_a_namespace_has_no_namespace_object(world: World) -> None:
     await world.make("/api/v1/namespaces", {"metadata": {"name": "n"}})
 
 
-async def test_warn_and_audit_let_a_write_pass(world: World) -> None:
+async def test_warn_and_audit_allow_a_write(world: World) -> None:
     await policy(world, {"expression": "false", "message": "hm"})
     await bind(world, "Warn", "Audit")
     reply = await world.config_map()
@@ -261,7 +259,7 @@ async def test_variables_are_shared_by_expressions_messages_and_annotations(worl
     assert (await world.config_map("b", data={"k": "v", "l": "w"})).message.endswith("got 2")
 
 
-async def test_bindings_narrow_where_a_policy_holds(world: World) -> None:
+async def test_bindings_narrow_the_scope_of_a_policy(world: World) -> None:
     await policy(world, "false", matchConstraints=rules("configmaps", "secrets"))
     await bind(
         world, matchResources={**rules("secrets"), "objectSelector": {"matchLabels": {"a": "b"}}}
@@ -295,7 +293,7 @@ async def test_other_versions_are_converted_for_a_policy(world: World) -> None:
     await world.make(path.replace("/v1/", "/v2/"), obj)
 
 
-async def test_policies_and_reviews_are_never_judged(world: World) -> None:
+async def test_policies_and_reviews_are_exempt(world: World) -> None:
     everything = rules("*/*", groups=["*"], versions=["*"])
     await policy(world, "false", matchConstraints=everything)
     await bind(world)
@@ -310,7 +308,7 @@ async def test_policies_and_reviews_are_never_judged(world: World) -> None:
     assert (await world.config_map()).status == 201
 
 
-async def test_a_policy_works_only_with_a_binding_and_changes_at_once(world: World) -> None:
+async def test_a_policy_needs_a_binding_and_changes_take_effect_at_once(world: World) -> None:
     await bind(world)
     assert (await world.config_map("a")).status == 201
     await policy(world, "false")
@@ -323,7 +321,7 @@ async def test_a_policy_works_only_with_a_binding_and_changes_at_once(world: Wor
     assert (await world.config_map("c")).status == 201
 
 
-async def test_the_first_policy_by_name_is_told(world: World) -> None:
+async def test_the_first_policy_by_name_is_reported(world: World) -> None:
     for name in ("z", "p"):
         await policy(world, {"expression": "false", "message": name}, name=name)
         await bind(world, name=f"b{name}", policyName=name)
@@ -355,7 +353,7 @@ async def _secret(world: World, *keys: str) -> tuple[int, str]:
 
 
 @pytest.mark.parametrize("namespace", ["default", ""])
-async def test_a_parameter_is_found_by_name_in_its_or_the_write_s_namespace(
+async def test_a_parameter_is_found_in_its_namespace_or_that_of_the_write(
     world: World, namespace: str
 ) -> None:
     await _params(world, limit="1")
@@ -365,7 +363,7 @@ async def test_a_parameter_is_found_by_name_in_its_or_the_write_s_namespace(
     assert (await _secret(world, "a", "b"))[0] == 422
 
 
-async def test_a_policy_holds_for_every_selected_parameter(world: World) -> None:
+async def test_a_policy_is_evaluated_for_every_selected_parameter(world: World) -> None:
     await _params(world, loose="3", tight="1")
     selector = {"matchLabels": {"role": "limit"}}
     await _limited(world, {"selector": selector, "parameterNotFoundAction": "Deny"})
@@ -398,7 +396,7 @@ async def test_a_policy_holds_for_every_selected_parameter(world: World) -> None
         ),
     ],
 )
-async def test_a_missing_parameter_refuses_or_skips(
+async def test_a_missing_parameter_rejects_or_skips(
     world: World, ref: Object | None, status: int, message: str
 ) -> None:
     await _limited(world, ref)
@@ -427,7 +425,7 @@ async def test_a_cluster_scoped_parameter_must_not_have_a_namespace(world: World
     )
 
 
-async def test_an_unknown_kind_of_parameters_is_an_error_of_the_policy(world: World) -> None:
+async def test_an_unknown_parameter_kind_is_an_error_of_the_policy(world: World) -> None:
     await policy(world, "true", paramKind={"apiVersion": "example.com/v1", "kind": "Nope"})
     await bind(world)
     assert (await world.config_map()).message == (

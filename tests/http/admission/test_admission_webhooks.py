@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Webhooks in the process of the server: who is asked what, in which order, to which effect."""
+"""Webhooks in the process of the server: selection, requests, order and effects."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -13,8 +13,8 @@ from tests.http.admission.admission_world import (
     REGISTRATION,
     World,
     add,
-    answer,
     patch_of,
+    respond,
     webhook,
 )
 
@@ -32,10 +32,10 @@ async def world() -> AsyncIterator[World]:
     await world.server.close()
 
 
-# -- what a webhook is shown
+# -- requests to webhooks
 
 
-async def test_a_create_is_shown_with_the_object_as_it_will_be_stored(world: World) -> None:
+async def test_a_create_is_sent_with_the_object_to_store(world: World) -> None:
     await world.validating("v", webhook("h", world.hook("h")))
     created = (await world.config_map(data={"k": "v"}, query="fieldManager=me")).body
     (seen,) = world.seen("h")
@@ -64,7 +64,7 @@ async def test_a_create_is_shown_with_the_object_as_it_will_be_stored(world: Wor
     }
 
 
-async def test_a_patch_is_shown_as_an_update_with_both_objects(world: World) -> None:
+async def test_a_patch_is_sent_as_an_update_with_both_objects(world: World) -> None:
     await world.config_map(data={"k": "v"})
     await world.validating("v", webhook("h", world.hook("h")))
     media = "application/apply-patch+yaml"
@@ -84,7 +84,7 @@ async def test_a_patch_is_shown_as_an_update_with_both_objects(world: World) -> 
     }
 
 
-async def test_a_delete_is_shown_with_the_old_object_only(world: World) -> None:
+async def test_a_delete_is_sent_with_the_old_object_only(world: World) -> None:
     stored = (await world.config_map()).body
     await world.validating("v", webhook("h", world.hook("h")))
     await world.call("DELETE", f"{CONFIG_MAPS}/a", query="propagationPolicy=Background")
@@ -95,7 +95,7 @@ async def test_a_delete_is_shown_with_the_old_object_only(world: World) -> None:
     assert seen["options"]["propagationPolicy"] == "Background"
 
 
-async def test_deleting_a_collection_asks_for_each_object_without_its_name(world: World) -> None:
+async def test_deleting_a_collection_sends_each_object_without_its_name(world: World) -> None:
     for name in ("a", "b"):
         await world.config_map(name)
     await world.validating("v", webhook("h", world.hook("h")))
@@ -104,7 +104,7 @@ async def test_deleting_a_collection_asks_for_each_object_without_its_name(world
     assert not any("name" in s for s in world.seen("h"))
 
 
-async def test_a_namespace_counts_as_being_in_itself(world: World) -> None:
+async def test_a_namespace_counts_as_inside_itself(world: World) -> None:
     await world.validating("v", webhook("h", world.hook("h"), resources=["namespaces"]))
     await world.call("POST", "/api/v1/namespaces", {"metadata": {"name": "team"}})
     await world.call("DELETE", "/api/v1/namespaces/team")
@@ -114,7 +114,7 @@ async def test_a_namespace_counts_as_being_in_itself(world: World) -> None:
     ]
 
 
-async def test_a_generated_name_is_known_to_validating_webhooks_only(world: World) -> None:
+async def test_a_generated_name_is_sent_to_validating_webhooks_only(world: World) -> None:
     await world.mutating("m", webhook("m", world.hook("m")))
     await world.validating("v", webhook("v", world.hook("v")))
     obj = {"metadata": {"generateName": "a-"}}
@@ -123,7 +123,7 @@ async def test_a_generated_name_is_known_to_validating_webhooks_only(world: Worl
     assert world.seen("v")[0]["name"] == created["metadata"]["name"]
 
 
-async def test_scale_is_shown_and_changed_as_a_scale(world: World) -> None:
+async def test_scale_is_sent_and_patched_as_a_scale(world: World) -> None:
     path = await world.crd("v1")
     await world.make(path, _widget(spec={"x": 1, "replicas": 2}))
     rule = {"group": "example.com", "resources": ["widgets/scale"]}
@@ -187,16 +187,16 @@ async def test_another_version_is_converted_or_not_matched(
         assert seen["object"]["apiVersion"] == "example.com/v1"
 
 
-async def test_a_conversion_webhook_makes_the_version_a_webhook_asks_for(world: World) -> None:
+async def test_a_conversion_webhook_creates_the_version_of_the_webhook(world: World) -> None:
     async def convert(review: Object, request: Request) -> Object:
-        asked = review["request"]
-        version = asked["desiredAPIVersion"]
+        sent = review["request"]
+        version = sent["desiredAPIVersion"]
         objects = [
             {**obj, "apiVersion": version, "spec": {"x": obj["spec"]["x"] + 1}}
-            for obj in asked["objects"]
+            for obj in sent["objects"]
         ]
         response = {
-            "uid": asked["uid"],
+            "uid": sent["uid"],
             "result": {"status": "Success"},
             "convertedObjects": objects,
         }
@@ -217,7 +217,7 @@ async def test_a_conversion_webhook_makes_the_version_a_webhook_asks_for(world: 
     created = await world.make(path.replace("/v1/", "/v2/"), obj)
     (seen,) = world.seen("m")
     assert (seen["object"]["apiVersion"], seen["object"]["spec"]) == ("example.com/v3", {"x": 2})
-    # Each conversion counts: to v2 for the pipeline, v1 for the store, v2 for the answer.
+    # Each conversion counts: to v2 for the pipeline, v1 for the store, v2 for the response.
     assert (created["apiVersion"], created["spec"]) == ("example.com/v2", {"x": 13})
 
 
@@ -237,7 +237,7 @@ async def test_events_are_equivalent_across_groups(world: World) -> None:
     assert seen["requestKind"]["group"] == ""
 
 
-# -- who is asked
+# -- selection
 
 
 async def test_namespace_labels_select_webhooks(world: World) -> None:
@@ -282,7 +282,7 @@ async def test_conditions_select_webhooks_and_errors_follow_the_failure_policy(
     )
 
 
-async def test_configurations_themselves_are_never_shown(world: World) -> None:
+async def test_configurations_are_never_sent_to_webhooks(world: World) -> None:
     everything = webhook("h", world.hook("h", allowed=False), resources=["*/*"], group="*")
     await world.validating("v", everything)
     await world.mutating("m")
@@ -321,7 +321,7 @@ async def test_mutating_webhooks_run_by_configuration_name_and_position(world: W
     }
 
 
-async def test_a_webhook_that_wants_to_know_is_asked_again_after_a_change(world: World) -> None:
+async def test_a_webhook_with_reinvocation_is_called_again_after_a_change(world: World) -> None:
     await world.mutating(
         "m",
         webhook("keen", world.hook("keen"), reinvocationPolicy="IfNeeded"),
@@ -334,7 +334,7 @@ async def test_a_webhook_that_wants_to_know_is_asked_again_after_a_change(world:
     assert world.seen("keen")[1]["object"]["data"] == {"k": "v"}
 
 
-async def test_a_patch_without_effect_asks_nobody_again(world: World) -> None:
+async def test_a_patch_without_effect_causes_no_reinvocation(world: World) -> None:
     same = patch_of({"op": "replace", "path": "/metadata/name", "value": "a"})
     await world.mutating(
         "m",
@@ -362,7 +362,7 @@ async def test_the_result_of_mutation_is_pruned_defaulted_and_validated(world: W
     assert "spec.x in body must be of type integer" in reply.message
 
 
-async def test_a_token_request_is_shown_and_changed_as_one(tmp_path: Path) -> None:
+async def test_a_token_request_is_sent_and_patched_as_one(tmp_path: Path) -> None:
     world = await World.open(signing_key=certificates.ensure_signing_key(tmp_path))
     path = "/api/v1/namespaces/default/serviceaccounts"
     await world.make(path, {"metadata": {"name": "bob"}})
@@ -370,8 +370,8 @@ async def test_a_token_request_is_shown_and_changed_as_one(tmp_path: Path) -> No
     patch = patch_of(add("/spec/audiences", ["theirs"]))
     await world.mutating("m", webhook("m", world.hook("m", **patch), **rule))
     await world.validating("v", webhook("v", world.hook("v"), **rule))
-    asked = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
-    reply = await world.call("POST", f"{path}/bob/token", asked)
+    sent = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    reply = await world.call("POST", f"{path}/bob/token", sent)
     assert reply.body["spec"]["audiences"] == ["theirs"]
     seen = world.seen("v")[0]
     assert seen["kind"]["kind"] == "TokenRequest"
@@ -380,7 +380,7 @@ async def test_a_token_request_is_shown_and_changed_as_one(tmp_path: Path) -> No
     await world.server.close()
 
 
-async def test_a_patch_of_a_delete_is_refused(world: World) -> None:
+async def test_rejects_a_patch_of_a_delete(world: World) -> None:
     await world.config_map()
     hook = world.hook("h", **patch_of(add("/data", {})))
     await world.mutating("m", webhook("h", hook, operations=["DELETE"]))
@@ -392,7 +392,7 @@ async def test_a_patch_of_a_delete_is_refused(world: World) -> None:
     )
 
 
-async def test_ownership_that_a_webhook_spoils_is_put_back_with_a_warning(world: World) -> None:
+async def test_invalid_ownership_of_a_webhook_is_reverted_with_a_warning(world: World) -> None:
     spoiled = patch_of(add("/metadata/managedFields", [{"manager": "x", "operation": "Nope"}]))
     await world.mutating("m", webhook("h", world.hook("h", **spoiled)))
     reply = await world.config_map(data={"k": "v"})
@@ -401,10 +401,10 @@ async def test_ownership_that_a_webhook_spoils_is_put_back_with_a_warning(world:
     assert "was in an invalid state after admission" in reply.warnings[0]
 
 
-# -- answers
+# -- responses
 
 
-async def test_the_first_denial_by_name_wins_and_all_webhooks_are_asked(world: World) -> None:
+async def test_the_first_denial_by_name_wins_and_all_webhooks_are_called(world: World) -> None:
     def denying(name: str) -> Object:
         return webhook(name, world.hook(name, allowed=False, status={"message": name}))
 
@@ -440,9 +440,7 @@ async def test_audit_annotations_are_kept_under_the_name_of_the_webhook(world: W
 
 
 @pytest.mark.parametrize("kind", ["mutating", "validating"])
-async def test_failure_policy_decides_about_webhooks_that_cannot_be_asked(
-    world: World, kind: str
-) -> None:
+async def test_failure_policy_decides_about_unreachable_webhooks(world: World, kind: str) -> None:
     async def broken(review: Object, request: Request) -> Object:
         raise RuntimeError("oops")
 
@@ -468,17 +466,17 @@ async def test_a_service_cannot_be_resolved(world: World) -> None:
     )
 
 
-async def test_a_handler_that_takes_too_long_is_given_up() -> None:
+async def test_a_slow_handler_times_out() -> None:
     async def stuck(review: Object, request: Request) -> Object:
         await asyncio.Event().wait()
         raise AssertionError
 
     here = endpoints.InProcessEndpoints()
     here.register("https://here/run", stuck)
-    asked = Request("POST", "/", headers={})
+    sent = Request("POST", "/", headers={})
     with pytest.raises(CallFailed, match="context deadline exceeded"):
         await WebhookClient(here).call(
-            Endpoint("https://here/run/h"), {}, timeout_s=0, request=asked
+            Endpoint("https://here/run/h"), {}, timeout_s=0, request=sent
         )
     assert endpoints.depth.get() == 0
 
@@ -486,7 +484,7 @@ async def test_a_handler_that_takes_too_long_is_given_up() -> None:
 # -- re-entrant requests
 
 
-async def test_a_handler_may_make_requests_that_are_shown_to_webhooks(world: World) -> None:
+async def test_requests_of_a_handler_are_sent_to_webhooks(world: World) -> None:
     async def creates_another(review: Object, request: Request) -> Object:
         assert endpoints.depth.get() == request.depth + 1
         if review["request"]["name"] == "a":
@@ -494,7 +492,7 @@ async def test_a_handler_may_make_requests_that_are_shown_to_webhooks(world: Wor
             obj = {"metadata": {"name": "s"}}
             made = await world.call("POST", path, obj, depth=request.depth + 1)
             assert made.status == 201
-        return answer(review)
+        return respond(review)
 
     await world.mutating("m", webhook("h", world.hook("h", creates_another)))
     await world.validating("v", webhook("s", world.hook("s"), resources=["secrets"]))
@@ -503,11 +501,11 @@ async def test_a_handler_may_make_requests_that_are_shown_to_webhooks(world: Wor
     assert endpoints.depth.get() == 0
 
 
-async def test_webhooks_that_call_each_other_are_stopped(world: World) -> None:
+async def test_recursion_of_webhooks_is_limited(world: World) -> None:
     async def endless(review: Object, request: Request) -> Object:
         obj = {"metadata": {"generateName": "a-"}}
         made = await world.call("POST", CONFIG_MAPS, obj, depth=request.depth + 1)
-        return answer(review, allowed=made.status == 201, status={"message": made.message})
+        return respond(review, allowed=made.status == 201, status={"message": made.message})
 
     await world.mutating("m", webhook("h", world.hook("h", endless)))
     reply = await world.config_map()
@@ -516,7 +514,7 @@ async def test_webhooks_that_call_each_other_are_stopped(world: World) -> None:
     assert len(world.calls) < 20
 
 
-async def test_the_user_of_the_request_is_shown(world: World) -> None:
+async def test_the_user_of_the_request_is_sent(world: World) -> None:
     await world.validating("v", webhook("h", world.hook("h")))
     user = User("eve", ("system:masters",), uid="u", extra={"k": ("v",)})
     await world.call("POST", CONFIG_MAPS, {"metadata": {"name": "a"}}, user=user)
@@ -533,7 +531,7 @@ async def test_the_user_of_the_request_is_shown(world: World) -> None:
 
 
 @pytest.mark.parametrize("side_effects", ["None", "NoneOnDryRun"])
-async def test_a_dry_run_asks_webhooks_without_side_effects(
+async def test_a_dry_run_calls_webhooks_without_side_effects(
     world: World, side_effects: str
 ) -> None:
     hook = {**webhook("h", world.hook("h")), "sideEffects": side_effects}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Webhooks behind real HTTPS on loopback: trust, timeouts, statuses and broken answers."""
+"""Webhooks over HTTPS on loopback: certificates, timeouts, status codes and invalid responses."""
 
 import asyncio
 import base64
@@ -10,7 +10,7 @@ import orjson
 import pytest
 import trustme
 from aiohttp import web
-from tests.http.admission.admission_world import World, add, answer, patch_of, webhook
+from tests.http.admission.admission_world import World, add, patch_of, respond, webhook
 
 from rdd.apiserver.admission import client
 
@@ -29,7 +29,7 @@ class HttpsWebhook:
 
     @staticmethod
     async def allow(request: web.Request) -> web.StreamResponse:
-        return web.json_response(answer(orjson.loads(await request.read())))
+        return web.json_response(respond(orjson.loads(await request.read())))
 
     async def _dispatch(self, request: web.Request) -> web.StreamResponse:
         self.requests.append(request)
@@ -73,7 +73,7 @@ async def world() -> AsyncIterator[World]:
 
 
 def failure(message: str) -> str:
-    """What comes behind `failed to call webhook: `."""
+    """Return the text after `failed to call webhook: `."""
     prefix = (
         'Internal error occurred: failed calling webhook "h.example.com": failed to call webhook: '
     )
@@ -81,12 +81,12 @@ def failure(message: str) -> str:
     return message.removeprefix(prefix)
 
 
-async def test_a_webhook_is_posted_json_with_its_timeout_and_may_patch(
+async def test_a_webhook_receives_json_with_its_timeout_and_can_patch(
     world: World, https: HttpsWebhook
 ) -> None:
     async def mutate(request: web.Request) -> web.StreamResponse:
         review = orjson.loads(await request.read())
-        return web.json_response(answer(review, **patch_of(add("/data", {"k": "v"}))))
+        return web.json_response(respond(review, **patch_of(add("/data", {"k": "v"}))))
 
     https.handle = mutate
     await world.mutating("m", webhook("h", https.client_config(), timeoutSeconds=7))
@@ -97,7 +97,7 @@ async def test_a_webhook_is_posted_json_with_its_timeout_and_may_patch(
     assert request.content_type == "application/json"
 
 
-async def test_connections_are_kept_and_opened_again(world: World, https: HttpsWebhook) -> None:
+async def test_connections_are_reused_and_reopened(world: World, https: HttpsWebhook) -> None:
     await world.validating("v", webhook("h", https.client_config()))
     for name in ("a", "b", "c"):
         assert (await world.config_map(name)).status == 201
@@ -118,7 +118,7 @@ async def test_only_the_bundle_of_a_webhook_is_trusted(world: World, https: Http
     assert https.requests == []
 
 
-async def test_without_a_bundle_the_authorities_of_the_system_count(
+async def test_without_a_bundle_the_authorities_of_the_system_are_used(
     world: World, https: HttpsWebhook
 ) -> None:
     await world.validating("v", webhook("h", {"url": https.client_config()["url"]}))
@@ -135,7 +135,7 @@ async def test_a_bundle_without_certificates_fails_the_call(
     assert "unable to load root certificates" in failure(reply.message)
 
 
-async def test_nobody_listening_is_told_in_the_words_of_go(
+async def test_connection_refused_is_reported_with_the_text_of_go(
     world: World, unused_tcp_port: int
 ) -> None:
     url = f"https://127.0.0.1:{unused_tcp_port}/dead"
@@ -148,9 +148,7 @@ async def test_nobody_listening_is_told_in_the_words_of_go(
     )
 
 
-async def test_a_slow_webhook_is_given_up_after_its_timeout(
-    world: World, https: HttpsWebhook
-) -> None:
+async def test_a_slow_webhook_times_out(world: World, https: HttpsWebhook) -> None:
     released = asyncio.Event()
 
     async def slow(request: web.Request) -> web.StreamResponse:
@@ -213,7 +211,7 @@ def raw(status: int, text: str | bytes, **headers: str) -> Handle:
         pytest.param(raw(200, "[]"), "json: cannot unmarshal array", id="no-object"),
     ],
 )
-async def test_answers_that_are_no_reviews_fail_the_call(
+async def test_responses_that_are_no_reviews_fail_the_call(
     world: World, https: HttpsWebhook, handle: Handle, wanted: str
 ) -> None:
     https.handle = handle
@@ -223,7 +221,7 @@ async def test_answers_that_are_no_reviews_fail_the_call(
     assert wanted in failure(reply.message)
 
 
-async def test_an_answer_that_never_ends_is_cut_off(world: World, https: HttpsWebhook) -> None:
+async def test_an_endless_response_is_aborted(world: World, https: HttpsWebhook) -> None:
     sent = 0
 
     async def endless(request: web.Request) -> web.StreamResponse:
@@ -244,7 +242,7 @@ async def test_an_answer_that_never_ends_is_cut_off(world: World, https: HttpsWe
     assert sent < 4 * client.MAX_RESPONSE_BYTES
 
 
-async def test_a_connection_that_breaks_off_is_an_eof(world: World, https: HttpsWebhook) -> None:
+async def test_a_closed_connection_is_an_eof(world: World, https: HttpsWebhook) -> None:
     async def drop(request: web.Request) -> web.StreamResponse:
         assert isinstance(request.transport, asyncio.Transport)
         request.transport.abort()
@@ -255,12 +253,12 @@ async def test_a_connection_that_breaks_off_is_an_eof(world: World, https: Https
     assert failure((await world.config_map()).message).endswith(": EOF")
 
 
-async def test_the_older_review_version_is_spoken(world: World, https: HttpsWebhook) -> None:
+async def test_the_older_review_version_is_supported(world: World, https: HttpsWebhook) -> None:
     async def old(request: web.Request) -> web.StreamResponse:
         review = orjson.loads(await request.read())
         assert review["apiVersion"] == "admission.k8s.io/v1beta1"
         patch = patch_of(add("/data", {"k": "v"}))["patch"]
-        # Neither uid nor kind nor patchType are looked at in this version.
+        # This version checks neither uid nor kind nor patchType.
         return web.json_response({"response": {"allowed": True, "patch": patch}})
 
     https.handle = old

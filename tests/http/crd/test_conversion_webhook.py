@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Custom resources whose versions are converted by a webhook (here: one in this process).
 
-Version v1 of the CRD has `spec.size`, version v2 `spec.length`; the webhook
-renames. What is stored is always v2, until the storage version changes.
+Version v1 of the CRD has `spec.size`, version v2 `spec.length`; the webhook renames. Objects are
+always stored in v2, until the storage version changes.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ FREE = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
 
 
 class Webhook:
-    """Renames spec.size and spec.length; counts calls; can be told to misbehave."""
+    """Renames spec.size and spec.length; counts calls; can return invalid responses."""
 
     def __init__(self) -> None:
         self.calls: list[int] = []
@@ -85,7 +85,7 @@ def widget(name: str, version: str = "v1", **spec: Any) -> Object:
     }
 
 
-async def test_an_object_is_answered_in_the_version_of_the_request(
+async def test_an_object_is_returned_in_the_version_of_the_request(
     api: Api, webhook: Webhook
 ) -> None:
     created = await api.post(V1, widget("a", size=3))
@@ -107,7 +107,7 @@ async def test_a_list_is_converted_in_one_call_and_only_once(api: Api, webhook: 
     assert webhook.calls == [3]
 
 
-async def test_patches_work_on_the_version_they_are_sent_to(api: Api, webhook: Webhook) -> None:
+async def test_patches_apply_to_the_version_of_the_request(api: Api, webhook: Webhook) -> None:
     await api.post(V2, widget("a", "v2", length=1))
     assert (await api.patch(f"{V1}/a", {"spec": {"size": 2}}, MERGE))["spec"] == {"size": 2}
     replaced = [{"op": "replace", "path": "/spec/size", "value": 5}]
@@ -132,9 +132,7 @@ async def test_a_change_of_the_storage_version_leaves_stored_objects_readable(
     assert specs == {"old": {"length": 1}, "new": {"length": 2}}
 
 
-async def test_watches_show_their_own_version_from_the_start_and_live(
-    api: Api, webhook: Webhook
-) -> None:
+async def test_watches_convert_initial_and_live_events(api: Api, webhook: Webhook) -> None:
     await api.post(V2, widget("a", "v2", length=1))
     async with api.watch(V1) as stream:
         first = await stream.next()
@@ -177,7 +175,7 @@ async def test_watches_show_their_own_version_from_the_start_and_live(
         ),
     ],
 )
-async def test_a_webhook_that_misbehaves_fails_the_request_and_stores_nothing(
+async def test_a_failing_webhook_fails_the_request_and_stores_nothing(
     api: Api, webhook: Webhook, spoil: Callable[[Object], None], message: str
 ) -> None:
     webhook.spoil = spoil

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""CustomResourceDefinitions: what is accepted, how they live, change and go."""
+"""CustomResourceDefinitions: validation, lifecycle, changes and deletion."""
 
 from typing import Any
 
@@ -16,13 +16,13 @@ A = f"{ROOT}.properties[spec].properties[a]"
 
 
 def with_field(schema: Object) -> Object:
-    """A schema whose spec has the one field `a`."""
+    """Return a schema whose spec has the one field `a`."""
     spec = {"type": "object", "properties": {"a": schema}}
     return {"type": "object", "properties": {"spec": spec}}
 
 
 async def problems(api: Api, definition: Object) -> list[str]:
-    """The causes of a refused definition, as texts."""
+    """Return the causes of a rejected definition as texts."""
     status = await api.refused(422, "POST", CRDS, definition)
     assert status["reason"] == "Invalid"
     return [f"{c['field']}: {c['message']}" for c in status["details"]["causes"]]
@@ -31,7 +31,7 @@ async def problems(api: Api, definition: Object) -> list[str]:
 # -- creation
 
 
-async def test_a_definition_is_completed_and_established(api: Api) -> None:
+async def test_a_definition_is_defaulted_and_established(api: Api) -> None:
     body = crd(scope="Cluster")
     del body["spec"]["names"]["singular"]
     made = await api.post(CRDS, body, expect=201)
@@ -63,7 +63,7 @@ async def test_a_given_status_is_ignored(api: Api) -> None:
     assert len(after["status"]["conditions"]) == 2
 
 
-async def test_a_replacement_needs_the_version(api: Api) -> None:
+async def test_a_replacement_requires_the_resource_version(api: Api) -> None:
     await api.install(crd())
     status = await api.refused(422, "PUT", PATH, crd())
     assert causes(status) == [("metadata.resourceVersion", "FieldValueInvalid")]
@@ -78,7 +78,7 @@ async def test_a_replacement_needs_the_version(api: Api) -> None:
         pytest.param({"group": ""}, "spec.group", id="no group"),
     ],
 )
-async def test_the_frame_of_a_definition_is_checked(change: Object, field: str, api: Api) -> None:
+async def test_the_names_of_a_definition_are_checked(change: Object, field: str, api: Api) -> None:
     body = crd()
     body["spec"] |= change
     status = await api.refused(422, "POST", CRDS, body)
@@ -196,7 +196,7 @@ async def test_the_frame_of_a_definition_is_checked(change: Object, field: str, 
         ),
     ],
 )
-async def test_schemas_that_are_not_structural_are_refused(
+async def test_rejects_schemas_that_are_not_structural(
     schema: Object, problem: str, api: Api
 ) -> None:
     body = crd()
@@ -355,14 +355,16 @@ async def test_names_of_another_definition_are_not_accepted(api: Api) -> None:
         pytest.param({"names": {"kind": "Wadget"}}, "spec.names.kind", id="kind"),
     ],
 )
-async def test_who_a_definition_is_about_never_changes(patch: Object, field: str, api: Api) -> None:
+async def test_group_and_names_of_a_definition_are_immutable(
+    patch: Object, field: str, api: Api
+) -> None:
     await api.install(crd())
     status = await api.refused(422, "PATCH", PATH, {"spec": patch}, content_type=MERGE)
     assert (field, "FieldValueInvalid") in causes(status)
     assert "field is immutable" in status["message"]
 
 
-async def test_other_names_may_change(api: Api) -> None:
+async def test_other_names_can_change(api: Api) -> None:
     await api.install(crd())
     names = {"shortNames": ["wd"], "categories": ["all"]}
     after = await api.patch(PATH, {"spec": {"names": names}}, MERGE)
@@ -409,7 +411,7 @@ async def test_versions_once_stored_stay_until_migrated(api: Api) -> None:
     assert [v["name"] for v in after["spec"]["versions"]] == ["v2"]
 
 
-async def test_an_object_is_the_same_in_all_versions(api: Api) -> None:
+async def test_an_object_is_equal_in_all_versions(api: Api) -> None:
     kinds = versions("v1", "v1beta1", "v0", storage="v1")
     kinds[1]["deprecated"] = True
     kinds[2] |= {"served": False}
@@ -432,7 +434,7 @@ async def test_an_object_is_the_same_in_all_versions(api: Api) -> None:
     )
 
 
-async def test_a_deprecation_can_say_what_to_do(api: Api) -> None:
+async def test_a_deprecation_can_have_its_own_warning(api: Api) -> None:
     kinds = versions("v1", "v1beta1", storage="v1")
     kinds[1] |= {"deprecated": True, "deprecationWarning": "move to v1 by spring"}
     await api.install(crd(versions=kinds))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Custom resources against their schema: types, values, defaults, pruning, metadata."""
+"""Custom resources and their schema: types, values, defaults, pruning, metadata."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ def schema(**properties: Object) -> Object:
 
 
 async def outcome(api: Api, field: Object, value: Any) -> Any:
-    """What creating `spec.f: value` gives: the stored spec, or the message of its refusal."""
+    """Create `spec.f: value` and return the stored spec or the error message."""
     await api.install(crd(schema=schema(f=field)))
     reply = await api.call("POST", WIDGETS, widget("w", {"f": value}))
     body = reply.json()
@@ -202,7 +202,7 @@ async def test_required_fields_at_the_root_and_in_lists(api: Api) -> None:
         assert causes(status) == [(f, "FieldValueRequired") for f in fields]
 
 
-async def test_defaults_are_filled_in_deeply(api: Api) -> None:
+async def test_nested_defaults_are_set(api: Api) -> None:
     flag = {"type": "object", "properties": {"d": {**BOOLEAN, "default": True}}}
     whole = schema(
         a={**INTEGER, "default": 5},
@@ -243,7 +243,7 @@ async def test_unknown_fields_are_dropped_unless_preserved(api: Api) -> None:
     ]
 
 
-async def test_embedded_resources_are_resources(api: Api) -> None:
+async def test_embedded_resources_are_validated_as_resources(api: Api) -> None:
     embedded = {
         "type": "object",
         "x-kubernetes-embedded-resource": True,
@@ -288,7 +288,7 @@ async def test_embedded_resources_are_resources(api: Api) -> None:
         pytest.param({"name": "Not_Good"}, 422, "metadata.name: Invalid value", id="name"),
     ],
 )
-async def test_metadata_is_that_of_all_objects(
+async def test_metadata_is_validated_as_for_all_objects(
     metadata: Object, code: int, text: str, api: Api
 ) -> None:
     await api.install(crd())
@@ -297,7 +297,7 @@ async def test_metadata_is_that_of_all_objects(
     assert text in (await api.refused(code, "POST", WIDGETS, body))["message"]
 
 
-async def test_plain_finalizers_are_tolerated_on_custom_resources(api: Api) -> None:
+async def test_unqualified_finalizers_are_accepted_on_custom_resources(api: Api) -> None:
     await api.install(crd())
     made = await api.post(WIDGETS, widget("w", finalizers=["plain"]))
     assert made["metadata"]["finalizers"] == ["plain"]

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the server refuses of the project's own kinds, and with which words."""
+"""Objects of the project's own kinds that the server rejects, and the messages."""
 
 from typing import Any
 
 import pytest
 from tests.http.client import Api
-from tests.unit.kinds.places import Where, changed, path_of, places, shown, without
+from tests.unit.kinds.paths import Where, changed, path_of, shown, values_of, without
 from tests.unit.kinds.samples import SAMPLES, condition
 
 from rdd.api.types import Object
@@ -28,16 +28,16 @@ NOT_CHECKED = (
 )
 
 
-class Desk:
-    """Offers changes of the sample of a kind to the server, without leaving anything behind."""
+class DryRunWriter:
+    """Writes changed samples of a kind to the server, as dry runs."""
 
     def __init__(self, api: Api, kind: type[Kind], stored: Object) -> None:
         self.api = api
         self.kind = kind
         self.metadata = stored["metadata"]
 
-    async def offer(self, obj: Object) -> str:
-        """What the server says to an object; empty if it takes it."""
+    async def rejection(self, obj: Object) -> str:
+        """Return the error message of the server; empty if it accepts the object."""
         is_status = obj.get("status") != SAMPLES[self.kind].raw.get("status")
         path = path_of(self.kind, self.metadata["name"], "status" if is_status else "")
         body = {**obj, "metadata": self.metadata}
@@ -50,28 +50,30 @@ class Desk:
         return message.removeprefix(start)
 
 
-async def desk_of(api: Api, kind: type[Kind]) -> Desk:
+async def make_writer(api: Api, kind: type[Kind]) -> DryRunWriter:
     await api.install(definition_of(kind))
-    return Desk(api, kind, await api.post(path_of(kind), SAMPLES[kind].raw))
+    return DryRunWriter(api, kind, await api.post(path_of(kind), SAMPLES[kind].raw))
 
 
 def listed(kind: type[Kind], *errors: str) -> str:
-    """Errors as a message lists them; those of the schema keep CEL rules from being checked."""
+    """Join errors as a message does; schema errors prevent the evaluation of CEL rules."""
     found = [*errors, NOT_CHECKED] if kind in (App, Demo, LimaVM) else [*errors]
     return found[0] if len(found) == 1 else f"[{', '.join(found)}]"
 
 
 @pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.kind)
-async def test_each_required_field_is_missed_by_name(api: Api, kind: type[Kind]) -> None:
-    desk, sample, schema = await desk_of(api, kind), SAMPLES[kind].raw, schema_of(kind)
+async def test_each_missing_required_field_is_reported(api: Api, kind: type[Kind]) -> None:
+    writer, sample, schema = await make_writer(api, kind), SAMPLES[kind].raw, schema_of(kind)
     required: list[Where] = [("spec",)] if "spec" in schema.get("required", ()) else []
-    for at, inner in places(schema, sample):
+    for at, inner in values_of(schema, sample):
         members = (inner.get("items") or inner).get("properties", {})
         inside: Where = (*at, 0) if "items" in inner else at
         names = (inner.get("items") or inner).get("required", ())
         required += [(*inside, name) for name in names if "default" not in members[name]]
     for at in required:
-        assert await desk.offer(without(sample, at)) == listed(kind, f"{shown(at)}: Required value")
+        assert await writer.rejection(without(sample, at)) == listed(
+            kind, f"{shown(at)}: Required value"
+        )
 
 
 def unsupported(where: str, value: Any, *allowed: str) -> str:
@@ -91,7 +93,7 @@ WRONG: dict[str, tuple[Any, str]] = {
 
 
 def type_errors(schema: Object, where: str, *, in_list_map: bool) -> list[str]:
-    """What is said to a value of a wrong type (see WRONG)."""
+    """Return the error for a value of a wrong type (see WRONG)."""
     type_ = "date-time" if schema.get("format") == "date-time" else schema["type"]
     got = WRONG[type_][1]
     words = f'{where} in body must be of type {type_}: "{got}"'
@@ -105,17 +107,17 @@ def type_errors(schema: Object, where: str, *, in_list_map: bool) -> list[str]:
 
 
 @pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.kind)
-async def test_each_field_takes_only_its_type(api: Api, kind: type[Kind]) -> None:
-    desk, sample = await desk_of(api, kind), SAMPLES[kind].raw
-    assert await desk.offer(sample) == ""
-    found = dict(places(schema_of(kind), sample))
+async def test_each_field_accepts_only_its_type(api: Api, kind: type[Kind]) -> None:
+    writer, sample = await make_writer(api, kind), SAMPLES[kind].raw
+    assert await writer.rejection(sample) == ""
+    found = dict(values_of(schema_of(kind), sample))
     for at, schema in found.items():
         if "x-kubernetes-int-or-string" in schema or "allOf" in schema:
             continue
         in_list_map = at[-1] == 0 and "x-kubernetes-list-map-keys" in found[at[:-1]]
         errors = type_errors(schema, shown(at), in_list_map=in_list_map)
         wrong = WRONG[schema["type"]][0]
-        assert await desk.offer(changed(sample, at, wrong)) == listed(kind, *errors)
+        assert await writer.rejection(changed(sample, at, wrong)) == listed(kind, *errors)
 
 
 STATES = (
@@ -143,36 +145,36 @@ CONDITION: Where = ("status", "conditions", 0)
         ),
     ],
 )
-async def test_enum_takes_its_values_only(
+async def test_enum_accepts_only_its_values(
     api: Api, kind: type[Kind], at: Where, values: tuple[str, ...]
 ) -> None:
-    desk, sample = await desk_of(api, kind), SAMPLES[kind].raw
+    writer, sample = await make_writer(api, kind), SAMPLES[kind].raw
     nested = {"containerEngine": "name", "virtualMachine": "type"}.get(str(at[-1]))
 
     def put(value: str) -> Object:
         return changed(sample, at, {nested: value} if nested else value)
 
     for value in values:
-        assert await desk.offer(put(value)) == ""
+        assert await writer.rejection(put(value)) == ""
     where = shown((*at, nested) if nested else at)
     error = unsupported(where, "other", *values)
-    assert await desk.offer(put("other")) == listed(kind, error)
+    assert await writer.rejection(put("other")) == listed(kind, error)
 
 
 async def test_state_of_a_create_request_must_be_in_both_of_its_enums(api: Api) -> None:
-    desk = await desk_of(api, ContainerCreateRequest)
+    writer = await make_writer(api, ContainerCreateRequest)
 
-    async def offer(state: Any) -> str:
+    async def rejection(state: Any) -> str:
         obj = changed(SAMPLES[ContainerCreateRequest].raw, ("spec", "state"), state)
-        return await desk.offer(obj)
+        return await writer.rejection(obj)
 
     both = '<nil>: Invalid value: "": "spec.state" must validate all the schemas (allOf)'
     wanted = ("created", "running")
-    assert [await offer(state) for state in wanted] == ["", ""]
+    assert [await rejection(state) for state in wanted] == ["", ""]
     first = unsupported("spec.state", "paused", *wanted)
-    assert await offer("paused") == f"[{first}, {both}]"
+    assert await rejection("paused") == f"[{first}, {both}]"
     errors = [unsupported("spec.state", "bogus", *values) for values in (STATES, wanted)]
-    assert await offer("bogus") == f"[{', '.join(errors)}, {both}. None validated]"
+    assert await rejection("bogus") == f"[{', '.join(errors)}, {both}. None validated]"
 
 
 PORTS: Where = ("spec", "ports")
@@ -248,12 +250,12 @@ MATCH = "Invalid value: \"{value}\": {where} in body should match '{pattern}'"
 async def test_constraint(
     api: Api, kind: type[Kind], at: Where, taken: Any, refused: Any, why: str
 ) -> None:
-    desk, sample = await desk_of(api, kind), SAMPLES[kind].raw
-    assert await desk.offer(changed(sample, at, taken)) == ""
+    writer, sample = await make_writer(api, kind), SAMPLES[kind].raw
+    assert await writer.rejection(changed(sample, at, taken)) == ""
     pattern = {"type": TYPE, "reason": REASON, "memory": QUANTITY}.get(str(at[-1]))
     why = why.format(value=refused, where=shown(at), pattern=pattern)
     where = "" if "Duplicate" in why else f"{shown(at)}: "
-    assert await desk.offer(changed(sample, at, refused)) == where + why
+    assert await writer.rejection(changed(sample, at, refused)) == where + why
 
 
 @pytest.mark.parametrize(
@@ -271,31 +273,31 @@ async def test_constraint(
 async def test_integers_fit_their_format(
     api: Api, kind: type[Kind], at: Where, format_: str
 ) -> None:
-    desk, sample = await desk_of(api, kind), SAMPLES[kind].raw
-    assert await desk.offer(changed(sample, at, 2**31 - 1)) == ""
+    writer, sample = await make_writer(api, kind), SAMPLES[kind].raw
+    assert await writer.rejection(changed(sample, at, 2**31 - 1)) == ""
     what = f'<nil>: Invalid value: "": Checked value must be of type integer with format {format_}'
-    assert await desk.offer(changed(sample, at, 2**31)) == f"{what} in {shown(at)}"
+    assert await writer.rejection(changed(sample, at, 2**31)) == f"{what} in {shown(at)}"
 
 
 async def test_conditions_of_a_replica_set_may_repeat_a_type(api: Api) -> None:
-    desk, sample = await desk_of(api, ConfigMapReplicaSet), SAMPLES[ConfigMapReplicaSet].raw
+    writer, sample = await make_writer(api, ConfigMapReplicaSet), SAMPLES[ConfigMapReplicaSet].raw
     twice = [condition().raw, condition().raw]
-    assert await desk.offer(changed(sample, ("status", "conditions"), twice)) == ""
+    assert await writer.rejection(changed(sample, ("status", "conditions"), twice)) == ""
 
 
 @pytest.mark.parametrize("memory", ["4Gi", "4096Mi", 4096, "1e3", "+.5", "-1"])
 async def test_quantity_is_a_number_or_a_text(api: Api, memory: object) -> None:
-    desk = await desk_of(api, App)
+    writer = await make_writer(api, App)
     obj = changed(SAMPLES[App].raw, ("spec", "virtualMachine"), {"memory": memory})
-    assert await desk.offer(obj) == ""
+    assert await writer.rejection(obj) == ""
 
 
-async def test_quantity_is_nothing_else(api: Api) -> None:
-    desk = await desk_of(api, App)
+async def test_rejects_other_values_as_quantity(api: Api) -> None:
+    writer = await make_writer(api, App)
     obj = changed(SAMPLES[App].raw, ("spec", "virtualMachine"), {"memory": True})
     where = "spec.virtualMachine.memory"
     wrong = f'{where}: Invalid value: "boolean": {where} in body must be of type'
-    assert await desk.offer(obj) == listed(
+    assert await writer.rejection(obj) == listed(
         App,
         f'{wrong} integer,string: "boolean"',
         f'<nil>: Invalid value: "": "{where}" must validate at least one schema (anyOf)',

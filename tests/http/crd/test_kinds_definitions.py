@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The definitions of the project's kinds on the real server: served, defaulted, shown, selected."""
+"""The definitions of the project's kinds on the real server: served, defaulted, listed."""
 
 import pytest
 from tests.http.client import CRDS, Api
-from tests.unit.kinds.places import changed, path_of
+from tests.unit.kinds.paths import changed, path_of
 from tests.unit.kinds.samples import NOW, SAMPLES
 
 from rdd.api import timestamps
@@ -28,7 +28,7 @@ each_kind = pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.kind)
 
 
 async def store(api: Api, kind: type[Kind], obj: Object) -> Object:
-    """Create an object and write its status; the result as it is served."""
+    """Create an object, write its status and return the served object."""
     created: Object = await api.post(path_of(kind), obj)
     if "status" not in obj:
         return created
@@ -46,20 +46,18 @@ async def test_definition_is_accepted_strictly_and_without_warnings(
 
 
 @each_kind
-async def test_definition_is_established_and_stored_as_it_was_sent(
-    api: Api, kind: type[Kind]
-) -> None:
+async def test_definition_is_established_and_stored_unchanged(api: Api, kind: type[Kind]) -> None:
     crd = definition_of(kind)
     await api.install(crd)
     stored = await api.get(f"{CRDS}/{kind.crd_name}")
-    # An upgrade compares specs: nothing may be added or put into another form.
+    # An upgrade compares specs: the server must not add or reformat anything.
     assert stored["spec"] == crd["spec"]
     assert stored["metadata"]["annotations"] == crd["metadata"]["annotations"]
     conditions = {c["type"]: c["status"] for c in stored["status"]["conditions"]}
     assert conditions == {"NamesAccepted": "True", "Established": "True"}
 
 
-async def test_all_definitions_live_side_by_side(api: Api) -> None:
+async def test_all_definitions_coexist(api: Api) -> None:
     await api.install(*crds_of("mock"))
     for kind in ALL:
         listed = await api.get(path_of(kind))
@@ -81,7 +79,7 @@ async def test_discovery_shows_names_and_categories(api: Api) -> None:
 
 
 @each_kind
-async def test_sample_is_accepted_strictly_and_kept_whole(api: Api, kind: type[Kind]) -> None:
+async def test_sample_is_accepted_and_stored_completely(api: Api, kind: type[Kind]) -> None:
     await api.install(definition_of(kind))
     sample = SAMPLES[kind]
     reply = await api.call("POST", path_of(kind), sample.raw, query=STRICT)
@@ -112,7 +110,7 @@ async def test_generation_counts_changes_of_the_spec_only(api: Api) -> None:
     assert vm["metadata"]["generation"] == 1
     vm = await api.patch(path_of(LimaVM, "one"), {"spec": {"running": True}})
     assert vm["metadata"]["generation"] == 2
-    # Without a status subresource everything but metadata counts, and there is nothing else.
+    # Without a status subresource, every change except of metadata counts.
     await api.post(path_of(ContainerNamespace), SAMPLES[ContainerNamespace].raw)
     path = path_of(ContainerNamespace, "one")
     space = await api.patch(path, {"metadata": {"labels": {"a": "b"}}, "spec": {"x": 1}})
@@ -193,7 +191,7 @@ async def test_other_defaults(api: Api) -> None:
     [
         pytest.param(App, ["Name", "Age"], ["app", "10d"], id="App"),
         pytest.param(LimaVM, ["Name", "Running"], ["one", False], id="LimaVM"),
-        # The condition is a text, and Kubernetes shows nothing else than booleans as booleans.
+        # The condition is a text, and Kubernetes prints only booleans as booleans.
         pytest.param(Container, ["Name", "Running"], ["one", None], id="Container"),
         pytest.param(ContainerNamespace, ["Name", "Age"], ["one", "10d"], id="ContainerNamespace"),
         pytest.param(
@@ -246,7 +244,7 @@ async def test_objects_are_selected_by_declared_fields(
     assert await api.names(path, query={"fieldSelector": f"{field}=nowhere"}) == []
 
 
-async def test_other_fields_cannot_be_selected_by(api: Api) -> None:
+async def test_rejects_selectors_of_other_fields(api: Api) -> None:
     await api.install(definition_of(Volume))
     query = {"fieldSelector": "status.driver=local"}
     status = await api.refused(400, "GET", path_of(Volume), query=query)

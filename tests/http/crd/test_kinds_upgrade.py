@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An instance made by an older version meets the definitions of this one."""
+"""An instance created by an older version is upgraded to the current definitions."""
 
 import copy
 
 import pytest
 from tests.http.client import CRDS, Api
-from tests.unit.kinds.places import path_of
+from tests.unit.kinds.paths import path_of
 from tests.unit.kinds.samples import SAMPLES
 
 from rdd.api.types import Object
@@ -18,7 +18,7 @@ from rdd.kinds.limavm import LimaVM
 
 
 def properties(crd: Object, *path: str) -> Object:
-    """The members declared at a path of a definition."""
+    """Return the members declared at a path of a definition."""
     schema: Object = crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     for part in path:
         schema = schema["properties"][part]
@@ -27,7 +27,7 @@ def properties(crd: Object, *path: str) -> Object:
 
 
 async def upgrade(api: Api, kind: type[Kind]) -> Object:
-    """Bring the installed definition up to date, as a manager does."""
+    """Update the installed definition, as a manager does."""
     stored = await api.get(f"{CRDS}/{kind.crd_name}")
     body = {**stored, "spec": definition_of(kind)["spec"]}
     updated: Object = await api.put(
@@ -37,7 +37,7 @@ async def upgrade(api: Api, kind: type[Kind]) -> Object:
     return updated
 
 
-async def test_app_of_an_older_version_learns_new_fields(api: Api) -> None:
+async def test_app_of_an_older_version_gets_new_fields(api: Api) -> None:
     old = definition_of(App)
     del properties(old, "spec", "virtualMachine")["type"]
     del properties(old, "spec")["application"]
@@ -63,7 +63,7 @@ async def test_app_of_an_older_version_learns_new_fields(api: Api) -> None:
     assert "spec.namespace is immutable" in status["message"]
 
 
-async def test_object_that_a_new_rule_would_refuse_can_still_be_changed_elsewhere(api: Api) -> None:
+async def test_object_that_violates_a_new_rule_can_be_changed_elsewhere(api: Api) -> None:
     old = definition_of(LimaVM)
     running = properties(old, "spec")["running"]
     running.clear()
@@ -84,7 +84,7 @@ async def test_object_that_a_new_rule_would_refuse_can_still_be_changed_elsewher
     assert (await api.patch(path, {"spec": {"running": False}}))["spec"]["running"] is False
 
 
-async def test_optional_status_name_lets_old_and_new_requests_through(api: Api) -> None:
+async def test_optional_status_name_accepts_old_and_new_requests(api: Api) -> None:
     old = definition_of(ContainerCreateRequest)
     schema = old["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
     schema["properties"]["status"]["required"] = ["name"]

@@ -20,7 +20,7 @@ def schema(rules: list[Object], **properties: Object) -> Object:
 
 
 async def texts(api: Api, spec: Any, name: str = "w") -> list[str]:
-    """What is wrong with an object, as texts; empty if it was created."""
+    """Create an object and return its errors as texts; empty if it was created."""
     reply = await api.call("POST", WIDGETS, widget(name, spec))
     if reply.status == 201:
         await api.delete(f"{WIDGETS}/{name}")
@@ -29,7 +29,7 @@ async def texts(api: Api, spec: Any, name: str = "w") -> list[str]:
     return sorted(f"{c['field']}: {c['message']}" for c in reply.json()["details"]["causes"])
 
 
-async def test_a_broken_rule_says_its_message_or_itself(api: Api) -> None:
+async def test_a_violated_rule_reports_its_message_or_itself(api: Api) -> None:
     rules = [{"rule": "self.x < self.y", "message": "x comes first"}, {"rule": "self.x > 0"}]
     await api.install(crd(schema=schema(rules, **NUMBERS)))
     assert await texts(api, {"x": 1, "y": 2}) == []
@@ -40,7 +40,7 @@ async def test_a_broken_rule_says_its_message_or_itself(api: Api) -> None:
     ]
 
 
-async def test_a_message_can_be_computed_and_falls_back(api: Api) -> None:
+async def test_a_message_can_be_computed_with_a_fallback(api: Api) -> None:
     rules = [
         {
             "rule": "self.s != 'bad'",
@@ -67,13 +67,13 @@ async def test_a_message_can_be_computed_and_falls_back(api: Api) -> None:
         pytest.param("FieldValueDuplicate", "Duplicate value", id="duplicate"),
     ],
 )
-async def test_a_rule_can_choose_its_reason_and_place(reason: str, text: str, api: Api) -> None:
+async def test_a_rule_can_set_its_reason_and_field_path(reason: str, text: str, api: Api) -> None:
     rules = [{"rule": "self.x < 5", "message": "m", "reason": reason, "fieldPath": ".x"}]
     await api.install(crd(schema=schema(rules, **NUMBERS)))
     assert await texts(api, {"x": 9}) == [f"spec.x: {text}"]
 
 
-async def test_rules_look_at_fields_that_may_be_absent(api: Api) -> None:
+async def test_rules_can_test_for_absent_fields(api: Api) -> None:
     rules = [
         {"rule": "!has(self.x) || self.x > 0", "message": "has"},
         {"rule": "self.?y.orValue(3) == 3", "message": "optional"},
@@ -84,7 +84,7 @@ async def test_rules_look_at_fields_that_may_be_absent(api: Api) -> None:
     assert await texts(api, {"y": 4}) == ["spec: Invalid value: optional"]
 
 
-async def test_a_rule_that_fails_to_run_is_broken(api: Api) -> None:
+async def test_a_rule_that_fails_to_run_is_violated(api: Api) -> None:
     rules = [{"rule": "self.x / self.y > 0"}]
     await api.install(crd(schema=schema(rules, **NUMBERS)))
     assert await texts(api, {"x": 1, "y": 0}) == [
@@ -196,7 +196,7 @@ async def test_rules_have_the_libraries_of_kubernetes(
 # -- transitions
 
 
-async def test_rules_about_the_past_run_on_updates_only(api: Api) -> None:
+async def test_transition_rules_run_on_updates_only(api: Api) -> None:
     rules = [{"rule": "self.x >= oldSelf.x", "message": "x may only grow"}]
     await api.install(crd(schema=schema(rules, **NUMBERS)))
     await api.post(WIDGETS, widget("w", {"x": 5}))
@@ -232,7 +232,7 @@ async def test_rules_of_list_entries_compare_entries_with_the_same_key(api: Api)
     await api.patch(path, more, MERGE)
 
 
-async def test_an_optional_past_includes_the_first_time(api: Api) -> None:
+async def test_optional_old_self_includes_the_creation(api: Api) -> None:
     rule = {
         "rule": "oldSelf.hasValue() ? self.size() >= oldSelf.value().size() : self == 'first'",
         "message": "no",
@@ -247,7 +247,7 @@ async def test_an_optional_past_includes_the_first_time(api: Api) -> None:
     await api.patch(path, {"spec": {"s": "longer"}}, MERGE)
 
 
-async def test_what_did_not_change_is_not_refused_by_a_new_rule(api: Api) -> None:
+async def test_a_new_rule_accepts_unchanged_values(api: Api) -> None:
     await api.install(crd(schema=schema([], **NUMBERS)))
     await api.post(WIDGETS, widget("w", {"x": 50, "y": 1}))
     where = "/spec/versions/0/schema/openAPIV3Schema/properties/spec/properties/x"
@@ -260,7 +260,7 @@ async def test_what_did_not_change_is_not_refused_by_a_new_rule(api: Api) -> Non
     await api.refused(422, "PATCH", path, {"spec": {"x": 51}}, content_type=MERGE)
 
 
-async def test_errors_of_rules_and_schema_come_together(api: Api) -> None:
+async def test_errors_of_rules_and_schema_are_reported_together(api: Api) -> None:
     rules = [{"rule": "self.x < 3", "message": "rule"}]
     await api.install(crd(schema=schema(rules, x={**INTEGER, "maximum": 5})))
     assert await texts(api, {"x": 9}) == [
@@ -271,7 +271,7 @@ async def test_errors_of_rules_and_schema_come_together(api: Api) -> None:
     assert any("some validation rules were not checked" in text for text in found)
 
 
-async def test_places_in_lists_and_maps_are_named(api: Api) -> None:
+async def test_paths_in_lists_and_maps_are_reported(api: Api) -> None:
     positive = [{"rule": "self > 0", "message": "positive"}]
     value = {**INTEGER, "x-kubernetes-validations": positive}
     lists = {"type": "array", "maxItems": 5, "items": value}
@@ -284,7 +284,7 @@ async def test_places_in_lists_and_maps_are_named(api: Api) -> None:
     assert await texts(api, {"m": {"a.b": 0}}) == ["spec.m[a.b]: Invalid value: 0: positive"]
 
 
-# -- what a definition may contain
+# -- rules in definitions
 
 
 @pytest.mark.parametrize(
@@ -341,7 +341,7 @@ async def test_rules_are_compiled_when_they_are_defined(
     assert problem in cause["message"]
 
 
-async def test_rules_that_may_cost_too_much_are_refused(api: Api) -> None:
+async def test_rejects_rules_with_excessive_cost(api: Api) -> None:
     texts_ = {"type": "array", "items": {"type": "string"}}
     rule = {"rule": "self.l.all(a, self.l.all(b, a.contains(b)))"}
     status = await api.refused(422, "POST", CRDS, crd(schema=schema([rule], l=texts_)))
@@ -351,7 +351,7 @@ async def test_rules_that_may_cost_too_much_are_refused(api: Api) -> None:
     await api.post(CRDS, crd(schema=schema([rule], l=small)), expect=201)
 
 
-async def test_a_rule_at_the_root_sees_name_but_not_labels(api: Api) -> None:
+async def test_a_rule_at_the_root_accesses_name_but_not_labels(api: Api) -> None:
     whole = {
         "type": "object",
         "x-kubernetes-validations": [{"rule": "self.metadata.labels.size() > 0"}],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The list of kinds, the dump for packaging, and the reference in the documentation."""
+"""The catalog of kinds, the dump for packaging, and the reference in the documentation."""
 
 import sys
 from pathlib import Path
@@ -51,7 +51,7 @@ def test_kinds_of_several_controllers_are_listed_once() -> None:
     assert catalog.crds_of("engine", "kubernetes") == []
 
 
-def test_importing_all_kinds_loads_nothing_heavy() -> None:
+def test_importing_all_kinds_imports_no_large_module() -> None:
     code = "import sys, rdd.kinds.catalog; print(*sys.modules)"
     done = run_program([sys.executable, "-c", code], check=True)
     loaded = set(done.stdout.split())
@@ -71,7 +71,7 @@ def test_dump_is_a_command() -> None:
     assert (done.returncode, done.stderr, done.stdout) == (0, "", crds_yaml("app"))
 
 
-def test_dump_of_unknown_controllers_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+def test_rejects_dump_of_unknown_controllers(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(
         SystemExit, match="unknown controller apps; valid controllers: app, configmap"
     ):
@@ -87,7 +87,7 @@ def test_reference_is_up_to_date() -> None:
     assert page == reference.update(page), "run: python -m rdd.kinds reference docs/kinds.md"
 
 
-def test_reference_is_brought_up_to_date_by_the_command(tmp_path: Path) -> None:
+def test_command_updates_the_reference(tmp_path: Path) -> None:
     page = tmp_path / "kinds.md"
     page.write_text(f"# Kinds\n\nBy hand.\n\n{reference.MARKER}\n\nOld.\n")
     main(["reference", str(page)])

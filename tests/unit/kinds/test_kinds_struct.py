@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Views: typed reading of plain dicts, building of new ones, and what a declaration may say."""
+"""Views: typed reading of plain dicts, building of new ones, and valid declarations."""
 
 import copy
 import types
@@ -24,7 +24,7 @@ from rdd.kinds.ports import Port, PortBinding
 from rdd.kinds.struct import UNSET, Struct, field
 
 
-def test_view_reads_what_is_there() -> None:
+def test_view_reads_present_members() -> None:
     app = App.of(
         {
             "metadata": {"name": "app", "generation": 3, "labels": {"a": "b"}},
@@ -61,7 +61,7 @@ def test_absent_members_read_as_defaults_or_empty(raw: Object) -> None:
     assert raw in ({}, {"metadata": None, "spec": None, "status": None})
 
 
-def test_absence_that_means_something_reads_as_none() -> None:
+def test_absent_nullable_member_reads_as_none() -> None:
     assert ConfigMapReplicaSetSpec.of({}).replicas is None
     assert ConfigMapReplicaSetSpec.of({"replicas": 0}).replicas == 0
     status = Container.of({}).status
@@ -71,7 +71,7 @@ def test_absence_that_means_something_reads_as_none() -> None:
     assert action is not None and action.state == "Failed"
 
 
-def test_quantity_reads_as_text_even_if_it_is_a_number() -> None:
+def test_numeric_quantity_reads_as_text() -> None:
     assert HostInfoStatus.of({"memory": 1024}).memory == "1024"
     assert HostInfo.of({"status": {"memory": "16Gi"}}).status.memory == "16Gi"
 
@@ -96,7 +96,7 @@ def test_views_of_absent_structs_are_not_shared() -> None:
     assert app.spec.running is False
 
 
-def test_view_of_something_else_than_an_object_is_refused() -> None:
+def test_rejects_view_of_a_value_that_is_not_an_object() -> None:
     with pytest.raises(TypeError, match="AppSpec is an object, not str"):
         _ = App.of({"spec": "text"}).spec
     with pytest.raises(TypeError, match="Condition is an object, not int"):
@@ -104,7 +104,7 @@ def test_view_of_something_else_than_an_object_is_refused() -> None:
 
 
 @pytest.mark.parametrize("name", ["running", "started"])
-def test_views_cannot_be_written(name: str) -> None:
+def test_views_are_read_only(name: str) -> None:
     spec = AppSpec.of({"running": False})
     with pytest.raises(AttributeError):
         setattr(spec, name, True)
@@ -121,7 +121,7 @@ objects = st.dictionaries(st.sampled_from(["kind", "status", "future", "x"]), js
 
 @settings(max_examples=50, deadline=None)
 @given(objects, objects)
-def test_unknown_members_survive(obj: Object, spec: Object) -> None:
+def test_unknown_members_are_preserved(obj: Object, spec: Object) -> None:
     obj["spec"], before = spec, copy.deepcopy({**obj, "spec": spec})
     app = App.of(obj)
     stopped = app.replace(spec=app.spec.replace(running=True))
@@ -138,7 +138,7 @@ def test_replace_writes_and_removes_in_a_copy() -> None:
         vm.replace(restarts=1)
 
 
-def test_new_object_has_its_kind_and_only_what_was_given() -> None:
+def test_new_object_has_its_kind_and_only_given_members() -> None:
     vm = LimaVM(
         metadata=ObjectMeta(
             name="rd",
@@ -173,18 +173,18 @@ def test_new_object_has_its_kind_and_only_what_was_given() -> None:
     }
 
 
-def test_what_reads_the_same_when_absent_is_left_out() -> None:
+def test_values_that_read_the_same_when_absent_are_omitted() -> None:
     assert LimaVMStatus(restart_count=0, restart_needed=False, conditions=[]).raw == {}
     assert AppStatus(kubernetes_port=0).raw == {}
     assert Port(name="80/tcp", bindings=()).raw == {"name": "80/tcp"}
 
 
-def test_what_reads_differently_when_absent_is_kept() -> None:
+def test_values_that_read_differently_when_absent_are_kept() -> None:
     assert AppSpec(running=False, namespace="").raw == {"running": False, "namespace": ""}
     assert ConfigMapReplicaSetSpec(replicas=0).raw == {"replicas": 0}
     assert ConfigMapReplicaSetSpec(replicas=None).raw == {}
     assert VirtualMachine(type=None).raw == {}
-    # The server fills in defaults inside an empty struct, but not inside an absent one.
+    # The server sets defaults inside an empty struct, but not inside an absent one.
     assert App(spec=AppSpec.of({})).raw["spec"] == {}
 
 
@@ -196,14 +196,14 @@ def test_built_values_do_not_share_lists_with_their_arguments() -> None:
     assert Port(name="1/tcp", bindings=[binding]).raw["bindings"] == [binding.raw]
 
 
-def test_missing_and_unknown_arguments_are_refused() -> None:
+def test_rejects_missing_and_unknown_arguments() -> None:
     with pytest.raises(TypeError, match="AppSpec needs running"):
         AppSpec()  # type: ignore[call-arg]
     with pytest.raises(TypeError, match="AppSpec has no cpus"):
         AppSpec(running=True, cpus=1)  # type: ignore[call-arg]
 
 
-def test_type_checker_knows_the_fields() -> None:
+def test_type_checker_checks_the_fields() -> None:
     spec = AppSpec(running=True)
     with pytest.raises(AttributeError):
         spec.running = False  # type: ignore[misc]
@@ -274,7 +274,7 @@ def test_schema_of_a_declaration() -> None:
         pytest.param(dict, UNSET, "cannot be of type", id="bare dict"),
     ],
 )
-def test_declarations_that_make_no_sense_are_refused(
+def test_rejects_inconsistent_declarations(
     annotation: object, default: object, message: str
 ) -> None:
     members = {"__annotations__": {"a": annotation}, "a": field("A field.", default=default)}

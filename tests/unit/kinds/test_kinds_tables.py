@@ -79,7 +79,7 @@ PROGRESS: Table = {
     "status.progress.layersDone": "integer",
     "status.progress.message": "string",
 }
-"""Of transfers; ours beyond what is published."""
+"""Members of transfers in addition to the published interface."""
 
 TABLES: dict[type[Kind], Table] = {
     App: {
@@ -286,7 +286,7 @@ _SHOWN |= {"x-kubernetes-list-map-keys", "x-kubernetes-validations"}
 
 
 def form(schema: Object) -> str:
-    """The type of a schema, in the notation of the tables."""
+    """Return the type of a schema in the notation of the tables."""
     if "x-kubernetes-int-or-string" in schema:
         types = [{"type": "integer"}, {"type": "string"}]
         assert (schema["pattern"], schema["anyOf"]) == (QUANTITY, types)
@@ -305,7 +305,7 @@ def form(schema: Object) -> str:
 
 
 def row(schema: Object, required: bool) -> str:
-    """A schema without its members, in the notation of the tables."""
+    """Return a schema without its members in the notation of the tables."""
     parts = [form(schema) + ("!" if required else "")]
     if parts[0].startswith("quantity"):
         return parts[0]
@@ -324,7 +324,7 @@ def row(schema: Object, required: bool) -> str:
 
 
 def table(schema: Object, path: str = "", required: bool = False) -> Table:
-    """All fields of a schema, in the notation of the tables."""
+    """Return all fields of a schema in the notation of the tables."""
     found = {path: row(schema, required)}
     inner, at = (schema["items"], f"{path}[]") if "items" in schema else (schema, path)
     for name, sub in inner.get("properties", {}).items():
@@ -452,11 +452,11 @@ def descriptions(schema: Object, path: str) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("kind", ALL, ids=lambda kind: kind.kind)
-def test_every_field_is_described_and_its_first_sentence_stands_alone(kind: type[Kind]) -> None:
+def test_every_field_has_a_description_with_a_complete_first_sentence(kind: type[Kind]) -> None:
     for path, text in descriptions(schema_of(kind), kind.kind).items():
         first = re.split(r"(?<=\.)\s", text)[0]
         assert text.endswith("."), path
         assert text[0].isupper(), path
         assert not re.search(r"\b(e\.g|i\.e)\.", text), f"{path}: ends a sentence too early"
-        # The property table of `rdd set --help` wraps what is longer over many lines.
+        # The property table of `rdd set --help` wraps longer sentences over many lines.
         assert 5 <= len(first) <= 125, path

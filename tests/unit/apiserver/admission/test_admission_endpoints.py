@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which URLs are webhooks of this process, and where other webhooks are."""
+"""URLs of webhooks in this process, and endpoints of other webhooks."""
 
 import pytest
 
@@ -39,7 +39,7 @@ def test_the_longest_prefix_of_whole_segments_wins(url: str, found: object) -> N
     assert endpoints.find(url) is found
 
 
-def test_an_endpoint_can_be_taken_back() -> None:
+def test_an_endpoint_can_be_unregistered() -> None:
     endpoints = InProcessEndpoints()
     endpoints.register("https://here/run", _outer)
     endpoints.unregister("https://here/run/")

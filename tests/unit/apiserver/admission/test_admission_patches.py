@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Patches of webhooks, and why they cannot be applied."""
+"""Patches of webhooks, and the explanation of their failures."""
 
 import copy
 from typing import Any
@@ -141,12 +141,12 @@ def test_the_operation_that_fails_is_explained(operation: Object, reason: str, b
 
 
 @pytest.mark.parametrize("value", [[1], []])
-def test_a_patch_may_not_turn_the_object_into_something_else(value: Any) -> None:
+def test_rejects_a_patch_whose_result_is_not_an_object(value: Any) -> None:
     with pytest.raises(errors.InternalError):
         patches.apply(DOC, [op("replace", "", value=value)])
 
 
-def test_a_result_too_deep_to_encode_is_refused() -> None:
+def test_rejects_a_result_too_deep_to_encode() -> None:
     deep: Any = 1
     for _ in range(250):
         deep = [deep]
@@ -155,7 +155,7 @@ def test_a_result_too_deep_to_encode_is_refused() -> None:
 
 
 @pytest.mark.parametrize("patch", [{}, "text", [1], [[]]])
-def test_something_else_than_a_list_of_operations_is_no_patch(patch: Any) -> None:
+def test_rejects_a_patch_that_is_not_a_list_of_operations(patch: Any) -> None:
     with pytest.raises(errors.BadRequest):
         patches.apply(DOC, patch)
 
@@ -178,7 +178,7 @@ _operations = st.fixed_dictionaries(
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(_operations, max_size=5))
-def test_any_patch_is_applied_or_refused_and_changes_nothing_else(patch: list[Object]) -> None:
+def test_any_patch_is_applied_or_rejected_without_side_effects(patch: list[Object]) -> None:
     doc = copy.deepcopy(DOC)
     try:
         assert isinstance(patches.apply(doc, patch), dict)
@@ -190,18 +190,18 @@ def test_any_patch_is_applied_or_refused_and_changes_nothing_else(patch: list[Ob
 # -- warnings
 
 
-def test_warnings_are_told_once_and_only_if_they_fit_into_a_header() -> None:
-    told = ["old"]
-    warnings.add(told, ["a", "old", "", "a", "line\nbreak", "ümläut", "\x7f"])
-    assert told == ["old", "a", "ümläut"]
+def test_warnings_are_sent_once_and_only_if_valid_in_a_header() -> None:
+    collected = ["old"]
+    warnings.add(collected, ["a", "old", "", "a", "line\nbreak", "ümläut", "\x7f"])
+    assert collected == ["old", "a", "ümläut"]
 
 
-def test_many_or_long_warnings_are_cut() -> None:
-    told: list[str] = []
-    warnings.add(told, ["x" * 4096])
-    assert [len(t) for t in told] == [4096]
-    warnings.add(told, ["y"])
-    assert [len(t) for t in told] == [256, 1]
-    warnings.add(told, [f"{i:04}" + "z" * 500 for i in range(100)])
-    assert {len(t) for t in told} == {256, 1}
-    assert sum(map(len, told)) <= warnings.MAX_TOTAL + warnings.MAX_ITEM
+def test_many_or_long_warnings_are_truncated() -> None:
+    collected: list[str] = []
+    warnings.add(collected, ["x" * 4096])
+    assert [len(t) for t in collected] == [4096]
+    warnings.add(collected, ["y"])
+    assert [len(t) for t in collected] == [256, 1]
+    warnings.add(collected, [f"{i:04}" + "z" * 500 for i in range(100)])
+    assert {len(t) for t in collected} == {256, 1}
+    assert sum(map(len, collected)) <= warnings.MAX_TOTAL + warnings.MAX_ITEM

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What answers of webhooks mean, and which of them are refused."""
+"""Parsing and validation of webhook responses."""
 
 import base64
 from typing import Any
@@ -25,8 +25,8 @@ def read(found: Any, *, version: str = "v1", is_mutating: bool = False) -> Any:
     return parse_response(found, version=version, uid=UID, is_mutating=is_mutating)
 
 
-def test_an_answer_carries_verdict_patch_warnings_and_annotations() -> None:
-    answer = read(
+def test_a_response_carries_decision_patch_warnings_and_annotations() -> None:
+    response = read(
         review(
             patch=f"{PATCH[:2]}\n{PATCH[2:]}",
             patchType="JSONPatch",
@@ -36,15 +36,15 @@ def test_an_answer_carries_verdict_patch_warnings_and_annotations() -> None:
         ),
         is_mutating=True,
     )
-    assert (answer.is_allowed, answer.patch, answer.patch_type) == (True, b"[]", "JSONPatch")
-    assert (answer.warnings, answer.audit_annotations) == (("w",), {"k": "v"})
-    assert answer.status == {"code": 403, "message": "m", "reason": ""}
+    assert (response.is_allowed, response.patch, response.patch_type) == (True, b"[]", "JSONPatch")
+    assert (response.warnings, response.audit_annotations) == (("w",), {"k": "v"})
+    assert response.status == {"code": 403, "message": "m", "reason": ""}
 
 
 def test_null_members_are_absent_members() -> None:
     members = ("patch", "patchType", "warnings", "auditAnnotations", "status")
-    answer = read(review(**dict.fromkeys(members)))
-    assert (answer.is_allowed, answer.patch, answer.status["code"]) == (True, b"", 0)
+    response = read(review(**dict.fromkeys(members)))
+    assert (response.is_allowed, response.patch, response.status["code"]) == (True, b"", 0)
     assert read({**review(), "response": {"uid": UID}}).is_allowed is False
 
 
@@ -103,7 +103,7 @@ def test_null_members_are_absent_members() -> None:
         ),
     ],
 )
-def test_an_answer_that_does_not_fit_the_question_is_invalid(
+def test_rejects_a_response_that_does_not_match_the_request(
     found: Object, is_mutating: bool, problem: str
 ) -> None:
     with pytest.raises(InvalidResponse) as caught:
@@ -144,7 +144,7 @@ def test_an_answer_that_does_not_fit_the_question_is_invalid(
         pytest.param(review(status={"details": {"retryAfterSeconds": "1"}}), id="retry"),
     ],
 )
-def test_an_answer_of_wrong_types_cannot_be_decoded(found: Any) -> None:
+def test_rejects_a_response_with_wrong_types(found: Any) -> None:
     with pytest.raises(InvalidResponse) as caught:
         read(found, is_mutating=True)
     assert not caught.value.is_decoded

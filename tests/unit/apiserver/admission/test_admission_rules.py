@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which writes rules select, and in which version they are shown."""
+"""The writes that rules select, and the version in which they are shown."""
 
 from typing import Any
 
@@ -117,7 +117,7 @@ def test_another_version_is_shown_only_under_match_policy_equivalent(
     assert shown(registry, Criteria.of_webhook(hook)) == wanted
 
 
-def test_earlier_rules_choose_the_version(registry: Registry) -> None:
+def test_earlier_rules_determine_the_version(registry: Registry) -> None:
     hook = {"rules": [rule(apiVersions=["v2"]), rule(apiVersions=["v1"])]}
     assert shown(registry, Criteria.of_webhook(hook)) == ["v2"]
     hook["rules"].append(rule(apiVersions=["v3"]))
@@ -160,7 +160,7 @@ def test_rules_with_names_are_alternatives(registry: Registry) -> None:
     assert shown(registry, Criteria.of_resources(found)) == ["v3", "v1", "v2"]
 
 
-def test_a_selector_that_cannot_be_read_fails_the_writes_it_is_about(registry: Registry) -> None:
+def test_an_invalid_selector_fails_the_matching_writes(registry: Registry) -> None:
     selector = {"matchExpressions": [{"key": "k", "operator": "Near", "values": ["x"]}]}
     criteria = Criteria.of_webhook({"rules": [rule()], "objectSelector": selector})
     narrowed = criteria.narrow(registry, "CREATE", PODS, "")

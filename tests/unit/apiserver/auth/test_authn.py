@@ -56,10 +56,10 @@ def request(authorization: str | None = None, certificate: bytes | None = None) 
 
 
 async def issue(world: World, **spec: Any) -> str:
-    answer = await TokenIssuer(key_pem(), now=lambda: NOW).token_request(
+    response = await TokenIssuer(key_pem(), now=lambda: NOW).token_request(
         {"spec": spec}, namespace="ns", name="bob", lister=world, warnings=[]
     )
-    return str(answer["status"]["token"])
+    return str(response["status"]["token"])
 
 
 @pytest.mark.parametrize(
@@ -91,9 +91,9 @@ def test_requests_without_a_bearer_token_are_anonymous(header: str | None) -> No
 
 
 def test_warns_about_space_before_the_token() -> None:
-    asked = request("Bearer  user-token")
-    authenticator().authenticate(asked)
-    assert asked.warnings == [EXTRA_SPACE_WARNING]
+    sent = request("Bearer  user-token")
+    authenticator().authenticate(sent)
+    assert sent.warnings == [EXTRA_SPACE_WARNING]
 
 
 @pytest.mark.parametrize("token", ["x", "admin-token2", "a.b.c", "admin-toke", "é", "a.e30.c"])
@@ -128,9 +128,9 @@ async def test_service_account_token_names_account_groups_and_credential() -> No
 async def test_token_stops_working_with_its_account(change: str) -> None:
     world = World()
     obj = world.account("bob")
-    asked = request(f"Bearer {await issue(world)}")
+    sent = request(f"Bearer {await issue(world)}")
     authn = authenticator(world)
-    assert authn.authenticate(asked).uid == "account-uid"
+    assert authn.authenticate(sent).uid == "account-uid"
     if change == "deleted":
         world.delete("serviceaccounts", "ns", "bob")
     elif change == "recreated":
@@ -139,31 +139,31 @@ async def test_token_stops_working_with_its_account(change: str) -> None:
         metadata = {**obj["metadata"], "deletionTimestamp": "2027-01-15T07:58:00Z"}
         world.put("serviceaccounts", {**obj, "metadata": metadata})
     with pytest.raises(Unauthorized):
-        authn.authenticate(asked)
+        authn.authenticate(sent)
 
 
 async def test_cached_token_expires() -> None:
     world, clock = World(), Clock()
     world.account("bob")
-    asked = request(f"Bearer {await issue(world, expirationSeconds=600)}")
+    sent = request(f"Bearer {await issue(world, expirationSeconds=600)}")
     authn = authenticator(world, clock=clock)
-    authn.authenticate(asked)
+    authn.authenticate(sent)
     clock.time += 600 + 59
-    authn.authenticate(asked)
+    authn.authenticate(sent)
     clock.time += 2
     with pytest.raises(Unauthorized):
-        authn.authenticate(asked)
+        authn.authenticate(sent)
 
 
 async def test_cached_token_is_not_verified_again(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     world.account("bob")
-    asked = request(f"Bearer {await issue(world)}")
+    sent = request(f"Bearer {await issue(world)}")
     authn = authenticator(world)
-    first = authn.authenticate(asked)
+    first = authn.authenticate(sent)
     monkeypatch.delattr(SigningKey, "verify")
     world.account("other")
-    assert authn.authenticate(asked) is first
+    assert authn.authenticate(sent) is first
 
 
 async def test_rejects_token_of_another_audience() -> None:
@@ -211,18 +211,18 @@ def test_client_certificate_names_user_and_groups() -> None:
 
 
 def test_client_certificate_wins_over_a_token() -> None:
-    asked = request("Bearer wrong", der_of("ann"))
-    assert authenticator().authenticate(asked).name == "ann"
+    sent = request("Bearer wrong", der_of("ann"))
+    assert authenticator().authenticate(sent).name == "ann"
 
 
 def test_rejects_certificate_that_expires_on_an_open_connection() -> None:
     clock = Clock()
-    asked = request(certificate=der_of("ann", days=1))
+    sent = request(certificate=der_of("ann", days=1))
     authn = authenticator(clock=clock)
-    authn.authenticate(asked)
+    authn.authenticate(sent)
     clock.time += 86401
     with pytest.raises(Unauthorized):
-        authn.authenticate(asked)
+        authn.authenticate(sent)
 
 
 def test_rejects_damaged_certificate() -> None:

@@ -13,7 +13,7 @@ ANN = User("ann", ("devs", "system:authenticated"))
 BOB = User("system:serviceaccount:ns:bob", ("system:serviceaccounts", "system:serviceaccounts:ns"))
 
 
-def asks(
+def attributes_of(
     who: User,
     verb: str,
     resource: str,
@@ -70,8 +70,8 @@ def test_rule_decides_about_resources(
 ) -> None:
     world = World()
     world.grant("r", user("ann"), policy)
-    question = asks(ANN, verb, resource, name=name, api_group=api_group)
-    assert RbacAuthorizer(world).authorize(question).allowed is is_allowed
+    attributes = attributes_of(ANN, verb, resource, name=name, api_group=api_group)
+    assert RbacAuthorizer(world).authorize(attributes).allowed is is_allowed
 
 
 @pytest.mark.parametrize(
@@ -89,9 +89,9 @@ def test_rule_decides_about_resources(
 def test_rule_decides_about_paths(urls: list[str], path: str, is_allowed: bool) -> None:
     world = World()
     world.grant("r", user("ann"), rule("get", nonResourceURLs=urls))
-    question = Attributes(ANN, "get", is_resource=False, path=path)
+    attributes = Attributes(ANN, "get", is_resource=False, path=path)
     authorizer = RbacAuthorizer(world)
-    assert authorizer.authorize(question).allowed is is_allowed
+    assert authorizer.authorize(attributes).allowed is is_allowed
     post = Attributes(ANN, "post", is_resource=False, path=path)
     assert not authorizer.authorize(post).allowed
 
@@ -100,9 +100,11 @@ def test_role_binding_allows_only_in_its_namespace() -> None:
     world = World()
     world.grant("r", user("ann"), rule("list", "configmaps"), namespace="ns")
     authorizer = RbacAuthorizer(world)
-    assert authorizer.authorize(asks(ANN, "list", "configmaps", namespace="ns")).allowed
-    assert not authorizer.authorize(asks(ANN, "list", "configmaps", namespace="other")).allowed
-    assert not authorizer.authorize(asks(ANN, "list", "configmaps")).allowed
+    assert authorizer.authorize(attributes_of(ANN, "list", "configmaps", namespace="ns")).allowed
+    assert not authorizer.authorize(
+        attributes_of(ANN, "list", "configmaps", namespace="other")
+    ).allowed
+    assert not authorizer.authorize(attributes_of(ANN, "list", "configmaps")).allowed
 
 
 @pytest.mark.parametrize(
@@ -125,14 +127,14 @@ def test_reason_names_binding_role_and_first_subject_that_fits(who: User, reason
     world.role("r", rule("get", "pods"), namespace="ns")
     subjects = [group("devs"), user("ann"), user("eve"), account("bob"), account("tom", "far")]
     world.bind("b", "r", *subjects, namespace="ns")
-    decision = RbacAuthorizer(world).authorize(asks(who, "get", "pods", namespace="ns"))
+    decision = RbacAuthorizer(world).authorize(attributes_of(who, "get", "pods", namespace="ns"))
     assert decision == Decision(True, f"RBAC: allowed by {reason}")
 
 
 def test_cluster_role_binding_applies_in_every_namespace() -> None:
     world = World()
     world.grant("r", group("devs"), rule("get", "pods"))
-    decision = RbacAuthorizer(world).authorize(asks(ANN, "get", "pods", namespace="any"))
+    decision = RbacAuthorizer(world).authorize(attributes_of(ANN, "get", "pods", namespace="any"))
     source = 'ClusterRoleBinding "r" of ClusterRole "r" to Group "devs"'
     assert decision == Decision(True, f"RBAC: allowed by {source}")
 
@@ -140,7 +142,7 @@ def test_cluster_role_binding_applies_in_every_namespace() -> None:
 def test_account_without_namespace_in_a_cluster_binding_matches_no_user() -> None:
     world = World()
     world.grant("r", account("bob"), rule("get", "pods"))
-    assert not RbacAuthorizer(world).authorize(asks(BOB, "get", "pods")).allowed
+    assert not RbacAuthorizer(world).authorize(attributes_of(BOB, "get", "pods")).allowed
 
 
 def test_missing_roles_are_named_in_the_reason_of_a_denial() -> None:
@@ -149,19 +151,19 @@ def test_missing_roles_are_named_in_the_reason_of_a_denial() -> None:
     world.bind("b", "none", user("ann"), namespace="ns")
     world.bind("c", "gone", user("ann"), namespace="ns", kind="ClusterRole")
     authorizer = RbacAuthorizer(world)
-    question = asks(ANN, "get", "pods", namespace="ns")
+    attributes = attributes_of(ANN, "get", "pods", namespace="ns")
     missing_cluster = 'clusterrole.rbac.authorization.k8s.io "gone" not found'
     missing = 'role.rbac.authorization.k8s.io "none" not found'
-    decision = authorizer.authorize(question)
+    decision = authorizer.authorize(attributes)
     assert decision == Decision(False, f"RBAC: [{missing_cluster}, {missing}]")
     world.bind("d", "ok", user("ann"), namespace="ns")
     world.role("ok", rule("get", "pods"), namespace="ns")
-    assert authorizer.authorize(question).allowed
+    assert authorizer.authorize(attributes).allowed
 
 
 def test_masters_may_do_everything_without_a_reason() -> None:
     admin = User("admin", ("system:masters",))
-    assert RbacAuthorizer(World()).authorize(asks(admin, "get", "pods")) == Decision(True)
+    assert RbacAuthorizer(World()).authorize(attributes_of(admin, "get", "pods")) == Decision(True)
 
 
 @pytest.mark.parametrize("change", ["role", "binding", "delete"])
@@ -169,25 +171,25 @@ def test_decisions_follow_changes_of_the_objects(change: str) -> None:
     world = World()
     world.grant("r", user("ann"), rule("get", "pods"), namespace="ns")
     authorizer = RbacAuthorizer(world)
-    question = asks(ANN, "get", "pods", namespace="ns")
-    assert authorizer.authorize(question).allowed
+    attributes = attributes_of(ANN, "get", "pods", namespace="ns")
+    assert authorizer.authorize(attributes).allowed
     if change == "role":
         world.role("r", rule("list", "pods"), namespace="ns")
     elif change == "binding":
         world.bind("r", "r", user("eve"), namespace="ns")
     else:
         world.delete("rolebindings", "ns", "r")
-    assert not authorizer.authorize(question).allowed
+    assert not authorizer.authorize(attributes).allowed
 
 
 def test_repeated_decisions_read_no_objects() -> None:
     world = World().bootstrap()
     authorizer = RbacAuthorizer(world)
     for name in ("a", "b", "c"):
-        authorizer.authorize(asks(ANN, "get", "pods", namespace="ns", name=name))
+        authorizer.authorize(attributes_of(ANN, "get", "pods", namespace="ns", name=name))
     lists = world.lists
     for name in ("a", "b", "c"):
-        authorizer.authorize(asks(ANN, "get", "pods", namespace="ns", name=name))
+        authorizer.authorize(attributes_of(ANN, "get", "pods", namespace="ns", name=name))
     assert world.lists == lists
 
 
@@ -195,7 +197,7 @@ def test_repeated_decisions_read_no_objects() -> None:
     ("attributes", "decision", "message", "details"),
     [
         pytest.param(
-            asks(ANN, "list", "configmaps", namespace="ns"),
+            attributes_of(ANN, "list", "configmaps", namespace="ns"),
             Decision(False),
             'configmaps is forbidden: User "ann" cannot list resource "configmaps" '
             'in API group "" in the namespace "ns"',
@@ -203,7 +205,7 @@ def test_repeated_decisions_read_no_objects() -> None:
             id="namespaced",
         ),
         pytest.param(
-            asks(ANN, "patch", "widgets/status", name="a", api_group="example.com"),
+            attributes_of(ANN, "patch", "widgets/status", name="a", api_group="example.com"),
             Decision(False, "RBAC: why"),
             'widgets.example.com "a" is forbidden: User "ann" cannot patch resource '
             '"widgets/status" in API group "example.com" at the cluster scope: RBAC: why',
@@ -293,12 +295,12 @@ def test_covered_rules_allow_nothing_that_the_owner_may_not(
 ) -> None:
     held = set().union(*map(model, owner)) if owner else set()
     missing = covers(map(Rule, owner), map(Rule, wanted))
-    asked = set().union(*map(model, wanted)) if wanted else set()
+    requested = set().union(*map(model, wanted)) if wanted else set()
     if not missing:
-        assert asked <= held
+        assert requested <= held
     # The missing permissions and the held ones together are the requested ones.
     reported = set().union(*(model(policy) for policy in compact(missing))) if missing else set()
-    assert asked <= held | reported
+    assert requested <= held | reported
 
 
 @settings(max_examples=100, deadline=None)
@@ -314,14 +316,14 @@ def test_one_rule_covers_another_exactly_when_it_allows_all_of_it(
 @settings(max_examples=100, deadline=None)
 @given(resource_rules)
 def test_rule_matches_the_model(policy: PolicyRule) -> None:
-    asked = Rule(policy)
+    requested = Rule(policy)
     expected = model(policy)
     for verb in VERBS:
         for g in GROUPS:
             for combined in RESOURCES:
                 resource, _, subresource = combined.partition("/")
                 for name in NAMES:
-                    is_allowed = asked.allows_resource(verb, g, resource, subresource, name)
+                    is_allowed = requested.allows_resource(verb, g, resource, subresource, name)
                     assert is_allowed is ((verb, g, combined, name) in expected)
 
 

@@ -53,10 +53,10 @@ def post(
     if spec is not None:
         obj["spec"] = spec
     before = repr(obj)
-    answer = REVIEWS[api_group, resource](obj, who, "ns", reviewer)
+    reviewed = REVIEWS[api_group, resource](obj, who, "ns", reviewer)
     assert repr(obj) == before
-    assert (answer["apiVersion"], answer["kind"]) == (obj["apiVersion"], obj["kind"])
-    return answer
+    assert (reviewed["apiVersion"], reviewed["kind"]) == (obj["apiVersion"], obj["kind"])
+    return reviewed
 
 
 def problems(resource: str, spec: Object, **options: Any) -> list[str]:
@@ -110,8 +110,8 @@ def problems(resource: str, spec: Object, **options: Any) -> list[str]:
     ],
 )
 def test_access_review_returns_decision_and_reason(spec: Object, status: Object) -> None:
-    answer = post("subjectaccessreviews", spec)
-    assert (answer["spec"], answer["status"], answer["metadata"]) == (spec, status, {})
+    reviewed = post("subjectaccessreviews", spec)
+    assert (reviewed["spec"], reviewed["status"], reviewed["metadata"]) == (spec, status, {})
 
 
 def test_self_review_evaluates_the_requesting_user() -> None:
@@ -123,17 +123,17 @@ def test_self_review_evaluates_the_requesting_user() -> None:
 def test_missing_role_is_the_reason() -> None:
     lister = World()
     lister.bind("b", "none", user("ann"), namespace="ns")
-    answer = post("selfsubjectaccessreviews", {"resourceAttributes": GET_PODS}, lister=lister)
-    assert answer["status"] == {
+    reviewed = post("selfsubjectaccessreviews", {"resourceAttributes": GET_PODS}, lister=lister)
+    assert reviewed["status"] == {
         "allowed": False,
         "reason": 'RBAC: role.rbac.authorization.k8s.io "none" not found',
     }
 
 
 def test_local_review_is_about_its_namespace() -> None:
-    answer = post("localsubjectaccessreviews", {"user": "ann", "resourceAttributes": GET_PODS})
-    assert answer["metadata"] == {"namespace": "ns"}
-    assert answer["status"]["allowed"]
+    reviewed = post("localsubjectaccessreviews", {"user": "ann", "resourceAttributes": GET_PODS})
+    assert reviewed["metadata"] == {"namespace": "ns"}
+    assert reviewed["status"]["allowed"]
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_local_review_is_about_its_namespace() -> None:
             "subjectaccessreviews",
             {"resourceAttributes": GET_PODS},
             ['spec.user: Invalid value: "": at least one of user or group must be specified'],
-            id="nobody",
+            id="no-user",
         ),
         pytest.param(
             "subjectaccessreviews",
@@ -218,8 +218,8 @@ def test_managed_fields_are_accepted_in_metadata() -> None:
 
 def test_empty_metadata_members_are_not_repeated() -> None:
     spec = {"resourceAttributes": GET_PODS}
-    answer = post("selfsubjectaccessreviews", spec, metadata={"creationTimestamp": None})
-    assert answer["metadata"] == {}
+    reviewed = post("selfsubjectaccessreviews", spec, metadata={"creationTimestamp": None})
+    assert reviewed["metadata"] == {}
 
 
 def with_selector(name: str, selector: Object) -> Object:
@@ -331,9 +331,9 @@ def test_rules_review_lists_all_rules_of_the_requesting_user() -> None:
     lister.bind("n", "none", user("ann"))
     named = rule("get", "secrets", resourceNames=["a"])
     lister.grant("s", user("ann"), named, rule("get", nonResourceURLs=["/x"]))
-    answer = post("selfsubjectrulesreviews", {"namespace": "ns"}, lister=lister)
-    assert answer["spec"] == {}
-    assert answer["status"] == {
+    reviewed = post("selfsubjectrulesreviews", {"namespace": "ns"}, lister=lister)
+    assert reviewed["spec"] == {}
+    assert reviewed["status"] == {
         "resourceRules": [
             {"verbs": ["get"], "apiGroups": [""], "resources": ["secrets"], "resourceNames": ["a"]},
             {"verbs": ["get"], "apiGroups": [""], "resources": ["pods"]},
@@ -350,9 +350,9 @@ def test_rules_review_needs_a_namespace() -> None:
 
 
 def test_token_review_returns_the_user_of_the_token() -> None:
-    answer = post("tokenreviews", {"token": "token"})
-    assert answer["spec"] == {"token": "token"}
-    assert answer["status"] == {
+    reviewed = post("tokenreviews", {"token": "token"})
+    assert reviewed["spec"] == {"token": "token"}
+    assert reviewed["status"] == {
         "authenticated": True,
         "user": {"username": "eve", "uid": "e", "groups": ["system:authenticated"]},
         "audiences": [ISSUER],
@@ -374,9 +374,9 @@ def test_token_review_needs_a_token(spec: Object) -> None:
 
 
 def test_self_subject_review_returns_the_requesting_user() -> None:
-    answer = post("selfsubjectreviews", metadata={"name": "ignored"})
-    assert answer["metadata"] == {"creationTimestamp": "2027-01-15T08:00:00Z"}
-    assert answer["status"] == {
+    reviewed = post("selfsubjectreviews", metadata={"name": "ignored"})
+    assert reviewed["metadata"] == {"creationTimestamp": "2027-01-15T08:00:00Z"}
+    assert reviewed["status"] == {
         "userInfo": {
             "username": "ann",
             "uid": "u",

@@ -54,9 +54,9 @@ async def failure(*args: Any, **options: Any) -> ApiError:
 
 
 async def test_response_is_the_completed_request_with_a_token() -> None:
-    answer = await request()
-    token = answer["status"].pop("token")
-    assert answer == {
+    response = await request()
+    token = response["status"].pop("token")
+    assert response == {
         "apiVersion": "authentication.k8s.io/v1",
         "kind": "TokenRequest",
         "metadata": {
@@ -92,9 +92,9 @@ async def test_response_is_the_completed_request_with_a_token() -> None:
 
 
 async def test_requested_audiences_and_lifetime_are_kept() -> None:
-    answer = await request({"audiences": ["x", "y"], "expirationSeconds": 600})
-    assert issuer().verify(answer["status"]["token"]).audiences == ("x", "y")
-    assert answer["status"]["expirationTimestamp"] == "2027-01-15T08:10:00Z"
+    response = await request({"audiences": ["x", "y"], "expirationSeconds": 600})
+    assert issuer().verify(response["status"]["token"]).audiences == ("x", "y")
+    assert response["status"]["expirationTimestamp"] == "2027-01-15T08:10:00Z"
 
 
 @pytest.mark.parametrize(
@@ -116,10 +116,10 @@ async def test_lifetimes_out_of_bounds_are_invalid(seconds: int, detail: str) ->
 
 async def test_server_maximum_shortens_with_a_warning() -> None:
     warnings: list[str] = []
-    answer = await request({"expirationSeconds": 7200}, max_expiration_s=3600, warnings=warnings)
+    response = await request({"expirationSeconds": 7200}, max_expiration_s=3600, warnings=warnings)
     assert warnings == ["requested expiration of 7200 seconds shortened to 3600 seconds"]
-    assert answer["spec"]["expirationSeconds"] == 3600
-    assert answer["status"]["expirationTimestamp"] == "2027-01-15T09:00:00Z"
+    assert response["spec"]["expirationSeconds"] == 3600
+    assert response["status"]["expirationTimestamp"] == "2027-01-15T09:00:00Z"
 
 
 async def test_account_must_exist() -> None:
@@ -160,8 +160,8 @@ def bound_to(kind: str, name: str = "s", api_version: str = "v1", uid: str = "")
 
 async def test_token_bound_to_a_secret_is_invalid_without_it() -> None:
     world = world_with_secret()
-    answer = await request(bound_to("Secret", uid="secret-uid"), world=world)
-    verified = issuer().verify(answer["status"]["token"])
+    response = await request(bound_to("Secret", uid="secret-uid"), world=world)
+    verified = issuer().verify(response["status"]["token"])
     verified.check_objects(world, NOW)
     world.put("secrets", {"metadata": {"name": "s", "namespace": "ns", "uid": "new"}})
     with pytest.raises(TokenError, match=r"secret UID \(new\) does not match"):
@@ -288,25 +288,25 @@ def test_times_are_checked_with_a_minute_of_leeway() -> None:
 
 
 def test_discovery_document_points_to_the_key_set() -> None:
-    answer = issuer().discovery("https://127.0.0.1:6443/openid/v1/jwks")
-    assert json.loads(answer.body) == {
+    response = issuer().discovery("https://127.0.0.1:6443/openid/v1/jwks")
+    assert json.loads(response.body) == {
         "issuer": ISSUER,
         "jwks_uri": "https://127.0.0.1:6443/openid/v1/jwks",
         "response_types_supported": ["id_token"],
         "subject_types_supported": ["public"],
         "id_token_signing_alg_values_supported": ["ES256"],
     }
-    assert answer.content_type == "application/json"
-    assert answer.headers == [("Cache-Control", "public, max-age=3600")]
+    assert response.content_type == "application/json"
+    assert response.headers == [("Cache-Control", "public, max-age=3600")]
 
 
 def test_key_set_verifies_a_token() -> None:
     from cryptography.hazmat.primitives import hashes
     from cryptography.hazmat.primitives.asymmetric import ec, utils
 
-    answer = issuer().key_set()
-    assert answer.content_type == "application/jwk-set+json"
-    (key,) = json.loads(answer.body)["keys"]
+    response = issuer().key_set()
+    assert response.content_type == "application/jwk-set+json"
+    (key,) = json.loads(response.body)["keys"]
     assert (key["kty"], key["crv"], key["alg"], key["use"]) == ("EC", "P-256", "ES256", "sig")
 
     def number(text: str) -> int:

@@ -67,7 +67,7 @@ def test_webhook_defaults() -> None:
     assert validating.validate(obj).errors == []
 
 
-def test_mutating_webhooks_are_asked_once_by_default() -> None:
+def test_mutating_webhooks_are_called_once_by_default() -> None:
     obj = read("MutatingWebhookConfiguration", {"webhooks": [HOOK]}, mutating)
     assert obj["webhooks"][0]["reinvocationPolicy"] == "Never"
     assert mutating.validate(obj).errors == []
@@ -217,7 +217,7 @@ def test_mutating_webhooks_are_asked_once_by_default() -> None:
         ),
     ],
 )  # fmt: skip
-def test_webhooks_are_refused_with_the_words_of_kubernetes(
+def test_rejects_webhooks_with_the_messages_of_kubernetes(
     change: Object, expected: list[str]
 ) -> None:
     assert texts(validating.validate(hooks(change)).errors) == [
@@ -375,7 +375,7 @@ def test_policy_defaults() -> None:
         ),
     ],
 )
-def test_policies_are_refused_with_the_words_of_kubernetes(
+def test_rejects_policies_with_the_messages_of_kubernetes(
     change: Object, expected: list[str]
 ) -> None:
     assert texts(policy.validate(policy_of(**change)).errors) == [f"spec.{e}" for e in expected]

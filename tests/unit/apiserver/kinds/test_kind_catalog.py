@@ -206,7 +206,7 @@ def test_sample_round_trips_through_decoding_unchanged(kind: ResourceDefinition)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=kind_id)
-def test_sample_is_normal_and_valid(kind: ResourceDefinition) -> None:
+def test_sample_is_normalised_and_valid(kind: ResourceDefinition) -> None:
     obj = catalog.decoder(kind.definition)(sample(kind), [])
     kind.strategy.normalise(obj)
     assert obj == sample(kind), "normalising a complete object changes nothing"
@@ -232,7 +232,7 @@ def _ordered(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=kind_id)
-def test_an_empty_body_never_breaks_a_hook(kind: ResourceDefinition) -> None:
+def test_hooks_accept_an_empty_body(kind: ResourceDefinition) -> None:
     decode = catalog.decoder(kind.definition)
     strategy = kind.strategy
     obj, old = decode({}, []), decode(sample(kind), [])
@@ -248,7 +248,7 @@ def test_an_empty_body_never_breaks_a_hook(kind: ResourceDefinition) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=kind_id)
-def test_hooks_leave_the_stored_object_alone(kind: ResourceDefinition) -> None:
+def test_hooks_do_not_modify_the_stored_object(kind: ResourceDefinition) -> None:
     decode = catalog.decoder(kind.definition)
     for subresource in ("", *kind.subresources):
         obj, old = decode({"metadata": {"name": "a"}}, []), decode(sample(kind), [])

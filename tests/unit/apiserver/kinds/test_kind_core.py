@@ -175,7 +175,7 @@ def test_secret_gets_a_type_and_string_data_becomes_data() -> None:
         ),
     ],
 )
-def test_secret_types_demand_their_keys(
+def test_secret_types_require_their_keys(
     type_: str, data: dict[str, str], expected: list[str]
 ) -> None:
     assert texts(secrets.validate(obj(type=type_, data=data)).errors) == expected
@@ -265,7 +265,7 @@ def test_key_pair_problems_are_worded_as_in_go(
 namespaces = core.NamespaceStrategy()
 
 
-def test_new_namespace_is_active_labelled_and_guarded() -> None:
+def test_new_namespace_is_active_and_has_label_and_finalizer() -> None:
     namespace: Object = {
         "metadata": {"name": "n", "labels": {"kubernetes.io/metadata.name": "wrong"}},
         "spec": {"finalizers": ["example.com/f"]},
@@ -304,7 +304,7 @@ def test_finalizers_change_through_finalize_only() -> None:
         assert new["spec"]["finalizers"] == kept, subresource
 
 
-def test_finalize_names_the_bad_finalizer() -> None:
+def test_finalize_reports_the_invalid_finalizer() -> None:
     bad: Object = {"metadata": {"name": "n"}, "spec": {"finalizers": ["bad name"]}}
     assert texts(namespaces.validate_update(bad, bad, subresource="finalize").errors) == [
         f'spec.finalizers[0]: Invalid value: "bad name": {QUALIFIED}',
@@ -346,7 +346,7 @@ def test_phase_agrees_with_deletion(deleted: bool, phase: str, expected: list[st
     assert texts(errors) == expected
 
 
-def test_namespace_goes_with_the_second_delete_once_nobody_holds_it() -> None:
+def test_second_delete_removes_a_namespace_without_finalizers() -> None:
     namespace: Object = {"metadata": {"name": "n"}, "spec": {}, "status": {"phase": "Active"}}
     assert namespaces.begin_deletion(namespace, now="t")
     assert namespace["status"] == {"phase": "Terminating"}

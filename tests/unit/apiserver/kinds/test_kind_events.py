@@ -68,7 +68,7 @@ def event(involved: str = "", *, namespace: str = "n", **members: Any) -> Object
         ),
     ],
 )
-def test_core_event_is_about_its_namespace(given: Object, expected: list[str]) -> None:
+def test_core_event_and_its_object_share_a_namespace(given: Object, expected: list[str]) -> None:
     assert texts(core.validate(given).errors) == expected
 
 
@@ -111,7 +111,7 @@ def test_complete_event_is_accepted_by_both_groups() -> None:
         ),
     ],
 )
-def test_new_events_are_held_to_stricter_rules(change: Object, expected: list[str]) -> None:
+def test_new_events_are_validated_strictly(change: Object, expected: list[str]) -> None:
     assert texts(v1.validate(read_v1({**COMPLETE, **change}, [])).errors) == expected
 
 
@@ -161,7 +161,7 @@ def test_conversion_loses_nothing() -> None:
     assert v1.from_storage(v1.to_storage(obj)) == obj
 
 
-def test_field_labels_of_both_groups_show_the_same_event() -> None:
+def test_field_labels_of_both_groups_select_the_same_event() -> None:
     obj = read_v1(COMPLETE, [])
     new, old = v1.selectable_fields(obj), core.selectable_fields(v1.to_storage(obj))
     assert new["regarding.kind"] == old["involvedObject.kind"] == "X"
@@ -197,7 +197,7 @@ def test_field_labels_of_both_groups_show_the_same_event() -> None:
         ),
     ],
 )
-def test_table_shows_when_what_and_who(given: Object, cells: list[Any]) -> None:
+def test_table_shows_time_reason_and_reporter(given: Object, cells: list[Any]) -> None:
     now = 1767323165.0  # 2026-01-02T03:06:05Z
     assert core.cells(given, now=now) == cells
     assert v1.cells(v1.from_storage(given), now=now) == cells

@@ -24,7 +24,7 @@ bindings, cluster_bindings = rbac.RoleBindingStrategy(), rbac.ClusterRoleBinding
 
 
 @pytest.mark.parametrize("name", ["system:admin", "Upper", "a b", "-"])
-def test_names_may_be_anything_that_fits_a_path(name: str) -> None:
+def test_every_path_segment_is_a_valid_name(name: str) -> None:
     assert roles.name_errors(name, is_prefix=False) == []
 
 
@@ -36,7 +36,7 @@ def test_names_may_be_anything_that_fits_a_path(name: str) -> None:
         pytest.param("a%b", "may not contain '%'", id="percent"),
     ],
 )
-def test_names_that_break_paths_are_refused(name: str, why: str) -> None:
+def test_rejects_names_that_are_no_path_segment(name: str, why: str) -> None:
     assert bindings.name_errors(name, is_prefix=False) == [why]
 
 
@@ -101,7 +101,7 @@ def test_aggregation_selectors_are_legal() -> None:
     ]
 
 
-def test_groups_of_roles_and_subjects_are_filled_in() -> None:
+def test_groups_of_roles_and_subjects_are_defaulted() -> None:
     binding = obj(
         subjects=[
             {"kind": "User", "name": "u"},
@@ -206,7 +206,7 @@ leases = coordination.LeaseStrategy()
         ),
     ],
 )
-def test_lease_numbers_are_sensible(spec: Object, expected: list[str]) -> None:
+def test_lease_numbers_are_validated(spec: Object, expected: list[str]) -> None:
     assert texts(leases.validate(obj(spec=spec)).errors) == expected
 
 
@@ -216,7 +216,7 @@ def test_lease_has_no_election_fields() -> None:
     assert lease["spec"] == {"holderIdentity": "a"}
 
 
-def test_leases_and_rbac_objects_may_be_created_by_put() -> None:
+def test_leases_and_rbac_objects_can_be_created_by_put() -> None:
     assert leases.allow_create_on_update
     assert roles.allow_create_on_update
     assert bindings.allow_create_on_update

@@ -78,7 +78,7 @@ def test_api_services_are_consistent(given: Object, expected: list[str]) -> None
     assert texts(services.validate(given).errors) == expected
 
 
-def test_what_the_server_serves_itself_is_available_at_once() -> None:
+def test_local_api_services_are_available_at_once() -> None:
     obj = service()
     services.prepare_for_create(obj)
     (condition,) = obj["status"]["conditions"]
@@ -90,7 +90,7 @@ def test_what_the_server_serves_itself_is_available_at_once() -> None:
     assert services.own_cells(obj) == ["Local", "True"]
 
 
-def test_conditions_of_other_services_say_why() -> None:
+def test_conditions_of_other_services_show_the_reason() -> None:
     obj = service(service={"namespace": "n", "name": "s"})
     services.normalise(obj)
     assert obj["spec"]["service"]["port"] == 443
@@ -124,7 +124,7 @@ def definition() -> Object:
     }
 
 
-def test_definitions_follow_the_rules_of_the_schema_package() -> None:
+def test_definitions_are_validated_by_the_schema_package() -> None:
     seen: list[str] = []
 
     def check_rules(schema: object, field: str) -> list[FieldError]:

@@ -133,7 +133,7 @@ CONFIG_MAP: Object = {"kind": "ConfigMap", "apiVersion": "v1", "metadata": META,
         ),
     ],
 )
-def test_rows_include_what_was_asked_for(include: str, expected: Object | None) -> None:
+def test_rows_include_the_requested_object(include: str, expected: Object | None) -> None:
     shown = Shown(KINDS["", "ConfigMap"].strategy)
     table = tables.table(
         shown, [CONFIG_MAP], now=NOW, include_object=include, version="v1beta1", continue_="c"

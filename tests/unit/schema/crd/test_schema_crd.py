@@ -55,7 +55,7 @@ def established(crd: dict[str, Any]) -> dict[str, Any]:
     return crd
 
 
-def test_a_minimal_definition_is_completed_and_accepted() -> None:
+def test_a_minimal_definition_is_defaulted_and_accepted() -> None:
     crd = definition()
     assert crd["spec"]["names"] == {
         "plural": "widgets", "kind": "Widget", "singular": "widget", "listKind": "WidgetList",
@@ -69,7 +69,7 @@ def test_a_minimal_definition_is_completed_and_accepted() -> None:
     assert crds.crd_errors(crd) == []
 
 
-def test_a_service_of_a_webhook_gets_a_port() -> None:
+def test_the_port_of_a_webhook_service_is_defaulted() -> None:
     service = {"name": "s", "namespace": "n"}
     webhook = {"clientConfig": {"service": service}, "conversionReviewVersions": ["v1"]}
     crd = definition(conversion={"strategy": "Webhook", "webhook": webhook})
@@ -445,7 +445,7 @@ def test_scope_and_kind_can_change_until_the_kind_is_served() -> None:
     assert crds.crd_update_errors(new, definition()) == []
 
 
-def test_a_new_storage_version_joins_the_stored_versions() -> None:
+def test_a_new_storage_version_is_added_to_the_stored_versions() -> None:
     old = established(definition())
     new = definition(versions=[version(storage=False), version("v2")])
     crds.prepare_for_update(new, old)
@@ -487,7 +487,7 @@ def test_errors_of_versions_that_differ_name_the_version() -> None:
     ]
 
 
-def test_rules_are_checked_only_on_schemas_that_are_fine() -> None:
+def test_rules_are_checked_only_on_valid_schemas() -> None:
     seen: list[str] = []
 
     def check(schema: Any, field: str) -> list[FieldError]:
@@ -502,7 +502,7 @@ def test_rules_are_checked_only_on_schemas_that_are_fine() -> None:
     assert seen == ["spec.validation.openAPIV3Schema"]
 
 
-def test_unknown_string_formats_are_warned_about_once() -> None:
+def test_warns_once_about_unknown_string_formats() -> None:
     text = {"type": "string", "format": "odd"}
     properties = {"a": text, "b": text, "c": {"type": "integer", "format": "int32"},
                   "d": {"type": "string", "format": "date-time"}}  # fmt: skip
@@ -521,7 +521,7 @@ def test_unknown_string_formats_are_warned_about_once() -> None:
         (["v1"], "example.com/v1 Widget is deprecated"),
     ],
 )  # fmt: skip
-def test_deprecated_versions_point_to_a_newer_one(names: list[str], wanted: str) -> None:
+def test_deprecation_warning_names_a_newer_version(names: list[str], wanted: str) -> None:
     versions = [version(n, storage=i == 0, deprecated=i == 0) for i, n in enumerate(names)]
     spec = definition(versions=versions)["spec"]
     assert crd_versions.deprecation_warning(spec, names[0]) == wanted

@@ -19,7 +19,7 @@ def root_errors(schema: dict[str, Any], *, has_status: bool = False) -> list[str
 
 
 def errors(schema: dict[str, Any]) -> list[str]:
-    """Errors of the schema of a member, without the path to it."""
+    """Return the errors of the schema of a member, without the path to it."""
     found = root_errors({"type": "object", "properties": {"a": schema}})
     return [m.replace("S.properties[a].", "").replace("S.properties[a]", "") for m in found]
 
@@ -152,7 +152,7 @@ def test_with_a_status_subresource_the_root_schema_is_minimal() -> None:
             "anyOf[0].type: Required value: must be object if x-kubernetes-map-type is specified",
             "anyOf[0].type: Required value: must be array if x-kubernetes-list-type is specified",
             "anyOf[0].items: Required value: must have a schema if x-kubernetes-list-type is map",
-        ], id="what conditions must not say"),
+        ], id="unsupported members of conditions"),
         pytest.param({"type": "object", "properties": {"x": {"type": "integer"}},
                       "allOf": [{"properties": {"x": {"minimum": 1}}}],
                       "not": {"required": ["y"]}}, [], id="conditions on declared members"),
@@ -271,7 +271,7 @@ def test_a_schema_that_is_too_deep_is_rejected() -> None:
 def test_a_schema_that_grows_exponentially_is_rejected() -> None:
     schema: dict[str, Any] = {"type": "object"}
     for _ in range(60):
-        # shared in memory, doubled on paper
+        # shared in memory, doubled when serialised
         schema = {"type": "object", "properties": {"a": schema, "b": schema}}
     message = f"S: Forbidden: must not contain more than {MAX_SCHEMAS} schemas"
     assert root_errors(schema) == [message]

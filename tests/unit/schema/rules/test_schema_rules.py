@@ -18,7 +18,7 @@ _FACTOR = (
 
 
 def spec(*rules: dict[str, Any], **properties: Any) -> dict[str, Any]:
-    """A schema of objects whose spec has properties and rules."""
+    """Return a schema of objects whose spec has properties and rules."""
     inner: dict[str, Any] = {"type": "object", "properties": properties}
     if rules:
         inner["x-kubernetes-validations"] = list(rules)
@@ -192,7 +192,7 @@ def test_a_rule_counts_as_often_as_its_value_can_occur() -> None:
     assert "estimated rule cost exceeds budget" in str(errors[0])
 
 
-def test_the_four_dearest_rules_are_named() -> None:
+def test_the_four_most_expensive_rules_are_reported() -> None:
     rules = [{"rule": "self.l.all(a, a != 'x')", "message": str(i)} for i in range(6)]
     big = {"type": "array", "maxItems": 1_500_000, "items": {"type": "string", "maxLength": 20}}
     errors = shown(check_rules(spec(*rules, l=big), _ROOT))
@@ -310,7 +310,7 @@ def test_properties_are_visible_under_their_escaped_names() -> None:
 # -- objects
 
 
-def test_a_schema_without_rules_costs_nothing() -> None:
+def test_a_schema_without_rules_is_not_compiled() -> None:
     assert compile_rules(spec(x=_INT)) is None
 
 
@@ -502,10 +502,10 @@ def test_unchanged_invalid_field_is_a_warning(
             "x-kubernetes-list-map-keys": ["k"],
         },
     )
-    said: list[str] = []
-    assert len(validate(schema, value, old, warnings=said)) == errors
-    assert len(said) == warnings
-    assert all(text.endswith("Invalid value: 0: positive") for text in said)
+    collected: list[str] = []
+    assert len(validate(schema, value, old, warnings=collected)) == errors
+    assert len(collected) == warnings
+    assert all(text.endswith("Invalid value: 0: positive") for text in collected)
 
 
 def test_transition_rules_are_never_only_a_warning() -> None:
@@ -513,7 +513,7 @@ def test_transition_rules_are_never_only_a_warning() -> None:
     assert len(validate(schema, {"x": 1}, {"x": 1})) == 1
 
 
-def test_rules_stop_when_the_request_is_out_of_budget() -> None:
+def test_rules_stop_when_the_budget_is_exceeded() -> None:
     schema = spec(
         {"rule": "self.l.all(x, x >= 0)"},
         {"rule": "self.l.all(x, x <= 1)"},

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a server has from its first start on: namespaces, default roles, APIService objects.
+"""The default objects of a server: namespaces, default roles, APIService objects.
 
-Everything is written through the ordinary pipeline as the server itself, all
-at once, so that one group commit makes the whole of it durable.
+They are written through the ordinary pipeline as the server itself,
+concurrently, so that one group commit makes all of them durable.
 """
 
 import asyncio
@@ -30,11 +30,11 @@ Handle = Callable[[Request], Awaitable[AnyResponse]]
 
 
 class BootstrapFailed(Exception):
-    """An object the server cannot do without could not be written."""
+    """A default object could not be written."""
 
 
 async def call(handle: Handle, method: str, path: str, obj: Object | None = None) -> Object:
-    """A request of the server to itself; raises BootstrapFailed unless it succeeds."""
+    """Make a request as the server itself; raise BootstrapFailed unless it succeeds."""
     request = Request(
         method,
         path,
@@ -51,10 +51,10 @@ async def call(handle: Handle, method: str, path: str, obj: Object | None = None
 
 
 async def bootstrap(handle: Handle, lister: Lister, registry: Registry) -> None:
-    """Write what is missing.
+    """Write the missing default objects.
 
-    What is refused (by a webhook of the user's that is down, say) is logged and tried again at
-    the next start: the server must come up for the user to mend it.
+    A failure (a user's webhook that is down, for example) is logged and retried at the next
+    start: the server must start so that the user can fix it.
     """
     writes: list[Awaitable[Any]] = [
         call(handle, "POST", "/api/v1/namespaces", _namespace(name))
@@ -90,7 +90,7 @@ async def _apply(handle: Handle, change: bootstrap_rbac.PolicyChange) -> None:
 
 
 def api_service(group: str, version: str) -> Object:
-    """The APIService of a group version this server serves itself."""
+    """Return the APIService of a group version that this server serves."""
     name = f"{version}.{group}"
     is_builtin = not group or group.endswith(".k8s.io")
     spec: Object = {"group": group} if group else {}
@@ -123,7 +123,7 @@ def _api_service_writes(handle: Handle, lister: Lister, registry: Registry) -> l
 async def _add_api_service(handle: Handle, group: str, version: str) -> None:
     obj = await call(handle, "POST", _API_SERVICES, api_service(group, version))
     if obj.get("kind") != "APIService":
-        return  # somebody else was faster
+        return  # created concurrently
     created = obj["metadata"].get("creationTimestamp")
     obj["status"] = {
         "conditions": [
@@ -140,7 +140,7 @@ async def _add_api_service(handle: Handle, group: str, version: str) -> None:
 
 
 class ApiServices:
-    """Keeps the APIService objects in step with the group versions that are served."""
+    """Synchronises the APIService objects with the served group versions."""
 
     def __init__(self, handle: Handle, lister: Lister, registry: Registry) -> None:
         self._handle = handle
@@ -150,7 +150,7 @@ class ApiServices:
         registry.on_change = self._changed.set
 
     async def run(self) -> None:
-        """Follow the registry until cancelled."""
+        """Synchronise after every change of the registry, until cancelled."""
         while True:
             await self._changed.wait()
             self._changed.clear()

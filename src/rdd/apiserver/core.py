@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every handler needs: the state and the collaborators of one API server."""
+"""The state and the components of an API server that every handler uses."""
 
 import time
 from collections.abc import Callable
@@ -12,11 +12,11 @@ from rdd.apiserver.state.cache import ObjectCache
 from rdd.apiserver.state.watchers import Watchers
 from rdd.store.contract import Store
 
-MAX_OBJECT_BYTES = 1_572_864  # 1.5 MiB, etcd's default and so what Kubernetes users know
+MAX_OBJECT_BYTES = 1_572_864  # 1.5 MiB, the default of etcd and so of Kubernetes
 
 
 class Core:
-    """The parts of an API server that handle requests to resources."""
+    """The context of request handlers: store, cache, registry, admission and watchers."""
 
     def __init__(
         self,
@@ -35,21 +35,21 @@ class Core:
         self.watchers: dict[tuple[str, str, str], Watchers] = {}
         self.watch_count = 0
         self.rbac: RbacAuthorizer | None = None
-        """Checks that nobody grants what they do not have; None: nobody is checked."""
+        """Prevents privilege escalation: users can only grant what they have; None: no check."""
 
     def now_text(self) -> str:
-        """The current time as metadata carries it."""
+        """Return the current time in the format of metadata."""
         return timestamps.now_text(self.clock)
 
     def watchers_of(self, resource: Resource) -> Watchers:
-        """The open watches of a resource version."""
+        """Return the open watches of a resource version."""
         found = self.watchers.get(resource.key)
         if found is None:
             found = self.watchers[resource.key] = Watchers(resource)
         return found
 
     def end_watches(self, resource: Resource) -> None:
-        """Close the watches of a resource version that changes or goes away."""
+        """Close the watches of a resource version that changes or is removed."""
         found = self.watchers.pop(resource.key, None)
         if found is not None:
             found.close()

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The resources the server serves, built-in and custom, as one kind of thing.
+"""The resources that the server serves, built-in and custom.
 
-A `Resource` is what a path names: a group, a version and a plural. All
-versions of a group's resource share one `ResourceCache`; built-in kinds are
-registered at start, custom ones when their CRD is established. The registry is
-the only place that knows which paths exist, so discovery, dispatch and
-admission always agree.
+A `Resource` is a group, a version and a plural. All versions of a resource
+share one `ResourceCache`; built-in kinds are registered at start, custom ones
+when their CRD is established. The registry is the only list of resources, so
+discovery, dispatch and admission always agree.
 """
 
 from abc import ABC, abstractmethod
@@ -92,14 +91,14 @@ class Resource(ABC):
             node = self._node = node()
         return node
 
-    async def localise(self, entries: Sequence[CacheEntry]) -> Sequence[CacheEntry]:
-        """Entries of the cache in this version, if that takes a webhook."""
+    async def convert_entries(self, entries: Sequence[CacheEntry]) -> Sequence[CacheEntry]:
+        """Return entries of the cache, converted to this version if a webhook has to."""
         if self.converter is None:
             return entries
-        return await self.converter.localise(entries, self.api_version)
+        return await self.converter.convert_entries(entries, self.api_version)
 
     async def store_form(self, obj: Object) -> bytes:
-        """The stored form of an object of this version."""
+        """Return the stored form of an object of this version."""
         if self.converter is None:
             return self.encode(obj)
         stored, tag = await self.converter.to_storage(obj)
@@ -113,7 +112,7 @@ class Resource(ABC):
     @property
     @abstractmethod
     def empty(self) -> Object | None:
-        """The members that a new object has by itself; no manager owns them."""
+        """The default members of a new object; no manager owns them."""
 
     @abstractmethod
     def unknown_subresource(self) -> AnyResponse:
@@ -140,13 +139,13 @@ class Resource(ABC):
         return self.group, self.version, self.plural
 
     def full(self, entry: CacheEntry) -> bytes:
-        """The object of an entry as JSON in this version."""
+        """Return the object of an entry as JSON in this version."""
         if self.from_storage is None:
             return self.head + entry.body
         return self.head + self._converted(entry)
 
     def item(self, entry: CacheEntry) -> bytes:
-        """The same as an item of a list (built-in kinds without kind and apiVersion)."""
+        """Return the object as an item of a list (built-in kinds: without kind and apiVersion)."""
         if self.from_storage is None:
             return self.item_head + entry.body
         return self.item_head + self._converted(entry)
@@ -156,7 +155,7 @@ class Resource(ABC):
         return codec.with_revision(stored, entry.revision)
 
     def object(self, entry: CacheEntry) -> Object:
-        """The object of an entry as a fresh dict in this version."""
+        """Return the object of an entry as a new dict in this version."""
         obj: Object = {"kind": self.kind, "apiVersion": self.api_version, **entry.decode()}
         if self.from_storage is not None:
             obj = self.from_storage(obj)
@@ -164,7 +163,7 @@ class Resource(ABC):
         return obj
 
     def encode(self, obj: Object) -> bytes:
-        """The stored form of an object of this version."""
+        """Return the stored form of an object of this version."""
         if self.to_storage is not None:
             obj = self.to_storage(obj)
         return codec.encode(obj)
@@ -178,12 +177,12 @@ class Registry:
         self._builtin: dict[str, Resource] = {}
         self._builtin_groups: set[str] = set()
         self.generation = 0
-        """Changes with every registration; documents derived from the registry are keyed by it."""
+        """Incremented with every registration; documents derived from the registry depend on it."""
         self.on_change: Callable[[], None] | None = None
-        """Called when a group version appears or disappears."""
+        """Called when a group version is added or removed."""
 
     def add(self, resource: Resource) -> None:
-        """Serve a resource (replacing an earlier definition of it)."""
+        """Serve a resource; replace an earlier definition of it."""
         is_new = (resource.group, resource.version) not in self._resources
         self._resources.setdefault((resource.group, resource.version), {})[resource.plural] = (
             resource
@@ -203,7 +202,7 @@ class Registry:
         return self._builtin.get(plural)
 
     def remove(self, group: str, version: str, plural: str) -> None:
-        """Stop serving a resource; a version without resources is gone, too."""
+        """Stop serving a resource; a version without resources is removed, too."""
         found = self._resources.get((group, version))
         if found is not None and found.pop(plural, None) is not None:
             self.generation += 1
@@ -213,36 +212,34 @@ class Registry:
                     self.on_change()
 
     def get(self, group: str, version: str, plural: str) -> Resource | None:
-        """The resource a path names."""
+        """Return the resource of a group, version and plural."""
         found = self._resources.get((group, version))
         return found.get(plural) if found is not None else None
 
     def of_version(self, group: str, version: str) -> Iterable[Resource]:
-        """The resources of one group version."""
+        """Return the resources of one group version."""
         return self._resources.get((group, version), {}).values()
 
     def has_group(self, group: str) -> bool:
-        """Whether any version of the group is served."""
+        """Return whether any version of the group is served."""
         return any(g == group for g, _ in self._resources)
 
     def has_builtin_group(self, group: str) -> bool:
-        """Whether the group has built-in kinds; unknown paths below it get a Status."""
+        """Return whether the group has built-in kinds; unknown paths below it get a Status."""
         return group in self._builtin_groups
 
     def has_version(self, group: str, version: str) -> bool:
-        """Whether the group version is served."""
         return (group, version) in self._resources
 
     def group_versions(self) -> list[tuple[str, str]]:
-        """All served group versions."""
         return list(self._resources)
 
     def all(self) -> list[Resource]:
-        """All resources in all versions."""
+        """Return all resources in all versions."""
         return [r for found in self._resources.values() for r in found.values()]
 
     def by_kind(self, group: str, kind: str, version: str = "") -> Resource | None:
-        """The resource of a kind (of a group, in a version if given)."""
+        """Return the resource of a kind; any version unless one is given."""
         for (g, v), found in self._resources.items():
             if g == group and (not version or v == version):
                 for r in found.values():
@@ -252,7 +249,7 @@ class Registry:
 
 
 def metadata_of(obj: Object) -> dict[str, Any]:
-    """The metadata of an object; an empty one is put in place if it has none."""
+    """Return the metadata of an object; add an empty dict if it has none."""
     found = obj.get("metadata")
     if not isinstance(found, dict):
         found = obj["metadata"] = {}

@@ -5,7 +5,7 @@ Most paths are those of resources: `Registry` lists them and `dispatch.py`
 selects the handler by verb. `Routes` lists everything else:
 
 - `paths` and `prefixes`: paths that are no resources (discovery, health, metrics, …)
-- `virtual`: resources that are answered but not stored (reviews)
+- `virtual`: resources that are served but not stored (reviews)
 - `subresources`: subresources with a handler of their own (`status` has none)
 
 `make_routes` is the complete list; a new path is one line there.

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from rdd.apiserver.endpoints.metrics import ServerMetrics
-from rdd.apiserver.http.listener import Api
+from rdd.apiserver.http.listener import RequestApi
 from rdd.apiserver.http.request import AnyResponse, Hijack, Request, ResponseWriter, Stream
 from rdd.daemon.service.machines import is_any_vm_running
 
@@ -23,9 +23,9 @@ _HEALTH = ("/healthz", "/livez", "/readyz", "/metrics")
 
 
 class IdleTracker:
-    """An Api that knows when it was last used."""
+    """A RequestApi that records when it was last used."""
 
-    def __init__(self, api: Api, timeout_s: float, lima_home: Path) -> None:
+    def __init__(self, api: RequestApi, timeout_s: float, lima_home: Path) -> None:
         self._api = api
         self._timeout_s = timeout_s
         self._lima_home = lima_home

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """A real Kubernetes API server for tests.
 
-`Server` runs inside the test's own event loop without a socket, `LiveServer`
-in a thread of its own on a port of the loopback interface, with TLS and a
-kubeconfig, for clients that need a URL. Both are the server the daemon runs,
-on a store in memory; nothing is a fake. The pytest fixtures are in
-`rdd.testing.plugin`; docs/testing.md shows how it all is used.
+`Server` runs in the event loop of the test, without a socket. `LiveServer` runs
+in its own thread on a port of the loopback interface, with TLS and a
+kubeconfig, for clients that need a URL. Both are the server of the daemon on a
+store in memory, not a fake. The pytest fixtures are in `rdd.testing.plugin`;
+docs/testing.md describes their use.
 
-The names below are imported when they are first used, because the plugin is
-loaded into every test run of every project that has rdd installed.
+The names below are imported on first use, because pytest loads the plugin into
+every test run of every project that has rdd installed.
 """
 
 import importlib
@@ -34,7 +34,7 @@ __all__ = [
     "WatchStream",
 ]
 
-_HOMES = {
+_MODULES = {
     "Clock": "clock",
     "Fault": "faults",
     "Faults": "faults",
@@ -48,7 +48,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    home = _HOMES.get(name)
-    if home is None:
+    module = _MODULES.get(name)
+    if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    return getattr(importlib.import_module(f"{__name__}.{module}"), name)

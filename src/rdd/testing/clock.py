@@ -1,42 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The time a test server believes in.
+"""The clock of a test server.
 
-Timestamps, token lifetimes and the expiry of events follow this clock, so a
-test that is about an hour passing takes no hour. A running clock is the wall
-clock plus an offset; a frozen one moves only when told to, which makes
-timestamps predictable.
+Timestamps, token lifetimes and the expiry of events follow this clock, so that
+tests need not wait. A running clock is the wall clock plus an offset; a frozen
+one moves only by `advance`, which makes timestamps predictable.
 """
 
 import time
 
 
 class Clock:
-    """A clock that can be moved; calling it gives seconds since the epoch.
+    """A clock that can be moved; a call returns seconds since the epoch.
 
-    `start` is the time it shows at first (default: now). `frozen` clocks stand
-    still between calls of `advance`.
+    `start` is the initial time (default: now). A `frozen` clock stands still
+    between calls of `advance`.
     """
 
     def __init__(self, start: float | None = None, *, frozen: bool = False) -> None:
         self._start = start
         self._is_frozen = frozen
-        self._shown = 0.0
+        self._time = 0.0
         self._offset = 0.0
         self.reset()
 
     def __call__(self) -> float:
-        """Seconds since the epoch."""
-        return self._shown if self._is_frozen else time.time() + self._offset
+        return self._time if self._is_frozen else time.time() + self._offset
 
     def advance(self, seconds: float) -> None:
-        """Move forward. Going back raises ValueError: revisions never do either."""
+        """Move forward; raise ValueError for negative seconds."""
         if seconds < 0:
             raise ValueError("a clock cannot be moved backwards")
-        self._shown += seconds
+        self._time += seconds
         self._offset += seconds
 
     def reset(self) -> None:
-        """Show the first time again."""
+        """Return to the initial time."""
         now = time.time()
-        self._shown = now if self._start is None else self._start
-        self._offset = self._shown - now
+        self._time = now if self._start is None else self._start
+        self._offset = self._time - now

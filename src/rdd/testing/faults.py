@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults on demand: what a busy, restarting or far-away API server does to its clients.
+"""Fault injection: failures of a busy, restarting or distant API server.
 
-`Faults` stands in front of a server. A request that matches a fault gets the
-fault's answer instead of (or around) the real one; everything else passes
-untouched, and so do the requests the server makes to itself. Faults are
-matched in the order they were added; each strikes `n` requests and is then
-spent.
+`Faults` wraps a server. A request that matches a fault gets the response of the
+fault instead of (or around) the real one; all other requests, and those that
+the server makes itself, are unaffected. Faults are matched in the order they
+were added; each applies to `n` requests.
 
-They can be added from any thread while the server runs: the tuple of faults is
+Faults can be added from any thread while the server runs: the tuple of faults is
 replaced, never changed.
 """
 
@@ -27,14 +26,14 @@ from rdd.apiserver.http.request import (
     Stream,
 )
 from rdd.apiserver.state import watchers
-from rdd.testing.disturbances import cut, slowed
+from rdd.testing.watch_faults import break_after, slow_down
 
 Handle = Callable[[Request], Awaitable[AnyResponse]]
 Action = Callable[[Request, Handle], Awaitable[AnyResponse]]
 
 
 class Where(TypedDict, total=False):
-    """Which requests a fault strikes; what is left out matches anything."""
+    """The requests that a fault applies to; an omitted key matches all."""
 
     verb: str | Iterable[str]
     """A Kubernetes verb (get, list, watch, create, update, patch, delete, …) or several."""
@@ -47,7 +46,7 @@ class Where(TypedDict, total=False):
 
 
 class Fault:
-    """One fault: which requests it strikes, how many more, how many so far.
+    """One fault, with the requests it applies to and their count.
 
     As a context manager it is removed at the end of the block.
     """
@@ -64,9 +63,9 @@ class Fault:
         self._owner = owner
         self.action = action
         self.remaining = n
-        """How many more requests it will strike; None: all, until it is removed."""
+        """The number of requests left; None: all, until the fault is removed."""
         self.hits = 0
-        """How many requests it has struck."""
+        """The number of affected requests."""
         verb = where.get("verb")
         self._verbs = None if verb is None else {verb} if isinstance(verb, str) else set(verb)
         self._resource, _, self._group = where.get("resource", "").partition(".")
@@ -74,7 +73,7 @@ class Fault:
         self._when = when
 
     def matches(self, request: Request) -> bool:
-        """Whether the request is one of those meant."""
+        """Return whether the fault applies to a request."""
         info, where = request.info, self._where
         return (
             self.remaining != 0
@@ -88,14 +87,14 @@ class Fault:
             and (self._when is None or self._when(request))
         )
 
-    def strike(self) -> None:
-        """Count one request."""
+    def count(self) -> None:
+        """Count an affected request."""
         self.hits += 1
         if self.remaining is not None:
             self.remaining -= 1
 
     def remove(self) -> None:
-        """Strike no more."""
+        """Remove the fault from its server."""
         self._owner.remove(self)
 
     def __enter__(self) -> Self:
@@ -113,9 +112,9 @@ class Fault:
 class Faults:
     """The faults of one server.
 
-    Every method that adds one returns the `Fault`, and takes a selection
-    (`Where`) and `n`, the number of requests to strike; None strikes until the
-    fault is removed.
+    Every method that adds a fault returns the `Fault`; its arguments are a
+    selection (`Where`) and `n`, the number of requests to affect (None: all,
+    until the fault is removed).
     """
 
     def __init__(self, handle: Handle) -> None:
@@ -123,11 +122,11 @@ class Faults:
         self._faults: tuple[Fault, ...] = ()
 
     async def handle(self, request: Request) -> AnyResponse:
-        """Answer a request, with the first fault that matches."""
+        """Respond to a request; apply the first fault that matches."""
         if request.user is not SYSTEM and request.depth == 0:
             for fault in self._faults:
                 if fault.matches(request):
-                    fault.strike()
+                    fault.count()
                     return await fault.action(request, self._handle)
         return await self._handle(request)
 
@@ -136,7 +135,7 @@ class Faults:
         self._faults = ()
 
     def remove(self, fault: Fault) -> None:
-        """Remove one fault; one that is not there is no error."""
+        """Remove one fault; ignore one that is already removed."""
         self._faults = tuple(f for f in self._faults if f is not fault)
 
     def add(
@@ -147,15 +146,15 @@ class Faults:
         when: Callable[[Request], bool] | None = None,
         **where: Unpack[Where],
     ) -> Fault:
-        """A fault of one's own: `action(request, handle)` gives the answer."""
+        """Add a custom fault: `action(request, handle)` returns the response."""
         fault = Fault(self, action, n=n, where=where, when=when)
         self._faults = (*self._faults, fault)
         return fault
 
-    # -- answers
+    # -- responses
 
     def conflict(self, n: int | None = 1, **where: Unpack[Where]) -> Fault:
-        """409 Conflict to updates and patches, as if somebody had just written the object."""
+        """Return 409 Conflict for updates and patches, as after a concurrent write."""
 
         def failure(request: Request) -> errors.ApiError:
             info = request.info
@@ -165,7 +164,7 @@ class Faults:
         return self.add(_failing(failure), n, **where)
 
     def too_many(self, n: int | None = 1, *, retry_after: int = 1, **where: Unpack[Where]) -> Fault:
-        """429 TooManyRequests with Retry-After (seconds; 0: without the header)."""
+        """Return 429 TooManyRequests with Retry-After (seconds; 0: without the header)."""
         failure = errors.TooManyRequests(
             "Too many requests, please try again later.", retry_after_s=retry_after
         )
@@ -177,16 +176,16 @@ class Faults:
         n: int | None = 1,
         *,
         reason: str = "",
-        message: str = "the server was told to fail",
+        message: str = "injected failure",
         **where: Unpack[Where],
     ) -> Fault:
-        """Any failure Status; the reason follows from the status unless given."""
+        """Return any failure Status; the default reason follows from the status."""
         failure = errors.from_status({"code": status, "reason": reason, "message": message})
         failure.reason = reason or type(failure).reason
         return self.add(_failing(lambda request: failure), n, **where)
 
     def delay(self, delay_s: float, n: int | None = 1, **where: Unpack[Where]) -> Fault:
-        """The right answer, late."""
+        """Delay the correct response."""
 
         async def act(request: Request, handle: Handle) -> AnyResponse:
             await asyncio.sleep(delay_s)
@@ -195,7 +194,7 @@ class Faults:
         return self.add(act, n, **where)
 
     def lose_answer(self, n: int | None = 1, **where: Unpack[Where]) -> Fault:
-        """The request is carried out, but the connection breaks before the answer arrives."""
+        """Execute the request, then break the connection before the response."""
 
         async def act(request: Request, handle: Handle) -> AnyResponse:
             await handle(request)
@@ -206,10 +205,10 @@ class Faults:
     # -- lists and watches
 
     def gone(self, n: int | None = 1, **where: Unpack[Where]) -> Fault:
-        """410: a watch gets an ERROR event (as from Kubernetes), a list from the past is refused.
+        """Return 410: an ERROR event for a watch (as in Kubernetes), Expired for an old list.
 
-        A list is struck only when it continues another or names a
-        resourceVersion: a fresh list is what clients answer 410 with.
+        The fault applies only to lists with `continue` or a resourceVersion:
+        clients react to 410 with a list that has neither.
         """
 
         async def act(request: Request, handle: Handle) -> AnyResponse:
@@ -220,20 +219,20 @@ class Faults:
             return Stream(lambda writer: writer.write(line))
 
         where.setdefault("verb", ("watch", "list"))
-        return self.add(act, n, when=_looks_back, **where)
+        return self.add(act, n, when=_needs_history, **where)
 
     def slow_watch(self, delay_s: float, n: int | None = 1, **where: Unpack[Where]) -> Fault:
-        """Watches opened from now on deliver each event that much later, one after the other."""
-        return self._watch(lambda stream: slowed(stream, delay_s), n, where)
+        """Delay each event of watches opened from now on."""
+        return self._watch(lambda stream: slow_down(stream, delay_s), n, where)
 
     def drop_watch(self, n: int | None = 1, *, after: int = 0, **where: Unpack[Where]) -> Fault:
-        """Watches opened from now on are cut, without a farewell, after some events."""
-        return self._watch(lambda stream: cut(stream, after), n, where)
+        """Break watches opened from now on after some events, without an end of stream."""
+        return self._watch(lambda stream: break_after(stream, after), n, where)
 
-    def _watch(self, disturb: Callable[[Stream], Stream], n: int | None, where: Where) -> Fault:
+    def _watch(self, wrap: Callable[[Stream], Stream], n: int | None, where: Where) -> Fault:
         async def act(request: Request, handle: Handle) -> AnyResponse:
-            answer = await handle(request)
-            return disturb(answer) if isinstance(answer, Stream) else answer
+            response = await handle(request)
+            return wrap(response) if isinstance(response, Stream) else response
 
         where["verb"] = "watch"
         return self.add(act, n, **where)
@@ -252,7 +251,7 @@ def _failing(failure: Callable[[Request], errors.ApiError]) -> Action:
     return act
 
 
-def _looks_back(request: Request) -> bool:
+def _needs_history(request: Request) -> bool:
     return (
         request.info.verb == "watch"
         or bool(request.first("continue"))
@@ -261,4 +260,4 @@ def _looks_back(request: Request) -> bool:
 
 
 async def _break(writer: ResponseWriter) -> None:
-    raise ConnectionResetError("the answer was lost on purpose")
+    raise ConnectionResetError("injected fault: the response is lost")

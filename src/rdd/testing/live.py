@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The API server on a port, in a thread of its own.
+"""The API server on a port, in its own thread.
 
 Clients that need a URL (kubectl, the official client, an operator in another
-process) reach it over HTTPS on the loopback interface. The server's event loop
-lives in a thread, so synchronous tests can block on their client while the
-server works. Everything is in this process: it is gone when the test run is.
+process) connect over HTTPS on the loopback interface. The event loop of the
+server runs in a thread, so synchronous tests can block on their client. The
+server ends with the process of the test run.
 """
 
 import asyncio
@@ -38,8 +38,8 @@ _CLOSE_S = 1.0
 class LiveServer:
     """A real API server for tests, on a port of the loopback interface.
 
-    Use it as a context manager, or call `start` and `close`. All methods may be
-    called from any thread but the server's own.
+    Use it as a context manager, or call `start` and `close`. All methods can be
+    called from any thread except the server's own.
     """
 
     def __init__(
@@ -61,10 +61,10 @@ class LiveServer:
         self._http: HttpServer | None = None
         self.port = 0
 
-    # -- life
+    # -- life cycle
 
     def start(self) -> None:
-        """Start; returns when the server answers. Raises what went wrong."""
+        """Start; return when the server is ready, raise the error if it fails."""
         if self._directory is None:
             self._directory = Path(tempfile.mkdtemp(prefix="rdd-testing-"))
         ready = threading.Event()
@@ -81,7 +81,7 @@ class LiveServer:
             self._write_kubeconfig(user)
 
     def close(self) -> None:
-        """Stop, close all connections, remove the files."""
+        """Stop, close all connections and remove the files."""
         if self._loop is not None and self._stop is not None and not self._loop.is_closed():
             self._loop.call_soon_threadsafe(self._stop.set)
         if self._thread is not None:
@@ -131,23 +131,23 @@ class LiveServer:
                 await self._stop.wait()
                 await http.close(timeout_s=_CLOSE_S)
 
-    # -- what a client needs
+    # -- access of clients
 
     @property
     def server(self) -> Server:
-        """The server in its thread; use `run` to call its coroutines."""
+        """The server in its thread; call its coroutines with `run`."""
         if self._server is None:
-            raise RuntimeError("the server is not running: call start() or use it with `with`")
+            raise RuntimeError("the server is not running: call start() or use a `with` statement")
         return self._server
 
     @property
     def connections(self) -> int:
-        """How many connections clients have open; a client that was closed should have none."""
+        """The number of open connections."""
         return self._http.connections if self._http is not None else 0
 
     @property
     def directory(self) -> Path:
-        """Where certificates and kubeconfigs are."""
+        """The directory of certificates and kubeconfigs."""
         assert self._directory is not None
         return self._directory
 
@@ -158,7 +158,7 @@ class LiveServer:
 
     @property
     def ca_file(self) -> Path:
-        """The certificate that clients trust."""
+        """The CA certificate for clients."""
         return self.directory / f"{certificates.SERVING}.crt"
 
     @property
@@ -172,7 +172,7 @@ class LiveServer:
         return self.kubeconfig_of("admin")
 
     def kubeconfig_of(self, user: str) -> Path:
-        """The kubeconfig of one of the users of `Options.users`; KeyError if there is none."""
+        """Return the kubeconfig of a user of `Options.users`; raise KeyError for another."""
         return self.directory / f"{self.server.tokens[user]}.kubeconfig"
 
     def _write_kubeconfig(self, user: str) -> None:
@@ -196,17 +196,17 @@ class LiveServer:
         }
         self.kubeconfig_of(user).write_text(yaml.safe_dump(config))
 
-    # -- the server's methods, from outside its thread
+    # -- methods of the server, callable from other threads
 
     @property
     def faults(self) -> Faults:
-        """Faults to inject; they may be added from any thread."""
+        """Fault injection; faults can be added from any thread."""
         return self.server.faults
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> Future[T]:
         """Start a coroutine in the server's thread.
 
-        `asyncio.wrap_future` makes of the result something that can be awaited.
+        `asyncio.wrap_future` makes the result awaitable.
         """
         assert self._loop is not None
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
@@ -216,11 +216,11 @@ class LiveServer:
         return self.submit(coroutine).result(_START_S)
 
     def reset(self) -> None:
-        """Bring back the state after the start; ends all watches, removes all faults."""
+        """Restore the initial state, end all watches and remove all faults."""
         self.run(self.server.reset())
 
     def install(self, *crds: Source) -> None:
-        """Create CRDs and return when all of them are served."""
+        """Create CRDs and wait until all of them are served."""
         self.run(self.server.install(*crds))
 
     def create(self, obj: Object) -> Object:
@@ -230,21 +230,21 @@ class LiveServer:
     def until(
         self, path: str, condition: Callable[[Object | None], bool], *, timeout_s: float = 20.0
     ) -> Object | None:
-        """Wait until the object of a path fulfils a condition, as `Server.until`."""
+        """Wait until a condition is true for the object of a path, as `Server.until`."""
         return self.run(self.server.until(path, condition, timeout_s=timeout_s))
 
     def advance(self, seconds: float) -> None:
-        """Let time pass: the clock moves, what expires meanwhile goes."""
+        """Move the clock forward and remove expired objects."""
         self.run(self.server.advance(seconds))
 
     def request(self, method: str, path: str, body: Object | None = None, **kwargs: Any) -> Reply:
-        """Make a request without the socket, as `Server.request`."""
+        """Make a request without a socket, as `Server.request`."""
         return self.run(self.server.request(method, path, body, **kwargs))
 
 
 def _new_loop() -> asyncio.AbstractEventLoop:
     try:
         import uvloop
-    except ImportError:  # not on every platform
+    except ImportError:  # not available on every platform
         return asyncio.new_event_loop()
     return uvloop.new_event_loop()

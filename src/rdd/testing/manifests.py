@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects from files, directories and dicts.
+"""Loading of objects from files, directories and dicts.
 
-A directory is read recursively in the order of file names, a file may hold any
-number of YAML or JSON documents, a `List` stands for its items. Numbers and
-timestamps keep the form they have in JSON: YAML's dates stay text, as kubectl
-reads them.
+A directory is read recursively in the order of file names, a file may contain
+any number of YAML or JSON documents, a `List` is replaced by its items. Numbers
+and timestamps keep the form they have in JSON: YAML dates stay text, as in
+kubectl.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,11 +23,11 @@ _SUFFIXES = (".yaml", ".yml", ".json")
 
 
 class ManifestError(ValueError):
-    """A manifest that cannot be read, or that is not what it should be."""
+    """A manifest that cannot be read or is invalid."""
 
 
 class _Loader(yaml.CSafeLoader):
-    """YAML as JSON has it: a date is text."""
+    """A YAML loader that reads dates as text."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -37,21 +37,20 @@ _Loader.yaml_implicit_resolvers = {
 
 
 def load(sources: Iterable[Source]) -> list[Object]:
-    """All objects of some sources, in order. Raises ManifestError."""
+    """Return all objects of the sources, in order; raise ManifestError."""
     return [obj for source in sources for obj in _objects(source)]
 
 
 def load_crds(sources: Iterable[Source]) -> list[Object]:
-    """The CustomResourceDefinitions of some sources; a source without any is an error.
+    """Return the CustomResourceDefinitions of the sources; raise ManifestError for one without.
 
-    Other objects are passed over: a directory of CRDs often has a
-    kustomization next to them.
+    Other objects are ignored: a directory of CRDs often contains a kustomization.
     """
     found = []
     for source in sources:
         crds = [obj for obj in _objects(source) if obj["kind"] == "CustomResourceDefinition"]
         if not crds:
-            raise ManifestError(f"{_name(source)}: no CustomResourceDefinition in it")
+            raise ManifestError(f"{_name(source)}: contains no CustomResourceDefinition")
         found += crds
     return found
 
@@ -82,7 +81,7 @@ def _in_file(path: Path) -> Iterator[Object]:
 
 def _flat(document: Any, where: str) -> Iterator[Object]:
     if not isinstance(document, dict) or not isinstance(document.get("kind"), str):
-        raise ManifestError(f"{where}: a document is not a Kubernetes object (it has no kind)")
+        raise ManifestError(f"{where}: a document is not a Kubernetes object: it has no kind")
     if document["kind"] == "List":
         for item in document.get("items") or ():
             yield from _flat(item, where)

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pytest plugin: fixtures that give a test a real API server.
+"""The pytest plugin: fixtures with a real API server.
 
     apiserver             on a port, with a kubeconfig; one per session (and
                           xdist worker), reset for every test
-    apiserver_kubeconfig  the path of that kubeconfig, also put into KUBECONFIG
-    apiserver_inprocess   in the test's own event loop, without a socket; a new
-                          one per test (needs pytest-asyncio or anyio)
-    apiserver_options     what the servers have from the start; override it, or
-                          name CRDs with `rdd_crds` in the pytest configuration
+    apiserver_kubeconfig  the path of that kubeconfig, also set in KUBECONFIG
+    apiserver_inprocess   in the event loop of the test, without a socket; a new
+                          one per test (requires pytest-asyncio or anyio)
+    apiserver_options     the initial content of the servers; override it, or
+                          list CRDs as `rdd_crds` in the pytest configuration
 
-Nothing of the server is imported before a test asks for it: the plugin is
-loaded into every test run of every project that has rdd installed.
+The server is imported on first use: pytest loads the plugin into every test run
+of every project that has rdd installed.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Settings of the plugin."""
+    """Add the settings of the plugin."""
     parser.addini(
         "rdd_crds",
         "files and directories with CustomResourceDefinitions for the `apiserver` fixtures, "
@@ -37,7 +37,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def apiserver_options(pytestconfig: pytest.Config) -> "Options":
-    """What the servers of this session have from the start; override to choose."""
+    """The initial content of the servers of this session; override it to change it."""
     from rdd.testing import Options
 
     return Options(crds=list(pytestconfig.getini("rdd_crds")))
@@ -47,7 +47,7 @@ def apiserver_options(pytestconfig: pytest.Config) -> "Options":
 def _apiservers(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Callable[["Options"], "LiveServer"]]:
-    """The servers of the session: one for each Options that a module or directory chose."""
+    """The servers of the session, one for each Options."""
     with contextlib.ExitStack() as stack:
         running: list[tuple[Options, LiveServer]] = []
 
@@ -69,7 +69,7 @@ def _apiservers(
 def apiserver(
     apiserver_options: "Options", _apiservers: Callable[["Options"], "LiveServer"]
 ) -> "LiveServer":
-    """A real API server on a port, as it was after its start."""
+    """A real API server on a port, in its initial state."""
     live = _apiservers(apiserver_options)
     live.reset()
     return live
@@ -77,13 +77,13 @@ def apiserver(
 
 @pytest.fixture
 def apiserver_kubeconfig(apiserver: "LiveServer", monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The kubeconfig of `apiserver`; KUBECONFIG names it while the test runs."""
+    """The kubeconfig of `apiserver`; KUBECONFIG is set during the test."""
     monkeypatch.setenv("KUBECONFIG", str(apiserver.kubeconfig))
     return apiserver.kubeconfig
 
 
 async def _apiserver_inprocess(apiserver_options: "Options") -> AsyncIterator["Server"]:
-    """A real API server in the test's event loop, without a socket."""
+    """A real API server in the event loop of the test, without a socket."""
     from rdd.testing import Server
 
     async with Server(apiserver_options) as server:
@@ -91,7 +91,7 @@ async def _apiserver_inprocess(apiserver_options: "Options") -> AsyncIterator["S
 
 
 def _async_fixture() -> Any:
-    """What marks an async fixture: pytest-asyncio's mark; anyio runs plain ones."""
+    """Return the decorator of async fixtures: that of pytest-asyncio; anyio needs none."""
     try:
         import pytest_asyncio
     except ImportError:

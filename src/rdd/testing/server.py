@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The API server inside a test's event loop, without a socket.
+"""The API server in the event loop of a test, without a socket.
 
-It is the daemon's own server, with the built-in controllers (namespace deletion,
-garbage collection, default accounts, …), on a store in memory. After the start its state
-is remembered; `reset` brings exactly that state back by one commit: what was
-added is deleted, what was changed or removed is written again. Revisions keep
-growing and all watches end, so a client that outlives its test sees a server
-on which everything was deleted, never one that went back in time.
+It is the server of the daemon with the built-in controllers (namespace deletion,
+garbage collection, default accounts, …), on a store in memory. The state after
+the start is recorded; `reset` restores exactly that state by one commit: it
+deletes added objects and rewrites changed and deleted ones. Revisions keep
+growing and all watches end, so a client that outlives its test sees deletions,
+never an older revision.
 """
 
 import asyncio
@@ -46,33 +46,33 @@ _WITH_INITIAL_EVENTS = {
 }
 _RESET = "The server was reset; list again and watch from there."
 _CRDS = f"/apis/{names.EXTENSIONS_GROUP}/v1/customresourcedefinitions"
-_MAX_OPS = 1024  # of one commit; a store takes a little more
+_MAX_OPS = 1024  # of one commit; the limit of a store is higher
 
 
 @dataclass(slots=True)
 class Options:
-    """What a test server has from the start. All of it survives `reset`."""
+    """The initial content of a test server. All of it survives `reset`."""
 
     crds: Sequence[Source] = ()
     """CustomResourceDefinitions: files, directories or dicts."""
     objects: Sequence[Source] = ()
     """Other objects, created after the CRDs."""
     users: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Further users and their groups; they may do what RBAC objects allow them."""
+    """Further users and their groups; RBAC objects grant their permissions."""
     builtin_controllers: str = "*"
-    """Which of the built-in controllers run: names separated by commas, `*` for all,
-    `-name` to leave one out; empty: none, and namespaces never finish being deleted."""
+    """The built-in controllers to run: names separated by commas, `*` for all, `-name`
+    to exclude one; empty: none, and the deletion of namespaces never finishes."""
     clock: Clock | None = None
-    """The time of the server; default: a running clock."""
+    """The clock of the server; default: a running clock."""
     limits: InFlight = field(default_factory=InFlight)
-    """How many requests may be in flight."""
+    """Limits of requests in flight."""
 
 
 class Server:
     """A real API server for tests, in the running event loop.
 
-    Use it as an async context manager, or call `start` and `close`. Requests
-    are made with `request` and `watch`.
+    Use it as an async context manager, or call `start` and `close`. Make
+    requests with `request` and `watch`.
     """
 
     def __init__(
@@ -89,20 +89,20 @@ class Server:
         self._address = address
         self._root_ca = root_ca
         self._controllers: BuiltinControllers | None = None
-        # The tasks of open watches, and whether they have been told to end.
+        # The tasks of open watches, and whether their end was requested.
         self._watches: dict[asyncio.Task[Any], bool] = {}
         self._running: ApiServer | None = None
         self._store: MemoryStore | None = None
-        self._bootstrap: dict[str, tuple[bytes, int]] = {}
-        self.faults = Faults(self._answer)
+        self._initial: dict[str, tuple[bytes, int]] = {}
+        self.faults = Faults(self._respond)
         self.tokens = {name: f"token-of-{name}" for name in self.options.users}
-        """Bearer tokens by user; `admin` may do everything."""
+        """Bearer tokens by user; `admin` has all permissions."""
         self.tokens["admin"] = "token-of-admin"
 
-    # -- life
+    # -- life cycle
 
     async def start(self) -> None:
-        """Start and load the CRDs and objects; raises ManifestError if one is refused."""
+        """Start and create the CRDs and objects; raise ManifestError if one is rejected."""
         users = {self.tokens[n]: User(n, tuple(g)) for n, g in self.options.users.items()}
         users[self.tokens["admin"]] = wire.ADMIN
         self._store = MemoryStore(options=StoreOptions(clock=self.clock))
@@ -122,7 +122,7 @@ class Server:
             for obj in manifests.load(self.options.objects):
                 await self.create(obj)
             await self._settle()
-            await self._remember()
+            await self._record_state()
         except BaseException:
             await self.close()
             raise
@@ -153,31 +153,31 @@ class Server:
 
     @property
     def running(self) -> ApiServer:
-        """The server itself, for what this class does not offer."""
+        """The wrapped server, for what this class does not offer."""
         if self._running is None:
-            raise RuntimeError("the server is not running: call start() or use it with `with`")
+            raise RuntimeError("the server is not running: call start() or use a `with` statement")
         return self._running
 
     @property
     def store(self) -> MemoryStore:
         """The store of the running server."""
         if self._store is None:
-            raise RuntimeError("the server is not running: call start() or use it with `with`")
+            raise RuntimeError("the server is not running: call start() or use a `with` statement")
         return self._store
 
     @property
     def metrics(self) -> ServerMetrics:
-        """Counters and gauges, as /metrics shows them."""
+        """The counters and gauges of /metrics."""
         return self.running.metrics
 
     # -- requests
 
     async def handle(self, request: Request) -> AnyResponse:
-        """Answer a request; faults apply, and a watch ends at the next reset."""
-        answer = await self.faults.handle(request)
-        if isinstance(answer, Stream) and request.info.verb == "watch":
-            return self._until_reset(answer)
-        return answer
+        """Respond to a request; faults apply, and a watch ends at the next reset."""
+        response = await self.faults.handle(request)
+        if isinstance(response, Stream) and request.info.verb == "watch":
+            return self._until_reset(response)
+        return response
 
     def _until_reset(self, stream: Stream) -> Stream:
         async def produce(writer: ResponseWriter) -> None:
@@ -202,10 +202,10 @@ class Server:
         for task in self._watches:
             self._watches[task] = True
             task.cancel()
-        while self._watches:  # noqa: ASYNC110  (they end within a turn or two of the loop)
+        while self._watches:  # noqa: ASYNC110  (they end within two iterations of the loop)
             await asyncio.sleep(0)
 
-    async def _answer(self, request: Request) -> AnyResponse:
+    async def _respond(self, request: Request) -> AnyResponse:
         return await self.running.handle(request)
 
     async def request(
@@ -219,10 +219,10 @@ class Server:
         headers: Mapping[str, str] | None = None,
         user: User | None = None,
     ) -> wire.Reply:
-        """Make a request and wait for the whole answer.
+        """Make a request and return the complete response.
 
         Dicts and lists are sent as JSON. Without `user` and Authorization
-        header it is made by the administrator.
+        header the user is the administrator.
         """
         request = wire.make_request(
             method,
@@ -243,28 +243,28 @@ class Server:
         headers: Mapping[str, str] | None = None,
         user: User | None = None,
     ) -> wire.WatchStream:
-        """Open a watch (`watch=true` is added); raises ConnectionRefusedError if it is refused."""
+        """Open a watch (`watch=true` is added); raise ConnectionRefusedError if it is rejected."""
         request = wire.make_request(
             "GET", path, query={"watch": True, **(query or {})}, headers=headers, user=user
         )
         return await self._open(request, self.handle)
 
     async def _open(self, request: Request, handle: Handle) -> wire.WatchStream:
-        answer = await handle(request)
-        if isinstance(answer, Stream):
-            stream = wire.WatchStream(answer)
-            await asyncio.sleep(0)  # it is registered now: no later change escapes it
+        response = await handle(request)
+        if isinstance(response, Stream):
+            stream = wire.WatchStream(response)
+            await asyncio.sleep(0)  # the watcher is registered now and misses no later change
             return stream
-        raise ConnectionRefusedError(answer.status, answer.body.decode())
+        raise ConnectionRefusedError(response.status, response.body.decode())
 
     async def until(
         self, path: str, condition: Callable[[Object | None], bool], *, timeout_s: float = 20.0
     ) -> Object | None:
-        """Wait until the object of a path fulfils a condition; returns it.
+        """Wait until a condition is true for the object of a path; return the object.
 
-        The condition is asked about the object as it is and after every change,
-        about None while there is none. Faults do not apply. Raises TimeoutError
-        with the last state.
+        The condition is evaluated for the current object and after every change,
+        with None if the object does not exist. Faults do not apply. Raises
+        TimeoutError with the last state.
         """
         collection, _, name = path.rpartition("/")
         obj: Object | None = None
@@ -273,7 +273,7 @@ class Server:
         try:
             async with (
                 asyncio.timeout(timeout_s),
-                await self._open(request, self._answer) as events,
+                await self._open(request, self._respond) as events,
             ):
                 async for event in events:
                     if event["type"] == "ERROR":
@@ -287,11 +287,11 @@ class Server:
                     if condition(obj):
                         return obj
         except TimeoutError:
-            raise TimeoutError(f"{path} did not become what was expected: {obj}") from None
+            raise TimeoutError(f"{path}: the condition is still false for {obj}") from None
         raise ConnectionResetError("the watch has ended")
 
     async def create(self, obj: Object) -> Object:
-        """Create an object by its kind, as the server itself; raises ManifestError."""
+        """Create an object by its kind, as the server itself; raise ManifestError."""
         api_version, kind = str(obj.get("apiVersion", "")), str(obj.get("kind", ""))
         group, _, version = api_version.rpartition("/")
         resource = self.running.core.registry.by_kind(group, kind, version)
@@ -308,27 +308,27 @@ class Server:
         return result
 
     async def install(self, *crds: Source) -> None:
-        """Create CRDs and return when all of them are served."""
+        """Create CRDs and wait until all of them are served."""
         created = [
             (await self.create(crd))["metadata"]["name"] for crd in manifests.load_crds(crds)
         ]
         await self._settle()
         for name in created:
             if not self.running.custom.served(name):
-                reply = await self._answer(wire.make_request("GET", f"{_CRDS}/{name}"))
+                reply = await self._respond(wire.make_request("GET", f"{_CRDS}/{name}"))
                 status = (await wire.collect(reply)).json()["status"]
                 why = "; ".join(c["message"] for c in status["conditions"])
                 raise manifests.ManifestError(f"{name} is not served: {why}")
 
     async def advance(self, seconds: float) -> None:
-        """Let time pass: the clock moves, what expires meanwhile goes."""
+        """Move the clock forward and remove expired objects."""
         self.clock.advance(seconds)
         await self.store.expire()
 
     # -- reset
 
     async def reset(self) -> None:
-        """Bring back the state after the start; ends all watches, removes all faults."""
+        """Restore the initial state, end all watches and remove all faults."""
         self.faults.clear()
         self.clock.reset()
         await self._end_watches()
@@ -336,7 +336,7 @@ class Server:
         for start in range(0, len(changes), _MAX_OPS):
             await self.store.commit(changes[start : start + _MAX_OPS])
         await self._settle()
-        await self._remember()
+        await self._record_state()
         await self.store.compact(self.store.revision)
 
     async def _changes(self) -> list[Op]:
@@ -345,17 +345,17 @@ class Server:
         present = set()
         for record in page.records:
             present.add(record.key)
-            known = self._bootstrap.get(record.key)
-            if known is None:
+            initial = self._initial.get(record.key)
+            if initial is None:
                 ops.append(Delete(record.key))
-            elif known[1] != record.revision:
-                ops.append(Put(record.key, known[0]))
-        ops += [Put(key, known[0]) for key, known in self._bootstrap.items() if key not in present]
+            elif initial[1] != record.revision:
+                ops.append(Put(record.key, initial[0]))
+        ops += [Put(key, value) for key, (value, _) in self._initial.items() if key not in present]
         return ops
 
-    async def _remember(self) -> None:
+    async def _record_state(self) -> None:
         page = await self.store.scan("")
-        self._bootstrap = {r.key: (r.value, r.revision) for r in page.records}
+        self._initial = {r.key: (r.value, r.revision) for r in page.records}
 
     # -- controllers
 
@@ -377,25 +377,25 @@ class Server:
             per_namespace["root-ca"] = ("configmaps", names.ROOT_CA_CONFIG_MAP)
         for resource, name in (per_namespace[n] for n in controllers if n in per_namespace):
             for namespace in NAMESPACES:
-                await self._appears(resource, namespace, name)
+                await self._wait_for(resource, namespace, name)
 
-    async def _appears(self, resource: str, namespace: str, name: str) -> None:
-        """Return when an object exists that a controller makes without waiting for anything."""
+    async def _wait_for(self, resource: str, namespace: str, name: str) -> None:
+        """Wait for an object that a controller creates without external input."""
         while self.running.lister.get(resource, namespace, name) is None:  # noqa: ASYNC110
             await asyncio.sleep(0)
 
     async def _settle(self) -> None:
-        """Return when the server has followed all changes of CRDs."""
+        """Wait until the server has processed all changes of CRDs."""
         running = self.running
         await running.custom.settled()
         wanted = {f"{v}.{g}" for g, v in running.core.registry.group_versions()}
-        # Nothing waits for the outside here: each turn of the loop is a step of the server.
+        # No step depends on external input: each iteration of the loop is progress.
         while wanted != {o["metadata"]["name"] for o in running.lister.list("apiservices")}:  # noqa: ASYNC110
             await asyncio.sleep(0)
 
 
 @cache
 def _signing_key() -> bytes:
-    """The key of service account tokens: one for the process, making one is not free."""
+    """Return the key of service account tokens, one per process: creating a key takes time."""
     with tempfile.TemporaryDirectory(prefix="rdd-testing-") as directory:
         return certificates.ensure_signing_key(Path(directory))

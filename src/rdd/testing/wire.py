@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests without a socket: what goes in, what comes out.
+"""Requests and responses without a socket.
 
-`Reply` is a complete answer, `WatchStream` an open watch. A watch is pumped by
-a task into a queue, so the server's side behaves as with a socket: it pushes
-without waiting, and learns that the client is gone when the stream is closed.
+`Reply` is a complete response, `WatchStream` an open watch. A task writes a
+watch into a queue, so the server behaves as with a socket: it writes without
+waiting and detects a disconnect when the stream is closed.
 """
 
 import asyncio
@@ -20,12 +20,12 @@ from rdd.apiserver.http.request import AnyResponse, Query, Request, Stream, User
 QueryArgument = Mapping[str, object]
 
 ADMIN = User("kubernetes-admin", ("system:masters", "system:authenticated"))
-"""Who in-process requests are made by, unless another user is given."""
+"""The default user of in-process requests."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """A complete answer."""
+    """A complete response."""
 
     status: int
     body: bytes
@@ -33,7 +33,7 @@ class Reply:
     headers: tuple[tuple[str, str], ...]
 
     def json(self) -> Any:
-        """The body, decoded."""
+        """Return the decoded body."""
         return orjson.loads(self.body)
 
     @property
@@ -42,7 +42,7 @@ class Reply:
         return self.body.decode()
 
     def header(self, name: str) -> str:
-        """The first header of that name, or empty."""
+        """Return the first header of a name, or an empty string."""
         return next((v for n, v in self.headers if n.lower() == name.lower()), "")
 
     @property
@@ -62,10 +62,10 @@ def make_request(
     headers: Mapping[str, str] | None = None,
     user: User | None = None,
 ) -> Request:
-    """A request as the in-process transport makes it.
+    """Return an in-process request.
 
-    `path` may carry a query. Dicts and lists become JSON. Without a `user` and
-    an Authorization header the request is the administrator's.
+    `path` may contain a query. Dicts and lists become JSON. Without a `user` and
+    an Authorization header the user is the administrator.
     """
     path, _, text = path.partition("?")
     parsed: Query = parse_query(text)
@@ -89,28 +89,28 @@ def _encoded(body: Object | list[Any] | bytes | str) -> bytes:
     return body.encode() if isinstance(body, str) else orjson.dumps(body)
 
 
-async def collect(answer: AnyResponse) -> Reply:
-    """A whole answer, also of a stream that ends by itself."""
-    if not isinstance(answer, Stream):
-        body = answer.body
+async def collect(response: AnyResponse) -> Reply:
+    """Return the complete response, also of a stream that ends."""
+    if not isinstance(response, Stream):
+        body = response.body
     else:
         sink = _Collector()
-        await answer.produce(sink)
-        body = b"".join(sink.pieces)
-    return Reply(answer.status, body, answer.content_type, tuple(answer.headers or ()))
+        await response.produce(sink)
+        body = b"".join(sink.chunks)
+    return Reply(response.status, body, response.content_type, tuple(response.headers or ()))
 
 
 class _Collector:
-    """A client that takes everything at once."""
+    """A writer that collects everything."""
 
     def __init__(self) -> None:
-        self.pieces: list[bytes] = []
+        self.chunks: list[bytes] = []
 
     async def write(self, data: bytes) -> None:
-        self.pieces.append(data)
+        self.chunks.append(data)
 
     def push(self, data: bytes) -> bool:
-        self.pieces.append(data)
+        self.chunks.append(data)
         return True
 
     async def closed(self) -> None:
@@ -118,17 +118,17 @@ class _Collector:
 
 
 class WatchStream:
-    """An open watch: an async iterator of events, also an async context manager.
+    """An open watch: an async iterator of events and an async context manager.
 
-    Iteration ends when the server ends the watch, and raises ConnectionError
-    when it is cut.
+    Iteration ends when the server ends the watch; it raises ConnectionError
+    when the connection breaks.
     """
 
     def __init__(self, stream: Stream) -> None:
         self.headers = tuple(stream.headers or ())
         self._queue: asyncio.Queue[bytes | None] = asyncio.Queue()
         self._rest = b""
-        self._is_gone = asyncio.Event()
+        self._disconnected = asyncio.Event()
         self._error: BaseException | None = None
         self._task = asyncio.get_running_loop().create_task(
             self._run(stream), name="rdd-testing-watch"
@@ -142,34 +142,34 @@ class WatchStream:
         finally:
             self._queue.put_nowait(None)
 
-    # The server's side (request.Writer).
+    # -- the writer of the server (ResponseWriter)
 
     async def write(self, data: bytes) -> None:
-        """Take data."""
-        if self._is_gone.is_set():
-            raise ConnectionResetError("the client is gone")
-        self._take(data)
+        """Receive data."""
+        if self._disconnected.is_set():
+            raise ConnectionResetError("the client has disconnected")
+        self._receive(data)
 
     def push(self, data: bytes) -> bool:
-        """Take data; False when the client is gone."""
-        if self._is_gone.is_set():
+        """Receive data; return False if the client has disconnected."""
+        if self._disconnected.is_set():
             return False
-        self._take(data)
+        self._receive(data)
         return True
 
     async def closed(self) -> None:
-        """Return when the client is gone."""
-        await self._is_gone.wait()
+        """Return when the client has disconnected."""
+        await self._disconnected.wait()
 
-    def _take(self, data: bytes) -> None:
+    def _receive(self, data: bytes) -> None:
         *lines, self._rest = (self._rest + data).split(b"\n")
         for text in lines:
             self._queue.put_nowait(text)
 
-    # The client's side.
+    # -- the client
 
     async def next(self, *, timeout_s: float = 10.0) -> Object:
-        """The next event; StopAsyncIteration at the end, TimeoutError if there is none in time."""
+        """Return the next event; raise StopAsyncIteration at the end, TimeoutError if late."""
         async with asyncio.timeout(timeout_s):
             text = await self._queue.get()
         if text is None:
@@ -181,11 +181,11 @@ class WatchStream:
         return event
 
     async def take(self, count: int, *, timeout_s: float = 10.0) -> list[Object]:
-        """The next `count` events."""
+        """Return the next `count` events."""
         return [await self.next(timeout_s=timeout_s) for _ in range(count)]
 
     async def rest(self, *, timeout_s: float = 10.0) -> list[Object]:
-        """All events up to the end of the watch."""
+        """Return all events up to the end of the watch."""
         async with asyncio.timeout(timeout_s):
             return [event async for event in self]
 
@@ -197,8 +197,8 @@ class WatchStream:
                 return
 
     async def close(self) -> None:
-        """Leave, as a client that closes its connection."""
-        self._is_gone.set()
+        """Disconnect."""
+        self._disconnected.set()
         if not self._task.done():
             await asyncio.wait([self._task], timeout=1.0)
             self._task.cancel()

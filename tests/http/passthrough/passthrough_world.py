@@ -97,5 +97,5 @@ async def open_world(directory: Path, *, is_external: bool) -> AsyncIterator[Wor
 
 def backend_of(host: HttpPassthrough, *, secret: str = SECRET) -> PassthroughBackend:
     return PassthroughBackend(
-        host.url, secret_header=names.PASSTHROUGH_SECRET_HEADER, secret=secret, refusal=CHALLENGE
+        host.url, secret_header=names.PASSTHROUGH_SECRET_HEADER, secret=secret, challenge=CHALLENGE
     )

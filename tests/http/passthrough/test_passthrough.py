@@ -473,7 +473,7 @@ async def test_a_backend_that_says_nothing_sensible_is_a_bad_gateway(outside: Wo
         outside.server.passthroughs.register("c", "e", backend.handle)
         status, answer = await outside.get()
         assert (status, answer["kind"]) == (502, "Status")
-        assert answer["message"].startswith("the controller has not answered: ")
+        assert answer["message"].startswith("the controller did not respond: ")
         await backend.close()
         stranger.close()
         await stranger.wait_closed()

@@ -69,7 +69,7 @@ def test_dates_stay_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        pytest.param("kind: ConfigMap", "no CustomResourceDefinition in it", id="no CRD"),
+        pytest.param("kind: ConfigMap", "contains no CustomResourceDefinition", id="no CRD"),
         pytest.param("- 1", "not a Kubernetes object", id="no object"),
         pytest.param("a: [", "while parsing", id="no YAML"),
         pytest.param(None, "No such file", id="no file"),
@@ -278,7 +278,7 @@ async def test_until_waits_for_an_object_to_come_change_and_go() -> None:
         await changed
         await server.request("DELETE", path)
         assert await gone is None
-        with pytest.raises(TimeoutError, match="did not become what was expected: None"):
+        with pytest.raises(TimeoutError, match="the condition is still false for None"):
             await server.until(path, lambda obj: obj is not None, timeout_s=0.05)
 
 

@@ -47,7 +47,9 @@ async def collect(
     else:
         selector = from_label_selector_object(ref.get("selector") or {})
         entries = [e for e in resource.cache.entries(where) if selector.matches(e.labels)]
-    found: list[Object | None] = [resource.object(e) for e in await resource.localise(entries)]
+    found: list[Object | None] = [
+        resource.object(e) for e in await resource.convert_entries(entries)
+    ]
     if not found and ref.get("parameterNotFoundAction") == "Deny":
         raise ConfigurationError(
             "no params found for policy binding with `Deny` parameterNotFoundAction"

@@ -42,7 +42,9 @@ class Converter:
         """Return the apiVersion in which an entry is stored."""
         return codec.tag_of(entry.body) or self._storage
 
-    async def localise(self, entries: Sequence[CacheEntry], api_version: str) -> list[CacheEntry]:
+    async def convert_entries(
+        self, entries: Sequence[CacheEntry], api_version: str
+    ) -> list[CacheEntry]:
         """Return the entries in a version; entries in that version are passed through."""
         found: list[CacheEntry | None] = []
         wanted: list[CacheEntry] = []
@@ -73,12 +75,12 @@ class Converter:
             self._cached.popitem(last=False)
         return entry
 
-    async def changes(
+    async def convert_changes(
         self, changes: Sequence[ObjectChange], api_version: str
     ) -> list[ObjectChange]:
         """Return changes with their states in a version."""
         states = [c.entry for c in changes] + [c.old for c in changes if c.old is not None]
-        done = iter(await self.localise(states, api_version))
+        done = iter(await self.convert_entries(states, api_version))
         entries = [next(done) for _ in changes]
         olds = [next(done) if c.old is not None else None for c in changes]
         return [ObjectChange(c.type, e, o) for c, e, o in zip(changes, entries, olds, strict=True)]

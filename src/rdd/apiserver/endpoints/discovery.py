@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Discovery: which groups, versions and resources there are.
+"""Discovery of groups, versions and resources.
 
-Everything is derived from the registry, so a CRD is discoverable in the moment
-it is served. Documents are remembered until the registry changes; kubectl asks
-for them with nearly every command. Besides the classic lists there is the
+Documents are derived from the registry, so a CRD is discoverable as soon as it
+is served. They are cached until the registry changes; kubectl requests them
+with nearly every command. Besides the classic lists the endpoint serves the
 aggregated form (apidiscovery.k8s.io), which saves clients a request per group.
 """
 
@@ -46,17 +46,16 @@ _SUBRESOURCES: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {
 
 
 class DiscoveryEndpoint:
-    """Serves /api, /apis and everything below that names no resource."""
+    """Serves /api, /apis and all paths below that are no resources."""
 
     def __init__(self, core: Core, *, address: str = "") -> None:
         self._registry: Registry = core.registry
         self.address = address
-        """host:port that clients are told to use."""
+        """The host:port that clients should use."""
         self._generation = -1
         self._documents: dict[str, bytes] = {}
 
     async def handle(self, request: Request) -> AnyResponse:
-        """Answer a discovery request."""
         if request.method not in ("GET",):
             raise errors.MethodNotAllowed()
         if self._generation != self._registry.generation:
@@ -110,13 +109,13 @@ class DiscoveryEndpoint:
         }
 
     def groups(self) -> list[str]:
-        """All groups but the core, in the order clients should prefer them."""
+        """Return all groups except the core group, in order of preference."""
         names = {g for g, _ in self._registry.group_versions() if g}
         known = [g for g in _GROUP_ORDER if g in names]
         return known + sorted(names - set(known))
 
     def versions(self, group: str) -> list[str]:
-        """The versions of a group, best first."""
+        """Return the versions of a group, preferred first."""
         found = [v for g, v in self._registry.group_versions() if g == group]
         return sorted(found, key=version_priority, reverse=True)
 
@@ -180,7 +179,7 @@ class DiscoveryEndpoint:
 
 
 def _aggregated_version(accept: str) -> str:
-    """The version of aggregated discovery a client prefers to the classic lists, if any."""
+    """Return the version of aggregated discovery if the client prefers it, otherwise ""."""
     for clause in accept.split(","):
         if "as=APIGroupDiscoveryList" in clause and "g=apidiscovery.k8s.io" in clause:
             for version in ("v2beta1", "v2"):
@@ -196,7 +195,7 @@ def _ordered(subresources: tuple[str, ...]) -> list[str]:
 
 
 def storage_version_hash(group: str, version: str, kind: str) -> str:
-    """The hash by which clients see that a resource is stored in another version."""
+    """Return the hash by which clients detect a change of the storage version."""
     digest = hashlib.sha256(f"{group}/{version}/{kind}".encode()).digest()
     return base64.b64encode(digest[:8]).decode()
 
@@ -219,15 +218,15 @@ def _api_resource(r: Resource) -> dict[str, Any]:
 
 
 def _api_subresource(r: Resource, name: str) -> dict[str, Any]:
-    verbs, answer = _SUBRESOURCES[name]
+    verbs, response_kind = _SUBRESOURCES[name]
     found: dict[str, Any] = {
         "name": f"{r.plural}/{name}",
         "singularName": "",
         "namespaced": r.namespaced,
     }
-    if answer:
-        found |= {"group": answer["group"], "version": answer["version"]}
-    found |= {"kind": answer.get("kind", r.kind), "verbs": list(verbs)}
+    if response_kind:
+        found |= {"group": response_kind["group"], "version": response_kind["version"]}
+    found |= {"kind": response_kind.get("kind", r.kind), "verbs": list(verbs)}
     return found
 
 
@@ -246,9 +245,9 @@ def _resource_discovery(r: Resource) -> dict[str, Any]:
         found["categories"] = list(r.categories)
     subresources = []
     for name in _ordered(r.subresources):
-        verbs, answer = _SUBRESOURCES[name]
+        verbs, response_kind = _SUBRESOURCES[name]
         subresources.append(
-            {"subresource": name, "responseKind": answer or kind, "verbs": list(verbs)}
+            {"subresource": name, "responseKind": response_kind or kind, "verbs": list(verbs)}
         )
     if subresources:
         found["subresources"] = subresources

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""/healthz, /livez and /readyz: named checks, summed up in one word or one line each."""
+"""/healthz, /livez and /readyz: named checks with a summary or one line for each."""
 
 from collections.abc import Callable
 
 from rdd.apiserver.http.request import AnyResponse, Request, Response
 
-Check = Callable[[], str]
-"""Returns what is wrong, or an empty text."""
+HealthCheck = Callable[[], str]
+"""Returns the reason of a failure, or an empty string."""
 
 _TEXT = "text/plain; charset=utf-8"
 
@@ -16,14 +16,14 @@ class HealthEndpoint:
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.checks: dict[str, Check] = {"ping": lambda: ""}
+        self.checks: dict[str, HealthCheck] = {"ping": lambda: ""}
 
-    def add(self, name: str, check: Check) -> None:
-        """Add a check; it is called with every request and must be quick."""
+    def add(self, name: str, check: HealthCheck) -> None:
+        """Add a check; it runs with every request and must be quick."""
         self.checks[name] = check
 
     async def handle(self, request: Request) -> AnyResponse:
-        """Answer /<name> and /<name>/<check>."""
+        """Handle /<name> and /<name>/<check>."""
         single = request.path.strip("/").partition("/")[2]
         if single:
             return self._single(single)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""/openapi/v2 and /openapi/v3: the schemas of everything that is served.
+"""/openapi/v2 and /openapi/v3: the schemas of all resources.
 
-Documents are built when somebody asks (kubectl explain, client generators),
-in a worker thread because the large ones take tens of milliseconds, and kept
-as bytes until the registry changes. Version 3 is split by group version and
-addressed by content hash, so that clients can cache it.
+Documents are built on request (kubectl explain, client generators), in a worker
+thread because large ones take tens of milliseconds, and cached as bytes until
+the registry changes. Version 3 is split by group version and addressed by
+content hash, so that clients can cache it.
 """
 
 import asyncio
@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from rdd.api import errors
+from rdd.api import errors, mediatypes
 from rdd.apiserver.core import Core
 from rdd.apiserver.endpoints import version
-from rdd.apiserver.http import negotiation
 from rdd.apiserver.http.request import AnyResponse, Request, Response
 from rdd.apiserver.resources import Registry, Resource
 
@@ -39,14 +38,14 @@ class OpenApiEndpoint:
         self._built: dict[str, bytes] = {}
 
     async def handle(self, request: Request) -> AnyResponse:
-        """Answer /openapi/v2, /openapi/v3 and /openapi/v3/<group version>."""
+        """Handle /openapi/v2, /openapi/v3 and /openapi/v3/<group version>."""
         if request.method != "GET":
             raise errors.MethodNotAllowed()
         if self._generation != self._registry.generation:
             self._generation = self._registry.generation
             self._built.clear()
         parts = request.path.strip("/").split("/")
-        media = negotiation.JSON
+        media = mediatypes.JSON
         if parts[1] == "v2" and len(parts) == 2:
             if _wants_protobuf(request):
                 name, media = "v2.pb", _V2_TYPES[2]
@@ -121,7 +120,7 @@ def _not_found() -> Response:
 
 
 def _wants_protobuf(request: Request) -> bool:
-    """Whether protobuf is the first acceptable form of version 2; raises if neither is."""
+    """Return whether the client prefers protobuf to JSON; raise NotAcceptable for neither."""
     for clause in (request.headers.get("Accept", "") or "*/*").split(","):
         media = clause.partition(";")[0].strip()
         if media in (_V2_TYPES[0], "*/*", "application/*"):
@@ -176,7 +175,7 @@ def _version_document() -> dict[str, Any]:
                         "200": {
                             "description": "OK",
                             "content": {
-                                negotiation.JSON: {
+                                mediatypes.JSON: {
                                     "schema": {"$ref": f"#/components/schemas/{name}"}
                                 }
                             },

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""/version: the Kubernetes version whose behaviour this server has."""
+"""/version: the Kubernetes version that the server implements."""
 
 import platform
 import sys
@@ -15,7 +15,7 @@ KUBERNETES = f"v{MAJOR}.{MINOR}.{PATCH}"
 
 
 def document(suffix: str = "") -> dict[str, Any]:
-    """The answer to /version; `suffix` says what implements it, e.g. `rdd-v0.1.0`."""
+    """Return the document of /version; `suffix` names the implementation, e.g. `rdd-v0.1.0`."""
     system, machine = platform.system().lower(), platform.machine().lower()
     machine = {"x86_64": "amd64", "aarch64": "arm64"}.get(machine, machine)
     return {
@@ -36,7 +36,7 @@ def document(suffix: str = "") -> dict[str, Any]:
 
 
 def handler(suffix: str = "") -> Callable[[Request], Awaitable[AnyResponse]]:
-    """What answers /version."""
+    """Return the handler of /version."""
 
     async def handle(request: Request) -> AnyResponse:
         if request.method != "GET":

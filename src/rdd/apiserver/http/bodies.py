@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From the bytes of a request to an object of the resource it is for.
+"""Decoding of request bodies into objects.
 
-The order is Kubernetes': media type, syntax, kind and apiVersion, the shape of
-the kind (types checked, unknown fields dropped), duplicate keys. What happens
-to unknown and duplicate fields is the client's choice (`fieldValidation`):
-refused, answered with warnings, or ignored.
+The order is that of Kubernetes: media type, syntax, kind and apiVersion, the
+schema of the kind (types are checked, unknown fields dropped), duplicate keys.
+The client's `fieldValidation` decides whether unknown and duplicate fields are
+errors, warnings, or ignored.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ _TYPE_META = (
 
 
 def media_type(request: Request) -> str:
-    """The media type of the body, JSON if the client does not say."""
+    """Return the media type of the body; the default is JSON."""
     header = request.headers.get("Content-Type", "")
     return header.partition(";")[0].strip().lower() or mediatypes.JSON
 
@@ -38,11 +38,11 @@ def media_type(request: Request) -> str:
 def parse(
     request: Request, protobuf: Callable[[bytes], Any] = decode_protobuf
 ) -> tuple[Any, tuple[str, ...] | None]:
-    """The body as JSON-like data, and complaints about repeated keys (None: not looked for yet).
+    """Parse the body; return the value and errors about duplicate keys (None: not checked yet).
 
-    What is expected matters to protobuf only: it cannot be read without knowing the kind,
-    so custom resources have no protobuf. BadRequest with Go's words if the body has no such
-    form, DecodeError if it is a protobuf message that does not fit its kind.
+    Protobuf cannot be decoded without the kind, so custom resources do not support it. Raises
+    BadRequest with Go's message if the syntax is wrong, DecodeError if a protobuf message does
+    not match its kind.
     """
     media = media_type(request)
     if media == mediatypes.JSON:
@@ -61,24 +61,23 @@ def parse(
 
 
 def read_yaml(request: Request) -> YamlDocument:
-    """The body as a YAML document."""
     return request.document or decode_yaml(request.body)
 
 
 async def prepare(request: Request) -> None:
-    """Read a large YAML body in a thread: at 0.5 ms per kB it would hold up everybody else."""
+    """Decode a large YAML body in a thread: at 0.5 ms per kB it would block the event loop."""
     if len(request.body) < OFF_LOOP_BYTES or "yaml" not in media_type(request):
         return
     if request.body[:1] == b"{":
-        return  # JSON, which is read at once
+        return  # JSON, which is fast to decode
     try:
         request.document = await asyncio.to_thread(decode_yaml, request.body)
     except errors.BadRequest:
-        return  # read again, and refused in the words of the request
+        return  # decoded again later, where the error gets its context
 
 
 def not_an_object(value: Any) -> str:
-    """The complaint about a body that is no JSON object."""
+    """Return the error message for a body that is no JSON object."""
     return (
         "couldn't get version/kind; json parse error: json: cannot unmarshal "
         f"{json_kind(value)} into Go value of type {_TYPE_META}"
@@ -86,14 +85,14 @@ def not_an_object(value: Any) -> str:
 
 
 def decode_object(request: Request, resource: Resource, *, field_validation: str = "") -> Object:
-    """The object in the body of a create or update."""
+    """Return the object in the body of a create or update."""
     return decode_as(request, resource.decoder, field_validation=field_validation)
 
 
 def decode_as(request: Request, decoder: BodyDecoder, *, field_validation: str = "") -> Object:
-    """The object in a body, which must be of a certain kind."""
+    """Return the object in a body, decoded for one kind."""
     try:
-        value, repeated = parse(request, decoder.decode_protobuf)
+        value, duplicated = parse(request, decoder.decode_protobuf)
         if value is None:
             value = {}
         if not isinstance(value, dict):
@@ -115,8 +114,8 @@ def decode_as(request: Request, decoder: BodyDecoder, *, field_validation: str =
     unknown: list[str] = []
     problems: list[str] = []
     if field_validation != "Ignore":
-        # Before anything is added to the value: repeated keys are found by counting.
-        problems = duplicates(request.body, value) if repeated is None else list(repeated)
+        # Before the value changes: duplicate keys are found by counting.
+        problems = duplicates(request.body, value) if duplicated is None else list(duplicated)
     decoder.check_kind(value)
     sent = value.get("metadata")
     sent = sent.get("managedFields") if isinstance(sent, dict) else None
@@ -130,20 +129,20 @@ def decode_as(request: Request, decoder: BodyDecoder, *, field_validation: str =
 
 
 def keep_cleared(sent: Any, obj: Object) -> None:
-    """Decoding drops empty lists, but empty managedFields mean something: forget all owners."""
+    """Restore empty managedFields: decoding drops them, but they mean "reset all owners"."""
     if sent == []:
         metadata_of(obj)["managedFields"] = []
 
 
 def duplicates(raw: bytes, value: Any) -> list[str]:
-    """Complaints about keys that occur twice in a JSON text."""
+    """Return errors about duplicate keys in a JSON text."""
     return [f"duplicate field {gotext.quote(p)}" for p in find_duplicate_keys(raw, value)]
 
 
 def report(
     problems: list[str], request: Request, decoder: BodyDecoder, field_validation: str
 ) -> None:
-    """Refuse (Strict) or warn about unknown and duplicate fields."""
+    """Raise (Strict) or warn about unknown and duplicate fields."""
     if field_validation == "Strict":
         kind, version = decoder.kind, decoder.api_version.rpartition("/")[2]
         raise errors.BadRequest(

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compression of large answers, off the event loop.
+"""Compression of large responses, off the event loop.
 
-Kubernetes compresses answers beyond 128 KiB for clients that accept it, at the
-fastest level. isal does the same at a fraction of zlib's CPU time and releases
-the GIL meanwhile; it runs in one worker thread, so that a large list costs
-other requests nothing but their share of the machine.
+Kubernetes compresses responses of 128 KiB and more for clients that accept it,
+at the fastest level. isal does the same at a fraction of zlib's CPU time and
+releases the GIL; it runs in one worker thread, so a large list does not block
+the event loop.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from functools import cache
 
 from rdd.apiserver.http.request import Request, Response, ResponseWriter, Stream
 
-FROM_BYTES = 128 * 1024
+MIN_BYTES = 128 * 1024
 _LEVEL = 1
 _GZIP_WINDOW = 31  # deflate with the gzip header and trailer
 
@@ -24,18 +24,18 @@ def _executor() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max_workers=1, thread_name_prefix="rdd-gzip")
 
 
-def wanted(request: Request, answer: Response | Stream) -> bool:
-    """Whether to compress: large, not a watch, and the client accepts gzip."""
-    if isinstance(answer, Response):
-        if len(answer.body) < FROM_BYTES:
+def should_compress(request: Request, response: Response | Stream) -> bool:
+    """Return whether a response is large, no watch, and the client accepts gzip."""
+    if isinstance(response, Response):
+        if len(response.body) < MIN_BYTES:
             return False
-    elif answer.length is None:
+    elif response.length is None:
         return False
     return accepts_gzip(request.headers.get("Accept-Encoding", ""))
 
 
 def accepts_gzip(header: str) -> bool:
-    """Whether an Accept-Encoding header admits gzip."""
+    """Return whether an Accept-Encoding header allows gzip."""
     for clause in header.split(","):
         coding, _, quality = clause.partition(";")
         if coding.strip().lower() in ("gzip", "*"):
@@ -44,15 +44,15 @@ def accepts_gzip(header: str) -> bool:
 
 
 async def compress(body: bytes) -> bytes:
-    """The body, compressed in the worker thread."""
+    """Compress a body in the worker thread."""
     from isal import igzip
 
     loop = asyncio.get_running_loop()
     return await loop.run_in_executor(_executor(), lambda: igzip.compress(body, _LEVEL))
 
 
-class _Compressing:
-    """A Writer that compresses what passes through."""
+class _CompressingWriter:
+    """A ResponseWriter that compresses."""
 
     def __init__(self, inner: ResponseWriter) -> None:
         from isal import isal_zlib
@@ -62,9 +62,9 @@ class _Compressing:
         self._loop = asyncio.get_running_loop()
 
     async def write(self, data: bytes) -> None:
-        packed = await self._loop.run_in_executor(_executor(), self._stream.compress, data)
-        if packed:
-            await self._inner.write(packed)
+        compressed = await self._loop.run_in_executor(_executor(), self._stream.compress, data)
+        if compressed:
+            await self._inner.write(compressed)
 
     def push(self, data: bytes) -> bool:
         return self._inner.push(self._stream.compress(data))
@@ -79,7 +79,7 @@ class _Compressing:
 async def stream(
     produce: Callable[[ResponseWriter], Awaitable[None]], writer: ResponseWriter
 ) -> None:
-    """Run a producer with its output compressed."""
-    through = _Compressing(writer)
-    await produce(through)
-    await through.finish()
+    """Run a producer and compress its output."""
+    compressing = _CompressingWriter(writer)
+    await produce(compressing)
+    await compressing.finish()

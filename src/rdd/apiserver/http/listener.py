@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The HTTP(S) side: aiohttp's protocol, our dispatch.
+"""The HTTP(S) listener.
 
-aiohttp parses requests and manages connections; there is no router and no
-middleware. A complete answer is written as one piece of bytes, head and body,
-because for small objects most of the cost of a response lies in building it.
-Watches write chunks straight to the transport: its send buffer is the queue of
-the watcher, and its size tells who is too slow.
+aiohttp parses requests and manages connections; its router and middleware are
+not used. A complete response is written as one bytes object, head and body,
+because for small objects most of the cost of a response is building it.
+Watches write chunks directly to the transport: its send buffer is the queue of
+the watcher, and its size shows which clients are too slow.
 """
 
 import asyncio
@@ -31,15 +31,15 @@ from rdd.apiserver.state.watchers import MAX_BEHIND_BYTES
 log = logging.getLogger("rdd.apiserver.http.listener")
 
 _PHRASES = {s.value: s.phrase for s in HTTPStatus}
-STUCK_AFTER_S = 60.0
-"""A client that reads nothing for so long holds memory for nobody."""
+WRITE_TIMEOUT_S = 60.0
+"""A client that reads nothing for this long is disconnected: its response occupies memory."""
 _GOING_AWAY = b"\x88\x02\x03\xe9"
-"""A WebSocket's close frame with code 1001."""
+"""A WebSocket close frame with code 1001."""
 _NO_CACHE = "Cache-Control: no-cache, private\r\n"
 
 
 class _Date:
-    """The Date header, made once a second."""
+    """The Date header, formatted once a second."""
 
     def __init__(self) -> None:
         self._second = 0
@@ -56,23 +56,23 @@ class _Date:
 _date = _Date()
 
 
-class Api(Protocol):
-    """What is served: an ApiServer, or something in front of one."""
+class RequestApi(Protocol):
+    """The served API: an ApiServer, or a wrapper of one."""
 
     @property
     def metrics(self) -> ServerMetrics:
-        """Where requests are counted."""
+        """The counters of requests."""
         ...
 
     async def handle(self, request: Request) -> AnyResponse:
-        """Answer a request."""
+        """Respond to a request."""
         ...
 
 
 class HttpServer:
     """Serves an API on sockets."""
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: RequestApi) -> None:
         self.api = api
         self._server = ConnectionFactory(
             self._handle,
@@ -84,12 +84,12 @@ class HttpServer:
         )
         self._listeners: list[asyncio.Server] = []
         self._streams: set[_Writer] = set()
-        self._handed_over: set[asyncio.Future[web.StreamResponse]] = set()
+        self._hijacked: set[asyncio.Future[web.StreamResponse]] = set()
         self._closing = False
 
     @property
     def connections(self) -> int:
-        """How many connections are open."""
+        """The number of open connections."""
         return len(self._server.connections)
 
     async def listen(self, sock: socket.socket, tls: ssl.SSLContext | None) -> None:
@@ -100,18 +100,18 @@ class HttpServer:
         )
 
     async def close(self, *, timeout_s: float = 5.0) -> None:
-        """Stop accepting, end watches, let other requests finish, close what is left."""
+        """Stop accepting, end watches, drain other requests, then close all connections."""
         self._closing = True
         for listener in self._listeners:
             listener.close()
         for writer in self._streams:
             writer.end()
-        for task in self._handed_over:
+        for task in self._hijacked:
             task.cancel()
         self._server.pre_shutdown()
         transports = [connection.transport for connection in self._server.connections]
         await self._server.shutdown(timeout_s)
-        # A TLS connection waits for the farewell of its client, and some clients never say it.
+        # A TLS connection waits for the client's close_notify, which some clients never send.
         for transport in transports:
             if transport is not None:
                 transport.abort()
@@ -154,7 +154,7 @@ class HttpServer:
             raise ConnectionResetError
         keep = http.keep_alive and not self._closing
         if isinstance(answer, Response):
-            compress = compression.wanted(request, answer)
+            compress = compression.should_compress(request, answer)
             if compress:
                 answer.body = await compression.compress(answer.body)
             body = b"" if http.method == "HEAD" else answer.body
@@ -163,18 +163,18 @@ class HttpServer:
             await _drain(http.protocol)
             return SentResponse(answer.status, keep_alive=keep)
         if isinstance(answer, Hijack):
-            return await self._hand_over(http, request, answer)
-        compress = compression.wanted(request, answer)
+            return await self._hijack(http, request, answer)
+        compress = compression.should_compress(request, answer)
         return await self._stream(http, request, answer, keep=keep, compress=compress)
 
-    async def _hand_over(
+    async def _hijack(
         self, http: web.BaseRequest, request: Request, answer: Hijack
     ) -> web.StreamResponse:
-        """Let somebody else answer; ends what it does when the client or the server goes."""
+        """Run the handler of a hijacked connection; cancel it when client or server disconnects."""
         connection = aiohttp_internals.connection_of(http)
         task = asyncio.ensure_future(answer.serve(http))
         connection.on_lost = task.cancel
-        self._handed_over.add(task)
+        self._hijacked.add(task)
         failure: errors.ApiError
         try:
             await asyncio.wait({task})
@@ -193,13 +193,13 @@ class HttpServer:
             failure = errors.InternalError.because("the request caused an error in the server")
         finally:
             connection.on_lost = None
-            self._handed_over.discard(task)
-        return await self._give_up(http, request, failure)
+            self._hijacked.discard(task)
+        return await self._fail_hijacked(http, request, failure)
 
-    async def _give_up(
+    async def _fail_hijacked(
         self, http: web.BaseRequest, request: Request, failure: errors.ApiError
     ) -> web.StreamResponse:
-        """End a request that was handed over in the best way that is left."""
+        """End a failed hijacked request by an error, a close frame or a broken connection."""
         transport = http.transport
         if transport is None:
             raise ConnectionResetError
@@ -209,7 +209,7 @@ class HttpServer:
             transport.write(_GOING_AWAY)
             transport.close()
         else:
-            transport.abort()  # an answer without its end is known to be incomplete
+            transport.abort()  # a client recognises a response without its end as incomplete
         return SentResponse(failure.code, keep_alive=False)
 
     async def _stream(
@@ -239,7 +239,7 @@ class HttpServer:
                 transport.close()
             raise
         except Exception:
-            # The head is out: a broken connection is the only way left to say so.
+            # The head has been sent: only a broken connection can signal the failure.
             log.exception("stream failed: %s %s", request.method, request.path)
             transport.abort()
             return SentResponse(answer.status, keep_alive=False)
@@ -253,14 +253,14 @@ async def _read_body(http: web.BaseRequest) -> bytes:
     length = http.content_length
     if length is not None and length > MAX_BODY_BYTES:
         raise _too_large()
-    pieces: list[bytes] = []
+    parts: list[bytes] = []
     size = 0
-    async for piece in http.content.iter_any():
-        size += len(piece)
+    async for part in http.content.iter_any():
+        size += len(part)
         if size > MAX_BODY_BYTES:
             raise _too_large()
-        pieces.append(piece)
-    return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+        parts.append(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
 def _too_large() -> errors.RequestEntityTooLarge:
@@ -283,21 +283,21 @@ def _head(answer: Response | Stream, *, length: int | None, keep: bool, gzipped:
 
 
 def _clean(value: str) -> str:
-    """A header value without line breaks: nothing a client sent may start a new header."""
+    """Remove line breaks from a header value: client input must not start a new header."""
     return value.replace("\r", " ").replace("\n", " ")
 
 
 async def _drain(protocol: BaseProtocol) -> None:
-    """Wait until the client has taken what was sent; one that takes nothing is cut off."""
+    """Wait until the client has read enough; disconnect a client that reads nothing."""
     if not protocol.writing_paused:
         return
     try:
-        async with asyncio.timeout(STUCK_AFTER_S):
+        async with asyncio.timeout(WRITE_TIMEOUT_S):
             await aiohttp_internals.drain(protocol)
     except TimeoutError:
         if protocol.transport is not None:
             protocol.transport.abort()
-        raise ConnectionResetError("the client does not read") from None
+        raise ConnectionResetError("the client does not read the response") from None
 
 
 class _Writer:
@@ -309,21 +309,21 @@ class _Writer:
         self._transport = transport
         self._protocol = aiohttp_internals.connection_of(http)
         self._chunked = chunked
-        self._gone = asyncio.Event()
+        self._closed = asyncio.Event()
 
     def _frame(self, data: bytes) -> bytes:
         return b"%x\r\n%b\r\n" % (len(data), data) if self._chunked else data
 
     async def write(self, data: bytes) -> None:
-        """Send and wait until the client keeps up."""
+        """Send and wait until the client has read enough."""
         if self._transport.is_closing():
-            raise ConnectionResetError("the client is gone")
+            raise ConnectionResetError("the client has disconnected")
         if data:
             self._transport.write(self._frame(data))
         await _drain(self._protocol)
 
     def push(self, data: bytes) -> bool:
-        """Send without waiting; False if the client is gone or too far behind."""
+        """Send without waiting; return False if the client is too slow or disconnected."""
         transport = self._transport
         if transport.is_closing():
             return False
@@ -332,18 +332,18 @@ class _Writer:
         return transport.get_write_buffer_size() <= MAX_BEHIND_BYTES
 
     async def closed(self) -> None:
-        """Return when the connection is closed by the client."""
+        """Return when the client closes the connection."""
         if self._transport.is_closing():
             return
-        self._protocol.on_lost = self._gone.set
+        self._protocol.on_lost = self._closed.set
         try:
-            await self._gone.wait()
+            await self._closed.wait()
         finally:
             self._protocol.on_lost = None
 
     def end(self) -> None:
-        """Behave as if the client had left: the server stops."""
-        self._gone.set()
+        """Make `closed` return: the server stops."""
+        self._closed.set()
 
     def finish(self) -> None:
         """End the body."""

@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which representation a client accepts: JSON or YAML, whole, as Table or metadata only."""
+"""Content negotiation: JSON or YAML; the whole object, a Table or metadata only."""
 
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from rdd.api import errors, names
+from rdd.api.mediatypes import JSON, YAML
 from rdd.apiserver.http.request import Request
-
-JSON = "application/json"
-YAML = "application/yaml"
 
 _AVAILABLE = (
     "application/json, application/yaml, application/vnd.kubernetes.protobuf, "
@@ -28,17 +26,17 @@ _TRANSFORMS = {
 
 @dataclass(frozen=True, slots=True)
 class ResponseFormat:
-    """A representation: media type and, unless empty, the kind to transform into."""
+    """A representation: a media type and, unless empty, the kind to transform into."""
 
     media: str = JSON
     transform: str = ""
     """Table, PartialObjectMetadata or PartialObjectMetadataList."""
     version: str = "v1"
-    """Of meta.k8s.io."""
+    """The version of meta.k8s.io."""
 
     @property
     def is_plain(self) -> bool:
-        """The object itself, as JSON."""
+        """Whether the format is the object itself, as JSON."""
         return self.media == JSON and not self.transform
 
 
@@ -46,7 +44,7 @@ PLAIN = ResponseFormat()
 
 
 def negotiate(request: Request) -> ResponseFormat:
-    """The best representation for the request's Accept header, or NotAcceptable."""
+    """Return the best representation for the Accept header; raise NotAcceptable."""
     accept = request.headers.get("Accept", "")
     if not accept or accept == JSON or accept == "*/*":
         return PLAIN
@@ -59,8 +57,8 @@ def negotiate(request: Request) -> ResponseFormat:
 
 @lru_cache(maxsize=256)
 def _negotiate(accept: str) -> ResponseFormat | str:
-    """The format, or the text of the refusal."""
-    knows_media = False
+    """Return the format, or the message of NotAcceptable."""
+    is_known_media = False
     for clause in sorted(_clauses(accept), key=lambda c: -c[0]):
         _, media, params = clause
         if media in ("*/*", "application/*", JSON):
@@ -73,13 +71,13 @@ def _negotiate(accept: str) -> ResponseFormat | str:
             if params.get("stream", "watch") != "watch":
                 continue
             return ResponseFormat(chosen)
-        knows_media = True
+        is_known_media = True
         target = (params["as"], params.get("g", ""), params.get("v", ""))
         if target in _TRANSFORMS:
             return ResponseFormat(chosen, target[0], target[2])
     return (
         f"only the following media types are accepted: {_ONLY}"
-        if knows_media
+        if is_known_media
         else f"406: Not Acceptable\n\nAvailable representations: {_AVAILABLE}"
     )
 
@@ -101,7 +99,7 @@ def _clauses(accept: str) -> list[tuple[float, str, dict[str, str]]]:
 
 
 def is_pretty(request: Request) -> bool:
-    """Whether a person reads the answer: asked for, or a browser, curl or wget."""
+    """Return whether to indent the response: on request, and for browsers, curl and wget."""
     values = request.query.get("pretty")
     if values:
         return values[0].lower() not in ("0", "false", "")

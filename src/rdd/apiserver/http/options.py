@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Query parameters (and the DeleteOptions body) as typed options, checked as Kubernetes does.
+"""Query parameters (and the DeleteOptions body) as typed options, validated as in Kubernetes.
 
-Kubernetes converts query values leniently (`watch=maybe` is true) but checks
-the result strictly, and answers with 422 about `CreateOptions`, `ListOptions`
-and so on. Both halves are reproduced here, in one function per options kind.
+Kubernetes converts query values leniently (`watch=maybe` is true) but validates
+the result strictly and returns 422 about `CreateOptions`, `ListOptions` and so
+on. One function per options kind reproduces both.
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ class WriteOptions:
     force: bool = False
 
     def to_object(self, kind: str) -> dict[str, Any]:
-        """The options as admission webhooks are told."""
+        """Return the options as admission webhooks receive them."""
         obj: dict[str, Any] = {"kind": kind, "apiVersion": f"{names.META_GROUP}/v1"}
         if self.dry_run:
             obj["dryRun"] = ["All"]
@@ -58,7 +58,7 @@ class DeleteOptions:
     resource_version: str | None = None
 
     def to_object(self) -> dict[str, Any]:
-        """The options as admission webhooks are told."""
+        """Return the options as admission webhooks receive them."""
         obj: dict[str, Any] = {"kind": "DeleteOptions", "apiVersion": f"{names.META_GROUP}/v1"}
         if self.grace_period_s is not None:
             obj["gracePeriodSeconds"] = self.grace_period_s
@@ -101,7 +101,7 @@ _NO_OPTIONS = WriteOptions()
 
 
 def write_options(request: Request, kind: str, *, is_apply: bool = False) -> WriteOptions:
-    """CreateOptions, UpdateOptions or PatchOptions of a request."""
+    """Return the CreateOptions, UpdateOptions or PatchOptions of a request."""
     query = request.query
     if not query and not is_apply:
         return _NO_OPTIONS
@@ -137,7 +137,7 @@ def _dry_run(values: Sequence[str] | None, errs: list[FieldError]) -> bool:
 
 
 def delete_options(request: Request) -> DeleteOptions:
-    """DeleteOptions from the body if there is one, otherwise from the query."""
+    """Return the DeleteOptions of the body or, without a body, of the query."""
     options = DeleteOptions()
     dry_run: Sequence[str] | None
     if request.body:
@@ -185,7 +185,7 @@ def _delete_body(request: Request) -> dict[str, Any]:
 
 
 def list_options(request: Request, *, is_watch: bool) -> ListOptions:
-    """ListOptions of a list, watch or deletecollection, checked."""
+    """Return the validated ListOptions of a list, watch or deletecollection."""
     query = request.query
     if not query:
         return ListOptions()
@@ -253,7 +253,7 @@ def _watch_errors(options: ListOptions) -> list[FieldError]:
 
 
 def _lenient_bool(values: Sequence[str] | None) -> bool | None:
-    """Kubernetes' conversion of query values: everything but "0" and "false" is true."""
+    """Convert a query value as Kubernetes does: everything but "0" and "false" is true."""
     if not values:
         return None
     return values[0].lower() not in ("0", "false")

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a request asks for, independent of how it arrived.
+"""Requests and responses, independent of the transport.
 
-HTTP and the in-process transport both make a `Request`; every handler answers
-with a `Response`, a `Stream` or a `Handover`. The path is taken apart once, into a
-`RequestInfo`, the way Kubernetes' RequestInfo does it, because authorisation,
-limits, metrics and dispatch all need the same facts.
+HTTP and the in-process transport both create a `Request`; every handler returns
+a `Response`, a `Stream` or a `Hijack`. The path is parsed once into a
+`RequestInfo`, as in Kubernetes, because authorisation, limits, metrics and
+dispatch all need the same facts.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class User:
-    """Who makes the request."""
+    """The user of a request."""
 
     __slots__ = ("extra", "groups", "is_master", "name", "uid")
 
@@ -40,7 +40,7 @@ class User:
         self.is_master = identities.MASTERS in groups
 
     def to_user_info(self) -> dict[str, Any]:
-        """The authentication.k8s.io UserInfo form."""
+        """Return the user as authentication.k8s.io UserInfo."""
         info: dict[str, Any] = {"username": self.name}
         if self.uid:
             info["uid"] = self.uid
@@ -56,11 +56,11 @@ class User:
 
 ANONYMOUS = User(identities.ANONYMOUS, (identities.UNAUTHENTICATED,))
 SYSTEM = User("system:apiserver", (identities.MASTERS,))
-"""The server itself, for requests it makes in-process."""
+"""The user of requests that the server makes itself."""
 
 
 class RequestInfo:
-    """A path taken apart.
+    """A parsed path.
 
     For resource requests `verb` is a Kubernetes verb (get, list, watch, create,
     update, patch, delete, deletecollection); otherwise the lower-case method.
@@ -97,7 +97,7 @@ _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete
 
 
 def parse_path(method: str, path: str, *, wants_watch: bool = False) -> RequestInfo:
-    """Take a request path apart; never fails (unknown shapes are non-resource paths)."""
+    """Parse a request path; never fails (unknown forms are non-resource paths)."""
     info = RequestInfo(path)
     parts = path.strip("/").split("/")
     if "%" in path:
@@ -139,21 +139,22 @@ Query = dict[str, list[str]]
 
 
 def parse_query(text: str) -> Query:
-    """A query string as name → values; empty values are kept, as Kubernetes looks at them."""
+    """Parse a query string into name → values; empty values are kept, as in Kubernetes."""
     if not text:
         return {}
     if "%" not in text and "+" not in text and "&" not in text:
-        name, _, value = text.partition("=")  # the common single parameter, at a tenth of the cost
+        # A single parameter is common, and this takes a tenth of the time.
+        name, _, value = text.partition("=")
         return {name: [value]}
-    return parse_qs(text, keep_blank_values=True)  # the length of a request line is limited
+    return parse_qs(text, keep_blank_values=True)  # bounded by the limit of a request line
 
 
 Headers = Mapping[str, str]
-"""Case-insensitive headers: aiohttp's, or in-process a dict with keys in their usual spelling."""
+"""Case-insensitive headers of aiohttp or, in-process, a dict with canonical names."""
 
 
 class Request:
-    """One request, as handlers see it."""
+    """One request."""
 
     __slots__ = (
         "audit_annotations",
@@ -190,34 +191,34 @@ class Request:
         self.headers = headers
         self.body = body
         self.is_trusted = user is not None
-        """Made in this process for a known user: nothing to authenticate."""
+        """Whether the request comes from this process with its user: authentication is skipped."""
         self.user: User = user or ANONYMOUS
         self.peer_certificate = peer_certificate
         """DER of the client certificate of the TLS connection, verified against the client CA."""
         self.depth = depth
-        """How many admission calls this request is nested in."""
+        """The number of admission calls this request is nested in."""
         self.condition: Check | None = None
-        """What else must still be so when the request's change is committed."""
+        """A further precondition of the commit of this request."""
         self.document: YamlDocument | None = None
-        """The body, if it is YAML so large that it was read off the event loop."""
+        """The decoded body, if it is YAML large enough to be decoded off the event loop."""
         self.info = parse_path(method, path, wants_watch=_wants_watch(self.query))
         self.warnings: list[str] = []
         self.audit_annotations: dict[str, str] = {}
 
     def first(self, name: str) -> str:
-        """The first value of a query parameter, or empty."""
+        """Return the first value of a query parameter, or an empty string."""
         values = self.query.get(name)
         return values[0] if values else ""
 
 
 def _wants_watch(query: Query) -> bool:
     values = query.get("watch")
-    # Kubernetes converts with a lenient parser: anything but "0" and "false" is true.
+    # As in Kubernetes: everything but "0" and "false" is true.
     return values is not None and values[0].lower() not in ("0", "false")
 
 
 class Response:
-    """A complete answer."""
+    """A complete response."""
 
     __slots__ = ("body", "content_type", "headers", "status")
 
@@ -246,23 +247,23 @@ def page_not_found() -> Response:
 
 
 class ResponseWriter(Protocol):
-    """Where a Stream writes; `write` returns when there is room for more."""
+    """The destination of a Stream; `write` returns when the client can receive more."""
 
     async def write(self, data: bytes) -> None:
-        """Send data; raises ConnectionError when the client is gone."""
+        """Send data; raise ConnectionError if the connection is lost."""
         ...
 
     def push(self, data: bytes) -> bool:
-        """Send without waiting. False: the client is too slow or gone, stop."""
+        """Send without waiting; return False if the client is too slow or disconnected."""
         ...
 
     async def closed(self) -> None:
-        """Return when the client is gone."""
+        """Return when the client has disconnected."""
         ...
 
 
 class Stream:
-    """An answer that is produced while it is sent (large lists, watches).
+    """A response that is produced while it is sent (large lists, watches).
 
     `length` is the exact number of bytes if known, so that the response can
     carry Content-Length instead of chunks.
@@ -287,11 +288,11 @@ class Stream:
 
 
 class Hijack:
-    """An answer that somebody else gives, on the connection itself.
+    """A response given by a handler that takes over the connection, as Go's http.Hijacker.
 
-    `serve` is called with aiohttp's request, whose body nobody has read, and is
-    cancelled when the client goes away. Whoever has no connection (a caller in this
-    process) finds a refusal.
+    `serve` receives aiohttp's request with its body unread, and is cancelled when
+    the client disconnects. A caller in this process, which has no connection, gets
+    the error in `body`.
     """
 
     __slots__ = ("headers", "serve")

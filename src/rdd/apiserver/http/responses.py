@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers: objects and lists in the representation the client accepts.
+"""Responses: objects and lists in the negotiated representation.
 
-The plain case, JSON of the whole object, is bytes that exist already. Lists
-beyond a megabyte are streamed in pieces with a known length: the client gets
-the first bytes early, memory stays flat and other requests get their turn
-between two pieces.
+In the common case, JSON of the whole object, the bytes exist already. Lists of
+more than a megabyte are streamed in chunks with a known length: the client
+gets the first bytes early, memory stays flat and other requests run between
+two chunks.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from rdd.api import errors, names, yamlcodec
+from rdd.api import errors, mediatypes, names, yamlcodec
 from rdd.api.types import Object
 from rdd.apiserver.core import Core
 from rdd.apiserver.http import negotiation, tables
@@ -24,27 +24,21 @@ from rdd.apiserver.state.cache import CacheEntry
 from rdd.apiserver.state.listing import ListPage
 from rdd.apiserver.verbs.writes import Written
 
-STREAM_FROM_BYTES = 1024 * 1024
-PIECE_BYTES = 256 * 1024
+MIN_STREAM_BYTES = 1024 * 1024
+CHUNK_BYTES = 256 * 1024
 
 
 def is_plain(request: Request) -> bool:
-    """Whether the client takes compact JSON (the fast path)."""
-    return negotiation.negotiate(request) is negotiation.PLAIN and not negotiation.is_pretty(
-        request
-    )
-
-
-def negotiated(request: Request) -> ResponseFormat:
-    """The representation of the answer; raises NotAcceptable before anything is done."""
-    return negotiation.negotiate(request)
+    """Return whether the response is compact JSON (the fast path)."""
+    fmt = negotiation.negotiate(request)
+    return fmt is negotiation.PLAIN and not negotiation.is_pretty(request)
 
 
 def value(request: Request, obj: Any, *, status: int = 200, media: str = "") -> Response:
-    """Any JSON value: Status objects, reviews, discovery documents."""
+    """Respond with any JSON value: Status objects, reviews, discovery documents."""
     media = media or _media(request)
-    if media == negotiation.YAML:
-        return Response(status, yamlcodec.encode_yaml(obj), content_type=negotiation.YAML)
+    if media == mediatypes.YAML:
+        return Response(status, yamlcodec.encode_yaml(obj), content_type=mediatypes.YAML)
     if negotiation.is_pretty(request):
         return Response(status, orjson.dumps(obj, option=orjson.OPT_INDENT_2))
     return Response(status, codec.dumps(obj))
@@ -54,7 +48,7 @@ def _media(request: Request) -> str:
     try:
         return negotiation.negotiate(request).media
     except errors.NotAcceptable:
-        return negotiation.JSON
+        return mediatypes.JSON
 
 
 def entry(
@@ -66,7 +60,7 @@ def entry(
     *,
     status: int = 200,
 ) -> Response:
-    """One object."""
+    """Respond with one object."""
     if fmt.is_plain and not negotiation.is_pretty(request):
         return Response(status, resource.full(found) + b"\n")
     if not fmt.transform:
@@ -89,7 +83,7 @@ def entry(
 
 
 def not_transformable() -> errors.NotAcceptable:
-    """The refusal of a list form for one object, or the other way round."""
+    """Return the error for a list representation of one object, or the reverse."""
     return errors.NotAcceptable(
         "only the following media types are accepted: application/json, application/yaml, "
         "application/vnd.kubernetes.protobuf"
@@ -97,7 +91,7 @@ def not_transformable() -> errors.NotAcceptable:
 
 
 def partial(obj: Object, version: str = "v1") -> Object:
-    """The PartialObjectMetadata of an object."""
+    """Return the PartialObjectMetadata of an object."""
     return {
         "kind": "PartialObjectMetadata",
         "apiVersion": f"{names.META_GROUP}/{version}",
@@ -106,7 +100,7 @@ def partial(obj: Object, version: str = "v1") -> Object:
 
 
 async def written(core: Core, request: Request, outcome: Written, fmt: ResponseFormat) -> Response:
-    """The object a write has stored."""
+    """Respond with the object that a write has stored."""
     status = 201 if outcome.created else 200
     resource = outcome.resource
     is_local = resource.from_storage is None and resource.converter is None
@@ -116,21 +110,21 @@ async def written(core: Core, request: Request, outcome: Written, fmt: ResponseF
     meta = obj["metadata"]
     revision = int(meta.get("resourceVersion") or 0)
     if not revision:
-        # A dry run of a create: there is no version to show, in any representation.
+        # A dry run of a create has no resourceVersion, in any representation.
         full = {"kind": resource.kind, "apiVersion": resource.api_version, **obj}
         if resource.from_storage is not None:
             full = {**resource.from_storage(full), "kind": resource.kind}
             full["apiVersion"] = resource.api_version
         return value(request, full, status=status, media=fmt.media)
     found = CacheEntry(meta.get("namespace", ""), meta["name"], revision, outcome.body)
-    (found,) = await resource.localise([found])
+    (found,) = await resource.convert_entries([found])
     return entry(core, request, resource, found, fmt, status=status)
 
 
 def page(
     core: Core, request: Request, resource: Resource, found: ListPage, fmt: ResponseFormat
 ) -> AnyResponse:
-    """A list."""
+    """Respond with a list."""
     if fmt.is_plain and not negotiation.is_pretty(request):
         return _plain_page(resource, found)
     meta: dict[str, Any] = {"resourceVersion": str(found.revision)}
@@ -160,21 +154,21 @@ def page(
             },
             media=fmt.media,
         )
-    raw = b"".join(_pieces(resource, found))
+    raw = b"".join(_chunks(resource, found))
     return value(request, orjson.loads(raw), media=fmt.media)
 
 
 def _plain_page(resource: Resource, found: ListPage) -> AnyResponse:
     size = sum(len(e.body) for e in found.entries) if resource.from_storage is None else 0
-    if size < STREAM_FROM_BYTES:
-        return Response(200, b"".join(_pieces(resource, found)))
+    if size < MIN_STREAM_BYTES:
+        return Response(200, b"".join(_chunks(resource, found)))
     items = len(found.entries)
     length = size + items * (len(resource.item_head) + 1) - 1
     length += len(list_head(resource, found)) + len(_LIST_END)
 
     async def produce(writer: ResponseWriter) -> None:
-        for piece in _pieces(resource, found):
-            await writer.write(piece)
+        for chunk in _chunks(resource, found):
+            await writer.write(chunk)
 
     return Stream(produce, length=length)
 
@@ -183,14 +177,14 @@ _LIST_END = b"]}\n"
 
 
 def list_head(resource: Resource, found: ListPage) -> bytes:
-    """What stands before the items of a list."""
+    """Return the bytes before the items of a list."""
     meta = resource.list_metadata(found.revision, found.continue_)
     head = codec.head(resource.list_kind, resource.api_version)
     return b'%b"metadata":%b,"items":[' % (head, orjson.dumps(meta))
 
 
-def _pieces(resource: Resource, found: ListPage) -> Iterator[bytes]:
-    """A list in pieces of a few hundred kilobytes."""
+def _chunks(resource: Resource, found: ListPage) -> Iterator[bytes]:
+    """Yield a list in chunks of a few hundred kilobytes."""
     yield list_head(resource, found)
     entries = found.entries
     if resource.from_storage is None:
@@ -207,7 +201,7 @@ def _joined(entries: list[CacheEntry], item_head: bytes) -> Iterator[bytes]:
     first, size = 0, 0
     for i, e in enumerate(entries):
         size += len(e.body)
-        if size >= PIECE_BYTES or i + 1 == len(entries):
+        if size >= CHUNK_BYTES or i + 1 == len(entries):
             start = separator if first else item_head
             yield start + separator.join([e.body for e in entries[first : i + 1]])
             first, size = i + 1, 0
@@ -221,7 +215,7 @@ def _include_object(request: Request) -> str:
 
 
 def error(request: Request, failure: errors.ApiError) -> Response:
-    """A failure as its Status."""
+    """Respond with the Status of a failure."""
     response = value(request, failure.to_status(), status=failure.code)
     if failure.retry_after_s:
         response.headers = [("Retry-After", str(failure.retry_after_s))]

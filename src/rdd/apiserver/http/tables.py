@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Table form of objects: what `kubectl get` prints.
+"""The Table representation of objects, which `kubectl get` prints.
 
-The server decides about columns and cells, so that kubectl can show kinds it
-has never heard of. A resource has its columns, its strategy yields the cells of
-an object (for custom resources from additionalPrinterColumns, see
-rdd.schema.columns); here they are put together.
+The server computes columns and cells, so that kubectl can print kinds it does
+not support. A resource has columns, and its strategy returns the cells of an
+object (for custom resources from additionalPrinterColumns, see
+rdd.schema.crd.columns).
 """
 
 from collections.abc import Sequence
@@ -16,23 +16,21 @@ from rdd.api.types import Object
 from rdd.apiserver.kinds.strategy import Column, Strategy
 
 UNKNOWN = "<unknown>"
-"""The age of what has no time."""
+"""The age of an object without a timestamp."""
 
 
 class Printable(Protocol):
-    """A resource whose objects can be shown in a table."""
+    """A resource whose objects have a Table representation."""
 
     @property
-    def columns(self) -> tuple[Column, ...]:
-        """The columns."""
+    def columns(self) -> tuple[Column, ...]: ...
 
     @property
-    def strategy(self) -> Strategy:
-        """Yields the cells."""
+    def strategy(self) -> Strategy: ...
 
 
 def age(timestamp: str | None, *, now: float) -> str:
-    """How long ago a time was: `5s`, `3m20s`, `5h`, `3d4h`; `<unknown>` for none."""
+    """Return the time since a timestamp: `5s`, `3m20s`, `5h`, `3d4h`; `<unknown>` for none."""
     if not timestamp:
         return UNKNOWN
     try:
@@ -44,7 +42,7 @@ def age(timestamp: str | None, *, now: float) -> str:
 
 @lru_cache(maxsize=512)
 def column_definitions(columns: tuple[Column, ...]) -> list[dict[str, Any]]:
-    """The columns as a Table carries them. The result is shared and MUST NOT be changed."""
+    """Return the columnDefinitions of a Table. The result is shared and MUST NOT be changed."""
     return [
         {
             "name": c.name,
@@ -67,9 +65,9 @@ def table(
     revision: str = "",
     continue_: str = "",
 ) -> dict[str, Any]:
-    """The Table of some objects.
+    """Return the Table of some objects.
 
-    `include_object` says what stands in a row besides the cells: None, Metadata
+    `include_object` selects what a row contains besides the cells: None, Metadata
     or Object; `version` is that of meta.k8s.io.
     """
     meta: dict[str, Any] = {}
@@ -91,7 +89,7 @@ def table(
 
 
 def bookmark(resource: Printable, meta: dict[str, Any], *, version: str = "v1") -> dict[str, Any]:
-    """The Table of a bookmark event: one row of an object that has nothing but metadata."""
+    """Return the Table of a bookmark event: one row of an object that has only metadata."""
     shown = table(
         resource,
         [{"metadata": meta}],

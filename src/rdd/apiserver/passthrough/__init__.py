@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests that a controller answers, in this process or through a proxy."""
+"""Requests that a controller serves, in this process or through a proxy."""

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A passthrough handler that is in another process: a reverse proxy.
+"""A reverse proxy for passthrough handlers in other processes.
 
-Bodies flow in both directions as they come, neither side is read faster than the
-other takes it. After an upgrade (WebSocket) the bytes themselves are relayed, so
-subprotocols, extensions, fragments, pings and close codes arrive as they were sent.
-Headers that concern one connection only stay behind. The backend is shown a secret,
-so that nobody can reach it but through this server.
+Bodies are streamed in both directions with flow control: neither side is read
+faster than the other accepts. After an upgrade (WebSocket) the proxy relays raw
+bytes, so subprotocols, extensions, fragments, pings and close codes arrive
+unchanged. Hop-by-hop headers are removed. The proxy sends a secret, so that the
+backend can reject requests that did not pass this server.
 
-Who cannot be reached is 503, who breaks off before an answer is 502; after the head
-of an answer, a broken connection is the only way left to say so.
+A backend that cannot be reached is 503; one that disconnects before a response is
+502; after the head of a response, the proxy breaks the client's connection.
 """
 
 import asyncio
@@ -44,25 +44,25 @@ _FORWARDED = "X-Forwarded-For"
 class PassthroughBackend:
     """One program behind the server; `handle` is a passthrough handler.
 
-    `url` is what paths `<controller>/<endpoint>/…` are appended to. `refusal` is the
-    challenge with which it answers whom it does not believe the secret.
+    Paths `<controller>/<endpoint>/…` are appended to `url`. `challenge` is the
+    WWW-Authenticate value with which the backend rejects a wrong secret.
     """
 
-    def __init__(self, url: str, *, secret_header: str, secret: str, refusal: str) -> None:
+    def __init__(self, url: str, *, secret_header: str, secret: str, challenge: str) -> None:
         self._url = url.rstrip("/") + "/"
         self._secret_header = secret_header
         self._secret = secret
-        self._refusal = refusal
+        self._challenge = challenge
         self._session: aiohttp.ClientSession | None = None
 
     async def handle(self, request: web.BaseRequest, rest: str) -> web.StreamResponse:
-        """Answer a request with what the backend answers."""
+        """Forward a request and its response."""
         is_upgrade = _is_upgrade(request)
-        upstream = await self._ask(request, is_upgrade=is_upgrade)
+        upstream = await self._request(request, is_upgrade=is_upgrade)
         try:
-            if upstream.headers.get("WWW-Authenticate") == self._refusal:
+            if upstream.headers.get("WWW-Authenticate") == self._challenge:
                 raise errors.ServiceUnavailable(
-                    "the controller does not accept requests of this server", retry_after_s=1
+                    "the controller rejects requests of this server", retry_after_s=1
                 )
             if upstream.status == 101:
                 return await _relay(request, upstream)
@@ -71,12 +71,14 @@ class PassthroughBackend:
             upstream.close()
 
     async def close(self) -> None:
-        """Let go of all connections."""
+        """Close all connections."""
         session, self._session = self._session, None
         if session is not None:
             await session.close()
 
-    async def _ask(self, request: web.BaseRequest, *, is_upgrade: bool) -> aiohttp.ClientResponse:
+    async def _request(
+        self, request: web.BaseRequest, *, is_upgrade: bool
+    ) -> aiohttp.ClientResponse:
         headers = _end_to_end(request.headers)
         headers[self._secret_header] = self._secret
         before = headers.pop(_FORWARDED, "")
@@ -86,7 +88,7 @@ class PassthroughBackend:
             headers["Upgrade"] = request.headers["Upgrade"]
         path = request.raw_path.removeprefix(names.PASSTHROUGH_PREFIX)
         try:
-            return await self._connected().request(
+            return await self._open_session().request(
                 request.method,
                 URL(self._url + path, encoded=True),
                 headers=headers,
@@ -103,14 +105,14 @@ class PassthroughBackend:
         except (aiohttp.ClientError, TimeoutError, ConnectionError) as error:
             if request.transport is None:
                 raise ConnectionResetError from error
-            text = f"the controller has not answered: {error or type(error).__name__}"
+            text = f"the controller did not respond: {error or type(error).__name__}"
             raise errors.ApiError(text, code=502) from error
 
-    def _connected(self) -> aiohttp.ClientSession:
+    def _open_session(self) -> aiohttp.ClientSession:
         if self._session is None:
             self._session = aiohttp.ClientSession(
-                # A connection that is kept may be dead by the time it is used again, and a
-                # request whose body is gone cannot be sent anew; a new one costs 0.2 ms.
+                # A pooled connection may be closed by the time it is reused, and a request
+                # whose body was streamed cannot be retried; a new connection costs 0.2 ms.
                 connector=aiohttp.TCPConnector(limit=0, force_close=True),
                 timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_S),
                 auto_decompress=False,
@@ -122,8 +124,8 @@ class PassthroughBackend:
 
 
 async def _body(request: web.BaseRequest) -> AsyncIterator[bytes]:
-    async for piece in request.content.iter_any():
-        yield piece
+    async for chunk in request.content.iter_any():
+        yield chunk
 
 
 async def _stream(request: web.BaseRequest, upstream: aiohttp.ClientResponse) -> web.StreamResponse:
@@ -132,19 +134,19 @@ async def _stream(request: web.BaseRequest, upstream: aiohttp.ClientResponse) ->
     )
     await answer.prepare(request)
     try:
-        async for piece in upstream.content.iter_any():
-            await answer.write(piece)
+        async for chunk in upstream.content.iter_any():
+            await answer.write(chunk)
     except aiohttp.ClientError as error:
-        log.debug("a controller broke off an answer: %s", error)
+        log.debug("a controller disconnected during a response: %s", error)
         if request.transport is not None:
             request.transport.abort()
-        raise ConnectionResetError("the controller broke off") from error
+        raise ConnectionResetError("the controller disconnected") from error
     await answer.write_eof()
     return answer
 
 
 async def _relay(request: web.BaseRequest, upstream: aiohttp.ClientResponse) -> web.StreamResponse:
-    """Pass bytes on in both directions until one side ends."""
+    """Relay bytes in both directions until one side ends."""
     connection, transport = upstream.connection, request.transport
     if connection is None or connection.protocol is None or transport is None:
         raise ConnectionResetError
@@ -167,36 +169,34 @@ async def _relay(request: web.BaseRequest, upstream: aiohttp.ClientResponse) -> 
 
 
 class _Direction:
-    """Takes the place of a WebSocket parser: passes on what arrives, at the receiver's pace."""
+    """Relays the bytes of one side with flow control; used as a WebSocket parser."""
 
     def __init__(self, source: BaseProtocol, target: BaseProtocol, ended: asyncio.Event) -> None:
         self._source = source
         self._target = target
         self._ended = ended
-        self._waiting: asyncio.Task[None] | None = None
+        self._draining: asyncio.Task[None] | None = None
 
     def feed_data(self, data: bytes) -> tuple[bool, bytes]:
-        """Pass bytes on."""
         transport = self._target.transport
         if transport is None or transport.is_closing():
             self._ended.set()
             return False, b""
         transport.write(data)
-        if self._target.writing_paused and self._waiting is None:
+        if self._target.writing_paused and self._draining is None:
             self._source.pause_reading()
-            self._waiting = asyncio.get_running_loop().create_task(
-                self._resume(), name="rdd-passthrough-pace"
+            self._draining = asyncio.get_running_loop().create_task(
+                self._resume(), name="rdd-passthrough-drain"
             )
         return False, b""
 
     def feed_eof(self) -> None:
-        """The source has gone."""
         self._ended.set()
 
     def stop(self) -> None:
-        """Pass nothing on any more."""
-        if self._waiting is not None:
-            self._waiting.cancel()
+        """Stop relaying."""
+        if self._draining is not None:
+            self._draining.cancel()
 
     async def _resume(self) -> None:
         try:
@@ -204,20 +204,20 @@ class _Direction:
         except ConnectionError:
             self._ended.set()
             return
-        self._waiting = None
+        self._draining = None
         if self._source.transport is not None:
             self._source.resume_reading()
 
 
 def _is_upgrade(request: web.BaseRequest) -> bool:
-    # Nothing but WebSockets: the parser would take what follows another upgrade for a request.
+    # Only WebSockets: after another upgrade the parser would read the bytes as a request.
     tokens = request.headers.get("Connection", "").lower().split(",")
     is_websocket = request.headers.get("Upgrade", "").lower() == "websocket"
     return is_websocket and "upgrade" in map(str.strip, tokens)
 
 
 def _end_to_end(headers: "CIMultiDictProxy[str]") -> "CIMultiDict[str]":
-    """The headers that are not about the connection they came on."""
+    """Return the end-to-end headers: without those that concern one connection."""
     named = {name.strip().lower() for name in headers.get("Connection", "").split(",")}
     kept = headers.copy()
     for name in {name.lower() for name in headers} & (_HOP_BY_HOP | named):

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`/passthrough/<controller>/<endpoint>/<rest>`: requests that somebody else answers.
+"""`/passthrough/<controller>/<endpoint>/<rest>`: requests that controllers serve.
 
 The server authenticates and authorises a request (by RBAC rules with
-nonResourceURLs), finds who registered the endpoint, and hands the connection over:
-from there on nothing is read ahead, buffered or counted as in flight. Who registers
-is none of its business; a handler may be a function of this process or a proxy
-(see passthrough_proxy).
+nonResourceURLs), looks up the handler of the endpoint and passes it the connection:
+from then on nothing is read ahead, buffered or counted as in flight. A handler is a
+function of this process or a proxy (see proxy.py).
 
-What a controller offers that is known but has nothing registered at the moment is
-unavailable (503); everything else that is not registered is not found (404).
+An endpoint of an expected controller that has registered nothing is unavailable
+(503); any other endpoint that is not registered is not found (404).
 """
 
 import asyncio
@@ -24,46 +23,46 @@ if TYPE_CHECKING:
     from aiohttp import web
 
 Handler = Callable[["web.BaseRequest", str], Awaitable["web.StreamResponse"]]
-"""Answers a request; the text is the rest of the path, decoded, with a slash at its front."""
+"""Serves a request; the second argument is the rest of the path, decoded, with a leading slash."""
 
 
 _Key = tuple[str, str]
-_MAX_KNOWN = 1000
-# Whose request it is, the server has found out; nobody behind it can use this for anything good.
+_MAX_EXPECTED = 1000
+# The server has authenticated the request; handlers must not see the credentials.
 _CREDENTIALS = ("authorization", "impersonate-")
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 
 class PassthroughRoutes:
-    """The endpoints there are, by controller and name."""
+    """The registered endpoints, by controller and name."""
 
     def __init__(self) -> None:
         self._handlers: dict[_Key, Handler] = {}
-        self._known: dict[str, None] = {}
+        self._expected: dict[str, None] = {}
         self._active: dict[asyncio.Task[object], Handler] = {}
 
     def expect(self, controller: str) -> None:
-        """Know that a controller will offer something."""
-        self._known[controller] = None
-        if len(self._known) > _MAX_KNOWN:
-            del self._known[next(iter(self._known))]
+        """Expect registrations of a controller: until then its endpoints are unavailable."""
+        self._expected[controller] = None
+        if len(self._expected) > _MAX_EXPECTED:
+            del self._expected[next(iter(self._expected))]
 
     def register(self, controller: str, endpoint: str, handler: Handler) -> None:
-        """Call a handler for an endpoint; the last one registered counts."""
+        """Register the handler of an endpoint; it replaces an earlier one."""
         self._handlers[controller, endpoint] = handler
         self.expect(controller)
 
     def unregister(self, controller: str, endpoint: str, handler: Handler) -> None:
-        """Call it no more, and end what it is at; another's registration stays."""
+        """Remove a handler and cancel its requests; a newer registration stays."""
         key = (controller, endpoint)
         if self._handlers.get(key) == handler:
             del self._handlers[key]
-        for task, its in list(self._active.items()):
-            if its == handler:
+        for task, active in list(self._active.items()):
+            if active == handler:
                 task.cancel()
 
     async def handle(self, request: Request) -> AnyResponse:
-        """Hand the request over to whom its path names."""
+        """Pass the connection to the handler of the path."""
         controller, _, remainder = request.path.removeprefix(names.PASSTHROUGH_PREFIX).partition(
             "/"
         )
@@ -75,7 +74,7 @@ class PassthroughRoutes:
 
     def _missing(self, controller: str, endpoint: str) -> errors.ApiError:
         is_running = any(name == controller for name, _ in self._handlers)
-        if controller not in self._known or is_running:
+        if controller not in self._expected or is_running:
             return errors.NotFound(f'passthrough "{controller}/{endpoint}" not found')
         return errors.ServiceUnavailable(
             f'passthrough "{controller}/{endpoint}" is not available: '

@@ -2,13 +2,13 @@
 """The current state of every object, in memory, as encoded bytes.
 
 The cache is filled from the store once and then follows it through `observe`:
-the callback runs before the commit that caused it returns, so a client that
-got an answer finds its write in the cache. Readers and watchers see committed
-state only.
+the callback runs before the commit that caused it returns. Invariant: when a
+client receives the response to a write, the cache contains it. Readers and
+watchers see committed state only.
 
-Per resource the cache also remembers the last changes (bounded by count and
-bytes), so that a watch which starts a little in the past needs no disk; older
-starting points are replayed from the store's log.
+Per resource the cache also keeps a ring of the last changes (bounded by count
+and bytes), so that a watch which starts at a recent revision needs no disk;
+older starts are replayed from the history of the store.
 """
 
 from collections import deque
@@ -24,7 +24,7 @@ _NO_LABELS: dict[str, str] = {}
 
 
 class CacheEntry:
-    """One object at one revision. Never changed, so it can be shared freely."""
+    """One object at one revision; immutable, so it can be shared."""
 
     __slots__ = ("_fields", "_labels", "body", "name", "namespace", "revision")
 
@@ -33,17 +33,17 @@ class CacheEntry:
         self.name = name
         self.revision = revision
         self.body = body
-        # Read from the body when a selector first asks; most objects are never asked.
+        # Decoded on first use by a selector; most objects never need them.
         self._labels: dict[str, str] | None = None
         self._fields: dict[str, str] | None = None
 
     def decode(self) -> dict[str, Any]:
-        """The object, without kind and apiVersion; a fresh dict the caller may change."""
+        """Return the object without kind and apiVersion, as a new dict."""
         return codec.decode(self.body)
 
     @property
     def labels(self) -> dict[str, str]:
-        """The labels, decoded once."""
+        """The labels of the object."""
         if self._labels is None:
             if b'"labels":{' in self.body:
                 self._labels = self.decode()["metadata"].get("labels") or _NO_LABELS
@@ -52,7 +52,7 @@ class CacheEntry:
         return self._labels
 
     def fields(self, extract: Callable[[dict[str, Any]], Any]) -> dict[str, str]:
-        """Values of the field-selector labels, extracted once (one extractor per resource)."""
+        """Return the values of the field-selector labels (one extractor per resource)."""
         if self._fields is None:
             self._fields = dict(extract(self.decode()))
         return self._fields
@@ -62,7 +62,7 @@ class ObjectChange:
     """One committed change of one object.
 
     `entry` is the new state, for DELETED the last state with the revision of
-    the deletion; `old` the state before, None for ADDED.
+    the deletion; `old` is the state before, None for ADDED.
     """
 
     __slots__ = ("entry", "old", "type")
@@ -73,14 +73,14 @@ class ObjectChange:
         self.old = old
 
 
-Listener = Callable[[Sequence[ObjectChange]], None]
+ChangeListener = Callable[[Sequence[ObjectChange]], None]
 
 
 class ResourceCache:
     """All objects below one store prefix."""
 
-    # Enough for a client that relists and then watches, small enough that a
-    # busy resource does not hold memory: 1,024 changes or 2 MiB of old states.
+    # Large enough for a client that lists and then watches, small enough that a busy
+    # resource does not occupy memory: 1,024 changes or 2 MiB of old states.
     RING_COUNT = 1024
     RING_BYTES = 2 * 1024 * 1024
 
@@ -91,7 +91,7 @@ class ResourceCache:
         """The revision of the last change below this prefix."""
         self.spaces: dict[str, dict[str, CacheEntry]] = {}
         self.count = 0
-        self.listeners: list[Listener] = []
+        self.listeners: list[ChangeListener] = []
         self.ring: deque[ObjectChange] = deque()
         self.ring_floor = revision
         """Every change with a greater revision is in the ring."""
@@ -101,16 +101,16 @@ class ResourceCache:
     # -- reading
 
     def get(self, namespace: str, name: str) -> CacheEntry | None:
-        """The object of that name, if it exists."""
+        """Return the object of a name, None if it does not exist."""
         space = self.spaces.get(namespace)
         return space.get(name) if space is not None else None
 
     def entries(self, namespace: str | None = None) -> list[CacheEntry]:
-        """Objects in key order: of one namespace, or all. The list MUST NOT be changed."""
+        """Return the objects of one or all namespaces in key order; MUST NOT be changed."""
         if namespace is None:
             if len(self.spaces) == 1:
                 return self._in_space(next(iter(self.spaces)))
-            # '/' ends a namespace in the key, so `a-b` sorts before `a`.
+            # In keys a '/' follows the namespace, so `a-b` sorts before `a`.
             names = sorted(self.spaces, key=lambda n: n + "/")
             return [e for n in names for e in self._in_space(n)]
         return self._in_space(namespace)
@@ -125,11 +125,11 @@ class ResourceCache:
         return found
 
     def key(self, namespace: str, name: str) -> str:
-        """The store key of an object."""
+        """Return the store key of an object."""
         return f"{self.prefix}{namespace}/{name}" if self.namespaced else self.prefix + name
 
     def split(self, key: str) -> tuple[str, str]:
-        """Namespace and name of a store key."""
+        """Return the namespace and name of a store key."""
         rest = key[len(self.prefix) :]
         if not self.namespaced:
             return "", rest
@@ -139,7 +139,7 @@ class ResourceCache:
     # -- following the store
 
     def load(self, records: Iterable[KeyValue]) -> None:
-        """Take over records read at start."""
+        """Add the records read at start."""
         for r in records:
             namespace, name = self.split(r.key)
             self.spaces.setdefault(namespace, {})[name] = self.entry(
@@ -150,11 +150,11 @@ class ResourceCache:
 
     @staticmethod
     def entry(namespace: str, name: str, revision: int, stored: bytes) -> CacheEntry:
-        """An entry from the stored form."""
+        """Return an entry from the stored form."""
         return CacheEntry(namespace, name, revision, codec.with_revision(stored, revision))
 
     def apply(self, event: StoreEvent) -> ObjectChange | None:
-        """Take over one committed event."""
+        """Apply one committed event."""
         namespace, name = self.split(event.key)
         revision = event.revision
         self.revision = revision
@@ -184,7 +184,7 @@ class ResourceCache:
                 ordered = self._sorted.get(namespace)
                 if ordered is not None:
                     self._replace(ordered, entry)
-        self._remember(change)
+        self._add_to_ring(change)
         return change
 
     @staticmethod
@@ -199,17 +199,17 @@ class ResourceCache:
                 high = middle
         ordered[low] = entry
 
-    def _remember(self, change: ObjectChange) -> None:
+    def _add_to_ring(self, change: ObjectChange) -> None:
         ring = self.ring
         ring.append(change)
         self._ring_bytes += len(change.entry.body)
         while len(ring) > self.RING_COUNT or (self._ring_bytes > self.RING_BYTES and len(ring) > 1):
-            gone = ring.popleft()
-            self._ring_bytes -= len(gone.entry.body)
-            self.ring_floor = gone.entry.revision
+            evicted = ring.popleft()
+            self._ring_bytes -= len(evicted.entry.body)
+            self.ring_floor = evicted.entry.revision
 
     def changes_after(self, revision: int) -> list[ObjectChange] | None:
-        """The changes after a revision, or None if the ring does not reach back that far."""
+        """Return the changes after a revision, None if the ring does not reach back that far."""
         if revision < self.ring_floor:
             return None
         if revision >= self.revision:
@@ -217,9 +217,9 @@ class ResourceCache:
         return [c for c in self.ring if c.entry.revision > revision]
 
     def reform(self, refresh: Callable[[bytes], bytes], *, before: int) -> None:
-        """Bring what was written before a revision into the form served now: a CRD was updated.
+        """Convert the objects written before a revision to the schema of an updated CRD.
 
-        Revisions stay and nothing is stored; the next write of an object does that.
+        Revisions stay and nothing is stored; the next write of an object stores it.
         """
         for space in self.spaces.values():
             for name, e in space.items():
@@ -235,7 +235,7 @@ class ResourceCache:
 
 
 class ObjectCache:
-    """All resources, following one store."""
+    """The caches of all resources of one store."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -245,7 +245,7 @@ class ObjectCache:
         self._stop: Callable[[], None] | None = None
 
     async def load(self) -> None:
-        """Read everything and start following. MUST be called once, before any write."""
+        """Read everything and subscribe. MUST be called once, before any write."""
         page = await self.store.scan("/registry/")
         for record in page.records:
             self._unclaimed.setdefault(_prefix_of(record.key), []).append(record)
@@ -253,13 +253,13 @@ class ObjectCache:
         self._stop = self.store.observe(self._observe)
 
     def close(self) -> None:
-        """Stop following."""
+        """Unsubscribe from the store."""
         if self._stop is not None:
             self._stop()
             self._stop = None
 
     def resource(self, prefix: str, *, namespaced: bool) -> ResourceCache:
-        """The cache of a prefix; made, with what was loaded for it, on first use."""
+        """Return the cache of a prefix; create it with the loaded records on first use."""
         found = self._by_prefix.get(prefix)
         if found is None:
             found = ResourceCache(prefix, namespaced=namespaced, revision=self.revision)
@@ -268,7 +268,7 @@ class ObjectCache:
         return found
 
     def drop(self, prefix: str) -> None:
-        """Forget an empty resource (its CRD is gone)."""
+        """Drop an empty resource (its CRD was deleted)."""
         self._by_prefix.pop(prefix, None)
 
     def _observe(self, events: Sequence[StoreEvent]) -> None:
@@ -288,8 +288,8 @@ class ObjectCache:
 
 
 def _prefix_of(key: str) -> str:
-    """`/registry/configmaps/` or, for groups that are stored by name, `/registry/a.b/things/`."""
-    first = key.index("/", 10) + 1  # behind "/registry/x"
+    """Return `/registry/configmaps/` or, for groups stored by name, `/registry/a.b/things/`."""
+    first = key.index("/", 10) + 1  # after "/registry/x"
     if "." in key[10:first]:
         return key[: key.index("/", first) + 1]
     return key[:first]

@@ -8,10 +8,10 @@ from rdd.store.contract import Check
 
 
 class CachedLister:
-    """Decoded objects of built-in resources, straight from the cache.
+    """Lists and gets decoded objects of built-in resources.
 
-    Decoding is remembered per resource until something in it changes: rules
-    and policies are read with every request and changed rarely.
+    Decoded objects are cached per resource until it changes: rules and policies
+    are read with every request and rarely change.
     """
 
     def __init__(self, registry: Registry) -> None:
@@ -29,7 +29,7 @@ class CachedLister:
         return known[1]
 
     def get(self, resource: str, namespace: str, name: str) -> dict[str, Any] | None:
-        """An object by name; it MUST NOT be changed."""
+        """Return an object by name; it MUST NOT be changed."""
         found = self._registry.builtin(resource)
         if found is None:
             return None
@@ -37,7 +37,7 @@ class CachedLister:
         return found.object(entry) if entry is not None else None
 
     def unchanged(self, resource: str, obj: dict[str, Any]) -> Check:
-        """What makes a commit fail unless an object is still as it was got."""
+        """Return the Check that makes a commit fail if an object has changed since it was read."""
         found = self._registry.builtin(resource)
         assert found is not None
         metadata = obj["metadata"]
@@ -45,11 +45,11 @@ class CachedLister:
         return Check(key, int(metadata["resourceVersion"]))
 
     def list(self, resource: str, namespace: str | None = None) -> list[dict[str, Any]]:
-        """All objects of a resource; they MUST NOT be changed."""
+        """Return all objects of a resource; they MUST NOT be changed."""
         objects = self._objects(resource)
         return [o for (ns, _), o in objects.items() if namespace is None or ns == namespace]
 
     def revision(self, resource: str) -> int:
-        """The revision of the last change of the resource."""
+        """Return the revision of the last change of the resource."""
         found = self._registry.builtin(resource)
         return found.cache.revision if found is not None else 0

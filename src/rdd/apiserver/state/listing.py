@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Selecting the objects of a list: selectors, pages and resource versions.
+"""The objects of a list: selectors, pages and resource versions.
 
 Lists come from the cache, at its current revision, whatever version the client
-asked for ("not older than" is always true here). Only two things need an older
-state: `resourceVersionMatch=Exact` and the second and later pages of a paged
-list, which show the state of the first page. If nothing below the prefix has
-changed since, the cache still is that state; otherwise it is read from the
-store's history.
+requests ("not older than" is always true). Only two cases need an older state:
+`resourceVersionMatch=Exact` and the second and later pages of a paged list,
+which show the state of the first page. If nothing below the prefix has changed
+since, the cache still has that state; otherwise it is read from the store.
 """
 
 import base64
@@ -45,7 +44,7 @@ class ListPage:
 
 
 def selection(request: Request, resource: Resource, options: ListOptions) -> Selection:
-    """The selectors of a request, checked against what the resource supports."""
+    """Return the selectors of a request, validated for the resource."""
     info = request.info
     labels = fields = None
     name = ""
@@ -66,7 +65,7 @@ def selection(request: Request, resource: Resource, options: ListOptions) -> Sel
 async def select(
     core: Core, request: Request, resource: Resource, options: ListOptions
 ) -> ListPage:
-    """The objects a list request is about."""
+    """Return the objects of a list request."""
     chosen = selection(request, resource, options)
     cache = resource.cache
     version = options.resource_version
@@ -78,7 +77,7 @@ async def select(
             )
         revision, start = _read_token(options.continue_)
         if revision < 0:
-            revision = core.cache.revision  # a token that asks for the present state
+            revision = core.cache.revision  # a token for the current state
     elif options.resource_version_match == "Exact":
         revision = check_not_future(core, version)
     else:
@@ -92,7 +91,7 @@ async def select(
     limit = 0 if version == "0" and not options.continue_ else options.limit
     page = _cut(entries, revision, limit, start, resource)
     if resource.converter is not None:
-        page = replace(page, entries=list(await resource.localise(page.entries)))
+        page = replace(page, entries=list(await resource.convert_entries(page.entries)))
     return page
 
 
@@ -133,11 +132,11 @@ async def _at(
 def _cut(
     entries: list[CacheEntry], revision: int, limit: int, start: str, resource: Resource
 ) -> ListPage:
-    """One page: what sorts behind `start`, at most `limit`, with a token if more is left."""
+    """Return one page: at most `limit` objects from `start` on, with a token if more follow."""
     if start:
         entries = entries[_first_after(entries, start, resource) :]
     if limit <= 0 or len(entries) <= limit:
-        # A copy: the cache goes on changing its list while this one is being written.
+        # A copy: the cache changes its list while the response is written.
         return ListPage(entries[:], revision)
     entries = entries[:limit]
     last = entries[-1]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The resourceVersion of a query as a revision of the store."""
+"""Parsing of resourceVersion parameters."""
 
 from rdd.api import errors
 from rdd.apiserver.core import Core
@@ -7,7 +7,7 @@ from rdd.base import gotext
 
 
 def parse_version(version: str) -> int:
-    """A resourceVersion from a query; what is no number is the server's error, as upstream."""
+    """Parse a resourceVersion; other text than a number is a server error, as in Kubernetes."""
     if not (version.isascii() and version.isdigit()):
         raise errors.ApiError(
             f"resourceVersion: Invalid value: {gotext.quote(version)}: strconv.ParseUint: "
@@ -19,7 +19,7 @@ def parse_version(version: str) -> int:
 
 
 def check_not_future(core: Core, version: str) -> int:
-    """Refuse a resourceVersion that has not happened yet."""
+    """Parse a resourceVersion; raise Timeout for one that is not committed yet."""
     number = parse_version(version)
     if number > core.cache.revision:
         raise errors.Timeout(

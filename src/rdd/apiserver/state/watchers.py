@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Fan-out of committed changes to watchers.
 
-Watchers that want the same thing (resource version, namespace, selectors,
-representation) share a `View`. When a batch has been committed, each view
-renders its lines once, and the same bytes are handed to all of its watchers:
-a hundred watchers cost one rendering and a hundred socket writes.
+Watchers of the same selection and representation (resource version, namespace,
+selectors, format) share a `View`. When a batch has been committed, each view
+encodes its lines once, and all of its watchers get the same bytes: a hundred
+watchers cost one encoding and a hundred socket writes.
 
-A watcher's socket buffer is its queue. One that falls behind by more than
-`MAX_BEHIND_BYTES` is closed with 410 Expired instead of growing the daemon; it
-relists and starts again.
+The send buffer of a watcher's socket is its queue. A watcher that falls behind
+by more than `MAX_BEHIND_BYTES` is closed with 410 Expired, so that a slow
+client cannot grow the daemon; the client lists again and starts a new watch.
+
+States of a watcher: starting (`backlog` is a list: lines are queued while the
+initial events are written), live (`backlog` is None: lines go to the socket),
+lost (`is_lost`: lines are dropped, the session is about to end).
 """
 
 import asyncio
@@ -26,14 +30,14 @@ from rdd.apiserver.state.cache import ADDED, DELETED, MODIFIED, CacheEntry, Obje
 log = logging.getLogger("rdd.apiserver.verbs.watch")
 
 MAX_BEHIND_BYTES = 8 * 1024 * 1024
-MAX_WAITING_BATCHES = 1000
+MAX_PENDING_BATCHES = 1000
 
 Render = Callable[[str, CacheEntry], bytes]
 """Type of event and entry → one line of the stream."""
 
 
 class Selection:
-    """What part of a resource a list or watch is about."""
+    """The selection of a list or watch: a part of a resource."""
 
     __slots__ = ("_extract", "fields", "labels", "name", "namespace")
 
@@ -51,7 +55,7 @@ class Selection:
         self.labels = labels
         self.fields = fields
         self.name = name
-        """A name the field selector pins, so that a lookup replaces a scan."""
+        """The name that the field selector requires, so that a lookup replaces a scan."""
         namespaced = resource.namespaced
 
         def extract(obj: dict[str, object]) -> dict[str, str]:
@@ -67,11 +71,11 @@ class Selection:
 
     @property
     def selects_all(self) -> bool:
-        """No selector: every object of the namespace matches."""
+        """Whether every object of the namespace matches."""
         return self.labels is None and self.fields is None and not self.name
 
     def matches(self, entry: CacheEntry) -> bool:
-        """Whether an object belongs to the selection."""
+        """Return whether an object belongs to the selection."""
         if self.namespace is not None and entry.namespace != self.namespace:
             return False
         if self.name and entry.name != self.name:
@@ -81,12 +85,12 @@ class Selection:
         return self.fields is None or self.fields.matches(entry.fields(self._extract))
 
     def event_type(self, change: ObjectChange) -> str | None:
-        """What a change is for a watcher of the selection: an object may enter or leave it."""
+        """Return the event type of a change for this selection: an object may enter or leave it."""
         if self.namespace is not None and change.entry.namespace != self.namespace:
             return None
         if self.selects_all:
             return change.type
-        # A deleted entry carries the last state, so its labels are the old ones.
+        # A deleted entry has the last state, so its labels are the old ones.
         now = change.type != DELETED and self.matches(change.entry)
         before = change.old is not None and self.matches(change.old)
         if now:
@@ -111,20 +115,20 @@ class Watcher:
     def __init__(self, writer: ResponseWriter, after: int, on_end: Callable[[], None]) -> None:
         self.writer = writer
         self.after = after
-        """Changes up to this revision are not wanted (or were sent already)."""
+        """Changes up to this revision are not sent."""
         self.sent = after
         """The revision of the last change that was delivered."""
         self.backlog: list[bytes] | None = []
-        """Lines held back until the initial events have been written; None: live."""
+        """Lines queued until the initial events have been written; None: live."""
         self.backlog_bytes = 0
         self.is_lost = False
-        """It fell behind: what is delivered from now on is dropped."""
+        """The watcher fell behind; further lines are dropped."""
         self.was_withdrawn = False
-        """The resource is no longer served: the stream ends without an error."""
+        """The resource is no longer served; the stream ends without an error."""
         self.on_end = on_end
 
     def deliver(self, data: bytes, revision: int) -> None:
-        """Take the lines of a batch."""
+        """Send or queue the lines of a batch."""
         self.sent = revision
         if self.is_lost:
             return
@@ -136,12 +140,12 @@ class Watcher:
                 self.backlog.clear()
                 self.on_end()
         elif not self.writer.push(data):
-            self.is_lost = True  # its session has yet to notice; nothing more until then
+            self.is_lost = True  # the session ends on its next iteration
             self.on_end()
 
 
 class View:
-    """The watchers that see the same lines."""
+    """The watchers that receive the same lines."""
 
     __slots__ = ("render", "selection", "watchers")
 
@@ -151,7 +155,7 @@ class View:
         self.watchers: list[Watcher] = []
 
     def lines(self, changes: Sequence[ObjectChange]) -> bytes:
-        """The lines of some changes, joined; empty if none concerns this view."""
+        """Return the lines of some changes, joined; empty if none is in the selection."""
         return b"".join(self._line(c) for c in changes)
 
     def _line(self, change: ObjectChange) -> bytes:
@@ -160,14 +164,14 @@ class View:
             return b""
         entry = change.entry
         if type_ == DELETED and change.type != DELETED:
-            # It left the selection: the last state that matched, at the revision of the change.
+            # The object left the selection: the last matching state, at the revision of the change.
             assert change.old is not None
             body = codec.with_revision(codec.without_revision(change.old.body), entry.revision)
             entry = CacheEntry(entry.namespace, entry.name, entry.revision, body)
         return self.render(type_, entry)
 
     def deliver(self, changes: Sequence[ObjectChange]) -> None:
-        """Hand a committed batch to all watchers."""
+        """Send a committed batch to all watchers."""
         revision = changes[-1].entry.revision
         data = self.lines(changes)
         if not data:
@@ -199,9 +203,9 @@ class Watchers:
             view.deliver(changes)
 
     def _convert_later(self, changes: Sequence[ObjectChange]) -> None:
-        """Changes that a webhook must convert first are worked off in order by a task."""
+        """Queue changes that a webhook has to convert; one task processes them in order."""
         if self._queue is None:
-            self._queue = asyncio.Queue(MAX_WAITING_BATCHES)
+            self._queue = asyncio.Queue(MAX_PENDING_BATCHES)
             self._task = asyncio.get_running_loop().create_task(
                 self._convert(self._queue), name=f"rdd-convert-{self.resource.plural}"
             )
@@ -216,9 +220,9 @@ class Watchers:
             converter = self.resource.converter
             assert converter is not None
             try:
-                done = await converter.changes(changes, self.resource.api_version)
+                done = await converter.convert_changes(changes, self.resource.api_version)
             except errors.ApiError as error:
-                # Who watches would miss changes: they relist and see the same error.
+                # The watchers would miss changes; their clients list again and get the same error.
                 log.warning("watches of %s end: %s", self.resource.plural, error.message)
                 self._end_all()
                 continue
@@ -232,7 +236,7 @@ class Watchers:
                 watcher.on_end()
 
     def join(self, key: object, selection: Selection, render: Render, watcher: Watcher) -> View:
-        """Add a watcher to the view of that key, which is made if needed."""
+        """Add a watcher to the view of a key; create the view if needed."""
         view = self.views.get(key)
         if view is None:
             view = self.views[key] = View(selection, render)
@@ -248,7 +252,7 @@ class Watchers:
                 del self.views[key]
 
     def close(self) -> None:
-        """End all watches (the resource is no longer served)."""
+        """End all watches because the resource is no longer served."""
         self.resource.cache.listeners.remove(self._changed)
         if self._task is not None:
             self._task.cancel()
@@ -256,10 +260,10 @@ class Watchers:
 
 
 def line(type_: str, body: bytes) -> bytes:
-    """One line of a watch stream."""
+    """Return one line of a watch stream."""
     return b'{"type":"%b","object":%b}\n' % (type_.encode(), body)
 
 
 def error_line(error: errors.ApiError) -> bytes:
-    """The line that ends a watch which lost its place."""
+    """Return the ERROR line that ends a watch."""
     return line("ERROR", codec.dumps(error.to_status())[:-1])

@@ -3,7 +3,7 @@
 
 from rdd.api import errors, managedfields
 from rdd.apiserver.core import Core
-from rdd.apiserver.http import bodies, options, responses
+from rdd.apiserver.http import bodies, negotiation, options, responses
 from rdd.apiserver.http.request import AnyResponse, Request
 from rdd.apiserver.resources import Resource, metadata_of
 from rdd.apiserver.verbs import writes
@@ -19,7 +19,7 @@ async def create(core: Core, request: Request, resource: Resource) -> AnyRespons
             "create not allowed while custom resource definition is terminating",
             details={"group": resource.group, "kind": resource.plural},
         )
-    negotiated = responses.negotiated(request)
+    negotiated = negotiation.negotiate(request)
     opts = options.write_options(request, "CreateOptions")
     obj = bodies.decode_object(request, resource, field_validation=opts.field_validation)
     meta = metadata_of(obj)

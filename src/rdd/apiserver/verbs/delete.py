@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """DELETE: remove an object or a collection.
 
-An object without finalizers goes at once, and the answer is a Status. One with
-finalizers (its own, or the system's for orphaning and foreground deletion) is
-marked with a deletionTimestamp and stays until they are gone; the answer is
-the object.
+An object without finalizers is removed at once, and the response is a Status.
+An object with finalizers (its own, or the system's for orphaning and foreground
+deletion) is marked with a deletionTimestamp and stays until they are removed;
+the response is the object.
 """
 
 from rdd.api import errors, names
 from rdd.api.types import Object
 from rdd.apiserver.admission.types import DELETE, Attributes
 from rdd.apiserver.core import Core
-from rdd.apiserver.http import options, responses
+from rdd.apiserver.http import negotiation, options, responses
 from rdd.apiserver.http.options import DeleteOptions
 from rdd.apiserver.http.request import AnyResponse, Request
 from rdd.apiserver.resources import Resource
@@ -24,12 +24,12 @@ from rdd.store.contract import Delete, Put
 async def delete(core: Core, request: Request, resource: Resource) -> AnyResponse:
     """Delete the object of the path."""
     info = request.info
-    negotiated = responses.negotiated(request)
+    negotiated = negotiation.negotiate(request)
     opts = options.delete_options(request)
     namespace = info.namespace if resource.namespaced else ""
-    last, is_gone = await remove(core, request, resource, namespace, info.name, opts)
-    if not is_gone or resource.strategy.returns_deleted:
-        (last,) = await resource.localise([last])
+    last, is_removed = await remove(core, request, resource, namespace, info.name, opts)
+    if not is_removed or resource.strategy.returns_deleted:
+        (last,) = await resource.convert_entries([last])
         return responses.entry(core, request, resource, last, negotiated)
     details = errors.object_details(resource.plural, resource.group, info.name)
     details["uid"] = last.decode()["metadata"]["uid"]
@@ -51,12 +51,12 @@ async def remove(
     name: str,
     opts: DeleteOptions,
 ) -> tuple[CacheEntry, bool]:
-    """Delete one object: its last state, and whether it is gone or stays for now."""
+    """Delete one object; return its last state and whether it is removed or only marked."""
     for _ in range(writes.MAX_ATTEMPTS):
         entry = resource.cache.get(namespace, name)
         if entry is None:
             raise errors.NotFound.of(resource.plural, resource.group, name)
-        (local,) = await resource.localise([entry])
+        (local,) = await resource.convert_entries([entry])
         old = resource.object(local)
         _check_preconditions(resource, entry, old, opts)
         attributes = Attributes(
@@ -143,7 +143,7 @@ async def _remove_once(
 
 
 def _finalizers(existing: list[str], opts: DeleteOptions) -> list[str]:
-    """The finalizers of an object being deleted: its own plus what the policy asks for."""
+    """Return the finalizers of an object being deleted: its own plus that of the policy."""
     policy = opts.propagation_policy
     if opts.orphan_dependents is not None:
         policy = "Orphan" if opts.orphan_dependents else "Background"
@@ -158,11 +158,11 @@ def _finalizers(existing: list[str], opts: DeleteOptions) -> list[str]:
 
 
 async def delete_collection(core: Core, request: Request, resource: Resource) -> AnyResponse:
-    """Delete every object of a selection; the answer lists them as they were."""
+    """Delete every object of a selection; respond with their last states."""
     info = request.info
     if resource.namespaced and not info.namespace:
         raise errors.MethodNotAllowed()
-    negotiated = responses.negotiated(request)
+    negotiated = negotiation.negotiate(request)
     opts = options.delete_options(request)
     list_opts = options.list_options(request, is_watch=False)
     page = await listing.select(core, request, resource, list_opts)
@@ -170,5 +170,5 @@ async def delete_collection(core: Core, request: Request, resource: Resource) ->
         try:
             await remove(core, request, resource, entry.namespace, entry.name, opts)
         except errors.NotFound:
-            continue  # somebody else was faster
+            continue  # deleted concurrently
     return responses.page(core, request, resource, page, negotiated)

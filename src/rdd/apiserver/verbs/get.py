@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""GET of one object: its bytes, straight from the cache."""
+"""GET of one object: its encoded bytes from the cache."""
 
 from rdd.api import errors
 from rdd.apiserver.core import Core
-from rdd.apiserver.http import responses
+from rdd.apiserver.http import negotiation, responses
 from rdd.apiserver.http.request import AnyResponse, Request, Response
 from rdd.apiserver.resources import Resource
 from rdd.apiserver.state.revisions import check_not_future
 
-# "Any version will do", which informers and kubelets ask for; the cache is always the newest.
+# "0" accepts any version; informers use it. The cache always has the newest.
 _ANY_VERSION = {"resourceVersion": ["0"]}
 
 
 async def get(core: Core, request: Request, resource: Resource) -> AnyResponse:
-    """The object of the path."""
+    """Return the object of the path."""
     info = request.info
     entry = resource.cache.get(info.namespace if resource.namespaced else "", info.name)
     is_simple = not request.query or request.query == _ANY_VERSION
@@ -24,11 +24,11 @@ async def get(core: Core, request: Request, resource: Resource) -> AnyResponse:
         and responses.is_plain(request)
     ):
         return Response(200, resource.full(entry) + b"\n")
-    negotiated = responses.negotiated(request)
+    negotiated = negotiation.negotiate(request)
     version = request.first("resourceVersion")
     if version and version != "0":
         check_not_future(core, version)
     if entry is None:
         raise errors.NotFound.of(resource.plural, resource.group, info.name)
-    (entry,) = await resource.localise([entry])
+    (entry,) = await resource.convert_entries([entry])
     return responses.entry(core, request, resource, entry, negotiated)

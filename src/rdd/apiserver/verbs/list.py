@@ -2,15 +2,15 @@
 """GET of a collection: list objects."""
 
 from rdd.apiserver.core import Core
-from rdd.apiserver.http import options, responses
+from rdd.apiserver.http import negotiation, options, responses
 from rdd.apiserver.http.request import AnyResponse, Request
 from rdd.apiserver.resources import Resource
 from rdd.apiserver.state import listing
 
 
 async def list_(core: Core, request: Request, resource: Resource) -> AnyResponse:
-    """The objects of the collection."""
-    negotiated = responses.negotiated(request)
+    """List the objects of the collection."""
+    negotiated = negotiation.negotiate(request)
     opts = options.list_options(request, is_watch=False)
     page = await listing.select(core, request, resource, opts)
     return responses.page(core, request, resource, page, negotiated)

@@ -2,9 +2,9 @@
 """PATCH: change an object by JSON patch, merge patch, strategic merge patch or apply.
 
 The first three compute a new object from the stored one and then are an
-update; when another write gets in between they are computed again on the new
-state, because a patch says what to change and not what the result is. Apply
-(server-side apply) merges by field ownership and creates what is missing.
+update; after a conflict they are computed again on the new state, because a
+patch describes the change and not the result. Apply (server-side apply) merges
+by field ownership and creates the object if it does not exist.
 """
 
 from typing import Any
@@ -14,7 +14,7 @@ from rdd.api import decode, errors, jsonpatch, managedfields, mergepatch, strate
 from rdd.api.mediatypes import APPLY_PATCH, JSON_PATCH, MERGE_PATCH
 from rdd.api.types import Object
 from rdd.apiserver.core import Core
-from rdd.apiserver.http import bodies, options, responses
+from rdd.apiserver.http import bodies, negotiation, options, responses
 from rdd.apiserver.http.request import AnyResponse, Request
 from rdd.apiserver.kinds.decoding import invalid_patch
 from rdd.apiserver.resources import Resource, metadata_of
@@ -31,7 +31,7 @@ async def patch(
     media = bodies.media_type(request)
     if media not in resource.patch_types:
         raise resource.unsupported_patch(media)
-    negotiated = responses.negotiated(request)
+    negotiated = negotiation.negotiate(request)
     is_apply = media == APPLY_PATCH
     opts = options.write_options(request, "PatchOptions", is_apply=is_apply)
     write = writes.Write(
@@ -68,7 +68,7 @@ class _Patch:
             raise errors.BadRequest(f"error decoding patch: {error.message}") from None
 
     async def build(self, entry: CacheEntry | None, old: Object | None) -> Object:
-        """The stored object with the patch applied."""
+        """Return the stored object with the patch applied."""
         assert entry is not None and old is not None
         write, resource = self.write, self.write.resource
         if self.media == JSON_PATCH:
@@ -128,7 +128,7 @@ class _Apply:
             self.write.request.warnings += problems
 
     async def build(self, entry: CacheEntry | None, old: Object | None) -> Object:
-        """The stored object merged with the applied one."""
+        """Return the stored object merged with the applied one."""
         write, resource = self.write, self.write.resource
         new = ssa.apply(
             live=old,

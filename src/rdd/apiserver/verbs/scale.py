@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The scale subresource of custom resources: an autoscaling/v1 Scale made of three paths.
+"""The scale subresource of custom resources: an autoscaling/v1 Scale built from three paths.
 
-A Scale is a view: reading takes the replicas out of the object by the paths of
-the CRD, writing puts `spec.replicas` back and leaves everything else alone.
+A Scale is a view: a read takes the replicas from the object by the paths of the
+CRD, a write sets `spec.replicas` and changes nothing else.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ _API_VERSION = "autoscaling/v1"
 
 
 async def handle(core: Core, request: Request, resource: Resource) -> AnyResponse:
-    """Answer GET, PUT and PATCH of …/scale."""
+    """Handle GET, PUT and PATCH of …/scale."""
     paths = resource.strategy.scale
     assert paths is not None
     verb = request.info.verb
@@ -46,7 +46,7 @@ def _namespace(request: Request, resource: Resource) -> str:
 
 
 def view(obj: Object, paths: Mapping[str, Any]) -> Object:
-    """The Scale of an object."""
+    """Return the Scale of an object."""
     spec_path, status_path = paths["specReplicasPath"], paths["statusReplicasPath"]
     replicas = _number(obj, spec_path)
     if replicas is None:

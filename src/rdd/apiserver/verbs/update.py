@@ -4,7 +4,7 @@
 from rdd.api import errors, managedfields
 from rdd.api.types import Object
 from rdd.apiserver.core import Core
-from rdd.apiserver.http import bodies, options, responses
+from rdd.apiserver.http import bodies, negotiation, options, responses
 from rdd.apiserver.http.request import AnyResponse, Request
 from rdd.apiserver.resources import Resource, metadata_of
 from rdd.apiserver.state.cache import CacheEntry
@@ -14,9 +14,9 @@ from rdd.apiserver.verbs import writes
 async def update(
     core: Core, request: Request, resource: Resource, *, subresource: str = ""
 ) -> AnyResponse:
-    """Replace the object of the path by the one in the body."""
+    """Replace the object of the path with the one in the body."""
     info = request.info
-    negotiated = responses.negotiated(request)
+    negotiated = negotiation.negotiate(request)
     opts = options.write_options(request, "UpdateOptions")
     decoded: list[Object] = []
 

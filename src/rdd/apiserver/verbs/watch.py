@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """GET with watch=true: a stream of changes.
 
-Where a stream starts depends on the resourceVersion: none or "0" starts with
-the present objects as ADDED events; a number starts behind that revision, from
-the cache's ring if it reaches back that far, otherwise from the store's log.
-The watcher is registered before the first byte is written and holds live
-changes back meanwhile, so nothing is lost and nothing comes twice.
+The resourceVersion selects the start of a stream: none or "0" starts with the
+current objects as ADDED events; a number starts after that revision, from the
+cache's ring if it reaches back that far, otherwise from the store's history.
+The watcher is registered before the first byte is written and queues live
+changes until then. Invariant: no change is lost and none is sent twice.
 """
 
 import asyncio
@@ -14,7 +14,7 @@ from collections.abc import Iterable
 
 import orjson
 
-from rdd.api import errors, names
+from rdd.api import errors, mediatypes, names
 from rdd.apiserver.core import Core
 from rdd.apiserver.http import negotiation, options, responses, tables
 from rdd.apiserver.http.negotiation import ResponseFormat
@@ -30,13 +30,13 @@ from rdd.store.contract import Compacted, EventType, StoreEvent
 MIN_TIMEOUT_S = 1800
 BOOKMARK_EVERY_S = 60.0
 MAX_WATCHERS = 2000
-_PIECE_BYTES = 256 * 1024
+_CHUNK_BYTES = 256 * 1024
 
 
 async def watch(core: Core, request: Request, resource: Resource) -> AnyResponse:
     """Stream the changes of a selection."""
-    fmt = responses.negotiated(request)
-    if fmt.media != negotiation.JSON:
+    fmt = negotiation.negotiate(request)
+    if fmt.media != mediatypes.JSON:
         raise errors.NotAcceptable(
             "only the following media types are accepted: application/json;stream=watch, "
             "application/vnd.kubernetes.protobuf;stream=watch"
@@ -54,7 +54,7 @@ async def watch(core: Core, request: Request, resource: Resource) -> AnyResponse
 
 
 class _Session:
-    """One watch, from its first byte to its last."""
+    """One watch."""
 
     def __init__(
         self,
@@ -75,7 +75,7 @@ class _Session:
         self.ended = asyncio.Event()
         include = request.first("includeObject") or "Metadata"
         self.render = _renderer(core, resource, fmt, include)
-        # A table watcher has its own view: only its first event carries the columns.
+        # A table watcher has its own view: only its first event has column definitions.
         self.key: object = (
             object()
             if fmt.transform == "Table"
@@ -90,13 +90,13 @@ class _Session:
         )
 
     async def run(self, writer: ResponseWriter) -> None:
-        """Write the stream until the client leaves, time is up or the place is lost."""
+        """Write the stream until the client disconnects, a timeout expires or changes are lost."""
         core = self.core
         hub = core.watchers_of(self.resource)
         starts_with_state = self._starts_with_state()
         revision = core.cache.revision
         begin = self.after if self.after and not starts_with_state else revision
-        # What happened between `begin` and now is written first, from memory or the log.
+        # The changes between `begin` and now are written first, from memory or the store.
         watcher = Watcher(writer, max(begin, revision), self.ended.set)
         view = hub.join(self.key, self.chosen, self.render, watcher)
         core.watch_count += 1
@@ -128,17 +128,17 @@ class _Session:
         else:
             entries = list(cache.entries(self.chosen.namespace))
         if self.resource.converter is not None:
-            entries = await self.resource.localise(list(entries))
+            entries = await self.resource.convert_entries(list(entries))
         matches, render = self.chosen.matches, self.render
-        await _write_pieces(writer, (render(ADDED, e) for e in entries if matches(e)))
+        await _write_lines(writer, (render(ADDED, e) for e in entries if matches(e)))
 
     async def _write_history(
         self, writer: ResponseWriter, view: View, after: int, until: int
     ) -> None:
         recent = self.resource.cache.changes_after(after)
         if recent is not None:
-            recent = await self._localised(recent)
-            await _write_pieces(writer, [view.lines([c]) for c in recent])
+            recent = await self._converted(recent)
+            await _write_lines(writer, [view.lines([c]) for c in recent])
             return
         cache = self.resource.cache
         # The revision of the cache counts this resource only and may be older than `until`.
@@ -146,15 +146,15 @@ class _Session:
         while after < last and not self.ended.is_set():
             chunk = await self.core.store.history(cache.prefix, after)
             after = chunk.revision
-            changes = [_from_log(self.resource, e) for e in chunk.events if e.revision <= until]
-            changes = await self._localised(changes)
-            await _write_pieces(writer, [view.lines([c]) for c in changes])
+            changes = [_from_event(self.resource, e) for e in chunk.events if e.revision <= until]
+            changes = await self._converted(changes)
+            await _write_lines(writer, [view.lines([c]) for c in changes])
 
-    async def _localised(self, changes: list[ObjectChange]) -> list[ObjectChange]:
+    async def _converted(self, changes: list[ObjectChange]) -> list[ObjectChange]:
         converter = self.resource.converter
         if converter is None:
             return changes
-        return await converter.changes(changes, self.resource.api_version)
+        return await converter.convert_changes(changes, self.resource.api_version)
 
     async def _go_live(self, writer: ResponseWriter, watcher: Watcher) -> None:
         while watcher.backlog:
@@ -170,16 +170,16 @@ class _Session:
         timeout = self.opts.timeout_s or MIN_TIMEOUT_S * (1 + random.random())
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
-        gone = asyncio.ensure_future(writer.closed())
+        closed = asyncio.ensure_future(writer.closed())
         ended = asyncio.ensure_future(self.ended.wait())
         try:
             while True:
                 left = deadline - loop.time()
                 wait = min(left, BOOKMARK_EVERY_S) if self.opts.allow_bookmarks else left
                 done, _ = await asyncio.wait(
-                    (gone, ended), timeout=max(0.0, wait), return_when=asyncio.FIRST_COMPLETED
+                    (closed, ended), timeout=max(0.0, wait), return_when=asyncio.FIRST_COMPLETED
                 )
-                if gone in done:
+                if closed in done:
                     return
                 if ended in done:
                     if not watcher.was_withdrawn:
@@ -190,13 +190,13 @@ class _Session:
                 if not writer.push(self._bookmark(self._reached(watcher))):
                     return
         finally:
-            gone.cancel()
+            closed.cancel()
             ended.cancel()
 
     def _reached(self, watcher: Watcher) -> int:
-        """The revision up to which the watcher has everything."""
+        """Return the revision up to which the watcher has received everything."""
         if self.resource.converter is not None:
-            return watcher.sent  # the webhook may still be busy with later changes
+            return watcher.sent  # the conversion of later changes may be pending
         return self.core.cache.revision
 
     def _bookmark(self, revision: int, *, initial_end: bool = False) -> bytes:
@@ -227,7 +227,7 @@ class _Session:
         )
 
 
-def _from_log(resource: Resource, event: StoreEvent) -> ObjectChange:
+def _from_event(resource: Resource, event: StoreEvent) -> ObjectChange:
     cache = resource.cache
     namespace, name = cache.split(event.key)
     old = None
@@ -235,20 +235,20 @@ def _from_log(resource: Resource, event: StoreEvent) -> ObjectChange:
         old = cache.entry(namespace, name, event.previous_revision, event.previous)
     if event.type is EventType.DELETE:
         assert event.previous is not None
-        gone = cache.entry(namespace, name, event.revision, event.previous)
-        return ObjectChange("DELETED", gone, old)
+        deleted = cache.entry(namespace, name, event.revision, event.previous)
+        return ObjectChange("DELETED", deleted, old)
     entry = cache.entry(namespace, name, event.revision, event.value)
     return ObjectChange("MODIFIED" if old is not None else ADDED, entry, old)
 
 
-async def _write_pieces(writer: ResponseWriter, lines: Iterable[bytes]) -> None:
-    """Write many lines without holding them all or writing each by itself."""
+async def _write_lines(writer: ResponseWriter, lines: Iterable[bytes]) -> None:
+    """Write many lines in chunks."""
     held: list[bytes] = []
     size = 0
     for text in lines:
         held.append(text)
         size += len(text)
-        if size >= _PIECE_BYTES:
+        if size >= _CHUNK_BYTES:
             await writer.write(b"".join(held))
             held, size = [], 0
     if size:
@@ -256,7 +256,7 @@ async def _write_pieces(writer: ResponseWriter, lines: Iterable[bytes]) -> None:
 
 
 def _renderer(core: Core, resource: Resource, fmt: ResponseFormat, include: str) -> Render:
-    """How an event of this watch is written."""
+    """Return the function that encodes an event of this watch."""
     if not fmt.transform:
         if resource.from_storage is None:
             head = resource.head

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """The common part of every write: metadata, admission, validation, commit.
 
-`insert` and `replace` are what create, update, patch, apply and subresources
-come down to. The order of steps is Kubernetes' and is visible to clients (which
-error wins, what a webhook sees), so it stands here once:
+Create, update, patch, apply and subresources all call `insert` or `replace`. The
+order of steps is that of Kubernetes and is visible to clients (which error is
+returned, what a webhook receives), so it is defined once:
 
-    managed fields → mutating admission → system metadata → kind's own
-    preparation → validation → validating admission → commit → answer
+    managed fields → mutating admission → system metadata → preparation by
+    the kind → validation → validating admission → commit → response
 
 Concurrency is optimistic. A write is built on the cached state and committed
-only if the key still has that revision; if another write got in between it is
-built again on the new state, unless the client had asked for a certain
-version, which is a Conflict.
+only if the key still has that revision; after a conflict it is built again on
+the new state, unless the client requires a resourceVersion, which is a
+Conflict.
 """
 
 import os
@@ -39,17 +39,17 @@ _NAME_ATTEMPTS = 8
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The outcome of a write: the object as stored (or as it would have been)."""
+    """The result of a write: the object as stored, or as a dry run would store it."""
 
     resource: Resource
     body: bytes
-    """Without kind and apiVersion, with resourceVersion if there is one."""
+    """Without kind and apiVersion, with resourceVersion unless it is a dry run of a create."""
     created: bool = False
 
 
 @dataclass(slots=True)
 class Write:
-    """One write on its way through the pipeline."""
+    """One write in the pipeline."""
 
     core: Core
     request: Request
@@ -63,7 +63,7 @@ class Write:
     is_apply: bool = False
 
     def attributes(self, operation: str, obj: Object | None, old: Object | None) -> Attributes:
-        """The write as admission sees it."""
+        """Return the write as admission receives it."""
         return Attributes(
             operation,
             self.resource,
@@ -79,7 +79,7 @@ class Write:
 
 
 def new_uid() -> str:
-    """A random uid (RFC 4122 version 4), at a third of the cost of uuid.uuid4."""
+    """Return a random uid (RFC 4122 version 4) in a third of the time of uuid.uuid4."""
     raw = bytearray(os.urandom(16))
     raw[6] = raw[6] & 0x0F | 0x40
     raw[8] = raw[8] & 0x3F | 0x80
@@ -88,7 +88,7 @@ def new_uid() -> str:
 
 
 def check_namespace(resource: Resource, namespace: str, meta: dict[str, Any]) -> None:
-    """Fill in the namespace of the path, or refuse another one in the object."""
+    """Set the namespace of the path; raise BadRequest if the object has another one."""
     if not resource.namespaced:
         meta.pop("namespace", None)
         return
@@ -101,7 +101,7 @@ def check_namespace(resource: Resource, namespace: str, meta: dict[str, Any]) ->
 
 
 def check_name(name: str, meta: dict[str, Any]) -> None:
-    """The object of an update must carry the name of the path."""
+    """Raise BadRequest unless the object has the name of the path."""
     given = meta.get("name")
     if not given:
         raise errors.BadRequest(
@@ -196,7 +196,7 @@ async def _commit_new(write: Write, obj: Object, *, regenerate: bool) -> Written
 
 
 def already_exists(resource: Resource, name: str, entry: CacheEntry | None) -> errors.AlreadyExists:
-    """The refusal to create a name that is taken, or still on its way out."""
+    """Return the error for a name that exists or is being deleted."""
     error = errors.AlreadyExists.of(resource.plural, resource.group, name)
     if entry is not None and entry.decode()["metadata"].get("deletionTimestamp"):
         error.message = f"object is being deleted: {error.message}"
@@ -206,7 +206,7 @@ def already_exists(resource: Resource, name: str, entry: CacheEntry | None) -> e
 # ------------------------------------------------------------ existing objects
 
 Build = Callable[[CacheEntry | None, Object | None], Awaitable[Object]]
-"""Makes the new object from the stored one; called again when the stored one changed."""
+"""Builds the new object from the stored one; called again after a conflict."""
 
 
 async def replace(write: Write, build: Build, *, may_create: bool = False) -> Written:
@@ -221,7 +221,7 @@ async def replace(write: Write, build: Build, *, may_create: bool = False) -> Wr
             if not write.is_apply:
                 metadata_of(obj).pop("resourceVersion", None)
             return await insert(write, obj)
-        (local,) = await resource.localise([entry])
+        (local,) = await resource.convert_entries([entry])
         old = resource.object(local)
         obj = await build(entry, old)
         pinned = metadata_of(obj).get("resourceVersion")
@@ -253,7 +253,7 @@ def _check_version(resource: Resource, name: str, version: str | None, entry: Ca
 async def _replace_once(
     write: Write, entry: CacheEntry, old: Object, obj: Object
 ) -> Written | None:
-    """One attempt on the state of `entry`; None if the state has moved on."""
+    """Try a write on the state of `entry`; return None if the state has changed."""
     core, resource, strategy = write.core, write.resource, write.resource.strategy
     strategy.normalise(obj)
     meta, old_meta = metadata_of(obj), old["metadata"]
@@ -272,7 +272,8 @@ async def _replace_once(
     _count_generation(resource, obj, old)
     errs = metadata.validate_object_meta_update(meta, old_meta)
     if errs:
-        errs = errs + errs  # once by the generic check, once by the kind's own, as in Kubernetes
+        # As in Kubernetes, the generic and the kind's validation both report them.
+        errs = errs + errs
     validation = strategy.validate_update(obj, old, subresource=write.subresource)
     errs += validation.errors
     if errs:
@@ -307,23 +308,23 @@ async def _commit_replacement(write: Write, entry: CacheEntry, obj: Object) -> W
 
 
 def _conditional(op: Put | Delete, request: Request) -> list[Op]:
-    """The change together with what it depends on."""
+    """Return the operation with the precondition of the request."""
     condition = request.condition
     return [op] if condition is None or condition.key == op.key else [op, condition]
 
 
 def _check_condition(failed: CompareFailed, key: str) -> None:
-    """Refuse a change that failed for what it depends on; trying again tells how it is now."""
+    """Raise Conflict if the precondition of the request failed."""
     if failed.key != key:
-        raise errors.Conflict("what the write depends on has changed; please try again")
+        raise errors.Conflict("the precondition of the write has changed; please try again")
 
 
 async def commit(
     core: Core, op: Put | Delete, request: Request, *, durable: bool = True
 ) -> int | None:
-    """Store one change of an existing object: its revision, or None if the object has moved on.
+    """Commit a change of an existing object; return the revision, or None if it has changed.
 
-    If that is so because of a write that is not durable yet, returns when it is.
+    If a write that is not durable yet caused the conflict, wait until it is durable.
     """
     try:
         return await core.store.commit(_conditional(op, request), durable=durable)
@@ -339,7 +340,7 @@ async def commit(
 def _keep_system_metadata(
     meta: dict[str, Any], old_meta: dict[str, Any], entry: CacheEntry
 ) -> None:
-    """What clients may leave out, or send changed, without an effect."""
+    """Restore the members that clients cannot change."""
     metadata.inherit_system_fields(meta, old_meta)
     meta.pop("selfLink", None)
     meta["resourceVersion"] = str(entry.revision)
@@ -365,7 +366,7 @@ def _count_generation(resource: Resource, obj: Object, old: Object) -> None:
 
 
 def _record_owner(write: Write, obj: Object, old: Object | None) -> None:
-    """Note who changed which fields; an apply has done so already."""
+    """Record the field owners; an apply has recorded them already."""
     if write.is_apply:
         return
     resource = write.resource
@@ -390,7 +391,7 @@ def _check_escalation(write: Write, obj: Object, old: Object | None) -> None:
 
 
 def _after_mutation(write: Write, attributes: Attributes) -> Object:
-    """The object plugins left behind, pruned and defaulted again."""
+    """Return the object after mutating admission, pruned and defaulted again."""
     obj = attributes.object
     assert obj is not None
     write.resource.decoder.check_kind(obj)
@@ -404,7 +405,7 @@ _NOTHING: frozenset[str] = frozenset()
 
 
 def reset_fields(resource: Resource, subresource: str) -> frozenset[str]:
-    """Top-level members a write to this (sub)resource cannot own, because it cannot change them."""
+    """Return the top-level members that a write to this (sub)resource cannot change nor own."""
     if not resource.strategy.has_status:
         return _NOTHING
     if subresource == "status":
@@ -415,7 +416,7 @@ def reset_fields(resource: Resource, subresource: str) -> frozenset[str]:
 
 
 async def encode(resource: Resource, obj: Object) -> bytes:
-    """The stored form, refused if it is too large to keep."""
+    """Return the stored form; raise RequestEntityTooLarge above the limit."""
     stored = await resource.store_form(obj) if resource.converter else resource.encode(obj)
     if len(stored) > MAX_OBJECT_BYTES:
         raise errors.RequestEntityTooLarge(f"Request entity too large: limit is {MAX_OBJECT_BYTES}")
@@ -423,7 +424,7 @@ async def encode(resource: Resource, obj: Object) -> bytes:
 
 
 def invalid(resource: Resource, obj: Object, errs: list[FieldError]) -> errors.Invalid:
-    """The refusal of an object that breaks rules of its kind."""
+    """Return the error for an object that fails validation."""
     meta = metadata_of(obj)
     name = str(meta.get("name") or meta.get("generateName") or "")
     kind = obj.get("kind") or resource.kind
@@ -432,5 +433,5 @@ def invalid(resource: Resource, obj: Object, errs: list[FieldError]) -> errors.I
 
 
 def storage_failed(error: Unavailable) -> errors.ApiError:
-    """The answer when the disk refuses a write: nothing was stored, trying again may help."""
+    """Return the error for a failed commit: nothing was stored, a retry may succeed."""
     return errors.InternalError.because(str(error))

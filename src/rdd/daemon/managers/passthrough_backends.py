@@ -119,7 +119,7 @@ class Backends:
             url.replace("localhost", "127.0.0.1", 1),
             secret_header=names.PASSTHROUGH_SECRET_HEADER,
             secret=_decoded(found, "secret"),
-            refusal=CHALLENGE,
+            challenge=CHALLENGE,
         )
         self._programs[name] = _Program(entry, backend, endpoints)
         for controller, endpoint in endpoints:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Watches that are slow or that break: streams around streams.
+"""Watches that are slow or that break.
 
-The server pushes into a queue instead of the socket; a task takes single
-events out of it, late or only some, and passes them on.
+The server writes into a queue instead of the socket; a task reads single events
+from it and forwards them, delayed or only some of them.
 """
 
 import asyncio
@@ -11,45 +11,45 @@ from collections.abc import Awaitable, Callable
 from rdd.apiserver.http.request import ResponseWriter, Stream
 from rdd.apiserver.state.watchers import MAX_BEHIND_BYTES
 
-Pump = Callable[["_Events", ResponseWriter], Awaitable[None]]
+Forward = Callable[["_Events", ResponseWriter], Awaitable[None]]
 
 
-def slowed(stream: Stream, delay_s: float) -> Stream:
-    """The stream with each event held back."""
+def slow_down(stream: Stream, delay_s: float) -> Stream:
+    """Return the stream with each event delayed."""
 
-    async def pump(events: "_Events", writer: ResponseWriter) -> None:
+    async def forward(events: "_Events", writer: ResponseWriter) -> None:
         while (line := await events.next()) is not None:
             await asyncio.sleep(delay_s)
             await writer.write(line)
 
-    return _around(stream, pump)
+    return _wrap(stream, forward)
 
 
-def cut(stream: Stream, after: int) -> Stream:
-    """The stream up to some event, then a broken connection."""
+def break_after(stream: Stream, after: int) -> Stream:
+    """Return the stream up to some event, followed by a broken connection."""
 
-    async def pump(events: "_Events", writer: ResponseWriter) -> None:
+    async def forward(events: "_Events", writer: ResponseWriter) -> None:
         for _ in range(after):
             line = await events.next()
             if line is None:
                 return
             await writer.write(line)
-        raise ConnectionResetError("the watch was cut on purpose")
+        raise ConnectionResetError("injected fault: the watch breaks")
 
-    return _around(stream, pump)
+    return _wrap(stream, forward)
 
 
 class _Events:
-    """The writer the server sees: it takes everything, and gives it out in lines."""
+    """The writer of the server: a queue of lines."""
 
     def __init__(self, outer: ResponseWriter) -> None:
         self._outer = outer
         self._queue: asyncio.Queue[bytes | None] = asyncio.Queue()
-        self._waiting_bytes = 0
+        self._queued_bytes = 0
 
     async def next(self) -> bytes | None:
         line = await self._queue.get()
-        self._waiting_bytes -= len(line or b"")
+        self._queued_bytes -= len(line or b"")
         return line
 
     def end(self) -> None:
@@ -60,15 +60,15 @@ class _Events:
 
     def push(self, data: bytes) -> bool:
         for line in data.splitlines(keepends=True):
-            self._waiting_bytes += len(line)
+            self._queued_bytes += len(line)
             self._queue.put_nowait(line)
-        return self._waiting_bytes <= MAX_BEHIND_BYTES
+        return self._queued_bytes <= MAX_BEHIND_BYTES
 
     async def closed(self) -> None:
         await self._outer.closed()
 
 
-def _around(stream: Stream, pump: Pump) -> Stream:
+def _wrap(stream: Stream, forward: Forward) -> Stream:
     async def produce(writer: ResponseWriter) -> None:
         events = _Events(writer)
 
@@ -78,9 +78,9 @@ def _around(stream: Stream, pump: Pump) -> Stream:
             finally:
                 events.end()
 
-        filling = asyncio.get_running_loop().create_task(fill(), name="rdd-testing-disturbed")
+        filling = asyncio.get_running_loop().create_task(fill(), name="rdd-testing-watch-fault")
         try:
-            await pump(events, writer)
+            await forward(events, writer)
             await filling
         finally:
             filling.cancel()

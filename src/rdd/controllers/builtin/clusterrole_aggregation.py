@@ -7,9 +7,10 @@ written.
 """
 
 import asyncio
+from collections.abc import Iterable
 from contextlib import aclosing
 
-from rdd.api.clusterroles import aggregated_rules
+from rdd.api.selectors import from_label_selector_object
 from rdd.api.types import Object
 from rdd.client import Client
 from rdd.client.resources import CLUSTER_ROLES
@@ -82,3 +83,27 @@ def _relevant(role: Object) -> Object:
         "rules": role.get("rules"),
         "aggregationRule": role.get("aggregationRule"),
     }
+
+
+def aggregated_rules(role: Object, cluster_roles: Iterable[Object]) -> list[Object] | None:
+    """Return the rules an aggregated ClusterRole should have; None if it is not aggregated.
+
+    The rules of all other cluster roles that one of its selectors matches,
+    by selector and then by name, each rule once.
+    """
+    selectors = (role.get("aggregationRule") or {}).get("clusterRoleSelectors")
+    if selectors is None:
+        return None
+    own = role["metadata"]["name"]
+    others = sorted(
+        (r for r in cluster_roles if r["metadata"]["name"] != own),
+        key=lambda r: str(r["metadata"]["name"]),
+    )
+    rules: list[Object] = []
+    for selector in map(from_label_selector_object, selectors):
+        for other in others:
+            if selector.matches(other["metadata"].get("labels") or {}):
+                for rule in other.get("rules") or ():
+                    if rule not in rules:
+                        rules.append(rule)
+    return rules

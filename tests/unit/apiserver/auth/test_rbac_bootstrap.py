@@ -2,11 +2,11 @@
 import pytest
 from tests.unit.apiserver.auth.identity_world import World, rule, user
 
-from rdd.api.clusterroles import aggregated_rules
 from rdd.apiserver.auth.authorizer import Attributes
 from rdd.apiserver.auth.bootstrap_policy import AUTOUPDATE, OWN_GROUPS, cluster_roles, reconcile
 from rdd.apiserver.auth.rbac import RbacAuthorizer
 from rdd.apiserver.http.request import ANONYMOUS, User
+from rdd.controllers.builtin.clusterrole_aggregation import aggregated_rules
 
 USER = User("user", ("system:authenticated",))
 ANN = User("ann", ("system:authenticated",))

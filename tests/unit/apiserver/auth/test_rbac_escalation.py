@@ -5,12 +5,12 @@ import pytest
 from tests.unit.apiserver.auth.identity_world import World, binding, rule, user
 
 from rdd.api import names
-from rdd.api.clusterroles import aggregated_rules
 from rdd.api.errors import ApiError, Forbidden, NotFound
 from rdd.api.types import Object
 from rdd.apiserver.auth.escalation import check_escalation
 from rdd.apiserver.auth.rbac import RbacAuthorizer
 from rdd.apiserver.http.request import User, parse_path
+from rdd.controllers.builtin.clusterrole_aggregation import aggregated_rules
 
 ANN = User("ann", ("devs", "system:authenticated"))
 ADMIN = User("admin", ("system:masters",))

@@ -14,7 +14,7 @@ import orjson
 
 from rdd.api import names
 from rdd.api.types import Object
-from rdd.apiserver.auth import bootstrap_policy as bootstrap_rbac
+from rdd.apiserver.auth import bootstrap_policy
 from rdd.apiserver.auth.authorizer import Lister
 from rdd.apiserver.http.request import SYSTEM, AnyResponse, Request, Response
 from rdd.apiserver.resources import Registry
@@ -61,7 +61,7 @@ async def bootstrap(handle: Handle, lister: Lister, registry: Registry) -> None:
         for name in NAMESPACES
         if lister.get("namespaces", "", name) is None
     ]
-    for change in bootstrap_rbac.reconcile(lister):
+    for change in bootstrap_policy.reconcile(lister):
         writes.append(_apply(handle, change))
     writes += _api_service_writes(handle, lister, registry)
     for outcome in await asyncio.gather(*writes, return_exceptions=True):
@@ -75,7 +75,7 @@ def _namespace(name: str) -> Object:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}
 
 
-async def _apply(handle: Handle, change: bootstrap_rbac.PolicyChange) -> None:
+async def _apply(handle: Handle, change: bootstrap_policy.PolicyChange) -> None:
     path = f"{_RBAC}/{change.resource}"
     one = f"{path}/{change.obj['metadata']['name']}"
     if change.action == "update":

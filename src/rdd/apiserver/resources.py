@@ -15,7 +15,7 @@ from rdd.api import errors
 from rdd.api.types import Object
 from rdd.apiserver.http.request import AnyResponse
 from rdd.apiserver.kinds.decoding import BodyDecoder
-from rdd.apiserver.kinds.strategy import Column, ResourceDefinition, Strategy
+from rdd.apiserver.kinds.strategy import ResourceDefinition, Strategy, TableColumn
 from rdd.apiserver.state import codec
 from rdd.apiserver.state.cache import CacheEntry, ResourceCache
 from rdd.schema.node import Node
@@ -47,7 +47,7 @@ class Resource(ABC):
         decoder: BodyDecoder,
         verbs: tuple[str, ...] = ALL_VERBS,
         list_kind: str = "",
-        columns: tuple[Column, ...] | None = None,
+        columns: tuple[TableColumn, ...] | None = None,
         to_storage: Convert | None = None,
         from_storage: Convert | None = None,
         storage_version: str = "",

@@ -38,7 +38,7 @@ from rdd.apiserver.admission.types import Chain, Plugin
 from rdd.apiserver.admission.validating import ValidatingWebhooks
 from rdd.apiserver.auth import impersonation, rbac
 from rdd.apiserver.auth.authentication import Authenticator
-from rdd.apiserver.auth.authorizer import Attributes
+from rdd.apiserver.auth.authorizer import AuthorizationAttributes
 from rdd.apiserver.auth.rbac import RbacAuthorizer
 from rdd.apiserver.auth.reviews import Reviewer
 from rdd.apiserver.auth.tokens import TokenIssuer
@@ -152,7 +152,9 @@ class ApiServer:
         if not request.is_trusted:
             request.user = self._authenticator.authenticate(request)
             if impersonation.is_requested(request.headers):
-                request.user = self._impersonator.user(request.headers, Attributes.of(request))
+                request.user = self._impersonator.user(
+                    request.headers, AuthorizationAttributes.of(request)
+                )
         user = request.user
         if not user.is_master:
             attributes = _attributes(request)
@@ -263,9 +265,9 @@ def _check_rules(schema: Mapping[str, Any], path: str) -> list[FieldError]:
     return check_rules(schema, path)
 
 
-def _attributes(request: Request) -> Attributes:
+def _attributes(request: Request) -> AuthorizationAttributes:
     """Return what to authorise; a list or watch of one name is authorised for that name."""
-    attributes = Attributes.of(request)
+    attributes = AuthorizationAttributes.of(request)
     selector = request.first("fieldSelector")
     if attributes.verb in ("list", "watch") and selector and not attributes.name:
         try:

@@ -20,7 +20,7 @@ from tests.http.admission.admission_world import (
 
 from rdd.api.types import Object
 from rdd.apiserver.admission import endpoints
-from rdd.apiserver.admission.client import CallFailed, Endpoint, WebhookClient
+from rdd.apiserver.admission.client import CallFailed, WebhookClient, WebhookEndpoint
 from rdd.apiserver.auth import certificates
 from rdd.apiserver.http.request import Request, User
 
@@ -476,7 +476,7 @@ async def test_a_slow_handler_times_out() -> None:
     sent = Request("POST", "/", headers={})
     with pytest.raises(CallFailed, match="context deadline exceeded"):
         await WebhookClient(here).call(
-            Endpoint("https://here/run/h"), {}, timeout_s=0, request=sent
+            WebhookEndpoint("https://here/run/h"), {}, timeout_s=0, request=sent
         )
     assert endpoints.depth.get() == 0
 

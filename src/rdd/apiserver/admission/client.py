@@ -46,7 +46,7 @@ class CallFailed(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class WebhookEndpoint:
     """The endpoint of a webhook: its clientConfig."""
 
     url: str = ""
@@ -56,7 +56,7 @@ class Endpoint:
     """The name of the service if the webhook has no URL."""
 
     @classmethod
-    def of(cls, config: Mapping[str, Any]) -> "Endpoint":
+    def of(cls, config: Mapping[str, Any]) -> "WebhookEndpoint":
         """Return the endpoint of a clientConfig."""
         bundle = config.get("caBundle") or ""
         service = config.get("service")
@@ -77,7 +77,7 @@ class WebhookClient:
         self._contexts: dict[str, ssl.SSLContext] = {}
 
     async def call(
-        self, endpoint: Endpoint, review: dict[str, Any], *, timeout_s: int, request: Request
+        self, endpoint: WebhookEndpoint, review: dict[str, Any], *, timeout_s: int, request: Request
     ) -> Any:
         """Return the JSON response of a webhook to a review; raise CallFailed."""
         shown = f"{endpoint.url}?timeout={timeout_s}s"
@@ -111,7 +111,7 @@ class WebhookClient:
         if session is not None:
             await session.close()
 
-    async def _post(self, endpoint: Endpoint, url: str, body: bytes) -> bytes:
+    async def _post(self, endpoint: WebhookEndpoint, url: str, body: bytes) -> bytes:
         import aiohttp
 
         context = await self._context(endpoint.ca_bundle)

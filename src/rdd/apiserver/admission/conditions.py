@@ -12,10 +12,9 @@ from typing import Any
 
 from rdd import cel
 from rdd.apiserver.admission import review
-from rdd.apiserver.admission.types import Attributes
+from rdd.apiserver.admission.types import AdmissionAttributes
 from rdd.apiserver.admission.versions import Versions
-from rdd.apiserver.auth import authorizer as authorization
-from rdd.apiserver.auth.authorizer import Authorizer
+from rdd.apiserver.auth.authorizer import AuthorizationAttributes, Authorizer
 from rdd.apiserver.auth.tokens import service_account_user
 from rdd.apiserver.http.request import User
 from rdd.apiserver.resources import Resource
@@ -109,7 +108,7 @@ def join_failures(failures: Sequence[str]) -> str:
 
 
 async def bindings(
-    attributes: Attributes, target: Resource, versions: Versions, authorizer: Authorizer
+    attributes: AdmissionAttributes, target: Resource, versions: Versions, authorizer: Authorizer
 ) -> Bindings:
     """Return the variables of expressions about a write in the version `target`."""
     obj, old = await versions.of(target)
@@ -135,7 +134,7 @@ async def bindings(
 def _authorize(user: User, authorizer: Authorizer) -> Any:
     def authorize(query: admission.AuthorizationQuery) -> admission.Decision:
         decision = authorizer.authorize(
-            authorization.Attributes(
+            AuthorizationAttributes(
                 service_account_user(*query.service_account) if query.service_account else user,
                 query.verb,
                 is_resource=query.path is None,

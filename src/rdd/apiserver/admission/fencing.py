@@ -18,7 +18,7 @@ from collections.abc import Callable
 
 from rdd.api import errors, names, timestamps
 from rdd.api.types import Object
-from rdd.apiserver.admission.types import Attributes
+from rdd.apiserver.admission.types import AdmissionAttributes
 from rdd.apiserver.http.request import Request
 from rdd.apiserver.state.lister import CachedLister
 
@@ -30,12 +30,12 @@ class Fencing:
         self._lister = lister
         self._clock = clock
 
-    def handles(self, attributes: Attributes, *, mutating: bool) -> bool:
+    def handles(self, attributes: AdmissionAttributes, *, mutating: bool) -> bool:
         return not mutating and attributes.request.headers.get(names.OWNER_HEADER) is not None
 
-    async def mutate(self, attributes: Attributes) -> None: ...
+    async def mutate(self, attributes: AdmissionAttributes) -> None: ...
 
-    async def validate(self, attributes: Attributes) -> None:
+    async def validate(self, attributes: AdmissionAttributes) -> None:
         """Raise Conflict unless the write is from the current owner."""
         why = self._problem(attributes.request)
         if why:

@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 from rdd.api import errors, names
 from rdd.api.types import Object
 from rdd.apiserver.admission import review
-from rdd.apiserver.admission.client import CallFailed, Endpoint
+from rdd.apiserver.admission.client import CallFailed, WebhookEndpoint
 from rdd.apiserver.admission.dependencies import AdmissionDependencies
 from rdd.apiserver.admission.matching import CriteriaIndex
 from rdd.apiserver.admission.rules import Criteria, NarrowedCriteria
-from rdd.apiserver.admission.types import Attributes
+from rdd.apiserver.admission.types import AdmissionAttributes
 from rdd.apiserver.admission.versions import Versions
 from rdd.apiserver.resources import Resource
 from rdd.base.gotext import quote
@@ -42,12 +42,12 @@ class WebhookCallError(Exception):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Webhook:
+class CompiledWebhook:
     """One webhook of one configuration."""
 
     configuration: str
     name: str
-    endpoint: Endpoint
+    endpoint: WebhookEndpoint
     is_ignored_on_failure: bool
     timeout_s: int
     side_effects: str
@@ -57,13 +57,13 @@ class Webhook:
     conditions: "MatchConditions | None"
 
     @classmethod
-    def of(cls, configuration: str, hook: Mapping[str, Any]) -> "Webhook":
+    def of(cls, configuration: str, hook: Mapping[str, Any]) -> "CompiledWebhook":
         """Compile a webhook."""
         versions = hook.get("admissionReviewVersions") or ()
         return cls(
             configuration,
             hook.get("name") or "",
-            Endpoint.of(hook.get("clientConfig") or {}),
+            WebhookEndpoint.of(hook.get("clientConfig") or {}),
             hook.get("failurePolicy") == "Ignore",
             hook.get("timeoutSeconds") or 10,
             hook.get("sideEffects") or "",
@@ -89,9 +89,11 @@ class Webhooks:
         self._dependencies = dependencies
         self._resource = resource
         self._revision = -1
-        self._index: CriteriaIndex[Webhook] | None = None
+        self._index: CriteriaIndex[CompiledWebhook] | None = None
 
-    def candidates(self, attributes: Attributes) -> Sequence[tuple[Webhook, NarrowedCriteria]]:
+    def candidates(
+        self, attributes: AdmissionAttributes
+    ) -> Sequence[tuple[CompiledWebhook, NarrowedCriteria]]:
         """Return the webhooks whose rules select a write."""
         revision = self._dependencies.lister.revision(self._resource)
         if revision != self._revision:
@@ -108,22 +110,26 @@ class Webhooks:
             self._dependencies.lister.list(self._resource), key=lambda c: str(c["metadata"]["name"])
         )
         hooks = [
-            (Webhook.of(configuration["metadata"]["name"], hook), Criteria.of_webhook(hook))
+            (CompiledWebhook.of(configuration["metadata"]["name"], hook), Criteria.of_webhook(hook))
             for configuration in found
             for hook in configuration.get("webhooks") or ()
         ]
         self._index = CriteriaIndex(self._dependencies.registry, hooks) if hooks else None
 
-    def versions(self, attributes: Attributes) -> Versions:
+    def versions(self, attributes: AdmissionAttributes) -> Versions:
         """Return the objects of a write, convertible to the versions of the webhooks."""
         return Versions(attributes)
 
-    def select_any(self, attributes: Attributes) -> bool:
+    def select_any(self, attributes: AdmissionAttributes) -> bool:
         """Return whether any webhook selects a write, before match conditions; never awaits."""
         return self._dependencies.matcher.selects_any(self.candidates(attributes), attributes)
 
     async def target(
-        self, hook: Webhook, narrowed: NarrowedCriteria, attributes: Attributes, versions: Versions
+        self,
+        hook: CompiledWebhook,
+        narrowed: NarrowedCriteria,
+        attributes: AdmissionAttributes,
+        versions: Versions,
     ) -> Resource | None:
         """Return the version in which a webhook receives a write; None if it is not selected.
 
@@ -154,8 +160,8 @@ class Webhooks:
 
     async def call(
         self,
-        hook: Webhook,
-        attributes: Attributes,
+        hook: CompiledWebhook,
+        attributes: AdmissionAttributes,
         target: Resource,
         objects: tuple[Object | None, Object | None],
         *,

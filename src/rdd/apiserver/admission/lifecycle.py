@@ -6,7 +6,7 @@ store, so there is no race.
 """
 
 from rdd.api import errors, names
-from rdd.apiserver.admission.types import CREATE, DELETE, Attributes
+from rdd.apiserver.admission.types import CREATE, DELETE, AdmissionAttributes
 from rdd.apiserver.state.cache import ResourceCache
 
 IMMORTAL = frozenset(
@@ -20,7 +20,7 @@ class NamespaceLifecycle:
     def __init__(self, namespaces: ResourceCache) -> None:
         self._namespaces = namespaces
 
-    def handles(self, attributes: Attributes, *, mutating: bool) -> bool:
+    def handles(self, attributes: AdmissionAttributes, *, mutating: bool) -> bool:
         """Return whether a write needs a check.
 
         These are creates in a missing or terminating namespace and deletes of protected
@@ -40,7 +40,7 @@ class NamespaceLifecycle:
             and attributes.name in IMMORTAL
         )
 
-    async def mutate(self, attributes: Attributes) -> None:
+    async def mutate(self, attributes: AdmissionAttributes) -> None:
         """Reject the write, unless the decoded namespace is not terminating."""
         resource = attributes.resource
         if attributes.operation == DELETE:
@@ -74,5 +74,5 @@ class NamespaceLifecycle:
         ]
         raise error
 
-    async def validate(self, attributes: Attributes) -> None:
+    async def validate(self, attributes: AdmissionAttributes) -> None:
         """Do nothing: the mutating phase decides, before defaults and webhooks."""

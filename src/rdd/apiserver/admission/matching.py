@@ -13,7 +13,7 @@ from rdd.api import errors
 from rdd.api.selectors import LabelSelector
 from rdd.api.types import Object
 from rdd.apiserver.admission.rules import Criteria, NarrowedCriteria
-from rdd.apiserver.admission.types import CREATE, UPDATE, Attributes
+from rdd.apiserver.admission.types import CREATE, UPDATE, AdmissionAttributes
 from rdd.apiserver.resources import Registry, Resource
 from rdd.apiserver.state.cache import ResourceCache
 
@@ -31,7 +31,7 @@ class Matcher:
         self._namespaces = namespaces
 
     def target(
-        self, narrowed: NarrowedCriteria, attributes: Attributes, obj: Object | None
+        self, narrowed: NarrowedCriteria, attributes: AdmissionAttributes, obj: Object | None
     ) -> Resource | None:
         """Return the version in which a selected write is shown; None if it is not selected.
 
@@ -55,7 +55,7 @@ class Matcher:
         return None
 
     def selects_any(
-        self, candidates: Iterable[tuple[T, NarrowedCriteria]], attributes: Attributes
+        self, candidates: Iterable[tuple[T, NarrowedCriteria]], attributes: AdmissionAttributes
     ) -> bool:
         """Return whether the criteria of any candidate select the write."""
         return any(
@@ -64,7 +64,7 @@ class Matcher:
         )
 
     def _selects_namespace(
-        self, selector: LabelSelector, attributes: Attributes, obj: Object | None
+        self, selector: LabelSelector, attributes: AdmissionAttributes, obj: Object | None
     ) -> bool:
         if is_namespace(attributes.resource):
             if attributes.operation in (CREATE, UPDATE) and not attributes.subresource:
@@ -85,7 +85,9 @@ def is_namespace(resource: Resource) -> bool:
     return resource.plural == "namespaces" and not resource.group
 
 
-def _selects_object(selector: LabelSelector, attributes: Attributes, obj: Object | None) -> bool:
+def _selects_object(
+    selector: LabelSelector, attributes: AdmissionAttributes, obj: Object | None
+) -> bool:
     if attributes.subresource == "scale":
         return selector.matches(_NO_LABELS)  # a Scale has no labels of the scaled object
     return _selects(selector, obj) or _selects(selector, attributes.old_object)
@@ -107,7 +109,7 @@ class CriteriaIndex(Generic[T]):
         self._generation = registry.generation
         self._cached: dict[tuple[str, Resource, str], tuple[tuple[T, NarrowedCriteria], ...]] = {}
 
-    def candidates(self, attributes: Attributes) -> tuple[tuple[T, NarrowedCriteria], ...]:
+    def candidates(self, attributes: AdmissionAttributes) -> tuple[tuple[T, NarrowedCriteria], ...]:
         """Return the items whose rules select the write; labels and names remain to be checked."""
         if self._generation != self._registry.generation:
             # A new version of a CRD can be equivalent to a version that rules name.

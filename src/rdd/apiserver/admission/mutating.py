@@ -11,8 +11,8 @@ import orjson
 from rdd.api import decode, errors
 from rdd.apiserver.admission import patches, review, warnings
 from rdd.apiserver.admission.dependencies import AdmissionDependencies
-from rdd.apiserver.admission.hooks import Webhook, WebhookCallError, Webhooks, log
-from rdd.apiserver.admission.types import Attributes
+from rdd.apiserver.admission.hooks import CompiledWebhook, WebhookCallError, Webhooks, log
+from rdd.apiserver.admission.types import AdmissionAttributes
 from rdd.apiserver.admission.versions import Versions
 from rdd.apiserver.resources import Resource
 from rdd.base.gotext import quote
@@ -26,9 +26,9 @@ class _ReinvocationState:
 
     def __init__(self) -> None:
         self.is_needed = False
-        self.waiting: set[Webhook] = set()
+        self.waiting: set[CompiledWebhook] = set()
         """Called, and to be called again after a later change."""
-        self.due: set[Webhook] = set()
+        self.due: set[CompiledWebhook] = set()
 
     def changed(self) -> None:
         """Record that a webhook modified the object."""
@@ -43,10 +43,10 @@ class MutatingWebhooks:
     def __init__(self, dependencies: AdmissionDependencies) -> None:
         self._hooks = Webhooks(dependencies, RESOURCE)
 
-    def handles(self, attributes: Attributes, *, mutating: bool) -> bool:
+    def handles(self, attributes: AdmissionAttributes, *, mutating: bool) -> bool:
         return mutating and self._hooks.select_any(attributes)
 
-    async def mutate(self, attributes: Attributes) -> None:
+    async def mutate(self, attributes: AdmissionAttributes) -> None:
         """Call the webhooks, in one or two rounds."""
         versions = self._hooks.versions(attributes)
         again = _ReinvocationState()
@@ -54,11 +54,15 @@ class MutatingWebhooks:
         if again.is_needed:
             await self._round(1, attributes, versions, again)
 
-    async def validate(self, attributes: Attributes) -> None:
+    async def validate(self, attributes: AdmissionAttributes) -> None:
         """Do nothing."""
 
     async def _round(
-        self, number: int, attributes: Attributes, versions: Versions, again: _ReinvocationState
+        self,
+        number: int,
+        attributes: AdmissionAttributes,
+        versions: Versions,
+        again: _ReinvocationState,
     ) -> None:
         for position, (hook, narrowed) in enumerate(self._hooks.candidates(attributes)):
             if number and hook not in again.due:
@@ -89,7 +93,11 @@ class MutatingWebhooks:
                 again.waiting.add(hook)
 
     async def _call(
-        self, hook: Webhook, target: Resource, attributes: Attributes, versions: Versions
+        self,
+        hook: CompiledWebhook,
+        target: Resource,
+        attributes: AdmissionAttributes,
+        versions: Versions,
     ) -> bool:
         objects = await versions.of(target)
         response = await self._hooks.call(hook, attributes, target, objects, is_mutating=True)

@@ -20,7 +20,7 @@ from rdd.apiserver.admission.dependencies import AdmissionDependencies
 from rdd.apiserver.admission.matching import CriteriaIndex, is_namespace
 from rdd.apiserver.admission.params import ConfigurationError
 from rdd.apiserver.admission.rules import Criteria, NarrowedCriteria
-from rdd.apiserver.admission.types import Attributes
+from rdd.apiserver.admission.types import AdmissionAttributes
 from rdd.apiserver.admission.versions import Versions
 from rdd.apiserver.resources import Resource
 
@@ -105,15 +105,15 @@ class ValidatingPolicies:
         self._policies: dict[str, Policy] = {}
         self._index: CriteriaIndex[Policy] | None = None
 
-    def handles(self, attributes: Attributes, *, mutating: bool) -> bool:
+    def handles(self, attributes: AdmissionAttributes, *, mutating: bool) -> bool:
         return not mutating and self._dependencies.matcher.selects_any(
             self._candidates(attributes), attributes
         )
 
-    async def mutate(self, attributes: Attributes) -> None:
+    async def mutate(self, attributes: AdmissionAttributes) -> None:
         """Do nothing."""
 
-    async def validate(self, attributes: Attributes) -> None:
+    async def validate(self, attributes: AdmissionAttributes) -> None:
         """Evaluate the policies and raise the first denial."""
         outcome = _Outcome()
         versions = Versions(attributes)
@@ -127,7 +127,9 @@ class ValidatingPolicies:
 
     # -- compiled policies
 
-    def _candidates(self, attributes: Attributes) -> tuple[tuple[Policy, NarrowedCriteria], ...]:
+    def _candidates(
+        self, attributes: AdmissionAttributes
+    ) -> tuple[tuple[Policy, NarrowedCriteria], ...]:
         revision = self._dependencies.lister.revision
         revisions = revision(POLICIES), revision(BINDINGS)
         if revisions != self._revisions:
@@ -166,7 +168,7 @@ class ValidatingPolicies:
         self,
         policy: Policy,
         target: Resource,
-        attributes: Attributes,
+        attributes: AdmissionAttributes,
         versions: Versions,
         outcome: _Outcome,
     ) -> None:
@@ -203,7 +205,11 @@ class ValidatingPolicies:
             attributes.request.audit_annotations[f"{policy.name}/{key}"] = ", ".join(values)
 
     async def _bindings(
-        self, attributes: Attributes, target: Resource, versions: Versions, param: Object | None
+        self,
+        attributes: AdmissionAttributes,
+        target: Resource,
+        versions: Versions,
+        param: Object | None,
     ) -> dict[str, Any]:
         from rdd.apiserver.admission import conditions, evaluation
 
@@ -229,7 +235,7 @@ def _apply_actions(
     policy: Policy,
     binding: Binding,
     result: "PolicyEvaluation",
-    attributes: Attributes,
+    attributes: AdmissionAttributes,
     outcome: _Outcome,
 ) -> None:
     for failure in result.failures:
@@ -250,7 +256,7 @@ def _apply_actions(
 
 
 def _record_audit(
-    policy: Policy, binding: Binding, failure: "Failure", attributes: Attributes
+    policy: Policy, binding: Binding, failure: "Failure", attributes: AdmissionAttributes
 ) -> None:
     attributes.request.audit_annotations[_AUDIT_KEY] = orjson.dumps(
         [
@@ -265,7 +271,7 @@ def _record_audit(
     ).decode()
 
 
-def _rejection(attributes: Attributes, denial: _Denial) -> errors.ApiError:
+def _rejection(attributes: AdmissionAttributes, denial: _Denial) -> errors.ApiError:
     resource = attributes.resource
     error = errors.Forbidden.to_object(
         resource.plural, resource.group, _shown_name(attributes), str(denial)
@@ -277,7 +283,7 @@ def _rejection(attributes: Attributes, denial: _Denial) -> errors.ApiError:
     return error
 
 
-def _shown_name(attributes: Attributes) -> str:
+def _shown_name(attributes: AdmissionAttributes) -> str:
     """Return the name of the object, or a substitute."""
     meta = (attributes.object or {}).get("metadata") or {}
     name = review.name_of(attributes) or meta.get("name") or meta.get("generateName")

@@ -16,7 +16,7 @@ from typing import Any
 from rdd.api import errors
 from rdd.api.types import Object
 from rdd.apiserver.admission.matching import is_namespace
-from rdd.apiserver.admission.types import CREATE, DELETE, UPDATE, Attributes
+from rdd.apiserver.admission.types import CREATE, DELETE, UPDATE, AdmissionAttributes
 from rdd.apiserver.admission.versions import GroupVersionKind, kind_of
 from rdd.apiserver.resources import Resource
 from rdd.base import goformat
@@ -44,19 +44,19 @@ def _resource(resource: Resource) -> Object:
     return {"group": resource.group, "version": resource.version, "resource": resource.plural}
 
 
-def name_of(attributes: Attributes) -> str:
+def name_of(attributes: AdmissionAttributes) -> str:
     """Return the name in the request; deleting a collection has none."""
     if attributes.operation == DELETE and not attributes.request.info.name:
         return ""
     return attributes.name
 
 
-def namespace_of(attributes: Attributes) -> str:
+def namespace_of(attributes: AdmissionAttributes) -> str:
     """Return the namespace of a write; a namespace counts as inside itself."""
     return attributes.name if is_namespace(attributes.resource) else attributes.namespace
 
 
-def request_attributes(attributes: Attributes, target: Resource) -> Object:
+def request_attributes(attributes: AdmissionAttributes, target: Resource) -> Object:
     """Return the attributes of a write in the version `target`, without its objects."""
     subresource = attributes.subresource
     request: Object = {
@@ -79,7 +79,7 @@ def request_attributes(attributes: Attributes, target: Resource) -> Object:
     return request
 
 
-def _options(attributes: Attributes) -> Object:
+def _options(attributes: AdmissionAttributes) -> Object:
     """Return the options of the operation; those of a patch become UpdateOptions."""
     if attributes.operation not in _OPTIONS:
         return attributes.options
@@ -91,7 +91,7 @@ _OPTIONS = {CREATE: "CreateOptions", UPDATE: "UpdateOptions"}
 
 
 def build_review(
-    attributes: Attributes,
+    attributes: AdmissionAttributes,
     target: Resource,
     objects: tuple[Object | None, Object | None],
     *,

@@ -22,7 +22,7 @@ _NO_NAMES: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class AdmissionRule:
     """A RuleWithOperations; `names` is empty unless a policy restricts it to some objects."""
 
     operations: frozenset[str]
@@ -34,7 +34,7 @@ class Rule:
     names: frozenset[str] = _NO_NAMES
 
     @classmethod
-    def of(cls, rule: Mapping[str, Any]) -> "Rule":
+    def of(cls, rule: Mapping[str, Any]) -> "AdmissionRule":
         """Return the rule of a configuration object."""
         pairs = [item.partition("/") for item in rule.get("resources") or ()]
         return cls(
@@ -62,7 +62,7 @@ class Rule:
 
 
 _EVERY = frozenset({_ANY})
-_EVERY_RESOURCE = Rule(_EVERY, _EVERY, _EVERY, ((_ANY, _ANY),))
+_EVERY_RESOURCE = AdmissionRule(_EVERY, _EVERY, _EVERY, ((_ANY, _ANY),))
 
 
 def _has(wanted: frozenset[str], value: str) -> bool:
@@ -81,8 +81,8 @@ class MatchedVersion:
 class Criteria:
     """The selection criteria of a webhook, a policy or a binding."""
 
-    rules: tuple[Rule, ...]
-    excluded: tuple[Rule, ...] = ()
+    rules: tuple[AdmissionRule, ...]
+    excluded: tuple[AdmissionRule, ...] = ()
     is_equivalent: bool = True
     namespaces: LabelSelector = EVERYTHING
     objects: LabelSelector = EVERYTHING
@@ -92,16 +92,16 @@ class Criteria:
     @classmethod
     def of_webhook(cls, hook: Mapping[str, Any]) -> "Criteria":
         """Return the criteria of a webhook; without rules it selects nothing."""
-        return cls._of(hook, tuple(map(Rule.of, hook.get("rules") or ())))
+        return cls._of(hook, tuple(map(AdmissionRule.of, hook.get("rules") or ())))
 
     @classmethod
     def of_resources(cls, found: Mapping[str, Any]) -> "Criteria":
         """Return the criteria of MatchResources; without rules they select every resource."""
-        rules = tuple(map(Rule.of, found.get("resourceRules") or ()))
+        rules = tuple(map(AdmissionRule.of, found.get("resourceRules") or ()))
         return cls._of(found, rules or (_EVERY_RESOURCE,))
 
     @classmethod
-    def _of(cls, found: Mapping[str, Any], rules: tuple[Rule, ...]) -> "Criteria":
+    def _of(cls, found: Mapping[str, Any], rules: tuple[AdmissionRule, ...]) -> "Criteria":
         problem = ""
         namespaces = objects = EVERYTHING
         try:
@@ -111,7 +111,7 @@ class Criteria:
             problem = str(error)
         return cls(
             rules,
-            tuple(map(Rule.of, found.get("excludeResourceRules") or ())),
+            tuple(map(AdmissionRule.of, found.get("excludeResourceRules") or ())),
             found.get("matchPolicy", "Equivalent") == "Equivalent",
             namespaces,
             objects,
@@ -157,7 +157,7 @@ def equivalents(registry: Registry, resource: Resource, subresource: str) -> Seq
 
 
 def _matched_versions(
-    rules: Sequence[Rule],
+    rules: Sequence[AdmissionRule],
     operation: str,
     resource: Resource,
     subresource: str,

@@ -17,7 +17,7 @@ from rdd.apiserver.resources import Resource
 CREATE, UPDATE, DELETE, CONNECT = "CREATE", "UPDATE", "DELETE", "CONNECT"
 
 
-class Attributes:
+class AdmissionAttributes:
     """One write in the form for admission.
 
     `object` is the new object (None for DELETE), `old_object` the stored one (None for CREATE),
@@ -70,15 +70,15 @@ class Attributes:
 class Plugin(Protocol):
     """One step of admission."""
 
-    def handles(self, attributes: Attributes, *, mutating: bool) -> bool:
+    def handles(self, attributes: AdmissionAttributes, *, mutating: bool) -> bool:
         """Return whether this plugin handles the write in this phase. Cheap; never awaits."""
         ...
 
-    async def mutate(self, attributes: Attributes) -> None:
+    async def mutate(self, attributes: AdmissionAttributes) -> None:
         """Modify attributes.object, or reject the write by raising an ApiError."""
         ...
 
-    async def validate(self, attributes: Attributes) -> None:
+    async def validate(self, attributes: AdmissionAttributes) -> None:
         """Reject the write by raising an ApiError."""
         ...
 
@@ -89,7 +89,7 @@ class Chain:
     def __init__(self, plugins: Sequence[Plugin] = ()) -> None:
         self.plugins = list(plugins)
 
-    async def mutate(self, attributes: Attributes) -> bool:
+    async def mutate(self, attributes: AdmissionAttributes) -> bool:
         """Run the mutating phase; return whether a plugin ran (the object may have changed)."""
         has_run = False
         owners = None
@@ -103,19 +103,19 @@ class Chain:
             _keep_owners(attributes, owners)
         return has_run
 
-    async def validate(self, attributes: Attributes) -> None:
+    async def validate(self, attributes: AdmissionAttributes) -> None:
         """Run the validating phase."""
         for plugin in self.plugins:
             if plugin.handles(attributes, mutating=False):
                 await plugin.validate(attributes)
 
 
-def _owners(attributes: Attributes) -> Any:
+def _owners(attributes: AdmissionAttributes) -> Any:
     meta = (attributes.object or {}).get("metadata")
     return meta.get("managedFields") if isinstance(meta, dict) else None
 
 
-def _keep_owners(attributes: Attributes, before: Any) -> None:
+def _keep_owners(attributes: AdmissionAttributes, before: Any) -> None:
     """Restore field ownership that a plugin left in an invalid form."""
     after = _owners(attributes)
     if after == before or not after:

@@ -11,8 +11,8 @@ import asyncio
 from rdd.api import errors
 from rdd.apiserver.admission import review, warnings
 from rdd.apiserver.admission.dependencies import AdmissionDependencies
-from rdd.apiserver.admission.hooks import Webhook, WebhookCallError, Webhooks, log
-from rdd.apiserver.admission.types import Attributes
+from rdd.apiserver.admission.hooks import CompiledWebhook, WebhookCallError, Webhooks, log
+from rdd.apiserver.admission.types import AdmissionAttributes
 from rdd.apiserver.admission.versions import Versions
 from rdd.apiserver.resources import Resource
 
@@ -26,16 +26,16 @@ class ValidatingWebhooks:
     def __init__(self, dependencies: AdmissionDependencies) -> None:
         self._hooks = Webhooks(dependencies, RESOURCE)
 
-    def handles(self, attributes: Attributes, *, mutating: bool) -> bool:
+    def handles(self, attributes: AdmissionAttributes, *, mutating: bool) -> bool:
         return not mutating and self._hooks.select_any(attributes)
 
-    async def mutate(self, attributes: Attributes) -> None:
+    async def mutate(self, attributes: AdmissionAttributes) -> None:
         """Do nothing."""
 
-    async def validate(self, attributes: Attributes) -> None:
+    async def validate(self, attributes: AdmissionAttributes) -> None:
         """Call the webhooks; raise the error of the first that does not allow the write."""
         versions = self._hooks.versions(attributes)
-        calls: list[tuple[Webhook, Resource]] = []
+        calls: list[tuple[CompiledWebhook, Resource]] = []
         for hook, narrowed in self._hooks.candidates(attributes):
             target = await self._hooks.target(hook, narrowed, attributes, versions)
             if target is not None:
@@ -63,9 +63,9 @@ class ValidatingWebhooks:
 
     async def _call(
         self,
-        hook: Webhook,
+        hook: CompiledWebhook,
         target: Resource,
-        attributes: Attributes,
+        attributes: AdmissionAttributes,
         versions: Versions,
         position: int,
     ) -> review.WebhookResponse | errors.ApiError | None:

@@ -13,7 +13,7 @@ import orjson
 
 from rdd.api import errors, names
 from rdd.api.types import Object
-from rdd.apiserver.admission.types import Attributes
+from rdd.apiserver.admission.types import AdmissionAttributes
 from rdd.apiserver.resources import Resource
 
 GroupVersionKind = tuple[str, str, str]
@@ -39,7 +39,7 @@ class Versions:
     All views are read-only; a mutating webhook passes its result to `replace`.
     """
 
-    def __init__(self, attributes: Attributes) -> None:
+    def __init__(self, attributes: AdmissionAttributes) -> None:
         self._attributes = attributes
         self._views: dict[Resource, tuple[Object | None, Object | None]] = {}
 

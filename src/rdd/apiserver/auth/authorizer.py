@@ -8,7 +8,7 @@ from rdd.apiserver.http.request import Request, User
 
 
 @dataclass(frozen=True, slots=True)
-class Attributes:
+class AuthorizationAttributes:
     """The attributes that an authoriser may use."""
 
     user: User
@@ -25,7 +25,7 @@ class Attributes:
     label_selector: str = ""
 
     @classmethod
-    def of(cls, request: Request) -> "Attributes":
+    def of(cls, request: Request) -> "AuthorizationAttributes":
         """Return the attributes of a request."""
         info = request.info
         return cls(
@@ -54,7 +54,7 @@ class Decision:
 class Authorizer(Protocol):
     """Decides from in-memory state and never blocks."""
 
-    def authorize(self, attributes: Attributes) -> Decision:
+    def authorize(self, attributes: AuthorizationAttributes) -> Decision:
         """Decide whether the user may perform the request."""
         ...
 

@@ -12,10 +12,10 @@ from rdd.api import names
 from rdd.api.errors import Forbidden, InternalError, NotFound
 from rdd.api.fielderrors import aggregate
 from rdd.api.types import Object
-from rdd.apiserver.auth.authorizer import Attributes
+from rdd.apiserver.auth.authorizer import AuthorizationAttributes
 from rdd.apiserver.auth.policy_rules import (
     ALL,
-    Rule,
+    RbacRule,
     compact,
     covers,
     describe,
@@ -30,8 +30,8 @@ _ROLES = frozenset({"roles", "clusterroles"})
 _BINDINGS = frozenset({"rolebindings", "clusterrolebindings"})
 
 _EVERYTHING = (
-    Rule({"verbs": [ALL], "apiGroups": [ALL], "resources": [ALL]}),
-    Rule({"verbs": [ALL], "nonResourceURLs": [ALL]}),
+    RbacRule({"verbs": [ALL], "apiGroups": [ALL], "resources": [ALL]}),
+    RbacRule({"verbs": [ALL], "nonResourceURLs": [ALL]}),
 )
 
 
@@ -58,7 +58,7 @@ def check_escalation(
 def _check_role(
     rbac: RbacAuthorizer, user: User, info: RequestInfo, obj: Object, old: Object | None
 ) -> None:
-    may_escalate = Attributes(
+    may_escalate = AuthorizationAttributes(
         user, "escalate",
         group=names.RBAC_GROUP, version=ALL, resource=info.resource,
         name=info.name, namespace=info.namespace,
@@ -96,7 +96,7 @@ def _may_bind(rbac: RbacAuthorizer, user: User, role_ref: Object, namespace: str
     resource = {"ClusterRole": "clusterroles", "Role": "roles"}.get(str(role_ref.get("kind")))
     if resource is None or role_ref.get("apiGroup", names.RBAC_GROUP) != names.RBAC_GROUP:
         return False
-    attributes = Attributes(
+    attributes = AuthorizationAttributes(
         user, "bind",
         group=names.RBAC_GROUP, version=ALL, resource=resource,
         name=str(role_ref.get("name") or ""), namespace=namespace,
@@ -105,7 +105,7 @@ def _may_bind(rbac: RbacAuthorizer, user: User, role_ref: Object, namespace: str
 
 
 def _confirm(
-    rbac: RbacAuthorizer, user: User, info: RequestInfo, name: str, wanted: list[Rule]
+    rbac: RbacAuthorizer, user: User, info: RequestInfo, name: str, wanted: list[RbacRule]
 ) -> None:
     held, _ = rbac.rules_for(user, info.namespace)
     missing = covers(held, wanted)

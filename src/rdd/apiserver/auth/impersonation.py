@@ -19,7 +19,7 @@ from rdd.api import name_validation, names
 from rdd.api.errors import BadRequest, Forbidden
 from rdd.api.fielderrors import FieldError, aggregate, invalid
 from rdd.apiserver.auth import identities
-from rdd.apiserver.auth.authorizer import Attributes, Authorizer, Decision
+from rdd.apiserver.auth.authorizer import AuthorizationAttributes, Authorizer, Decision
 from rdd.apiserver.auth.rbac import forbidden_error
 from rdd.apiserver.http.request import Headers, User
 from rdd.base import gotext
@@ -53,7 +53,7 @@ class Impersonator:
         self._authorizer = authorizer
         self._last_mode: dict[str, str] = {}
 
-    def user(self, headers: Headers, attributes: Attributes) -> User:
+    def user(self, headers: Headers, attributes: AuthorizationAttributes) -> User:
         """Return the effective user: the authenticated one unless headers request another.
 
         `attributes` are those of the request with its authenticated user. Raises Forbidden or
@@ -84,14 +84,16 @@ class Impersonator:
         assert first is not None  # the legacy mode always applies
         raise first
 
-    def _check(self, mode: str, wanted: _RequestedUser, attributes: Attributes) -> None:
+    def _check(
+        self, mode: str, wanted: _RequestedUser, attributes: AuthorizationAttributes
+    ) -> None:
         """Raise Forbidden unless the mode allows it; the empty mode is the legacy one."""
         verb = f"impersonate:{mode}" if mode else "impersonate"
         if mode:
-            self._demand(replace(attributes, verb=f"impersonate-on:{mode}:{attributes.verb}"))
+            self._require(replace(attributes, verb=f"impersonate-on:{mode}:{attributes.verb}"))
         # Legacy users and groups are core resources, the rest always belongs to authentication.
         group = names.AUTHENTICATION_GROUP if mode else ""
-        as_user = Attributes(
+        as_user = AuthorizationAttributes(
             attributes.user, verb, group=group, version="v1", resource="users", name=wanted.name
         )
         account, node = identities.split_account(wanted.name), identities.node_name(wanted.name)
@@ -100,20 +102,22 @@ class Impersonator:
             as_user = replace(as_user, resource="serviceaccounts", namespace=namespace, name=name)
         elif mode and node:
             as_user = replace(as_user, resource="nodes", name=node)
-        self._demand(as_user)
+        self._require(as_user)
         other = replace(as_user, group=names.AUTHENTICATION_GROUP, namespace="")
         if wanted.uid:
-            self._demand(replace(other, resource="uids", name=wanted.uid))
+            self._require(replace(other, resource="uids", name=wanted.uid))
         self._check_groups(mode, wanted.groups, replace(other, group=group, resource="groups"))
         self._check_extra(mode, wanted.extra, replace(other, resource="userextras", name=""))
 
-    def _check_groups(self, mode: str, groups: tuple[str, ...], attributes: Attributes) -> None:
+    def _check_groups(
+        self, mode: str, groups: tuple[str, ...], attributes: AuthorizationAttributes
+    ) -> None:
         if mode and "" in groups:
-            _refuse(
+            _deny(
                 replace(attributes, name=""), "impersonating the empty string group is not allowed"
             )
         if mode and identities.MASTERS in groups:
-            _refuse(
+            _deny(
                 replace(attributes, name=identities.MASTERS),
                 "impersonating the system:masters group is not allowed",
             )
@@ -122,30 +126,30 @@ class Impersonator:
             if decision.allowed:
                 return
         for group in groups:
-            self._demand(replace(attributes, name=group))
+            self._require(replace(attributes, name=group))
 
     def _check_extra(
-        self, mode: str, extra: Mapping[str, tuple[str, ...]], attributes: Attributes
+        self, mode: str, extra: Mapping[str, tuple[str, ...]], attributes: AuthorizationAttributes
     ) -> None:
         if mode and extra:
             why = _extra_error(extra)
             if why:
-                _refuse(attributes, why)
+                _deny(attributes, why)
             if len(extra) >= _MANY or sum(map(len, extra.values())) >= _MANY:
                 everything = replace(attributes, subresource="*", name="*")
                 if self._authorizer.authorize(everything).allowed:
                     return
         for key, values in extra.items():
             for value in values:
-                self._demand(replace(attributes, subresource=key, name=value))
+                self._require(replace(attributes, subresource=key, name=value))
 
-    def _demand(self, attributes: Attributes) -> None:
+    def _require(self, attributes: AuthorizationAttributes) -> None:
         decision = self._authorizer.authorize(attributes)
         if not decision.allowed:
             raise forbidden_error(attributes, decision)
 
 
-def _refuse(attributes: Attributes, why: str) -> None:
+def _deny(attributes: AuthorizationAttributes, why: str) -> None:
     raise forbidden_error(attributes, Decision(False, why))
 
 

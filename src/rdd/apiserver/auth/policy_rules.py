@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """RBAC policy rules: matching requests, and coverage of rules by other rules.
 
-A `Rule` is a PolicyRule of a Role or ClusterRole whose lists are converted to sets once, because
+An `RbacRule` is a PolicyRule of a Role or ClusterRole whose lists are converted to sets, because
 authorisation evaluates it for every request. The second part is the coverage computation of
 escalation checks: rules are split into atoms (one verb, group, resource and name each), and a
 single rule of the author must cover each atom, exactly as `Covers` of Kubernetes does. So `pods/*`
@@ -19,7 +19,7 @@ PolicyRule = dict[str, Any]
 """A PolicyRule in the JSON form of a Role."""
 
 
-class Rule:
+class RbacRule:
     """A policy rule, compiled for matching."""
 
     __slots__ = ("groups", "names", "policy", "resources", "url_prefixes", "urls", "verbs")
@@ -62,12 +62,12 @@ class Rule:
         return path in self.urls or path.startswith(self.url_prefixes)
 
 
-def rules_of(role: dict[str, Any]) -> list[Rule]:
+def rules_of(role: dict[str, Any]) -> list[RbacRule]:
     """Return the rules of a Role or ClusterRole."""
-    return [Rule(policy) for policy in role.get("rules") or ()]
+    return [RbacRule(policy) for policy in role.get("rules") or ()]
 
 
-def covers(owner: Iterable[Rule], wanted: Iterable[Rule]) -> list[Rule]:
+def covers(owner: Iterable[RbacRule], wanted: Iterable[RbacRule]) -> list[RbacRule]:
     """Return the atoms of `wanted` that no rule of `owner` covers; empty means covered."""
     owner = list(owner)
     return [
@@ -78,7 +78,7 @@ def covers(owner: Iterable[Rule], wanted: Iterable[Rule]) -> list[Rule]:
     ]
 
 
-def breakdown(rule: Rule) -> list[Rule]:
+def breakdown(rule: RbacRule) -> list[RbacRule]:
     """Split a rule into rules with one verb and one group, resource and name, or one URL, each."""
     policy = rule.policy
     verbs: Sequence[str] = policy.get("verbs") or ()
@@ -91,10 +91,10 @@ def breakdown(rule: Rule) -> list[Rule]:
                 atoms += [{**atom, "resourceNames": [n]} for n in names] if names else [atom]
     for url in policy.get("nonResourceURLs") or ():
         atoms += [{"nonResourceURLs": [url], "verbs": [verb]} for verb in verbs]
-    return [Rule(atom) for atom in atoms]
+    return [RbacRule(atom) for atom in atoms]
 
 
-def _covers_atom(held: Rule, atom: Rule) -> bool:
+def _covers_atom(held: RbacRule, atom: RbacRule) -> bool:
     if ALL not in held.verbs and not atom.verbs <= held.verbs:
         return False
     if atom.urls:
@@ -106,18 +106,18 @@ def _covers_atom(held: Rule, atom: Rule) -> bool:
     return not held.names or (bool(atom.names) and atom.names <= held.names)
 
 
-def _covers_resource(held: Rule, resource: str) -> bool:
+def _covers_resource(held: RbacRule, resource: str) -> bool:
     if ALL in held.resources or resource in held.resources:
         return True
     _, slash, subresource = resource.partition("/")
     return bool(slash) and f"*/{subresource}" in held.resources
 
 
-def _covers_url(held: Rule, url: str) -> bool:
+def _covers_url(held: RbacRule, url: str) -> bool:
     return url in held.urls or url.startswith(held.url_prefixes)
 
 
-def compact(atoms: Iterable[Rule]) -> list[PolicyRule]:
+def compact(atoms: Iterable[RbacRule]) -> list[PolicyRule]:
     """Merge atoms into one rule per group, resource and name, with all its verbs."""
     rest: list[PolicyRule] = []
     by_resource: dict[tuple[str, ...], PolicyRule] = {}

@@ -17,8 +17,8 @@ from rdd.api import names
 from rdd.api.errors import Forbidden
 from rdd.api.fielderrors import aggregate
 from rdd.apiserver.auth import identities
-from rdd.apiserver.auth.authorizer import Attributes, Decision, Lister
-from rdd.apiserver.auth.policy_rules import Rule, rules_of
+from rdd.apiserver.auth.authorizer import AuthorizationAttributes, Decision, Lister
+from rdd.apiserver.auth.policy_rules import RbacRule, rules_of
 from rdd.apiserver.http.request import User
 from rdd.base import gotext
 
@@ -36,7 +36,7 @@ class _Grant:
     __slots__ = ("errors", "position", "rules", "source")
 
     def __init__(
-        self, position: tuple[int, int], source: str, rules: list[Rule], error: str
+        self, position: tuple[int, int], source: str, rules: list[RbacRule], error: str
     ) -> None:
         self.position = position
         """The index of the binding, and of the subject in the binding."""
@@ -90,7 +90,7 @@ class RbacAuthorizer:
         self._namespaced_subjects: dict[str, Subjects] = {}
         self._users: dict[tuple[str, tuple[str, ...], str], _UserRules] = {}
 
-    def authorize(self, attributes: Attributes) -> Decision:
+    def authorize(self, attributes: AuthorizationAttributes) -> Decision:
         """Decide whether the user may perform the request."""
         user = attributes.user
         if user.is_master:
@@ -109,12 +109,12 @@ class RbacAuthorizer:
             )
         )
 
-    def rules_for(self, user: User, namespace: str) -> tuple[list[Rule], list[str]]:
+    def rules_for(self, user: User, namespace: str) -> tuple[list[RbacRule], list[str]]:
         """Return the rules of a user in a namespace (empty: cluster), and resolution errors."""
         cached = self._rules(user, namespace)
         return [rule for rule, _ in cached.rules], list(cached.errors)
 
-    def referenced_rules(self, role_ref: dict[str, Any], namespace: str) -> list[Rule] | None:
+    def referenced_rules(self, role_ref: dict[str, Any], namespace: str) -> list[RbacRule] | None:
         """Return the rules of the role that a binding references; None if the role does not exist.
 
         Raises ValueError if the reference is not to a role.
@@ -177,7 +177,7 @@ class RbacAuthorizer:
                 subjects.setdefault(key, []).append(grant)
         return subjects
 
-    def _resolve(self, role_ref: dict[str, Any], namespace: str) -> tuple[list[Rule], str]:
+    def _resolve(self, role_ref: dict[str, Any], namespace: str) -> tuple[list[RbacRule], str]:
         try:
             rules = self.referenced_rules(role_ref, namespace)
         except ValueError as e:
@@ -218,7 +218,7 @@ def _of_user(subjects: Subjects, user: User) -> list[_Grant]:
 _SANITIZE = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 
 
-def forbidden_error(attributes: Attributes, decision: Decision) -> Forbidden:
+def forbidden_error(attributes: AuthorizationAttributes, decision: Decision) -> Forbidden:
     """Return the error of a request that is not allowed, worded as kube-apiserver words it."""
     quote: Callable[[str], str] = gotext.quote
     message = f"User {quote(attributes.user.name)} cannot {attributes.verb} "

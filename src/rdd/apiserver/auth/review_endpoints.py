@@ -3,7 +3,7 @@
 
 from rdd.api import errors, names
 from rdd.api.types import Object
-from rdd.apiserver.admission.types import CREATE, Attributes
+from rdd.apiserver.admission.types import CREATE, AdmissionAttributes
 from rdd.apiserver.auth.authorizer import Lister
 from rdd.apiserver.auth.reviews import REVIEWS, Reviewer
 from rdd.apiserver.auth.tokens import TokenIssuer
@@ -38,8 +38,8 @@ def _attributes(
     obj: Object,
     opts: options.WriteOptions,
     subresource: str = "",
-) -> Attributes:
-    return Attributes(
+) -> AdmissionAttributes:
+    return AdmissionAttributes(
         CREATE,
         resource,
         request,

@@ -19,7 +19,7 @@ from rdd.api.fielderrors import FieldError, aggregate, child, forbidden, index, 
 from rdd.api.selectors import parse_field_selector, parse_label_selector
 from rdd.api.types import Object
 from rdd.apiserver.auth.authentication import Authenticator
-from rdd.apiserver.auth.authorizer import Attributes, Authorizer
+from rdd.apiserver.auth.authorizer import AuthorizationAttributes, Authorizer
 from rdd.apiserver.auth.jwt import TokenError
 from rdd.apiserver.auth.rbac import RbacAuthorizer
 from rdd.apiserver.http.request import User
@@ -179,13 +179,13 @@ def _access_result(
     return {**_type(obj), "metadata": _metadata(obj), "spec": spec, "status": status}
 
 
-def _attributes(user: User, spec: Object) -> Attributes:
+def _attributes(user: User, spec: Object) -> AuthorizationAttributes:
     resource = spec.get("resourceAttributes")
     if resource is None:
         attributes = spec["nonResourceAttributes"]
         path, verb = attributes.get("path") or "", attributes.get("verb") or ""
-        return Attributes(user, verb, is_resource=False, path=path)
-    return Attributes(
+        return AuthorizationAttributes(user, verb, is_resource=False, path=path)
+    return AuthorizationAttributes(
         user,
         resource.get("verb") or "",
         group=resource.get("group") or "",

@@ -15,7 +15,7 @@ from typing import Any
 from rdd.api import errors, names
 from rdd.api.objectmeta import MetadataError, decode_object_meta
 from rdd.api.types import Object
-from rdd.apiserver.admission.client import CallFailed, Endpoint, WebhookClient
+from rdd.apiserver.admission.client import CallFailed, WebhookClient, WebhookEndpoint
 from rdd.apiserver.http.request import SYSTEM, Request
 from rdd.apiserver.state import codec
 from rdd.apiserver.state.cache import CacheEntry, ObjectChange
@@ -29,7 +29,7 @@ class Converter:
 
     def __init__(self, spec: Mapping[str, Any], client: WebhookClient) -> None:
         webhook = spec["conversion"]["webhook"]
-        self._endpoint = Endpoint.of(webhook["clientConfig"])
+        self._endpoint = WebhookEndpoint.of(webhook["clientConfig"])
         cached = [v for v in webhook["conversionReviewVersions"] if v in ("v1", "v1beta1")]
         self._review_version = cached[0] if cached else "v1"
         self._kind: str = spec["names"]["kind"]

@@ -20,8 +20,8 @@ from rdd.api.conditions import Condition, conditions_of, find_condition, is_true
 from rdd.api.types import Object
 from rdd.apiserver.admission.client import WebhookClient
 from rdd.apiserver.core import Core
-from rdd.apiserver.crd import resources as custom
 from rdd.apiserver.crd.conversion import Converter
+from rdd.apiserver.crd.resources import CustomResource, CustomStrategy, make_resource, refresher
 from rdd.apiserver.http import options
 from rdd.apiserver.http.request import SYSTEM, Request
 from rdd.apiserver.resources import Resource
@@ -58,7 +58,7 @@ class CustomResources:
     def __init__(self, core: Core, definitions: Resource, webhooks: WebhookClient) -> None:
         self._core = core
         self._definitions = definitions
-        self._served: dict[str, list[custom.CustomResource]] = {}
+        self._served: dict[str, list[CustomResource]] = {}
         self._spec_seen: dict[str, Any] = {}
         self._dirty: dict[str, None] = {}
         self._wake = asyncio.Event()
@@ -150,9 +150,7 @@ class CustomResources:
         prefix = f"/registry/{spec['group']}/{spec['names']['plural']}/"
         cache = self._core.cache.resource(prefix, namespaced=spec["scope"] == "Namespaced")
         resources = [
-            custom.make_resource(crd, v, cache, storage)
-            for v in spec["versions"]
-            if v.get("served")
+            make_resource(crd, v, cache, storage) for v in spec["versions"] if v.get("served")
         ]
         if _converts_by_webhook(spec):
             converter = Converter(spec, self._webhooks)
@@ -167,8 +165,8 @@ class CustomResources:
             self._core.registry.add(resource)
         self._served[name] = resources
         if cache.count:
-            strategy = custom.CustomStrategy(spec, storage)
-            cache.reform(custom.refresher(strategy), before=changed_at)
+            strategy = CustomStrategy(spec, storage)
+            cache.reform(refresher(strategy), before=changed_at)
 
     def _withdraw(self, name: str) -> None:
         self._spec_seen.pop(name, None)

@@ -21,7 +21,7 @@ from rdd.apiserver.crd.decoding import CustomDecoder
 from rdd.apiserver.http import tables
 from rdd.apiserver.http.request import AnyResponse, page_not_found
 from rdd.apiserver.kinds.builtin import keep
-from rdd.apiserver.kinds.strategy import Column, ResourceDefinition, Strategy, Validation
+from rdd.apiserver.kinds.strategy import ResourceDefinition, Strategy, TableColumn, Validation
 from rdd.apiserver.resources import Convert, Resource
 from rdd.apiserver.state import codec
 from rdd.apiserver.state.cache import ResourceCache
@@ -250,7 +250,7 @@ def make_resource(
         list_kind=names.get("listKind") or names["kind"] + "List",
         storage_version=storage["name"],
         deprecation=deprecation_warning(spec, name),
-        columns=tuple(Column(**c) for c in strategy.table.definitions),
+        columns=tuple(TableColumn(**c) for c in strategy.table.definitions),
         to_storage=_pruned_by(storage_strategy) if converts else None,
         from_storage=_pruned_by(strategy) if converts else None,
     )

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from rdd.api import names, timestamps
 from rdd.api.types import Object
-from rdd.apiserver.kinds.strategy import Column, Strategy
+from rdd.apiserver.kinds.strategy import Strategy, TableColumn
 
 UNKNOWN = "<unknown>"
 """The age of an object without a timestamp."""
@@ -23,7 +23,7 @@ class Printable(Protocol):
     """A resource whose objects have a Table representation."""
 
     @property
-    def columns(self) -> tuple[Column, ...]: ...
+    def columns(self) -> tuple[TableColumn, ...]: ...
 
     @property
     def strategy(self) -> Strategy: ...
@@ -41,7 +41,7 @@ def age(timestamp: str | None, *, now: float) -> str:
 
 
 @lru_cache(maxsize=512)
-def column_definitions(columns: tuple[Column, ...]) -> list[dict[str, Any]]:
+def column_definitions(columns: tuple[TableColumn, ...]) -> list[dict[str, Any]]:
     """Return the columnDefinitions of a Table. The result is shared and MUST NOT be changed."""
     return [
         {

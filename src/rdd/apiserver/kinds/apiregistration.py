@@ -14,7 +14,7 @@ from rdd.api.types import Object
 from rdd.apiserver.kinds.admissionrules import choice_errors
 from rdd.apiserver.kinds.builtin import AGE, NAME, StatusStrategy
 from rdd.apiserver.kinds.core import decoded_length
-from rdd.apiserver.kinds.strategy import Column
+from rdd.apiserver.kinds.strategy import TableColumn
 from rdd.base import gotext
 
 
@@ -29,11 +29,11 @@ class APIServiceStrategy(StatusStrategy):
     keeps_metadata_for_status = True
     columns = (
         NAME,
-        Column(
+        TableColumn(
             "Service",
             description="The reference to the service that hosts this API endpoint.",
         ),
-        Column("Available", description="Whether this service is available."),
+        TableColumn("Available", description="Whether this service is available."),
         AGE,
     )
 

@@ -12,14 +12,14 @@ from rdd.api import metadata
 from rdd.api.fielderrors import FieldError
 from rdd.api.types import Object
 from rdd.apiserver.http import tables
-from rdd.apiserver.kinds.strategy import Column, Strategy, Validation
+from rdd.apiserver.kinds.strategy import Strategy, TableColumn, Validation
 from rdd.schema.builtin import texts
 
 ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
 
-NAME = Column("Name", format="name", description=texts.NAME)
-AGE = Column("Age", description=texts.CREATION_TIMESTAMP)
-CREATED_AT = Column("Created At", "date", description=texts.CREATION_TIMESTAMP)
+NAME = TableColumn("Name", format="name", description=texts.NAME)
+AGE = TableColumn("Age", description=texts.CREATION_TIMESTAMP)
+CREATED_AT = TableColumn("Created At", "date", description=texts.CREATION_TIMESTAMP)
 
 
 class BuiltinStrategy(Strategy):
@@ -33,7 +33,7 @@ class BuiltinStrategy(Strategy):
     qualified_finalizers = False
     """Finalizers need a domain (required by the core and RBAC groups)."""
 
-    columns: tuple[Column, ...] = (NAME, AGE)
+    columns: tuple[TableColumn, ...] = (NAME, AGE)
 
     def to_storage(self, obj: Object) -> Object:
         """Convert an object to the version in which it is stored."""

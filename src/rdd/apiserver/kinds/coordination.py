@@ -7,7 +7,7 @@ from rdd.api import fielderrors
 from rdd.api.fielderrors import FieldError
 from rdd.api.types import Object
 from rdd.apiserver.kinds.builtin import AGE, NAME, BuiltinStrategy
-from rdd.apiserver.kinds.strategy import Column
+from rdd.apiserver.kinds.strategy import TableColumn
 from rdd.schema.builtin import texts
 
 
@@ -17,7 +17,7 @@ class LeaseStrategy(BuiltinStrategy):
     allow_create_on_update = True
     allow_unconditional_update = False
     durable = False
-    columns = (NAME, Column("Holder", description=texts.HOLDER_IDENTITY), AGE)
+    columns = (NAME, TableColumn("Holder", description=texts.HOLDER_IDENTITY), AGE)
 
     def prepare_for_create(self, obj: Object) -> None:
         """Drop the fields of coordinated leader election, which Kubernetes disables by default."""

@@ -21,7 +21,7 @@ from rdd.apiserver.kinds.builtin import (
     immutable_error,
     keep,
 )
-from rdd.apiserver.kinds.strategy import Column
+from rdd.apiserver.kinds.strategy import TableColumn
 from rdd.base import goformat
 from rdd.schema.builtin import texts
 
@@ -37,7 +37,7 @@ class NamespaceStrategy(StatusStrategy):
     verbs = ("create", "delete", "get", "list", "patch", "update", "watch")
     deletes_in_two_steps = True
     qualified_finalizers = True
-    columns = (NAME, Column("Status", description="The status of the namespace"), AGE)
+    columns = (NAME, TableColumn("Status", description="The status of the namespace"), AGE)
     selectable_labels = frozenset({"status.phase"})
 
     def name_errors(self, name: str, *, is_prefix: bool) -> list[str]:
@@ -135,7 +135,7 @@ class ConfigMapStrategy(BuiltinStrategy):
     """ConfigMaps: limited size, valid keys, immutable on request."""
 
     qualified_finalizers = True
-    columns = (NAME, Column("Data", description=texts.CONFIG_MAP_DATA), AGE)
+    columns = (NAME, TableColumn("Data", description=texts.CONFIG_MAP_DATA), AGE)
 
     def errors(self, obj: Object) -> list[FieldError]:
         errors = self.finalizer_errors(obj)
@@ -168,8 +168,8 @@ class SecretStrategy(BuiltinStrategy):
     qualified_finalizers = True
     columns = (
         NAME,
-        Column("Type", description=texts.SECRET_TYPE),
-        Column("Data", description=texts.SECRET_DATA),
+        TableColumn("Type", description=texts.SECRET_TYPE),
+        TableColumn("Data", description=texts.SECRET_DATA),
         AGE,
     )
     selectable_labels = frozenset({"type"})

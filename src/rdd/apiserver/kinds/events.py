@@ -14,7 +14,7 @@ from rdd.api.fielderrors import FieldError
 from rdd.api.types import Object
 from rdd.apiserver.http import tables
 from rdd.apiserver.kinds.builtin import BuiltinStrategy, immutable_error
-from rdd.apiserver.kinds.strategy import Column
+from rdd.apiserver.kinds.strategy import TableColumn
 from rdd.schema.builtin import texts
 from rdd.schema.builtin.typed import decode_typed, shape
 
@@ -51,16 +51,16 @@ class EventStrategy(BuiltinStrategy):
     ttl_s = TTL_S
     durable = False
     columns = (
-        Column("Last Seen", description=texts.EVENT_LAST_TIMESTAMP),
-        Column("Type", description=texts.EVENT_TYPE),
-        Column("Reason", description=texts.EVENT_REASON),
-        Column("Object", description=texts.EVENT_OBJECT),
-        Column("Subobject", description=texts.FIELD_PATH, priority=1),
-        Column("Source", description=texts.EVENT_SOURCE, priority=1),
-        Column("Message", description=texts.EVENT_MESSAGE),
-        Column("First Seen", description=texts.EVENT_FIRST_TIMESTAMP, priority=1),
-        Column("Count", description=texts.EVENT_COUNT, priority=1),
-        Column("Name", format="name", description=texts.NAME, priority=1),
+        TableColumn("Last Seen", description=texts.EVENT_LAST_TIMESTAMP),
+        TableColumn("Type", description=texts.EVENT_TYPE),
+        TableColumn("Reason", description=texts.EVENT_REASON),
+        TableColumn("Object", description=texts.EVENT_OBJECT),
+        TableColumn("Subobject", description=texts.FIELD_PATH, priority=1),
+        TableColumn("Source", description=texts.EVENT_SOURCE, priority=1),
+        TableColumn("Message", description=texts.EVENT_MESSAGE),
+        TableColumn("First Seen", description=texts.EVENT_FIRST_TIMESTAMP, priority=1),
+        TableColumn("Count", description=texts.EVENT_COUNT, priority=1),
+        TableColumn("Name", format="name", description=texts.NAME, priority=1),
     )
     selectable_labels = frozenset(
         {*(f"involvedObject.{m}" for m in _REFERENCE), "reason", "reportingComponent", "source"}

@@ -12,7 +12,7 @@ from rdd.apiserver.kinds import admissionrules
 from rdd.apiserver.kinds.admissionrules import choice_errors
 from rdd.apiserver.kinds.builtin import AGE, NAME, BuiltinStrategy, StatusStrategy
 from rdd.apiserver.kinds.expressions import CheckExpression, Scope, accept_any
-from rdd.apiserver.kinds.strategy import Column
+from rdd.apiserver.kinds.strategy import TableColumn
 
 _REASONS = ("Forbidden", "Invalid", "RequestEntityTooLarge")
 _ACTIONS = ("Audit", "Deny", "Warn")
@@ -37,13 +37,13 @@ class PolicyStrategy(StatusStrategy):
     keeps_metadata_for_status = True
     columns = (
         NAME,
-        Column(
+        TableColumn(
             "Validations",
             "integer",
             description="Validations indicates the number of validation rules defined in this "
             "configuration",
         ),
-        Column(
+        TableColumn(
             "ParamKind",
             description="ParamKind specifies the kind of resources used to parameterize this "
             "policy",
@@ -306,12 +306,12 @@ class PolicyBindingStrategy(BuiltinStrategy):
     allow_unconditional_update = False
     columns = (
         NAME,
-        Column(
+        TableColumn(
             "PolicyName",
             description="PolicyName indicates the policy definition which the policy binding "
             "binded to",
         ),
-        Column(
+        TableColumn(
             "ParamRef",
             description="ParamRef indicates the param resource which sets the configuration param",
         ),

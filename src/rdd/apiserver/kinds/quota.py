@@ -9,7 +9,7 @@ from rdd.api.fielderrors import FieldError
 from rdd.api.quantity import Quantity, QuantityError
 from rdd.api.types import Object
 from rdd.apiserver.kinds.builtin import AGE, NAME, StatusStrategy
-from rdd.apiserver.kinds.strategy import Column
+from rdd.apiserver.kinds.strategy import TableColumn
 
 _COUNTS = frozenset(
     {
@@ -54,12 +54,12 @@ class ResourceQuotaStrategy(StatusStrategy):
     returns_deleted = True
     columns = (
         NAME,
-        Column(
+        TableColumn(
             "Request",
             description="Request represents a minimum amount of cpu/memory that a container may "
             "consume.",
         ),
-        Column(
+        TableColumn(
             "Limit",
             description="Limits control the maximum amount of cpu/memory that a container may use "
             "independent of contention on the node.",

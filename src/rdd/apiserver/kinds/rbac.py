@@ -10,7 +10,7 @@ from rdd.api import fielderrors, name_validation, names, selectors
 from rdd.api.fielderrors import FieldError
 from rdd.api.types import Object
 from rdd.apiserver.kinds.builtin import AGE, NAME, BuiltinStrategy, CreatedAtStrategy
-from rdd.apiserver.kinds.strategy import Column
+from rdd.apiserver.kinds.strategy import TableColumn
 from rdd.schema.builtin import texts
 
 
@@ -86,13 +86,15 @@ class RoleBindingStrategy(BuiltinStrategy):
     qualified_finalizers = True
     is_namespaced = True
     role_kinds: tuple[str, ...] = ("Role", "ClusterRole")
-    columns: tuple[Column, ...] = (
+    columns: tuple[TableColumn, ...] = (
         NAME,
-        Column("Role", description=texts.ROLE_REF),
+        TableColumn("Role", description=texts.ROLE_REF),
         AGE,
-        Column("Users", description="Users in the roleBinding", priority=1),
-        Column("Groups", description="Groups in the roleBinding", priority=1),
-        Column("ServiceAccounts", description="ServiceAccounts in the roleBinding", priority=1),
+        TableColumn("Users", description="Users in the roleBinding", priority=1),
+        TableColumn("Groups", description="Groups in the roleBinding", priority=1),
+        TableColumn(
+            "ServiceAccounts", description="ServiceAccounts in the roleBinding", priority=1
+        ),
     )
 
     def name_errors(self, name: str, *, is_prefix: bool) -> list[str]:
@@ -191,11 +193,11 @@ class ClusterRoleBindingStrategy(RoleBindingStrategy):
     role_kinds = ("ClusterRole",)
     columns = (
         NAME,
-        Column("Role", description=texts.CLUSTER_ROLE_REF),
+        TableColumn("Role", description=texts.CLUSTER_ROLE_REF),
         AGE,
-        Column("Users", description="Users in the clusterRoleBinding", priority=1),
-        Column("Groups", description="Groups in the clusterRoleBinding", priority=1),
-        Column(
+        TableColumn("Users", description="Users in the clusterRoleBinding", priority=1),
+        TableColumn("Groups", description="Groups in the clusterRoleBinding", priority=1),
+        TableColumn(
             "ServiceAccounts", description="ServiceAccounts in the clusterRoleBinding", priority=1
         ),
     )

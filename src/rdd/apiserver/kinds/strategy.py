@@ -20,7 +20,7 @@ from rdd.schema.node import Node
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class TableColumn:
     """A column of the Table representation, as kubectl prints it."""
 
     name: str
@@ -72,9 +72,9 @@ class Strategy:
     durable = True
     """False: a write may be lost if the machine (not the process) crashes (events)."""
 
-    columns: tuple[Column, ...] = (
-        Column("Name", format="name"),
-        Column("Age"),
+    columns: tuple[TableColumn, ...] = (
+        TableColumn("Name", format="name"),
+        TableColumn("Age"),
     )
     """Columns of the Table form; `cells` returns their values."""
 

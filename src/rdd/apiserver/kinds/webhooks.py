@@ -14,7 +14,7 @@ from rdd.apiserver.kinds import admissionrules
 from rdd.apiserver.kinds.admissionrules import choice_errors
 from rdd.apiserver.kinds.builtin import AGE, NAME, BuiltinStrategy
 from rdd.apiserver.kinds.expressions import CheckExpression, accept_any
-from rdd.apiserver.kinds.strategy import Column
+from rdd.apiserver.kinds.strategy import TableColumn
 from rdd.schema.webhookconfig import (
     REVIEW_VERSIONS,
     client_config_errors,
@@ -31,7 +31,7 @@ class ValidatingWebhookStrategy(BuiltinStrategy):
     struct = "ValidatingWebhook"
     columns = (
         NAME,
-        Column(
+        TableColumn(
             "Webhooks",
             "integer",
             description="Webhooks indicates the number of webhooks registered in this "

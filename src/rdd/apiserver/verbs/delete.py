@@ -9,7 +9,7 @@ the response is the object.
 
 from rdd.api import errors, names
 from rdd.api.types import Object
-from rdd.apiserver.admission.types import DELETE, Attributes
+from rdd.apiserver.admission.types import DELETE, AdmissionAttributes
 from rdd.apiserver.core import Core
 from rdd.apiserver.http import negotiation, options, responses
 from rdd.apiserver.http.options import DeleteOptions
@@ -59,7 +59,7 @@ async def remove(
         (local,) = await resource.convert_entries([entry])
         old = resource.object(local)
         _check_preconditions(resource, entry, old, opts)
-        attributes = Attributes(
+        attributes = AdmissionAttributes(
             DELETE,
             resource,
             request,

@@ -22,7 +22,7 @@ from typing import Any
 from rdd.api import errors, fielderrors, managedfields, metadata
 from rdd.api.fielderrors import FieldError
 from rdd.api.types import Object
-from rdd.apiserver.admission.types import CREATE, UPDATE, Attributes
+from rdd.apiserver.admission.types import CREATE, UPDATE, AdmissionAttributes
 from rdd.apiserver.auth import escalation
 from rdd.apiserver.core import MAX_OBJECT_BYTES, Core
 from rdd.apiserver.http.options import WriteOptions
@@ -62,9 +62,11 @@ class Write:
     subresource: str = ""
     is_apply: bool = False
 
-    def attributes(self, operation: str, obj: Object | None, old: Object | None) -> Attributes:
+    def attributes(
+        self, operation: str, obj: Object | None, old: Object | None
+    ) -> AdmissionAttributes:
         """Return the write as admission receives it."""
-        return Attributes(
+        return AdmissionAttributes(
             operation,
             self.resource,
             self.request,
@@ -390,7 +392,7 @@ def _check_escalation(write: Write, obj: Object, old: Object | None) -> None:
     escalation.check_escalation(rbac, write.request.user, info=write.request.info, obj=obj, old=old)
 
 
-def _after_mutation(write: Write, attributes: Attributes) -> Object:
+def _after_mutation(write: Write, attributes: AdmissionAttributes) -> Object:
     """Return the object after mutating admission, pruned and defaulted again."""
     obj = attributes.object
     assert obj is not None

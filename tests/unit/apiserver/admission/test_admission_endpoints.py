@@ -4,7 +4,7 @@
 import pytest
 
 from rdd.api.types import Object
-from rdd.apiserver.admission.client import Endpoint
+from rdd.apiserver.admission.client import WebhookEndpoint
 from rdd.apiserver.admission.endpoints import InProcessEndpoints
 from rdd.apiserver.http.request import Request
 
@@ -50,21 +50,23 @@ def test_an_endpoint_can_be_unregistered() -> None:
 @pytest.mark.parametrize(
     ("config", "endpoint"),
     [
-        pytest.param({"url": "https://h/x"}, Endpoint("https://h/x"), id="url"),
+        pytest.param({"url": "https://h/x"}, WebhookEndpoint("https://h/x"), id="url"),
         pytest.param(
-            {"url": "https://h", "caBundle": "QQ=="}, Endpoint("https://h", "QQ=="), id="bundle"
+            {"url": "https://h", "caBundle": "QQ=="},
+            WebhookEndpoint("https://h", "QQ=="),
+            id="bundle",
         ),
         pytest.param(
             {"service": {"name": "s", "namespace": "n"}},
-            Endpoint("https://s.n.svc:443/", service="s"),
+            WebhookEndpoint("https://s.n.svc:443/", service="s"),
             id="service",
         ),
         pytest.param(
             {"service": {"name": "s", "namespace": "n", "port": 8443, "path": "/p/q"}},
-            Endpoint("https://s.n.svc:8443/p/q", service="s"),
+            WebhookEndpoint("https://s.n.svc:8443/p/q", service="s"),
             id="service-with-path",
         ),
     ],
 )
-def test_a_client_config_is_a_url_or_a_service(config: Object, endpoint: Endpoint) -> None:
-    assert Endpoint.of(config) == endpoint
+def test_a_client_config_is_a_url_or_a_service(config: Object, endpoint: WebhookEndpoint) -> None:
+    assert WebhookEndpoint.of(config) == endpoint

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from rdd.api.types import Object
-from rdd.apiserver.admission.rules import Criteria, Rule
+from rdd.apiserver.admission.rules import AdmissionRule, Criteria
 from rdd.apiserver.kinds.decoding import TypedDecoder
 from rdd.apiserver.kinds.resources import BuiltinResource
 from rdd.apiserver.kinds.strategy import ResourceDefinition, Strategy
@@ -78,7 +78,7 @@ def rule(**members: Any) -> Object:
 def test_a_rule_matches_by_operation_group_version_resource_and_scope(
     members: Object, resource: Resource, subresource: str, matches: bool
 ) -> None:
-    assert Rule.of(rule(**members)).matches("CREATE", resource, subresource) is matches
+    assert AdmissionRule.of(rule(**members)).matches("CREATE", resource, subresource) is matches
 
 
 @pytest.fixture

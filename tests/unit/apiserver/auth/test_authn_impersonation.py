@@ -6,7 +6,7 @@ from multidict import CIMultiDict
 from tests.unit.apiserver.auth.identity_world import World, rule, user
 
 from rdd.api.errors import ApiError, BadRequest, Forbidden
-from rdd.apiserver.auth.authorizer import Attributes
+from rdd.apiserver.auth.authorizer import AuthorizationAttributes
 from rdd.apiserver.auth.impersonation import Impersonator
 from rdd.apiserver.auth.rbac import RbacAuthorizer
 from rdd.apiserver.http.request import Headers, User
@@ -20,8 +20,8 @@ def headers(*pairs: tuple[str, str]) -> Headers:
     return cast(Headers, CIMultiDict([("User-Agent", "test"), ("If-Match", "x"), *pairs]))
 
 
-def listing(who: User) -> Attributes:
-    return Attributes(who, "list", resource="configmaps", namespace="ns")
+def listing(who: User) -> AuthorizationAttributes:
+    return AuthorizationAttributes(who, "list", resource="configmaps", namespace="ns")
 
 
 def become(

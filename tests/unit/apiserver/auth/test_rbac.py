@@ -4,8 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.unit.apiserver.auth.identity_world import World, account, group, rule, user
 
-from rdd.apiserver.auth.authorizer import Attributes, Decision
-from rdd.apiserver.auth.policy_rules import PolicyRule, Rule, compact, covers, describe
+from rdd.apiserver.auth.authorizer import AuthorizationAttributes, Decision
+from rdd.apiserver.auth.policy_rules import PolicyRule, RbacRule, compact, covers, describe
 from rdd.apiserver.auth.rbac import RbacAuthorizer, forbidden_error
 from rdd.apiserver.http.request import ANONYMOUS, User
 
@@ -21,9 +21,9 @@ def attributes_of(
     namespace: str = "",
     name: str = "",
     api_group: str = "",
-) -> Attributes:
+) -> AuthorizationAttributes:
     resource, _, subresource = resource.partition("/")
-    return Attributes(
+    return AuthorizationAttributes(
         who,
         verb,
         group=api_group,
@@ -89,10 +89,10 @@ def test_rule_decides_about_resources(
 def test_rule_decides_about_paths(urls: list[str], path: str, is_allowed: bool) -> None:
     world = World()
     world.grant("r", user("ann"), rule("get", nonResourceURLs=urls))
-    attributes = Attributes(ANN, "get", is_resource=False, path=path)
+    attributes = AuthorizationAttributes(ANN, "get", is_resource=False, path=path)
     authorizer = RbacAuthorizer(world)
     assert authorizer.authorize(attributes).allowed is is_allowed
-    post = Attributes(ANN, "post", is_resource=False, path=path)
+    post = AuthorizationAttributes(ANN, "post", is_resource=False, path=path)
     assert not authorizer.authorize(post).allowed
 
 
@@ -213,14 +213,14 @@ def test_repeated_decisions_read_no_objects() -> None:
             id="subresource-with-reason",
         ),
         pytest.param(
-            Attributes(ANONYMOUS, "get", is_resource=False, path="/nonsense"),
+            AuthorizationAttributes(ANONYMOUS, "get", is_resource=False, path="/nonsense"),
             Decision(False),
             'forbidden: User "system:anonymous" cannot get path "/nonsense"',
             {},
             id="path",
         ),
         pytest.param(
-            Attributes(User("<b>&"), "get", is_resource=False, path="/"),
+            AuthorizationAttributes(User("<b>&"), "get", is_resource=False, path="/"),
             Decision(False),
             'forbidden: User "&lt;b&gt;&amp;" cannot get path "/"',
             {},
@@ -229,7 +229,7 @@ def test_repeated_decisions_read_no_objects() -> None:
     ],
 )
 def test_denial_is_worded_as_kubernetes_does(
-    attributes: Attributes, decision: Decision, message: str, details: dict[str, str]
+    attributes: AuthorizationAttributes, decision: Decision, message: str, details: dict[str, str]
 ) -> None:
     error = forbidden_error(attributes, decision)
     assert (error.code, error.message, error.details) == (403, message, details)
@@ -294,7 +294,7 @@ def test_covered_rules_allow_nothing_that_the_owner_may_not(
     owner: list[PolicyRule], wanted: list[PolicyRule]
 ) -> None:
     held = set().union(*map(model, owner)) if owner else set()
-    missing = covers(map(Rule, owner), map(Rule, wanted))
+    missing = covers(map(RbacRule, owner), map(RbacRule, wanted))
     requested = set().union(*map(model, wanted)) if wanted else set()
     if not missing:
         assert requested <= held
@@ -309,14 +309,14 @@ def test_one_rule_covers_another_exactly_when_it_allows_all_of_it(
     owner: PolicyRule, wanted: PolicyRule
 ) -> None:
     # The universe has a verb, a group and a resource that only wildcards match.
-    is_covered = not covers([Rule(owner)], [Rule(wanted)])
+    is_covered = not covers([RbacRule(owner)], [RbacRule(wanted)])
     assert is_covered is (model(wanted) <= model(owner))
 
 
 @settings(max_examples=100, deadline=None)
 @given(resource_rules)
 def test_rule_matches_the_model(policy: PolicyRule) -> None:
-    requested = Rule(policy)
+    requested = RbacRule(policy)
     expected = model(policy)
     for verb in VERBS:
         for g in GROUPS:
@@ -329,11 +329,11 @@ def test_rule_matches_the_model(policy: PolicyRule) -> None:
 
 def test_missing_permissions_are_merged_by_resource() -> None:
     wanted = [
-        Rule(rule("get list", "secrets pods")),
-        Rule(rule("get", "secrets", resourceNames=["a"])),
-        Rule(rule("get", nonResourceURLs=["/x"])),
+        RbacRule(rule("get list", "secrets pods")),
+        RbacRule(rule("get", "secrets", resourceNames=["a"])),
+        RbacRule(rule("get", nonResourceURLs=["/x"])),
     ]
-    missing = covers([Rule(rule("get", "pods"))], wanted)
+    missing = covers([RbacRule(rule("get", "pods"))], wanted)
     assert sorted(map(describe, compact(missing))) == [
         '{APIGroups:[""], Resources:["pods"], Verbs:["list"]}',
         '{APIGroups:[""], Resources:["secrets"], ResourceNames:["a"], Verbs:["get"]}',

@@ -2,7 +2,7 @@
 import pytest
 from tests.unit.apiserver.auth.identity_world import World, rule, user
 
-from rdd.apiserver.auth.authorizer import Attributes
+from rdd.apiserver.auth.authorizer import AuthorizationAttributes
 from rdd.apiserver.auth.bootstrap_policy import AUTOUPDATE, OWN_GROUPS, cluster_roles, reconcile
 from rdd.apiserver.auth.rbac import RbacAuthorizer
 from rdd.apiserver.http.request import ANONYMOUS, User
@@ -16,9 +16,9 @@ def may(who: User, verb: str, what: str, group: str = "") -> bool:
     """Decide a request; a path starts with a slash, a resource does not."""
     authorizer = RbacAuthorizer(World().bootstrap())
     if what.startswith("/"):
-        attributes = Attributes(who, verb, is_resource=False, path=what)
+        attributes = AuthorizationAttributes(who, verb, is_resource=False, path=what)
     else:
-        attributes = Attributes(who, verb, group=group, resource=what, namespace="ns")
+        attributes = AuthorizationAttributes(who, verb, group=group, resource=what, namespace="ns")
     return authorizer.authorize(attributes).allowed
 
 
@@ -87,7 +87,9 @@ def test_admin_edit_and_view_aggregate_the_rules_of_the_roles_below_them() -> No
 
     def allowed(verb: str, resource: str, group: str = "") -> list[str]:
         def decide(who: str) -> bool:
-            attributes = Attributes(User(who), verb, group=group, resource=resource, namespace="ns")
+            attributes = AuthorizationAttributes(
+                User(who), verb, group=group, resource=resource, namespace="ns"
+            )
             return authorizer.authorize(attributes).allowed
 
         return [who for who in ("view", "edit", "admin") if decide(who)]

@@ -9,7 +9,7 @@ import pytest
 from rdd.api.types import Object
 from rdd.apiserver.http import tables
 from rdd.apiserver.kinds import catalog
-from rdd.apiserver.kinds.strategy import Column, Strategy
+from rdd.apiserver.kinds.strategy import Strategy, TableColumn
 
 NOW = 1767323045.0  # 2026-01-02T03:04:05Z
 KINDS = {(k.group, k.kind): k for k in catalog.builtin_kinds()}
@@ -21,7 +21,7 @@ class Shown:
     strategy: Strategy
 
     @property
-    def columns(self) -> tuple[Column, ...]:
+    def columns(self) -> tuple[TableColumn, ...]:
         return self.strategy.columns
 
 

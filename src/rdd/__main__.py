@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The executable `rdd` (and `python -m rdd`).
 
-Hands the real process (arguments, environment, streams) to the command line,
-which takes all of them as values.
+Passes arguments, environment and streams of the process to the command line as values.
 """
 
 import os
@@ -11,10 +10,10 @@ import sys
 
 def main() -> int:
     """Run the command line of this process and return its exit code."""
-    # A script's own directory comes first on the import path. When `rdd` is
-    # copied next to other people's files, a `json.py` there must not be ours.
+    # A script's own directory is first on the import path. If `rdd` is copied next to other
+    # files, a `json.py` there must not be imported.
     if not sys.argv[0].endswith("__main__.py"):
-        here = os.path.dirname(os.path.realpath(sys.argv[0]))  # noqa: PTH120 - before pathlib is paid for
+        here = os.path.dirname(os.path.realpath(sys.argv[0]))  # noqa: PTH120 - pathlib is slow to import
         if sys.path and sys.path[0] == here:
             del sys.path[0]
 
@@ -24,7 +23,7 @@ def main() -> int:
     return run(
         sys.argv,
         os.environ,
-        stdout=sys.stdout or open(os.devnull, "w"),  # noqa: PTH123 - lives as long as we
+        stdout=sys.stdout or open(os.devnull, "w"),  # noqa: PTH123 - open until exit
         stderr=sys.stderr or open(os.devnull, "w"),  # noqa: PTH123
     )
 

@@ -1,17 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where an instance lives: its name, index, directories, files and default ports.
+"""An instance: its name, index, directories, files and default ports.
 
-Several instances of rdd run side by side for one user. Everything that tells
-them apart is derived here, once, from a short suffix and a home directory.
-Nothing in this module looks at the environment, the disk or the machine, and
-nothing is cached outside the object: code that needs a path or a port is handed
-an `Instance`, so that two of them can be used in one process (and in one test)
-without seeing each other. The command line is the only place that decides which
-suffix and which home directory apply.
+Several instances of rdd run side by side for one user. Everything that distinguishes them is
+derived here from a short suffix and a home directory. The module reads neither the
+environment nor the disk, and caches nothing outside of the object: code that needs a path or
+a port gets an `Instance` as a parameter, so one process (and one test) can use several
+independently. Only the command line decides which suffix and home directory apply.
 
-Every file name of rdd on disk is a constant below. Sockets and virtual machines
-go to the short directory because unix socket paths are limited to 104 bytes on
-macOS (108 on Linux), which `~/Library/Application Support/…` would exhaust.
+Every file name of rdd on disk is a constant below. Sockets and virtual machines are in the
+short directory because unix socket paths are limited to 104 bytes on macOS (108 on Linux),
+which `~/Library/Application Support/…` would exceed.
 """
 
 import re
@@ -35,8 +33,8 @@ ARGS_FILE = "args.json"  # saved arguments of `service serve`; an instance exist
 CONFIG_FILE = "config.yaml"  # kubeconfig of the running control plane
 K3S_CONFIG_FILE = "k3s.yaml"  # copy of the guest's k3s kubeconfig
 PID_FILE = "rdd.pid"  # decimal process id of the daemon
-LOCK_FILE = "rdd.lock"  # locked by the daemon for as long as it runs
-RECORD_FILE = "daemon.json"  # what the daemon says about itself: identity, state, version
+LOCK_FILE = "rdd.lock"  # locked by the daemon while it runs
+RECORD_FILE = "daemon.json"  # record of the daemon: identity, state, version
 DATABASE_DIR = "db"
 DATABASE_FILE = "state.db"  # SQLite, with -wal and -shm beside it
 TLS_DIR = "tls"  # certificates and private keys
@@ -48,7 +46,7 @@ DOCKER_SOCKET = "docker.sock"  # host side of the container engine's socket
 KUBE_CONFIG_FILE = "kube.config"  # kubeconfig with only this instance's cluster
 
 # In the log directory
-STDOUT_LOG = "rdd.stdout"  # names without `.log`, as the rotation counts in between
+STDOUT_LOG = "rdd.stdout"  # without `.log`: the rotation inserts a number
 STDERR_LOG = "rdd.stderr"
 
 SOCKET_PATH_LIMIT_BYTES = 104  # the smallest of the supported systems (macOS)
@@ -103,8 +101,7 @@ class Directories(NamedTuple, Generic[P]):
 def directories(suffix: str, home: P, system: System) -> Directories[P]:
     """Return the directories of an instance in the layout of `system`.
 
-    Works on any kind of path, so that the Windows layout can be stated (and
-    tested) on other systems.
+    Accepts any kind of path, so that the Windows layout can be tested on other systems.
     """
     name = NAME_PREFIX + suffix
     short = home / f".rd{suffix}"
@@ -119,10 +116,10 @@ def directories(suffix: str, home: P, system: System) -> Directories[P]:
 
 
 class Ports(NamedTuple):
-    """The TCP ports on 127.0.0.1 that an instance would like to have.
+    """The preferred TCP ports of an instance on 127.0.0.1.
 
-    They are wishes: whoever listens takes a free port when the desired one is
-    busy, and publishes what it got.
+    A listener falls back to a free port if the preferred one is busy, and publishes the port
+    in use.
     """
 
     api: int  # API server, HTTPS
@@ -169,103 +166,100 @@ class Instance:
 
     @property
     def name(self) -> str:
-        """The display name; also that of the Docker context and the kube context."""
+        """Return the display name, which is also that of the Docker and kube contexts."""
         return NAME_PREFIX + self.suffix
 
     @property
     def index(self) -> int:
-        """See `index()`."""
         return index(self.suffix)
 
     @property
     def ports(self) -> Ports:
-        """The default ports."""
         return Ports.of(self.index)
 
     @property
     def dir(self) -> Path:
-        """The instance directory, mode 0700."""
+        """Return the instance directory, mode 0700."""
         return directories(self.suffix, self.home, self.system).dir
 
     @property
     def log_dir(self) -> Path:
-        """The directory of the daemon's logs, mode 0700."""
+        """Return the directory of the daemon's logs, mode 0700."""
         return self.log_dir_override or directories(self.suffix, self.home, self.system).log_dir
 
     @property
     def short_dir(self) -> Path:
-        """The directory of sockets and virtual machines."""
+        """Return the directory of sockets and virtual machines."""
         return directories(self.suffix, self.home, self.system).short_dir
 
     @property
     def args_file(self) -> Path:
-        """Saved arguments of the daemon, mode 0600."""
+        """Return the file of the daemon's saved arguments, mode 0600."""
         return self.dir / ARGS_FILE
 
     @property
     def config(self) -> Path:
-        """Kubeconfig of the running control plane, mode 0600."""
+        """Return the kubeconfig of the running control plane, mode 0600."""
         return self.dir / CONFIG_FILE
 
     @property
     def k3s_config(self) -> Path:
-        """Kubeconfig of the k3s cluster as the guest wrote it."""
+        """Return the kubeconfig of the k3s cluster, written by the guest."""
         return self.dir / K3S_CONFIG_FILE
 
     @property
     def pid_file(self) -> Path:
-        """Process id of the daemon, mode 0600."""
+        """Return the file with the daemon's process id, mode 0600."""
         return self.dir / PID_FILE
 
     @property
     def lock_file(self) -> Path:
-        """Locked by the daemon for as long as it runs."""
+        """Return the file that the daemon locks while it runs."""
         return self.dir / LOCK_FILE
 
     @property
     def record_file(self) -> Path:
-        """What the daemon says about itself, mode 0600."""
+        """Return the file of the daemon's record, mode 0600."""
         return self.dir / RECORD_FILE
 
     @property
     def database(self) -> Path:
-        """The store."""
         return self.dir / DATABASE_DIR / DATABASE_FILE
 
     @property
     def tls_dir(self) -> Path:
-        """Certificates and private keys."""
+        """Return the directory of certificates and private keys."""
         return self.dir / TLS_DIR
 
     @property
     def bin_dir(self) -> Path:
-        """Tools published for the user's PATH."""
+        """Return the directory of tools for the user's PATH."""
         return self.short_dir / BIN_DIR
 
     @property
     def lima_home(self) -> Path:
-        """LIMA_HOME of this instance."""
+        """Return LIMA_HOME of this instance."""
         return self.short_dir / LIMA_DIR
 
     @property
     def docker_socket(self) -> Path:
-        """Host side of the container engine's socket."""
+        """Return the host side of the container engine's socket."""
         if self.system == "windows":
             return Path(r"\\.\pipe\docker_engine")
         return self.short_dir / DOCKER_SOCKET
 
     @property
     def docker_endpoint(self) -> str:
-        """The URL of `docker_socket` as a Docker context names it."""
+        """Return the URL of `docker_socket` for a Docker context."""
         if self.system == "windows":
             return "npipe:////./pipe/docker_engine"
         return f"unix://{self.docker_socket}"
 
     @property
     def kube_config(self) -> Path:
-        """Kubeconfig with only this instance's k3s cluster, mode 0600."""
+        """Return the kubeconfig with only this instance's k3s cluster, mode 0600."""
         return self.short_dir / KUBE_CONFIG_FILE
 
     def paths(self) -> dict[str, Path]:
-        """Return what `rdd service paths` shows, sorted by key."""
+        """Return the output of `rdd service paths`, sorted by key."""
         return {key: getattr(self, key) for key in PATH_KEYS}

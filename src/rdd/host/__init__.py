@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The operating system as rdd needs it: files, logs, processes, ports.
+"""Access to the operating system: files, locks, logs, processes, signals, sockets.
 
-Nothing in here knows Kubernetes or imports another part of rdd.
+The package is independent of Kubernetes and imports no other part of rdd.
 """

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs of the system that are run for what they do or print: found, run to their end, heard.
+"""Run programs to their end and capture their output.
 
-Whatever goes wrong is a HostError that a person can act on: which program, how long it was waited
-for, its last words. No program gets our terminal or outlives the one who waits for it. What is
-to live on without us is started by spawn.py.
+Every failure is a HostError for the user: the program, the timeout, the last lines of its
+errors. A program never gets our terminal, and ends when its caller is cancelled. `spawn.py`
+starts programs that outlive this process.
 """
 
 import asyncio
@@ -21,16 +21,16 @@ from rdd.host.errors import HostError
 from rdd.host.signals import restoring_signals
 from rdd.host.spawn import run_captured
 
-_LAST_LINES = 2  # of what a program said that belong to an error
+_ERROR_LINES = 2  # the last lines of stderr that an error message shows
 
 
 class TimedOut(HostError):
-    """The program did not end in time, and was ended."""
+    """The program did not end in time and was killed."""
 
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """What a program gave back."""
+    """Exit status and output of a program."""
 
     command: tuple[str, ...]
     status: int
@@ -38,9 +38,9 @@ class CommandResult:
     errors: str
 
     def checked(self, title: str = "") -> str:
-        """What it printed. Raises HostError with its last words when it failed.
+        """Return the output. Raises HostError with the end of its errors if the program failed.
 
-        `title` names what was run where the whole command is too long.
+        `title` replaces a command that is too long for the message.
         """
         if self.status != 0:
             title = title or shlex.join((Path(self.command[0]).name, *self.command[1:]))
@@ -48,18 +48,18 @@ class CommandResult:
         return self.output
 
     def error_summary(self) -> str:
-        """The last lines of its errors, or else its exit status."""
-        lines = self.errors.strip().splitlines()[-_LAST_LINES:]
+        """Return the last lines of its errors, or else its exit status."""
+        lines = self.errors.strip().splitlines()[-_ERROR_LINES:]
         return " / ".join(lines) or f"exit status {self.status}"
 
 
 def search_path(environment: Mapping[str, str], *, also: Sequence[str] = ()) -> str:
-    """PATH, and directories in which programs are that are on nobody's PATH."""
+    """Return PATH, extended by further directories."""
     return os.pathsep.join([environment.get("PATH", "/usr/bin:/bin"), *also])
 
 
 def find(name: str, environment: Mapping[str, str], *, also: Sequence[str] = ()) -> Path | None:
-    """A program; None if it is not installed."""
+    """Return the path of a program; None if it is not installed."""
     found = shutil.which(name, path=search_path(environment, also=also))
     return Path(found) if found else None
 
@@ -100,7 +100,7 @@ def run_blocking(
 ) -> CommandResult:
     """Run a program with `text` as its input; blocks. Raises HostError if it cannot be run.
 
-    `remedy` is what the user can do where it is not installed.
+    `remedy` is a hint for the user if the program is not installed.
     """
     words = tuple(str(word) for word in command)
     try:
@@ -124,7 +124,7 @@ async def run(
     environment: Mapping[str, str] | None = None,
     remedy: str = "",
 ) -> CommandResult:
-    """The same without blocking the loop. Cancelling it ends the program."""
+    """Run a program like `run_blocking`, without blocking the loop. Cancelling kills it."""
     words = tuple(str(word) for word in command)
     try:
         process = await start_process(

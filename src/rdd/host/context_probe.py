@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The judgement on a context of the user: dead, so that ours may take its place, or left alone.
+"""Probe the server of a context: a context may be replaced only if its server is unhealthy.
 
-Docker contexts and kube contexts are found in different ways, and then judged here by the
-same rule: only where nobody answers, or with 5xx, it is dead.
+Docker contexts and kube contexts are found in different ways and probed by the same rule: a
+server is unhealthy if it does not respond, or responds with 5xx.
 """
 
 import asyncio
@@ -28,29 +28,29 @@ class Address(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether to switch, and why."""
+    """Whether to replace the current context, and the reason."""
 
     should_switch: bool
     reason: str
     current: str = ""
-    """The context in use now; what `make_current` is told it replaces."""
+    """The context in use, which `make_current` replaces."""
 
 
 async def probe_context(
     who: str, address: Address, target: str, *, current: str, host_header: str = "localhost"
 ) -> Verdict:
-    """Ask at the address of the context `current`; `who` names whom. Never raises."""
+    """Probe the server of the context `current`; `who` names it in the reason. Never raises."""
     try:
         async with asyncio.timeout(TIMEOUT_S):
             status = await _status(address, target, host_header)
     except ssl.SSLError as error:
-        return Verdict(False, f"{who} refuses: {error}", current)
+        return Verdict(False, f"{who} rejects the connection: {error}", current)
     except OSError as error:
-        why = str(error) or "no answer in time"
-        return Verdict(True, f"{who} does not answer: {why}", current)
+        why = str(error) or "timeout"
+        return Verdict(True, f"{who} does not respond: {why}", current)
     if status >= _SERVER_ERROR:
-        return Verdict(True, f"{who} answers {status}", current)
-    return Verdict(False, f"{who} answers", current)
+        return Verdict(True, f"{who} responds with {status}", current)
+    return Verdict(False, f"{who} responds", current)
 
 
 async def _status(address: Address, target: str, host_header: str) -> int:

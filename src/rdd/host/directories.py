@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Directories that only their owner may enter.
 
-The mode is given when a directory is created and never afterwards: an existing
-directory may be one the user chose (`RDD_LOG_DIR=/var/log/mine`), and closing it
-for others would be damage.
+The mode is set when a directory is created and never afterwards: an existing directory may be
+one that the user chose (`RDD_LOG_DIR=/var/log/mine`), and to close it for others would be
+damage.
 """
 
 from pathlib import Path
@@ -12,10 +12,7 @@ from rdd.host.errors import HostError
 
 
 def make_private_dir(path: Path) -> None:
-    """Make `path` (mode 0700) and its missing parents exist.
-
-    Raises HostError, naming the directory, when that is not possible.
-    """
+    """Create `path` (mode 0700) and its missing parents. Raises HostError."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.mkdir(mode=0o700, exist_ok=True)

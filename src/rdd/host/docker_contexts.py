@@ -2,13 +2,12 @@
 """Our context among the user's Docker contexts.
 
 A context is a directory named by the SHA-256 of its name, below `contexts/meta` (and
-`contexts/tls`) of Docker's configuration directory; `currentContext` in `config.json`
-names the one in use. We make, change and remove the context of our own name, and
-nothing else: one of that name that somebody else made stays, and of `config.json`
-only that one member changes, the rest keeps its bytes.
+`contexts/tls`) of Docker's configuration directory; `currentContext` in `config.json` names
+the one in use. Only the context of our own name is created, changed and removed. A foreign
+context of that name stays; our own has a known description. Of `config.json` only that one
+member changes, the other bytes stay the same.
 
-Ours is told by its description. Whether our context should become the current one
-is decided by `rdd.host.docker_health`.
+`rdd.host.docker_health` decides whether our context becomes the current one.
 """
 
 import hashlib
@@ -23,20 +22,19 @@ from rdd.host.files import read_text
 from rdd.host.user_files import edit, locked_directory
 
 DEFAULT = "default"
-"""The name of the context that is used when none was chosen; it has no metadata."""
+"""The name of the context in use without a selection; it has no metadata."""
 
 
 def description(name: str) -> str:
-    """What `docker context ls` shows of a context of ours."""
+    """Return the description of our context, which `docker context ls` shows."""
     return f"Rancher Desktop {name}"
 
 
 def publish(directory: Path, name: str, *, host: str) -> bool:
-    """Have a context that leads to an engine; whether anything had to be written.
+    """Create or update our context; return whether anything was written.
 
     `directory` is Docker's configuration directory (`~/.docker`), `host` the URL of the
-    engine (`unix:///…/docker.sock`). Raises HostError, also when there is a context of
-    that name which is not ours.
+    engine (`unix:///…/docker.sock`). Raises HostError, also if a foreign context has that name.
     """
     wanted = {
         "Name": name,
@@ -50,7 +48,7 @@ def publish(directory: Path, name: str, *, host: str) -> bool:
             present = _parsed(text)
             if present is not None and not _is_ours(present, name):
                 raise HostError(
-                    f'there is a Docker context "{name}" which was not made by rdd; '
+                    f'a Docker context "{name}" exists that was not created by rdd; '
                     f"remove it with: docker context rm {name}"
                 )
             return None if present == wanted else json.dumps(wanted, separators=(",", ":"))
@@ -59,9 +57,9 @@ def publish(directory: Path, name: str, *, host: str) -> bool:
 
 
 def remove(directory: Path, name: str) -> bool:
-    """Remove our context and its selection; whether there was anything. Raises HostError.
+    """Remove our context and its selection; return whether it existed. Raises HostError.
 
-    Nothing is created. A configuration file that cannot be read is left as it is.
+    Nothing is created. An unreadable configuration file is not changed.
     """
     if not directory.is_dir():
         return False
@@ -84,9 +82,9 @@ def remove(directory: Path, name: str) -> bool:
 
 
 def current(directory: Path) -> str:
-    """The context that is chosen in config.json; empty if none is.
+    """Return the context that config.json selects; empty without a selection.
 
-    Raises HostError if the file cannot be read.
+    Raises HostError if the file is unreadable.
     """
     path = directory / "config.json"
     config = _config(path, read_text(path))
@@ -95,9 +93,9 @@ def current(directory: Path) -> str:
 
 
 def make_current(directory: Path, name: str, *, instead_of: str) -> bool:
-    """Choose a context, unless another than `instead_of` was chosen meanwhile; whether it was.
+    """Select a context if `instead_of` is still selected; return whether it was.
 
-    Raises HostError, also when the file cannot be read: it is left as it is.
+    Raises HostError; an unreadable file is not changed.
     """
     path = directory / "config.json"
 
@@ -112,12 +110,10 @@ def make_current(directory: Path, name: str, *, instead_of: str) -> bool:
 
 
 def metadata_path(directory: Path, name: str) -> Path:
-    """Where the metadata of a context is."""
     return directory / "contexts" / "meta" / _key(name) / "meta.json"
 
 
 def tls_directory(directory: Path, name: str) -> Path:
-    """Where the certificates of a context are, if it has any."""
     return directory / "contexts" / "tls" / _key(name) / "docker"
 
 
@@ -126,7 +122,7 @@ def _key(name: str) -> str:
 
 
 def _parsed(text: str | None) -> Any:
-    """The metadata; None if there is none or it cannot be read, so that it may be replaced."""
+    """Return the metadata; None if it is missing or unreadable and may be replaced."""
     try:
         return json.loads(text) if text else None
     except ValueError:
@@ -135,7 +131,7 @@ def _parsed(text: str | None) -> Any:
 
 def _is_ours(metadata: Any, name: str) -> bool:
     if not isinstance(metadata, dict) or "Endpoints" not in metadata:
-        return True  # it leads nowhere: left over from something
+        return True  # without an endpoint it is of no use to anything else
     about = metadata.get("Metadata")
     described = about.get("Description") if isinstance(about, dict) else None
     return bool(described == description(name))
@@ -147,9 +143,9 @@ def _config(path: Path, text: str | None) -> dict[str, Any]:
     try:
         config = json.loads(text or "")
     except ValueError as error:
-        raise HostError(f'"{path}" is no JSON and was left as it is: {error}') from error
+        raise HostError(f'"{path}" is not JSON and was not changed: {error}') from error
     if not isinstance(config, dict):
-        raise HostError(f'"{path}" is no JSON object and was left as it is')
+        raise HostError(f'"{path}" is not a JSON object and was not changed')
     return config
 
 
@@ -158,7 +154,7 @@ def _deselect(path: Path, name: str) -> bool:
         try:
             config = _config(path, text)
         except HostError:
-            return None  # not ours to repair, and Docker cannot have selected us with it
+            return None  # Docker cannot read the selection either
         if text is None or config.get("currentContext") != name:
             return None
         return json_members.without_member(text, "currentContext")

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether our Docker context should take the place of the one the user has.
+"""Decide whether our Docker context replaces the user's current one.
 
-Only one that is missing or dead is replaced. Whenever we cannot find out, the user's
-choice is taken for healthy and stays:
+Only a context that is missing or unhealthy is replaced. If its health cannot be determined,
+it stays:
 
-    config.json cannot be read                            stays
-    DOCKER_HOST or DOCKER_CONTEXT decides anyway          stays
-    ours already                                          stays
-    the chosen context does not exist                     is replaced
-    nobody answers at its endpoint within 3 s             is replaced
-    the engine there answers 5xx                          is replaced
-    it answers anything else                              stays
-    somebody is there whose TLS we cannot agree with      stays
-    metadata or certificates that cannot be read          stays
-    reached over ssh or something else we do not speak    stays
+    config.json is unreadable                             stays
+    DOCKER_HOST or DOCKER_CONTEXT is set                  stays
+    it is ours already                                    stays
+    the current context does not exist                    is replaced
+    its endpoint does not respond within 3 s              is replaced
+    its engine responds with 5xx                          is replaced
+    its engine responds with anything else                stays
+    the TLS handshake fails                               stays
+    its metadata or certificates are unreadable           stays
+    it uses ssh or another unsupported scheme             stays
 """
 
 import json
@@ -37,7 +37,7 @@ async def should_switch(
     environment: Mapping[str, str],
     default_endpoint: str = DEFAULT_ENDPOINT,
 ) -> Verdict:
-    """Whether the context `name` should become the current one. Never raises."""
+    """Return whether the context `name` should become the current one. Never raises."""
     for variable in ("DOCKER_HOST", "DOCKER_CONTEXT"):
         if environment.get(variable):
             return Verdict(False, f"{variable} is set")
@@ -63,18 +63,18 @@ async def should_switch(
     try:
         address = _address(endpoint, docker_contexts.tls_directory(directory, current))
     except (OSError, ValueError) as error:
-        return Verdict(False, f'the context "{shown}" cannot be tried: {error}', current)
+        return Verdict(False, f'the context "{shown}" cannot be probed: {error}', current)
     who = f'the engine of the context "{shown}"'
     return await probe_context(who, address, "/_ping", current=current)
 
 
 def _address(endpoint: Mapping[str, Any], tls: Path) -> Address:
-    """Where an endpoint is. Raises ValueError if it is of no kind we know, OSError, SSLError."""
+    """Return the address of an endpoint. Raises ValueError if it is unsupported, OSError."""
     url = urlsplit(str(endpoint["Host"]))
     if url.scheme == "unix" and url.path:
         return Address(path=url.path)
     if url.scheme not in ("tcp", "http", "https") or not url.hostname:
-        raise ValueError(f"{url.scheme or 'no scheme'} is nothing that can be asked")
+        raise ValueError(f"{url.scheme or 'no scheme'} is not supported")
     if not tls.is_dir() and url.scheme != "https":
         return Address(host=url.hostname, port=url.port or 2375)
     context = ssl.create_default_context()

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the operating system refused, told so that a person can act on it.
+"""The error that a failed operation of the operating system raises.
 
-`HostError` carries one line: what was tried, on what, why it failed. It is
-raised instead of a bare OSError, which is chained to it.
+`HostError` carries one line for the user: the operation, its object, the reason. It is raised
+instead of a bare OSError, which is chained to it.
 """
 
 
 class HostError(Exception):
-    """The machine did not let us do something."""
+    """An operation of the operating system failed."""
 
     @classmethod
     def from_os(cls, action: str, error: OSError) -> "HostError":
-        """Describe `error` as the reason why `action` (an infinitive) failed."""
+        """Return the error of an `action` (an infinitive) that failed with `error`."""
         return cls(f"failed to {action}: {error.strerror or error}")

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Waiting for the end of a process without asking again and again.
+"""Wait for the end of a process without polling.
 
-On Linux a pidfd becomes readable when its process ends, whoever its parent is, so waiting
-costs nothing. Elsewhere kqueue tells the same; where neither is available the process is
-looked for twice a second.
+On Linux a pidfd becomes readable when its process ends, also if it is not a child. Elsewhere
+kqueue reports the same; without either the process is polled twice a second.
 """
 
 import asyncio
@@ -14,18 +13,18 @@ from typing import Any
 
 from rdd.host.processes import Identity, is_alive
 
-_LOOK_AGAIN_S = 0.5
+_POLL_S = 0.5
 
 
 async def wait_ended(process: Identity) -> None:
-    """Return when exactly this process has ended; a zombie has."""
+    """Return when exactly this process has ended; a zombie has ended."""
     descriptor = _descriptor(process)
     if descriptor < 0:
-        while is_alive(process):  # noqa: ASYNC110 - there is nothing to be told by
-            await asyncio.sleep(_LOOK_AGAIN_S)
+        while is_alive(process):  # noqa: ASYNC110 - no event to wait for
+            await asyncio.sleep(_POLL_S)
         return
     try:
-        # Checked after opening: the descriptor is that of whoever has the id now.
+        # Checked after opening: another process may have been given the id.
         if not is_alive(process):
             return
         await _readable(descriptor)
@@ -34,7 +33,7 @@ async def wait_ended(process: Identity) -> None:
 
 
 async def ended_within(process: Identity, timeout_s: float) -> bool:
-    """Whether the process has ended before the time is over."""
+    """Return whether the process ends within `timeout_s`."""
     if not is_alive(process):
         return True
     if timeout_s <= 0:
@@ -58,12 +57,12 @@ async def _readable(descriptor: int) -> None:
 
 
 def _descriptor(process: Identity) -> int:
-    """Something to read from when the process has ended; -1 if there is nothing like it."""
+    """Return a descriptor that becomes readable at the end of the process, or -1."""
     try:
         if sys.platform == "linux":
             return os.pidfd_open(process.pid)
         return _kqueue(process.pid)
-    except OSError:  # it has ended already, or the system is too old
+    except OSError:  # the process has ended, or the kernel is too old
         return -1
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Being told when a file or directory changes, instead of looking at it again and again.
+"""Callbacks for changes of files and directories.
 
-Linux has inotify, called here through ctypes: one descriptor for all files, read by the event
-loop. Elsewhere files are looked at once a second: macOS could tell through kqueue, but only of
-files that are kept open, which would hold back the ejecting of disks.
+On Linux with inotify, called through ctypes: one descriptor for all files, read by the event
+loop. Elsewhere files are polled once a second: kqueue of macOS reports changes only of files
+that are kept open, which would prevent the user from ejecting disks.
 """
 
 import asyncio
@@ -19,11 +19,11 @@ from rdd.host.errors import HostError
 _MODIFY, _CLOSE_WRITE, _MOVED_TO, _CREATE = 0x2, 0x8, 0x80, 0x100
 _NONBLOCK, _CLOEXEC = os.O_NONBLOCK, os.O_CLOEXEC
 _HEADER = struct.Struct("iIII")
-_LOOK_AGAIN_S = 1.0
+_POLL_S = 1.0
 
 
 class FileWatcher:
-    """Calls back when watched paths change; for one event loop. `close` ends it."""
+    """Watches paths in one event loop, until `close`."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -39,15 +39,15 @@ class FileWatcher:
             self._loop.add_reader(self._descriptor, self._read)
 
     def watch(self, path: Path, callback: Callable[[], None]) -> int:
-        """Call back after each change of a file, or of the entries of a directory.
+        """Call `callback` after each change of a file, or of the entries of a directory.
 
-        Several changes may cause one call, and a call may come without a change. Returns a
-        number for `unwatch`. Raises HostError.
+        Several changes may cause one call, and a call may occur without a change. Returns a
+        handle for `unwatch`. Raises HostError.
         """
         if self._libc is None or self._descriptor < 0:
             self._next += 1
             self._callbacks[self._next] = callback
-            self._look_later()
+            self._schedule_poll()
             return self._next
         mask = _MODIFY | _CLOSE_WRITE | _MOVED_TO | _CREATE
         number = self._libc.inotify_add_watch(self._descriptor, os.fsencode(path), mask)
@@ -58,12 +58,10 @@ class FileWatcher:
         return int(number)
 
     def unwatch(self, number: int) -> None:
-        """End a watch."""
         if self._callbacks.pop(number, None) is not None and self._libc and self._descriptor >= 0:
             self._libc.inotify_rm_watch(self._descriptor, number)  # fails if the file is gone
 
     def close(self) -> None:
-        """End all watches."""
         self._callbacks.clear()
         if self._timer is not None:
             self._timer.cancel()
@@ -83,17 +81,17 @@ class FileWatcher:
             number, _mask, _cookie, length = _HEADER.unpack_from(data, offset)
             offset += _HEADER.size + length
             changed[number] = None
-        # -1 tells that events were lost: then anything may have changed.
+        # -1 means that events were lost: every path may have changed.
         for number in list(self._callbacks if -1 in changed else changed):
             if callback := self._callbacks.get(number):
                 callback()
 
-    def _look_later(self) -> None:
+    def _schedule_poll(self) -> None:
         if self._timer is None and self._callbacks:
-            self._timer = self._loop.call_later(_LOOK_AGAIN_S, self._look)
+            self._timer = self._loop.call_later(_POLL_S, self._poll)
 
-    def _look(self) -> None:
+    def _poll(self) -> None:
         self._timer = None
         for callback in list(self._callbacks.values()):
             callback()
-        self._look_later()
+        self._schedule_poll()

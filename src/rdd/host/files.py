@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that are there completely or not at all, also after a power failure.
+"""Atomic and durable file writes, also across a power failure.
 
-The content goes to a temporary file in the same directory, is made durable, and
-takes its place by a rename; the directory is made durable last. Readers see the
-old file or the new one, never a part.
+The content is written to a temporary file in the same directory, synced, and renamed; the
+directory is synced last. Readers see the old file or the new one, never a part.
 """
 
 import contextlib
@@ -17,10 +16,9 @@ from rdd.host.errors import HostError
 def write_atomically(
     path: Path, content: str | bytes, *, mode: int = 0o600, durable: bool = True
 ) -> None:
-    """Replace a file in one step. Raises HostError.
+    """Replace a file atomically. Raises HostError.
 
-    `durable=False` leaves out the waiting for the disk: for files that mean nothing
-    after a crash of the machine.
+    `durable=False` skips the sync, for files that are invalid after a crash of the machine.
     """
     with _reported(path), _temporary(path, content, mode, durable) as temporary:
         temporary.replace(path)
@@ -29,7 +27,7 @@ def write_atomically(
 
 
 def write_new(path: Path, content: str | bytes, *, mode: int = 0o600, durable: bool = True) -> bool:
-    """Create a file in one step unless it exists; whether it was created. Raises HostError."""
+    """Create a file atomically; return False if it exists. Raises HostError."""
     with _reported(path), _temporary(path, content, mode, durable) as temporary:
         try:
             os.link(temporary, path)
@@ -41,9 +39,9 @@ def write_new(path: Path, content: str | bytes, *, mode: int = 0o600, durable: b
 
 
 def read_text(path: Path) -> str | None:
-    """The text of a file; None if there is none. Raises HostError when it cannot be read."""
+    """Return the text of a file, or None if it does not exist. Raises HostError."""
     try:
-        return path.read_bytes().decode("utf-8", "surrogateescape")  # line ends as they are
+        return path.read_bytes().decode("utf-8", "surrogateescape")  # line ends are kept
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -51,7 +49,7 @@ def read_text(path: Path) -> str | None:
 
 
 def remove(path: Path) -> None:
-    """Remove a file if it is there. Raises HostError."""
+    """Remove a file if it exists. Raises HostError."""
     try:
         path.unlink(missing_ok=True)
     except OSError as error:
@@ -73,7 +71,7 @@ def _temporary(path: Path, content: str | bytes, mode: int, durable: bool) -> It
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, mode)
         try:
-            os.fchmod(descriptor, mode)  # the umask must not decide who can read
+            os.fchmod(descriptor, mode)  # regardless of the umask
             view = memoryview(data)
             while view:
                 view = view[os.write(descriptor, view) :]

@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the machine has: processors and memory.
+"""Processors and memory of the computer.
 
-Both are those of the whole machine. Limits of a control group or the affinity of
-this process are not taken into account: virtual machines are no part of the
-daemon, and what users are shown is their computer.
+Both are those of the whole computer. Limits of a control group and the affinity of this
+process are ignored: virtual machines do not run in the daemon's control group, and users
+expect to see their computer.
 """
 
 import os
 
 
 def cpus() -> int:
-    """The logical processors that are online."""
+    """Return the number of logical processors that are online."""
     return os.cpu_count() or 1
 
 
 def memory_bytes() -> int:
-    """The memory the operating system can use."""
+    """Return the memory that the operating system can use."""
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One member of a JSON object changed in the text, every other byte as it was.
+"""Change one member of a JSON object in its text; every other byte stays the same.
 
     set_member(text, "currentContext", "rancher-desktop-2")
     without_member(text, "currentContext")
 
-The members of the outermost object are found with their positions by the decoder
-of the standard library, so whatever it reads can be changed. A new member goes to
-the end, indented like the first.
+The decoder of the standard library finds the members of the outermost object and their
+positions, so every document that it can read can be changed. A new member is appended,
+indented like the first.
 """
 
 import json
@@ -19,7 +19,7 @@ _decoder = json.JSONDecoder()
 
 
 class Member(NamedTuple):
-    """A member of an object: its name, and where name and value stand in the text."""
+    """A member of an object: its name, and the positions of name and value in the text."""
 
     name: str
     start: int
@@ -28,14 +28,14 @@ class Member(NamedTuple):
 
 
 def members(text: str) -> list[Member]:
-    """The members of the outermost object. Raises ValueError if the text is no JSON object."""
+    """Return the members of the outermost object. Raises ValueError."""
     if not isinstance(json.loads(text), dict):
-        raise ValueError("the text is no JSON object")
+        raise ValueError("the text is not a JSON object")
     return list(_members(text))
 
 
 def set_member(text: str, name: str, value: Any) -> str:
-    """The text with a member set; of several with that name the last counts, as for readers."""
+    """Return the text with a member set; of several with that name the last one is effective."""
     found = members(text)
     encoded = json.dumps(value)
     same = [member for member in found if member.name == name]
@@ -52,7 +52,7 @@ def set_member(text: str, name: str, value: Any) -> str:
 
 
 def without_member(text: str, name: str) -> str:
-    """The text without all members of a name."""
+    """Return the text without all members of a name."""
     while True:
         found = members(text)
         place = next((i for i, member in enumerate(found) if member.name == name), None)

@@ -1,15 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Our cluster, user and context among those of the user's kubeconfig.
 
-The files belong to the user and to other programs. Exactly our three entries change,
-all of one name, and `current-context` if it is asked for; everything else keeps its
-bytes, also comments. What does not parse is left as it is. Entries that already say
-the right thing are not written again, so a namespace the user has set in our context
-stays.
+The files belong to the user and to other programs. Exactly our three entries of one name
+change, and `current-context` on request; all other bytes stay the same, comments included. A
+file that does not parse is not changed. Entries that are up to date are not written, so a
+namespace that the user has set in our context stays.
 
-Where things are written follows kubectl: an entry is changed in the file of
-`KUBECONFIG` that holds it; a new one goes to the first file that exists, or to the
-last of the list when none does. The lock is kubectl's, too.
+The file that is written follows kubectl: an entry is changed in the file of `KUBECONFIG` that
+contains it; a new entry goes to the first file that exists, or else to the last of the list.
+The lock is kubectl's, too.
 """
 
 import os
@@ -21,7 +20,7 @@ from rdd.host import yaml_entries
 from rdd.host.errors import HostError
 from rdd.host.files import read_text
 from rdd.host.user_files import edit, locked_like_kubectl
-from rdd.host.yaml_entries import Edit, NotYaml, UnusualForm
+from rdd.host.yaml_entries import Edit, NotEditable, NotYaml
 
 Entry = dict[str, Any]
 
@@ -30,17 +29,17 @@ _LISTS = ("clusters", "users", "contexts")
 
 
 def locations(environment: Mapping[str, str], home: Path) -> list[Path]:
-    """The kubeconfig files of a user, in the order in which kubectl reads them."""
+    """Return the kubeconfig files of a user, in the order in which kubectl reads them."""
     names = [name for name in environment.get("KUBECONFIG", "").split(os.pathsep) if name]
     found = [Path(name) for name in dict.fromkeys(names)]
     return found or [home / ".kube" / "config"]
 
 
 def publish(paths: Sequence[Path], name: str, *, cluster: Entry, user: Entry) -> bool:
-    """Have cluster, user and context of a name; whether anything had to be written.
+    """Create or update cluster, user and context of a name; return whether anything was written.
 
-    `cluster` and `user` are what their entries hold (`server`, `token`, …). Raises
-    HostError; nothing is written if one of the files cannot be read.
+    `cluster` and `user` are the content of the entries (`server`, `token`, …). Raises
+    HostError; nothing is written if one of the files is unreadable.
     """
     wanted: dict[str, Entry] = {
         "clusters": {"name": name, "cluster": cluster},
@@ -54,7 +53,7 @@ def publish(paths: Sequence[Path], name: str, *, cluster: Entry, user: Entry) ->
         path = holders[0] if holders else default_file(paths)
         present = _entry(configs[path], key, name)
         if key == "contexts" and _leads_to(present, name):
-            continue  # with the namespace the user has chosen
+            continue  # it may have a namespace that the user has set
         if present != entry:
             plan.setdefault(path, {})[key] = entry
     for path, entries in plan.items():
@@ -63,11 +62,10 @@ def publish(paths: Sequence[Path], name: str, *, cluster: Entry, user: Entry) ->
 
 
 def remove(path: Path, name: str) -> bool:
-    """Remove cluster, context and user of a name; whether there was any. Raises HostError.
+    """Remove cluster, context and user of a name; return whether one existed. Raises HostError.
 
-    A current-context of that name becomes empty. A file that does not exist is not
-    made. One that is no kubeconfig is left as it is, with an error if it mentions the
-    name.
+    A current-context of that name becomes empty. A missing file is not created. A file that
+    is not a kubeconfig is not changed; if it contains the name, that is an error.
     """
     text = read_text(path)
     if text is None or name not in text:
@@ -77,7 +75,7 @@ def remove(path: Path, name: str) -> bool:
     except NotYaml as error:
         if not text.lstrip().startswith("-"):
             raise _refusal(path, error) from error
-        return False  # a list: no kubeconfig, whatever it mentions
+        return False  # a list is not a kubeconfig
     scalars = {CURRENT: ""} if config.get(CURRENT) == name else {}
     change = Edit(name, dict.fromkeys(_LISTS), scalars)
     if yaml_entries.applied(config, change) == config:
@@ -87,7 +85,7 @@ def remove(path: Path, name: str) -> bool:
 
 
 def current(paths: Sequence[Path]) -> str:
-    """The context in use: that of the first file that names one. Raises HostError."""
+    """Return the current context: that of the first file with one. Raises HostError."""
     for path in paths:
         chosen = _read(path).get(CURRENT)
         if isinstance(chosen, str) and chosen:
@@ -96,7 +94,7 @@ def current(paths: Sequence[Path]) -> str:
 
 
 def make_current(paths: Sequence[Path], name: str, *, instead_of: str) -> bool:
-    """Use a context, unless another than `instead_of` was chosen meanwhile; whether it was done.
+    """Select a context if `instead_of` is still selected; return whether it was.
 
     Raises HostError.
     """
@@ -107,7 +105,7 @@ def make_current(paths: Sequence[Path], name: str, *, instead_of: str) -> bool:
 
 
 def lookup(paths: Sequence[Path], context: str) -> tuple[Path, Entry] | None:
-    """The cluster of a context and the file it is in; None if one of them does not exist."""
+    """Return the cluster of a context and its file; None if one of them does not exist."""
     configs = [(path, _read(path)) for path in paths]
     found = next(filter(None, (_entry(c, "contexts", context) for _, c in configs)), None)
     inner = (found or {}).get("context")
@@ -120,12 +118,12 @@ def lookup(paths: Sequence[Path], context: str) -> tuple[Path, Entry] | None:
 
 
 def default_file(paths: Sequence[Path]) -> Path:
-    """Where kubectl puts what no file has: the first that exists, or the last of all."""
+    """Return the file for new entries: the first that exists, or the last of all."""
     return next((path for path in paths if path.exists()), paths[-1])
 
 
 def standalone(name: str, *, cluster: Entry, user: Entry) -> str:
-    """The text of a kubeconfig with this one context, current."""
+    """Return the text of a kubeconfig with this context only, selected."""
     return _fresh(name, cluster, user) + f"{CURRENT}: {name}\n"
 
 
@@ -146,10 +144,10 @@ def _write(path: Path, change: Edit) -> bool:
             return yaml_entries.edited(text or "", change)
         except NotYaml as error:
             raise _refusal(path, error) from error
-        except UnusualForm as error:
+        except NotEditable as error:
             raise HostError(
-                f'"{path}" has an unusual form and was left as it is; '
-                f"change the entries named {change.name} yourself"
+                f'"{path}" cannot be edited in place and was not changed; '
+                f"edit the entries named {change.name} yourself"
             ) from error
 
     return _locked(path, lambda: edit(path, made))
@@ -171,7 +169,7 @@ def _read(path: Path) -> dict[str, Any]:
 
 
 def _refusal(path: Path, error: NotYaml) -> HostError:
-    return HostError(f'"{path}" is no YAML and was left as it is: {error}')
+    return HostError(f'"{path}" is not YAML and was not changed: {error}')
 
 
 def _entry(config: Mapping[str, Any], key: str, name: str) -> Entry | None:

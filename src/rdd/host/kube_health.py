@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether our kube context should take the place of the one the user has.
+"""Decide whether our kube context replaces the user's current one.
 
-Only one that is missing or dead is replaced. Whenever we cannot find out, the user's
-choice is taken for healthy and stays:
+Only a context that is missing or unhealthy is replaced. If its health cannot be determined,
+it stays:
 
-    a kubeconfig that cannot be read                      stays
-    ours already                                          stays
-    no current context, or one that does not exist        is replaced
-    a context without a cluster                           is replaced
-    nobody answers at its server within 3 s               is replaced
-    the server answers 5xx                                is replaced
-    it answers anything else, also 401 and 403            stays
-    somebody is there whose TLS we cannot agree with      stays
-    reached through a proxy                               stays
-    an authority or a URL that cannot be read             stays
+    a kubeconfig is unreadable                            stays
+    it is ours already                                    stays
+    there is no current context, or it does not exist     is replaced
+    it has no cluster                                     is replaced
+    its server does not respond within 3 s                is replaced
+    its server responds with 5xx                          is replaced
+    its server responds otherwise, also with 401 or 403   stays
+    the TLS handshake fails                               stays
+    its server is behind a proxy                          stays
+    its authority or URL is invalid                       stays
 """
 
 import base64
@@ -32,7 +32,7 @@ from rdd.host.errors import HostError
 async def should_switch(
     paths: Sequence[Path], name: str, *, environment: Mapping[str, str]
 ) -> Verdict:
-    """Whether the context `name` should become the current one. Never raises."""
+    """Return whether the context `name` should become the current one. Never raises."""
     try:
         current = kube_contexts.current(paths)
         if current == name:
@@ -48,7 +48,7 @@ async def should_switch(
     try:
         address, target, host = _address(cluster, path.parent, environment)
     except (OSError, ValueError) as error:
-        return Verdict(False, f'the context "{current}" cannot be tried: {error}', current)
+        return Verdict(False, f'the context "{current}" cannot be probed: {error}', current)
     who = f'the server of the context "{current}"'
     return await probe_context(who, address, target, current=current, host_header=host)
 
@@ -56,12 +56,12 @@ async def should_switch(
 def _address(
     cluster: Mapping[str, Any], folder: Path, environment: Mapping[str, str]
 ) -> tuple[Address, str, str]:
-    """Where to ask, for what, and under which name. Raises ValueError, OSError."""
+    """Return address, path and Host header of the probe. Raises ValueError, OSError."""
     url = urlsplit(str(cluster.get("server") or ""))
     if url.scheme not in ("https", "http") or not url.hostname:
         raise ValueError("its cluster has no usable server URL")
     if cluster.get("proxy-url") or _is_proxied(url.scheme, url.hostname, environment):
-        raise ValueError("its server is reached through a proxy")
+        raise ValueError("its server is behind a proxy")
     target = url.path.rstrip("/") + "/healthz"
     if url.scheme == "http":
         return Address(host=url.hostname, port=url.port or 80), target, url.netloc
@@ -81,7 +81,7 @@ def _authority(cluster: Mapping[str, Any], folder: Path) -> str | None:
 
 
 def _is_proxied(scheme: str, host: str, environment: Mapping[str, str]) -> bool:
-    """Whether kubectl would go through a proxy; it never does for the machine itself."""
+    """Return whether kubectl would use a proxy; it never does for localhost."""
     variables = {key.lower(): value for key, value in environment.items()}
     if not variables.get(f"{scheme}_proxy") or host in ("localhost", "127.0.0.1", "::1"):
         return False

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Rotation of log files at the start of a process.
 
-`rdd.stderr.log` becomes `rdd.stderr.<n>.log`, where n is one more than the
-highest number so far, and a new `rdd.stderr.log` is begun. Numbers only grow, so
-a rotated file never changes its name and a higher number is always newer. The
-caller MUST hold whatever lock makes it the only one that starts this process:
-two rotations at once would pick the same number.
+`rdd.stderr.log` becomes `rdd.stderr.<n>.log`, where n is one more than the highest number so
+far, and a new `rdd.stderr.log` is created. Numbers only grow, so a rotated file keeps its name
+and a higher number is always newer. The caller MUST hold the lock that makes it the only
+process that starts this program: two concurrent rotations would pick the same number.
 """
 
 import re
@@ -14,17 +13,16 @@ from pathlib import Path
 from rdd.host.directories import make_private_dir
 from rdd.host.errors import HostError
 
-KEEP = 5  # rotated files that stay beside the current one
+KEEP = 5  # rotated files besides the current one
 
 
 def rotate(
     directory: Path, name: str, *, keep_all: bool = False, create: bool = True, first_line: str = ""
 ) -> Path:
-    """Put `<name>.log` aside, drop the oldest rotated files, return the path of the new log.
+    """Rotate `<name>.log`, delete the oldest rotated files, return the path of the new log.
 
-    `keep_all` keeps every rotated file. With `create=False` no new file is begun,
-    for logs that another program opens itself. A `first_line` is written to the
-    new file. Raises HostError when the directory or a file cannot be written.
+    `keep_all` deletes nothing. With `create=False` no new file is created, for logs that
+    another program opens itself. A `first_line` is written to the new file. Raises HostError.
     """
     make_private_dir(directory)
     log = directory / f"{name}.log"

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes with identity.
+"""Process identities: process id and start time.
 
-A process id alone says little: after the process has ended, the number is given to
-another one, sooner or later. Together with the time the process started it names
-one process for ever. Whoever writes an id to a file writes the identity beside it,
-and checks it before believing that the process runs or sending it a signal.
+A process id alone is ambiguous: the kernel reuses it after the process has ended. Together
+with the start time it identifies one process for all time. Code that writes an id to a file
+writes the identity beside it, and compares it before it assumes that the process runs or
+sends it a signal.
 
-On Linux the start time is counted in clock ticks since boot, which no change of
-the wall clock moves, and the boot is part of it. Elsewhere `ps` tells it. A zombie
-has ended: only its parent has not asked yet.
+On Linux the start time is counted in clock ticks since boot, so changes of the wall clock do
+not affect it, and the id of the boot is part of it. Elsewhere it comes from `ps`. A zombie has
+ended; its parent has only not reaped it.
 """
 
 import contextlib
@@ -25,15 +25,15 @@ _BOOT_ID = "/proc/sys/kernel/random/boot_id"
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """One process, now and for ever."""
+    """One process, distinct from later ones with the same id."""
 
     pid: int
     started: str
-    """When it started, in a form only this module reads."""
+    """Start time; opaque outside of this module."""
 
 
 def identity(pid: int) -> Identity | None:
-    """The process that has this id now; None if there is none that is alive."""
+    """Return the identity of a live process by its id, or None."""
     if pid <= 0:
         return None
     started = _started_linux(pid) if sys.platform == "linux" else started_ps(pid)
@@ -41,23 +41,22 @@ def identity(pid: int) -> Identity | None:
 
 
 def own_identity() -> Identity:
-    """This process."""
     found = identity(os.getpid())
     if found is None:
-        raise HostError("the system does not tell when this process started")
+        raise HostError("the start time of this process is unknown")
     return found
 
 
 def is_alive(process: Identity) -> bool:
-    """Whether exactly this process still runs."""
+    """Return whether exactly this process still runs."""
     return identity(process.pid) == process
 
 
 def started_at(process: Identity) -> float | None:
-    """When a process started, in seconds since the epoch; None where that is not told.
+    """Return when a process started, in seconds since the epoch; None where it is unknown.
 
-    Right within a second, and off by as much as the wall clock was moved since the boot: for
-    comparing with the time of a file, not for identifying a process.
+    Exact to a second, and off by every change of the wall clock since the boot: for
+    comparison with the time of a file, not to identify a process.
     """
     ticks = process.started.rpartition(":")[2]
     with contextlib.suppress(OSError, ValueError), open("/proc/stat") as file:  # noqa: PTH123
@@ -75,7 +74,7 @@ def send_signal(process: Identity, number: signal.Signals) -> bool:
                 return False
             os.kill(process.pid, number)
             return True
-        # The descriptor pins the process: its id cannot be given away between check and signal.
+        # The pidfd pins the process: its id cannot be reused between check and signal.
         handle = os.pidfd_open(process.pid)
         try:
             if not is_alive(process):
@@ -93,7 +92,7 @@ def send_signal(process: Identity, number: signal.Signals) -> bool:
 def _started_linux(pid: int) -> str:
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - read 100 times a second
-            # The name of the program, in parentheses, may contain anything but its own end.
+            # The name of the program, in parentheses, may contain spaces and parentheses.
             fields = file.read().rpartition(b")")[2].split()
     except OSError:
         return ""
@@ -109,8 +108,8 @@ def _boot() -> str:
 
 
 def started_ps(pid: int) -> str:
-    """When a process started, as `ps` tells it; empty if it does not run."""
-    import subprocess  # takes longer to load than Linux takes to answer
+    """Return the start time of a process from `ps`; empty if it does not run."""
+    import subprocess  # not needed on Linux, and slow to load
 
     done = subprocess.run(
         ["ps", "-o", "stat=,lstart=", "-p", str(pid)],

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Listening sockets that are bound once and kept.
 
-A port that is looked up, let go and bound again later can be lost in between; here
-the socket that found the port is the one that serves.
+A port that is probed, closed and bound again later can be taken in between, so the socket that
+finds a free port is the one that serves.
 """
 
 import errno
@@ -14,14 +14,11 @@ BACKLOG = 512
 
 
 def listen_on_loopback(port: int) -> socket.socket:
-    """A listening socket on 127.0.0.1: the port asked for, or any free one if it is taken.
-
-    Raises HostError when there is no port at all.
-    """
+    """Listen on a port of 127.0.0.1, or on any free one if it is taken. Raises HostError."""
     try:
         return _listen(port)
     except OSError as error:
-        # EACCES: a port below 1024, or one that a policy keeps for others.
+        # EACCES: a port below 1024, or one that a policy reserves.
         if port == 0 or error.errno not in (errno.EADDRINUSE, errno.EACCES):
             raise HostError.from_os(f"listen on 127.0.0.1:{port}", error) from error
     try:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Telling a supervisor (systemd) how far we are: the protocol of sd_notify(3).
+"""Readiness notifications to a supervisor (systemd): the protocol of sd_notify(3).
 
-One datagram per message to the socket named by NOTIFY_SOCKET. Nobody listens most
-of the time, and what goes wrong here must not stop a daemon that works.
+One datagram per message to the socket in NOTIFY_SOCKET. Usually there is none, and failures
+are ignored: they must not stop a daemon that works.
 """
 
 import contextlib
@@ -10,7 +10,7 @@ import socket
 
 
 def notify(address: str, message: str) -> None:
-    """Send a message such as `READY=1`; does nothing without an address."""
+    """Send a message such as `READY=1`; do nothing without an address."""
     if not address:
         return
     if address.startswith("@"):  # the abstract namespace of Linux

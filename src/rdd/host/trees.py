@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Removing directories, also those with files of a rootless container engine.
+"""Removal of directories, also of those with files of a rootless container engine.
 
-Containers of an ordinary user leave files that belong to the subordinate ids of that
-user. Only from a user namespace with these ids can they be removed; RootlessKit, without
-which there is no such engine, makes one.
+Containers of an ordinary user leave files that belong to the subordinate ids of that user. They
+can be removed only in a user namespace with these ids, which RootlessKit creates; a rootless
+engine requires it, so it is installed.
 """
 
 import os
@@ -27,7 +27,7 @@ def remove_tree(path: Path) -> None:
 
 
 def remove_as_mapped_root(path: Path) -> bool:
-    """Remove what belongs to subordinate ids of this user; False if that did not work."""
+    """Remove a tree with files of subordinate ids; return whether it is gone."""
     program = None if os.geteuid() == 0 else shutil.which(_PROGRAM)
     if program is None:
         return False

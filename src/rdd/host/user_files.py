@@ -1,18 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Changing files that belong to the user and to other programs.
+"""Edits of files that belong to the user and to other programs.
 
-A change replaces the file in one step and keeps what else is true of it: mode and
-owner stay, a link stays a link (the file it leads to is replaced), a change that
-changes nothing writes nothing. Programs that do not lock may write at any time; so
-the file is looked at again right before it is replaced, and the change is made anew
-if somebody was faster.
+An edit replaces the file atomically and preserves mode, owner and symbolic links (the target
+is replaced); an edit without effect writes nothing. Programs that do not lock may write at any
+time, so the file is compared right before it is replaced, and the edit is repeated if it
+changed in between.
 
-Two locks, by who else takes part:
+Two locks, by the programs that take part:
 
-    locked_directory    flock on the directory; nothing is left behind. Holds among
-                        ourselves, for files whose owners know no lock (Docker's)
-    locked_like_kubectl the file `<path>.lock`, which exists while somebody writes;
-                        the protocol of kubectl and of every client-go program
+    locked_directory    flock on the directory, which leaves no file behind; excludes other
+                        instances of rdd only, for files without a locking protocol (Docker's)
+    locked_like_kubectl the file `<path>.lock`, which exists during a write: the protocol of
+                        kubectl and of every client-go program
 """
 
 import contextlib
@@ -31,11 +30,11 @@ _LOCK_RETRY_S = 0.02
 
 
 def edit(path: Path, change: Callable[[str | None], str | None], *, mode: int = 0o600) -> bool:
-    """Replace the text of a file by what `change` makes of it; whether anything was written.
+    """Replace the text of a file by the result of `change`; return whether anything was written.
 
-    `change` gets None if there is no file, and leaves everything as it is by
-    returning None or the same text; it may be called several times. `mode` is for a
-    new file. Directories on the way to it are made with mode 0700. Raises HostError.
+    `change` gets None if the file does not exist. None or the same text as result means no
+    change; it may be called several times. `mode` is for a new file. Missing parent
+    directories are created with mode 0700. Raises HostError.
     """
     target = _destination(path)
     for _ in range(_ATTEMPTS):
@@ -46,12 +45,12 @@ def edit(path: Path, change: Callable[[str | None], str | None], *, mode: int = 
             return False
         if _replace(target, wanted, before, mode):
             return True
-    raise HostError(f'"{path}" is being written by another program all the time')
+    raise HostError(f'"{path}" is changed constantly by another program')
 
 
 @contextlib.contextmanager
 def locked_directory(directory: Path) -> Iterator[None]:
-    """Hold the directory against other instances; it is made if it does not exist."""
+    """Lock a directory against other instances; create it if it does not exist."""
     try:
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -69,14 +68,13 @@ def locked_directory(directory: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def locked_like_kubectl(path: Path, *, wait_s: float = _LOCK_WAIT_S) -> Iterator[None]:
-    """Hold a kubeconfig against kubectl and its relatives, which fail while the lock exists."""
+    """Lock a kubeconfig; kubectl and client-go programs fail to write while the lock exists."""
     lock = path.with_name(path.name + ".lock")
     deadline = time.monotonic() + wait_s
     while not _lock(lock):
         if time.monotonic() > deadline:
             raise HostError(
-                f'"{path}" is locked by another program; '
-                f'if none is running, remove "{lock}" and it is tried again'
+                f'"{path}" is locked by another program; if none is running, remove "{lock}"'
             )
         time.sleep(_LOCK_RETRY_S)
     try:
@@ -100,11 +98,11 @@ def _lock(lock: Path) -> bool:
 
 
 def _remove_if_abandoned(lock: Path) -> None:
-    """Remove a lock of ours whose process was killed; one of others is not ours to judge."""
+    """Remove a stale lock of rdd whose process has ended; foreign locks stay."""
     try:
         program, _, pid = lock.read_text().strip().partition(" ")
         if program == "rdd" and pid.isdigit() and not Path("/proc", pid).exists():
-            os.kill(int(pid), 0)  # where there is no /proc, this knows
+            os.kill(int(pid), 0)  # raises ProcessLookupError; systems without /proc need it
     except ProcessLookupError:
         lock.unlink(missing_ok=True)
     except (OSError, ValueError):
@@ -114,8 +112,8 @@ def _remove_if_abandoned(lock: Path) -> None:
 def _destination(path: Path) -> Path:
     try:
         return path.resolve()
-    except (OSError, RuntimeError) as error:  # links that lead to each other
-        raise HostError(f'"{path}" leads nowhere: {error}') from error
+    except (OSError, RuntimeError) as error:  # a loop of links
+        raise HostError(f'"{path}" cannot be resolved: {error}') from error
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:
@@ -127,13 +125,13 @@ def _stamp(path: Path) -> tuple[int, int, int] | None:
 
 
 def _replace(target: Path, text: str, before: tuple[int, int, int] | None, mode: int) -> bool:
-    """Put the text in place unless the file is no longer the one that was read."""
+    """Replace the file if it is still the one that was read; return whether it was."""
     temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
         try:
-            _take_after(target, descriptor, mode)
+            _copy_ownership(target, descriptor, mode)
             with os.fdopen(os.dup(descriptor), "wb") as out:
                 out.write(text.encode("utf-8", "surrogateescape"))
             os.fsync(descriptor)
@@ -149,8 +147,8 @@ def _replace(target: Path, text: str, before: tuple[int, int, int] | None, mode:
         temporary.unlink(missing_ok=True)
 
 
-def _take_after(target: Path, descriptor: int, mode: int) -> None:
-    """Give the new file the mode and the owner of the old one."""
+def _copy_ownership(target: Path, descriptor: int, mode: int) -> None:
+    """Copy mode and owner of the old file to the new one."""
     try:
         old = target.stat()
     except FileNotFoundError:
@@ -161,5 +159,5 @@ def _take_after(target: Path, descriptor: int, mode: int) -> None:
         try:
             os.fchown(descriptor, old.st_uid, old.st_gid)
         except PermissionError:
-            pass  # a group that is not ours: the file stays readable for who replaces it
+            pass  # a foreign group: the file stays readable for this user
     os.fchmod(descriptor, old.st_mode & 0o7777)

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Named entries in the lists of a YAML document, changed in the text.
+"""Edit named entries in the lists of a YAML document, in its text.
 
-    clusters:             # comments, order, quoting and entries of others keep their bytes
+    clusters:             # comments, order, quoting and other entries keep their bytes
     - name: work
       cluster: …
     - name: rancher-desktop-2
       cluster: …
 
-PyYAML says where each node stands in the text; exactly the lines of an entry are
-replaced, cut out or added (in a document written as JSON: the characters). A document
-of a form this cannot do (anchors, several keys of one name) is not guessed at: the
-result is parsed and must be what was wanted, otherwise `UnusualForm` is raised.
+PyYAML provides the position of each node in the text; exactly the lines of an entry are
+replaced, removed or added (in a document written as JSON: the characters). Some documents
+cannot be edited this way (anchors, duplicate keys): the result is parsed and compared with
+the expected document, and `NotEditable` is raised if it differs.
 """
 
 import json
@@ -22,16 +22,16 @@ Entry = dict[str, Any]
 
 
 class NotYaml(ValueError):
-    """The text is no YAML, or not one document with a mapping."""
+    """The text is not YAML, or not one document with a mapping."""
 
 
-class UnusualForm(ValueError):
-    """The text cannot be changed without touching more than the entries."""
+class NotEditable(ValueError):
+    """The text cannot be edited without changing more than the entries."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """What is to change: entries to have or (None) not to have, by list, and scalars."""
+    """A change: entries to set or (None) to remove, by list, and scalars to set."""
 
     name: str
     entries: Mapping[str, Entry | None]
@@ -39,7 +39,7 @@ class Edit:
 
 
 def parsed(text: str) -> dict[str, Any]:
-    """The document; an empty one is an empty mapping. Raises NotYaml."""
+    """Return the parsed document; an empty one is an empty mapping. Raises NotYaml."""
     import yaml
 
     try:
@@ -49,18 +49,18 @@ def parsed(text: str) -> dict[str, Any]:
     if found is None:
         return {}
     if not isinstance(found, dict):
-        raise NotYaml("it is no mapping")
+        raise NotYaml("it is not a mapping")
     return found
 
 
 def applied(config: Mapping[str, Any], edit: Edit) -> dict[str, Any]:
-    """The parsed document after an edit. Raises UnusualForm if it has no list where one belongs."""
+    """Return the parsed document after an edit. Raises NotEditable if a list is not a list."""
     found = dict(config)
     for key, entry in edit.entries.items():
         items = config.get(key) or []
         if not isinstance(items, list):
             if entry is not None:
-                raise UnusualForm(f"{key} is no list")
+                raise NotEditable(f"{key} is not a list")
             continue
         others = [item for item in items if not _is_named(item, edit.name)]
         if entry is None:
@@ -76,7 +76,7 @@ def applied(config: Mapping[str, Any], edit: Edit) -> dict[str, Any]:
 
 
 def edited(text: str, edit: Edit) -> str:
-    """The text after an edit; the same text if nothing changes. Raises NotYaml, UnusualForm."""
+    """Return the text after an edit. Raises NotYaml, NotEditable."""
     import yaml
 
     before = parsed(text)
@@ -88,15 +88,15 @@ def edited(text: str, edit: Edit) -> str:
         made = _spliced(text, root, edit, before)
         is_right = _plain(parsed(made)) == _plain(wanted)
     except (NotYaml, LookupError, AttributeError, ValueError) as error:
-        raise UnusualForm("it cannot be changed in place") from error
+        raise NotEditable("it cannot be changed in place") from error
     if not is_right:
-        raise UnusualForm("it cannot be changed in place")
+        raise NotEditable("it cannot be changed in place")
     return made
 
 
 def _spliced(text: str, root: Any, edit: Edit, before: Mapping[str, Any]) -> str:
     if root is None or not root.value:
-        # Nothing but comments, or an empty mapping.
+        # Only comments, or an empty mapping.
         wanted = {key: [entry] for key, entry in edit.entries.items() if entry is not None}
         return _with_line_end(text if root is None else "") + _dumped({**wanted, **edit.scalars})
     changes: list[tuple[int, int, str]] = []
@@ -170,7 +170,7 @@ def _addition(text: str, root: Any, key: Any, value: Any, entry: Entry) -> tuple
         return start, end, ": " + json.dumps([entry])
     tail = text[end : _line_end(text, end)]
     if tail.strip() and not tail.strip().startswith("#"):
-        raise UnusualForm("something stands behind an empty list")
+        raise NotEditable("there is content after an empty list")
     end = _line_end(text, end) if tail.strip() == "" else end
     made = _block_item(entry, key.start_mark.column)
     if tail.strip():  # a comment stays on the line of the key
@@ -219,7 +219,7 @@ def _block_item(entry: Entry, column: int) -> str:
 def _dumped(value: Any) -> str:
     import yaml
 
-    # No wrapping: certificates are one long word each, and kubectl writes them so.
+    # No wrapping: a certificate is one long word, as kubectl writes it.
     return str(yaml.safe_dump(value, sort_keys=False, default_flow_style=False, width=1 << 30))
 
 
@@ -228,7 +228,7 @@ def _with_line_end(text: str) -> str:
 
 
 def _block_lines(text: str, node: Any) -> tuple[int, int]:
-    """From the line with the dash to the last line with content; comments behind it stay."""
+    """Return the lines of an item without the comments that follow it."""
     start = text.rfind("\n", 0, _dash(text, node)) + 1
     return start, _line_end(text, _last(node))
 
@@ -243,7 +243,7 @@ def _dash_column(text: str, node: Any) -> int:
 
 
 def _last(node: Any) -> int:
-    """Where the last scalar in a node ends: a block's own end lies behind its comments."""
+    """Return the end of the last scalar of a node; the end of a block includes its comments."""
     if not isinstance(node.value, list) or not node.value or node.flow_style:
         return int(node.end_mark.index)
     inner = node.value[-1]
@@ -269,5 +269,5 @@ def _is_named(item: Any, name: str) -> bool:
 
 
 def _plain(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Empty lists and texts mean the same as absent ones."""
+    """Return a document without empty members: they are equal to absent ones."""
     return {key: value for key, value in config.items() if value not in ([], None, "")}

@@ -285,9 +285,9 @@ async def test_a_file_that_cannot_be_merged_is_left_and_told_once(
         found = find_condition(obj["status"]["conditions"], "KubernetesReady")
         assert found is not None
         assert found["message"].startswith("Failed to publish Kubernetes context: ")
-        assert "is no YAML and was left as it is" in found["message"]
+        assert "is not YAML and was not changed" in found["message"]
         await probed(cluster, cluster.probes + 3)
-        assert len([r for r in caplog.records if "is no YAML" in r.message]) == 1
+        assert len([r for r in caplog.records if "is not YAML" in r.message]) == 1
         assert config(home).read_text() == "{ this is no kubeconfig"
         config(home).write_text(MINE)
         await until_said(world, "Ready")

@@ -152,7 +152,7 @@ async def test_files_that_cannot_be_read_are_left_and_told(
         desk.install_k3s()
         await desk.set(running=True, kubernetes={"enabled": True, "version": VERSION})
         message = await desk.said(ENGINE, "Connected", "True")
-        assert f'the current Docker context was not changed: "{docker}" is no JSON' in message
+        assert f'the current Docker context was not changed: "{docker}" is not JSON' in message
         message = await desk.said("Settled", "MergeFailed")
         assert str(desk.kube_config) in message
         await desk.set(running=False)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs that are run to their end: what they say, how they fail, that none stays behind."""
+"""Programs that run to their end: output, failures, no process left behind."""
 
 import asyncio
 import os
@@ -16,7 +16,7 @@ from rdd.host.processes import identity
 TALK = "cat; echo out; echo one >&2; echo two >&2; echo three >&2; exit $0"
 
 
-async def test_program_gets_its_input_and_gives_back_what_it_prints() -> None:
+async def test_program_gets_its_input_and_its_output_is_captured() -> None:
     now = commands.run_blocking("sh", "-c", TALK, "0", text="in\n", timeout_s=20)
     later = await commands.run("sh", "-c", TALK, "0", text="in\n", timeout_s=20)
     assert now == later
@@ -34,7 +34,7 @@ def test_program_need_not_read_its_input(runner: Callable[[], asyncio.Runner]) -
         assert running.run(run()) == {0}
 
 
-async def test_failure_tells_the_command_and_its_last_words() -> None:
+async def test_failure_names_the_command_and_the_end_of_its_errors() -> None:
     with pytest.raises(HostError, match=r"^sh -c 'cat; .*' 3: two / three$"):
         commands.run_blocking("/bin/sh", "-c", TALK, "3", timeout_s=20).checked()
     answer = await commands.run("sh", "-c", "exit 4", timeout_s=20)
@@ -50,19 +50,19 @@ async def test_missing_program_is_named_with_its_remedy() -> None:
         await commands.run("no-such-program", timeout_s=20, remedy="buy one")
 
 
-def test_file_that_is_no_program_is_named(tmp_path: Path) -> None:
+def test_file_that_is_not_a_program_is_named(tmp_path: Path) -> None:
     with pytest.raises(HostError, match=rf'^failed to start "{tmp_path}": Permission denied$'):
         commands.run_blocking(tmp_path, timeout_s=20)
 
 
-async def test_program_that_takes_too_long_is_ended() -> None:
+async def test_program_is_killed_at_its_timeout() -> None:
     with pytest.raises(commands.TimedOut, match=r"^sleep did not end within 0.05 s$"):
         commands.run_blocking("sleep", "100", timeout_s=0.05)
     with pytest.raises(commands.TimedOut, match=r"^sleep did not end within 0.05 s$"):
         await commands.run("sleep", "100", timeout_s=0.05)
 
 
-async def test_program_ends_when_nobody_waits_for_it_any_more(tmp_path: Path) -> None:
+async def test_program_is_killed_when_its_caller_is_cancelled(tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
     os.mkfifo(pid_file)
     script = f"echo $$ > {pid_file}; exec sleep 100"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""When a context of the user is replaced: every class of answer, and of none."""
+"""Replacement of the user's context, for every kind of response and for none."""
 
 import asyncio
 import base64
@@ -21,10 +21,10 @@ NAME = "rancher-desktop-2"
 
 
 @asynccontextmanager
-async def answering(
+async def serving(
     line: bytes, *, path: Path | None = None, tls: ssl.SSLContext | None = None
 ) -> AsyncIterator[int]:
-    """A server that answers every request with one line; its port."""
+    """Serve one line to every request; yields the port."""
 
     async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
@@ -108,24 +108,24 @@ def _unreadable(docker: Docker) -> None:
         pytest.param(lambda d: d.environment.update(DOCKER_CONTEXT="x"), False,
                      "DOCKER_CONTEXT is set", id="DOCKER_CONTEXT"),
         pytest.param(lambda d: (d.directory / "config.json").write_text("{"), False,
-                     "is no JSON", id="unreadable configuration"),
+                     "is not JSON", id="unreadable configuration"),
         pytest.param(lambda d: d.choose(NAME), False, "it is the current context", id="ours"),
-        pytest.param(lambda d: None, True, "does not answer", id="default is dead"),
-        pytest.param(lambda d: d.choose("default"), True, "does not answer", id="default by name"),
+        pytest.param(lambda d: None, True, "does not respond", id="default is unhealthy"),
+        pytest.param(lambda d: d.choose("default"), True, "does not respond", id="default by name"),
         pytest.param(lambda d: d.choose("gone"), True, "does not exist", id="missing"),
-        pytest.param(lambda d: d.use(f"tcp://127.0.0.1:{closed_port()}"), True, "does not answer",
+        pytest.param(lambda d: d.use(f"tcp://127.0.0.1:{closed_port()}"), True, "does not respond",
                      id="refused"),
-        pytest.param(lambda d: d.use("unix:///nowhere/d.sock"), True, "does not answer",
+        pytest.param(lambda d: d.use("unix:///nowhere/d.sock"), True, "does not respond",
                      id="no socket"),
-        pytest.param(lambda d: d.use("ssh://box"), False, "ssh is nothing that can be asked",
+        pytest.param(lambda d: d.use("ssh://box"), False, "ssh is not supported",
                      id="ssh"),
-        pytest.param(lambda d: d.use("npipe:////./pipe/x"), False, "cannot be tried", id="npipe"),
-        pytest.param(lambda d: d.use("rubbish"), False, "cannot be tried", id="no URL"),
+        pytest.param(lambda d: d.use("npipe:////./pipe/x"), False, "cannot be probed", id="npipe"),
+        pytest.param(lambda d: d.use("rubbish"), False, "cannot be probed", id="no URL"),
         pytest.param(_unreadable, False, "is unreadable", id="unreadable metadata"),
-        pytest.param(_broken_tls, False, "cannot be tried", id="unreadable authority"),
+        pytest.param(_broken_tls, False, "cannot be probed", id="unreadable authority"),
     ],
 )  # fmt: skip
-async def test_docker_contexts(
+async def test_docker_context_is_replaced_only_if_missing_or_unhealthy(
     docker: Docker, prepare: Callable[[Docker], Any], switches: bool, reason: str
 ) -> None:
     prepare(docker)
@@ -143,33 +143,33 @@ async def test_docker_contexts(
         pytest.param(b"", True, id="nothing"),
     ],
 )
-async def test_what_a_docker_engine_answers(docker: Docker, line: bytes, switches: bool) -> None:
+async def test_docker_engine_response(docker: Docker, line: bytes, switches: bool) -> None:
     path = docker.directory / "d.sock"
-    async with answering(line, path=path):
+    async with serving(line, path=path):
         docker.default = f"unix://{path}"
         assert (await docker.verdict()).should_switch is switches
-    async with answering(line) as port:
+    async with serving(line) as port:
         docker.use(f"tcp://127.0.0.1:{port}")
         verdict = await docker.verdict()
         assert (verdict.should_switch, verdict.current) == (switches, "theirs")
 
 
-async def test_a_docker_engine_with_tls(docker: Docker) -> None:
+async def test_failed_tls_handshake_keeps_a_docker_context(docker: Docker) -> None:
     authority = trustme.CA()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1").configure_cert(context)
-    async with answering(OK, tls=context) as port:
+    async with serving(OK, tls=context) as port:
         docker.use(f"tcp://127.0.0.1:{port}")
         tls = docker_contexts.tls_directory(docker.directory, "theirs")
         tls.mkdir(parents=True)
         authority.cert_pem.write_to_path(str(tls / "ca.pem"))
         assert not (await docker.verdict()).should_switch
         trustme.CA().cert_pem.write_to_path(str(tls / "ca.pem"))
-        verdict = await docker.verdict()  # somebody is there
-        assert (verdict.should_switch, "refuses" in verdict.reason) == (False, True)
+        verdict = await docker.verdict()
+        assert (verdict.should_switch, "rejects" in verdict.reason) == (False, True)
 
 
-async def test_a_docker_engine_that_says_nothing(
+async def test_silent_docker_engine_is_unhealthy(
     docker: Docker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(context_probe, "TIMEOUT_S", 0.05)
@@ -178,7 +178,7 @@ async def test_a_docker_engine_that_says_nothing(
         mute.listen()
         docker.use(f"tcp://127.0.0.1:{mute.getsockname()[1]}")
         verdict = await docker.verdict()
-        assert (verdict.should_switch, "no answer in time" in verdict.reason) == (True, True)
+        assert (verdict.should_switch, "timeout" in verdict.reason) == (True, True)
 
 
 # -- Kubernetes
@@ -202,7 +202,7 @@ async def verdict_on(path: Path, **environment: str) -> Verdict:
     ("text", "switches", "reason"),
     [
         pytest.param("", True, "no context is in use", id="empty"),
-        pytest.param("{", False, "is no YAML", id="no YAML"),
+        pytest.param("{", False, "is not YAML", id="no YAML"),
         pytest.param("current-context: ''", True, "no context is in use", id="none chosen"),
         pytest.param(f"current-context: {NAME}", False, "it is the current context", id="ours"),
         pytest.param("current-context: gone", True, "does not exist", id="missing"),
@@ -213,7 +213,7 @@ async def verdict_on(path: Path, **environment: str) -> Verdict:
                      id="half a context"),
     ],
 )  # fmt: skip
-async def test_kube_contexts(tmp_path: Path, text: str, switches: bool, reason: str) -> None:
+async def test_kube_context(tmp_path: Path, text: str, switches: bool, reason: str) -> None:
     path = tmp_path / "config"
     path.write_text(text)
     verdict = await verdict_on(path)
@@ -230,8 +230,8 @@ async def test_kube_contexts(tmp_path: Path, text: str, switches: bool, reason: 
         pytest.param(b"junk\r\n", True, id="no HTTP"),
     ],
 )
-async def test_what_a_cluster_answers(tmp_path: Path, line: bytes, switches: bool) -> None:
-    async with answering(line) as port:
+async def test_cluster_response(tmp_path: Path, line: bytes, switches: bool) -> None:
+    async with serving(line) as port:
         path = kubeconfig(tmp_path / "c", server=f"http://127.0.0.1:{port}")
         assert (await verdict_on(path)).should_switch is switches
 
@@ -239,44 +239,44 @@ async def test_what_a_cluster_answers(tmp_path: Path, line: bytes, switches: boo
 @pytest.mark.parametrize(
     ("cluster", "switches", "reason"),
     [
-        pytest.param({"server": "https://127.0.0.1:1"}, True, "does not answer", id="refused"),
+        pytest.param({"server": "https://127.0.0.1:1"}, True, "does not respond", id="refused"),
         pytest.param({"server": "ftp://x"}, False, "no usable server URL", id="another scheme"),
         pytest.param({}, False, "no usable server URL", id="no server"),
-        pytest.param({"server": "https://x", "proxy-url": "http://p"}, False, "through a proxy",
+        pytest.param({"server": "https://x", "proxy-url": "http://p"}, False, "behind a proxy",
                      id="proxy-url"),
         pytest.param({"server": "https://127.0.0.1:1", "certificate-authority-data": "%%"}, False,
-                     "cannot be tried", id="authority is no base64"),
+                     "cannot be probed", id="authority is no base64"),
         pytest.param({"server": "https://127.0.0.1:1", "certificate-authority-data": "eHg="}, False,
-                     "cannot be tried", id="authority is no certificate"),
+                     "cannot be probed", id="authority is no certificate"),
         pytest.param({"server": "https://127.0.0.1:1", "certificate-authority": "gone.pem"}, False,
-                     "cannot be tried", id="authority is missing"),
+                     "cannot be probed", id="authority is missing"),
     ],
 )  # fmt: skip
-async def test_clusters_that_cannot_be_asked(
+async def test_cluster_that_cannot_be_probed_is_kept(
     tmp_path: Path, cluster: dict[str, Any], switches: bool, reason: str
 ) -> None:
     verdict = await verdict_on(kubeconfig(tmp_path / "c", **cluster))
     assert (verdict.should_switch, reason in verdict.reason) == (switches, True), verdict
 
 
-async def test_a_cluster_with_tls(tmp_path: Path) -> None:
+async def test_failed_tls_handshake_keeps_a_kube_context(tmp_path: Path) -> None:
     authority = trustme.CA()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1").configure_cert(context)
-    async with answering(OK, tls=context) as port:
+    async with serving(OK, tls=context) as port:
         server = f"https://127.0.0.1:{port}"
         ours = base64.b64encode(authority.cert_pem.bytes()).decode()
         path = kubeconfig(tmp_path / "a", server=server, **{"certificate-authority-data": ours})
         assert not (await verdict_on(path)).should_switch
         path = kubeconfig(tmp_path / "b", server=server)
-        assert "refuses" in (await verdict_on(path)).reason
+        assert "rejects" in (await verdict_on(path)).reason
         path = kubeconfig(tmp_path / "c", server=server, **{"insecure-skip-tls-verify": True})
-        assert "answers" in (await verdict_on(path)).reason
+        assert "responds" in (await verdict_on(path)).reason
 
 
-async def test_the_environment_of_a_proxy(tmp_path: Path) -> None:
+async def test_cluster_behind_a_proxy_is_kept(tmp_path: Path) -> None:
     path = kubeconfig(tmp_path / "c", server="https://cluster.example.invalid")
     verdict = await verdict_on(path, HTTPS_PROXY="http://proxy:3128")
-    assert (verdict.should_switch, "through a proxy" in verdict.reason) == (False, True)
+    assert (verdict.should_switch, "behind a proxy" in verdict.reason) == (False, True)
     local = kubeconfig(tmp_path / "l", server=f"https://127.0.0.1:{closed_port()}")
     assert (await verdict_on(local, HTTPS_PROXY="http://proxy:3128")).should_switch

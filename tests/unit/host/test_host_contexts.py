@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our entries leave the user's files; every other byte stays."""
+"""Removal of our entries from the user's files; every other byte stays."""
 
 import hashlib
 import json
@@ -85,7 +85,7 @@ users:
         ),
     ],
 )  # fmt: skip
-def test_entries_are_cut_out(tmp_path: Path, before: str, after: str) -> None:
+def test_entries_are_removed(tmp_path: Path, before: str, after: str) -> None:
     path = tmp_path / "config"
     path.write_bytes(before.encode())
     path.chmod(0o640)
@@ -113,30 +113,30 @@ def test_files_without_our_entries_keep_every_byte(tmp_path: Path, text: str) ->
     assert (path.read_text(), path.stat().st_mtime_ns) == (text, stamp)
 
 
-def test_a_missing_file_is_not_created(tmp_path: Path) -> None:
+def test_missing_file_is_not_created(tmp_path: Path) -> None:
     assert not kube_contexts.remove(tmp_path / "config", NAME)
     assert not docker_contexts.remove(tmp_path / "docker", NAME)
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_file_that_is_no_yaml_is_left_with_an_error(tmp_path: Path) -> None:
+def test_file_that_is_not_yaml_is_an_error_and_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "config"
     path.write_text("{rancher-desktop-2")
-    with pytest.raises(HostError, match="is no YAML and was left as it is"):
+    with pytest.raises(HostError, match="is not YAML and was not changed"):
         kube_contexts.remove(path, NAME)
     assert path.read_text() == "{rancher-desktop-2"
 
 
-def test_a_form_we_cannot_cut_is_left_with_an_error(tmp_path: Path) -> None:
+def test_file_that_cannot_be_edited_is_an_error_and_unchanged(tmp_path: Path) -> None:
     path = tmp_path / "config"
     text = "x: &a\n- name: rancher-desktop-2\nclusters: *a\nusers: *a\n"
     path.write_text(text)
-    with pytest.raises(HostError, match="unusual form"):
+    with pytest.raises(HostError, match="cannot be edited"):
         kube_contexts.remove(path, NAME)
     assert path.read_text() == text
 
 
-def test_a_linked_file_stays_a_link(tmp_path: Path) -> None:
+def test_linked_file_stays_a_link(tmp_path: Path) -> None:
     real = tmp_path / "dotfiles"
     real.write_text(BLOCK)
     link = tmp_path / "config"
@@ -160,7 +160,7 @@ def test_a_linked_file_stays_a_link(tmp_path: Path) -> None:
         pytest.param("not json rancher-desktop-2", "not json rancher-desktop-2", id="no JSON"),
     ],
 )
-def test_docker_loses_the_context_and_its_selection(
+def test_docker_context_is_removed_with_its_selection(
     tmp_path: Path, before: str, after: str
 ) -> None:
     (tmp_path / "config.json").write_text(before)

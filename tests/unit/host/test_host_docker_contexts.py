@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our Docker context: made, chosen and removed beside those of others."""
+"""Our Docker context is created, selected and removed beside foreign ones."""
 
 import json
 import os
@@ -22,7 +22,7 @@ def meta(directory: Path, name: str = NAME) -> Any:
     return json.loads(docker_contexts.metadata_path(directory, name).read_text())
 
 
-def test_a_context_is_made_once(tmp_path: Path) -> None:
+def test_context_is_written_once(tmp_path: Path) -> None:
     directory = tmp_path / ".docker"
     assert docker_contexts.publish(directory, NAME, host=HOST)
     assert meta(directory) == {
@@ -38,20 +38,20 @@ def test_a_context_is_made_once(tmp_path: Path) -> None:
     assert not docker_contexts.remove(directory, NAME)
 
 
-def test_one_of_somebody_else_is_neither_replaced_nor_removed(tmp_path: Path) -> None:
+def test_foreign_context_is_neither_replaced_nor_removed(tmp_path: Path) -> None:
     path = docker_contexts.metadata_path(tmp_path, NAME)
     path.parent.mkdir(parents=True)
     theirs = json.dumps(
         {"Name": NAME, "Metadata": {}, "Endpoints": {"docker": {"Host": "ssh://box"}}}
     )
     path.write_text(theirs)
-    with pytest.raises(HostError, match=f"was not made by rdd; .*docker context rm {NAME}"):
+    with pytest.raises(HostError, match=f"was not created by rdd; .*docker context rm {NAME}"):
         docker_contexts.publish(tmp_path, NAME, host=HOST)
     assert not docker_contexts.remove(tmp_path, NAME)
     assert path.read_text() == theirs
 
 
-def test_metadata_that_cannot_be_read_is_replaced(tmp_path: Path) -> None:
+def test_unreadable_metadata_is_replaced(tmp_path: Path) -> None:
     path = docker_contexts.metadata_path(tmp_path, NAME)
     path.parent.mkdir(parents=True)
     path.write_text("{half")
@@ -78,7 +78,7 @@ def test_metadata_that_cannot_be_read_is_replaced(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_choosing_changes_one_member(tmp_path: Path, before: str | None, after: str) -> None:
+def test_selection_changes_one_member(tmp_path: Path, before: str | None, after: str) -> None:
     path = tmp_path / "config.json"
     if before is not None:
         path.write_text(before)
@@ -89,26 +89,26 @@ def test_choosing_changes_one_member(tmp_path: Path, before: str | None, after: 
     assert docker_contexts.current(tmp_path) == NAME
 
 
-def test_a_choice_made_meanwhile_is_respected(tmp_path: Path) -> None:
+def test_concurrent_selection_is_respected(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text('{"currentContext": "mine"}')
     assert not docker_contexts.make_current(tmp_path, NAME, instead_of="")
     assert docker_contexts.current(tmp_path) == "mine"
 
 
 @pytest.mark.parametrize("text", ["{", "[]", '"x"', '{"a": 1} x'])
-def test_a_file_that_cannot_be_read_is_left_with_an_error(tmp_path: Path, text: str) -> None:
+def test_unreadable_file_is_an_error_and_unchanged(tmp_path: Path, text: str) -> None:
     path = tmp_path / "config.json"
     path.write_text(text)
-    with pytest.raises(HostError, match="was left as it is"):
+    with pytest.raises(HostError, match="was not changed"):
         docker_contexts.make_current(tmp_path, NAME, instead_of="")
-    with pytest.raises(HostError, match="was left as it is"):
+    with pytest.raises(HostError, match="was not changed"):
         docker_contexts.current(tmp_path)
     docker_contexts.publish(tmp_path, NAME, host=HOST)
     assert docker_contexts.remove(tmp_path, NAME)
     assert path.read_text() == text
 
 
-def test_removal_takes_the_choice_along(tmp_path: Path) -> None:
+def test_removal_clears_the_selection(tmp_path: Path) -> None:
     path = tmp_path / "config.json"
     path.write_text('{\n  "auths": {},\n  "currentContext": "rancher-desktop-2"\n}')
     docker_contexts.publish(tmp_path, NAME, host=HOST)
@@ -116,7 +116,7 @@ def test_removal_takes_the_choice_along(tmp_path: Path) -> None:
     assert path.read_text() == '{\n  "auths": {}\n}'
 
 
-def test_a_linked_configuration_stays_a_link(tmp_path: Path) -> None:
+def test_linked_configuration_stays_a_link(tmp_path: Path) -> None:
     real = tmp_path / "dotfiles.json"
     real.write_text("{}")
     directory = tmp_path / "d"
@@ -127,7 +127,7 @@ def test_a_linked_configuration_stays_a_link(tmp_path: Path) -> None:
     assert NAME in real.read_text()
 
 
-def test_two_instances_at_once_lose_nothing(tmp_path: Path) -> None:
+def test_concurrent_instances_lose_no_update(tmp_path: Path) -> None:
     names = [f"rancher-desktop-{i}" for i in range(8)]
 
     def work(name: str) -> None:
@@ -156,7 +156,7 @@ _values = st.recursive(
     indent=st.sampled_from([None, 1, "\t"]),
     ascii_=st.booleans(),
 )
-def test_any_object_can_be_changed(config: Any, indent: Any, ascii_: bool) -> None:
+def test_any_object_can_be_edited(config: Any, indent: Any, ascii_: bool) -> None:
     text = json.dumps(config, indent=indent, ensure_ascii=ascii_)
     changed = json_members.set_member(text, "currentContext", "x")
     assert json.loads(changed) == {**config, "currentContext": "x"}

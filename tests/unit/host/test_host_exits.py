@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Being told of the end of processes and of changes to files."""
+"""Notification of ended processes and changed files."""
 
 import asyncio
 import os
@@ -26,7 +26,7 @@ def child() -> Iterator[Identity]:
         yield found
 
 
-async def test_end_of_a_process_is_told(child: Identity) -> None:
+async def test_end_of_a_process_is_reported(child: Identity) -> None:
     waiting = asyncio.create_task(wait_ended(child))
     await asyncio.sleep(0)
     assert not waiting.done()
@@ -34,27 +34,27 @@ async def test_end_of_a_process_is_told(child: Identity) -> None:
     await asyncio.wait_for(waiting, 20)
 
 
-async def test_process_that_has_ended_is_not_waited_for() -> None:
+async def test_ended_process_is_not_waited_for() -> None:
     await wait_ended(Identity(own_identity().pid, "another"))
     assert await ended_within(Identity(2**22 + 1, "never"), 0)
 
 
-async def test_process_that_lives_does_not_end_in_time(child: Identity) -> None:
+async def test_live_process_times_out(child: Identity) -> None:
     assert not await ended_within(child, 0)
     assert not await ended_within(child, 0.01)
 
 
-async def test_process_is_looked_for_where_nothing_tells(
+async def test_process_is_polled_without_a_descriptor(
     child: Identity, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(exits, "_descriptor", lambda _: -1)
-    monkeypatch.setattr(exits, "_LOOK_AGAIN_S", 0.01)
+    monkeypatch.setattr(exits, "_POLL_S", 0.01)
     waiting = asyncio.create_task(wait_ended(child))
     os.kill(child.pid, signal.SIGKILL)
     await asyncio.wait_for(waiting, 20)
 
 
-def test_start_of_a_process_is_known_to_the_second(child: Identity) -> None:
+def test_start_time_is_exact_to_a_second(child: Identity) -> None:
     started = started_at(child)
     assert started is not None
     assert abs(time.time() - started) < 60
@@ -68,7 +68,7 @@ async def changes() -> AsyncIterator[FileWatcher]:
     found.close()
 
 
-async def test_writing_to_a_file_is_told(changes: FileWatcher, tmp_path: Path) -> None:
+async def test_write_to_a_file_is_reported(changes: FileWatcher, tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.touch()
     told = asyncio.Event()
@@ -80,7 +80,7 @@ async def test_writing_to_a_file_is_told(changes: FileWatcher, tmp_path: Path) -
     changes.unwatch(number)
 
 
-async def test_new_entry_of_a_directory_is_told(changes: FileWatcher, tmp_path: Path) -> None:
+async def test_new_directory_entry_is_reported(changes: FileWatcher, tmp_path: Path) -> None:
     told = asyncio.Event()
     changes.watch(tmp_path, told.set)
     (tmp_path / "new").touch()
@@ -100,16 +100,16 @@ async def test_unwatched_file_calls_nothing(changes: FileWatcher, tmp_path: Path
     assert calls == []
 
 
-async def test_what_does_not_exist_cannot_be_watched(changes: FileWatcher, tmp_path: Path) -> None:
+async def test_missing_file_cannot_be_watched(changes: FileWatcher, tmp_path: Path) -> None:
     with pytest.raises(HostError, match=r'failed to watch ".*none": No such file or directory'):
         changes.watch(tmp_path / "none", print)
 
 
-async def test_files_are_looked_at_where_nothing_tells(
+async def test_files_are_polled_without_inotify(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("rdd.host.file_watcher.sys.platform", "darwin")
-    monkeypatch.setattr("rdd.host.file_watcher._LOOK_AGAIN_S", 0.01)
+    monkeypatch.setattr("rdd.host.file_watcher._POLL_S", 0.01)
     changes = FileWatcher()
     told = asyncio.Event()
     number = changes.watch(tmp_path, told.set)

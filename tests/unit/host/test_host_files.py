@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files are replaced in one step or not at all."""
+"""Files are replaced atomically."""
 
 import os
 import stat
@@ -11,7 +11,7 @@ from rdd.host.errors import HostError
 from rdd.host.files import read_text, remove, write_atomically, write_new
 
 
-def test_a_file_is_replaced_with_the_mode_asked_for(tmp_path: Path) -> None:
+def test_file_is_replaced_with_the_given_mode(tmp_path: Path) -> None:
     path = tmp_path / "a"
     before = os.umask(0o077)
     try:
@@ -24,7 +24,7 @@ def test_a_file_is_replaced_with_the_mode_asked_for(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["a"]
 
 
-def test_a_new_file_is_made_once(tmp_path: Path) -> None:
+def test_new_file_is_created_once(tmp_path: Path) -> None:
     path = tmp_path / "a"
     assert write_new(path, "one")
     assert not write_new(path, "two")
@@ -32,7 +32,7 @@ def test_a_new_file_is_made_once(tmp_path: Path) -> None:
     assert os.listdir(tmp_path) == ["a"]
 
 
-def test_a_failure_names_the_file_and_leaves_no_trace(tmp_path: Path) -> None:
+def test_failure_names_the_file_and_leaves_no_temporary_file(tmp_path: Path) -> None:
     path = tmp_path / "directory"
     path.mkdir()
     with pytest.raises(HostError, match=f'failed to write "{path}": Is a directory'):
@@ -42,7 +42,7 @@ def test_a_failure_names_the_file_and_leaves_no_trace(tmp_path: Path) -> None:
         write_atomically(tmp_path / "no" / "where", "x")
 
 
-def test_bytes_that_are_no_text_survive(tmp_path: Path) -> None:
+def test_invalid_utf8_survives(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_bytes(b"\xff\r\n\n")
     text = read_text(path)
@@ -51,7 +51,7 @@ def test_bytes_that_are_no_text_survive(tmp_path: Path) -> None:
     assert path.read_bytes() == b"\xff\r\n\n"
 
 
-def test_a_missing_file_has_no_text_and_need_not_be_removed(tmp_path: Path) -> None:
+def test_missing_file_has_no_text_and_removal_is_idempotent(tmp_path: Path) -> None:
     assert read_text(tmp_path / "a") is None
     remove(tmp_path / "a")
     with pytest.raises(HostError, match="failed to read"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Our three entries come into the user's kubeconfig; every other byte stays."""
+"""Our three entries in the user's kubeconfig; every other byte stays."""
 
 import os
 import sys
@@ -78,7 +78,7 @@ def named(path: Path, key: str) -> list[str]:
         pytest.param("clusters: [{name: a}]\nusers:\n  - {name: b}\n", id="flow in block"),
     ],
 )
-def test_entries_are_added_and_taken_out_again(tmp_path: Path, text: str) -> None:
+def test_entries_are_added_and_removed(tmp_path: Path, text: str) -> None:
     path = tmp_path / "config"
     path.write_bytes(text.encode())
     path.chmod(0o640)
@@ -113,7 +113,7 @@ def test_added_entries_are_the_only_difference(tmp_path: Path) -> None:
     assert path.read_text() == MINE
 
 
-def test_an_entry_of_ours_is_replaced_in_its_place(tmp_path: Path) -> None:
+def test_own_entry_is_replaced_in_place(tmp_path: Path) -> None:
     path = tmp_path / "config"
     text = "clusters:\n- name: a\n# ours\n" + ITEM + "# end\n- name: z\nusers: []\n"
     path.write_text(text.replace("127.0.0.1:7443", "127.0.0.1:9"))
@@ -121,7 +121,7 @@ def test_an_entry_of_ours_is_replaced_in_its_place(tmp_path: Path) -> None:
     assert path.read_text().startswith(text.removesuffix("users: []\n"))
 
 
-def test_the_namespace_the_user_has_set_stays(tmp_path: Path) -> None:
+def test_namespace_set_by_the_user_stays(tmp_path: Path) -> None:
     path = tmp_path / "config"
     assert publish(path)
     text = path.read_text().replace("    user: rancher", "    namespace: mine\n    user: rancher")
@@ -131,7 +131,7 @@ def test_the_namespace_the_user_has_set_stays(tmp_path: Path) -> None:
     assert loaded(path)["contexts"][0]["context"]["namespace"] == "mine"
 
 
-def test_a_new_file_is_private_and_complete(tmp_path: Path) -> None:
+def test_new_file_is_private_and_complete(tmp_path: Path) -> None:
     path = tmp_path / ".kube" / "config"
     assert publish(path)
     assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
@@ -141,7 +141,7 @@ def test_a_new_file_is_private_and_complete(tmp_path: Path) -> None:
 # -- several files
 
 
-def test_entries_are_changed_in_the_file_that_holds_them(tmp_path: Path) -> None:
+def test_entries_are_changed_in_their_own_file(tmp_path: Path) -> None:
     first, second = tmp_path / "a", tmp_path / "b"
     first.write_text("clusters: []\n")
     second.write_text(f"# here\nclusters:\n- name: {NAME}\n  cluster: {{server: x}}\n")
@@ -183,7 +183,7 @@ def test_locations_follow_the_variable(tmp_path: Path) -> None:
 # -- the current context
 
 
-def test_current_context_is_that_of_the_first_file_that_has_one(tmp_path: Path) -> None:
+def test_current_context_is_that_of_the_first_file_with_one(tmp_path: Path) -> None:
     first, second = tmp_path / "a", tmp_path / "b"
     first.write_text("current-context: ''\n")
     second.write_text("current-context: work\n")
@@ -219,17 +219,17 @@ def test_current_context_is_set_in_place(tmp_path: Path, before: str, after: str
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        pytest.param("{a", "is no YAML and was left as it is", id="no YAML"),
-        pytest.param("- a\n", "is no YAML and was left as it is: it is no mapping", id="a list"),
-        pytest.param("a: 1\n---\nb: 2\n", "is no YAML", id="two documents"),
+        pytest.param("{a", "is not YAML and was not changed", id="no YAML"),
+        pytest.param("- a\n", "is not YAML and was not changed: it is not a mapping", id="a list"),
+        pytest.param("a: 1\n---\nb: 2\n", "is not YAML", id="two documents"),
         pytest.param(
-            "x: &a\n- name: b\nclusters: *a\nusers: *a\n", "has an unusual form", id="aliases"
+            "x: &a\n- name: b\nclusters: *a\nusers: *a\n", "cannot be edited in place", id="aliases"
         ),
-        pytest.param("clusters: text\n", "has an unusual form", id="clusters of a wrong type"),
-        pytest.param("kind: Config\n\x00", "is no YAML", id="a NUL"),
+        pytest.param("clusters: text\n", "cannot be edited", id="clusters of another type"),
+        pytest.param("kind: Config\n\x00", "is not YAML", id="a NUL"),
     ],
 )
-def test_what_cannot_be_changed_is_left_with_an_error(tmp_path: Path, text: str, why: str) -> None:
+def test_file_that_cannot_be_edited_is_an_error(tmp_path: Path, text: str, why: str) -> None:
     path = tmp_path / "config"
     path.write_text(text)
     with pytest.raises(HostError, match=why):
@@ -238,16 +238,16 @@ def test_what_cannot_be_changed_is_left_with_an_error(tmp_path: Path, text: str,
     assert os.listdir(tmp_path) == ["config"]
 
 
-def test_one_unreadable_file_of_several_stops_everything(tmp_path: Path) -> None:
+def test_unreadable_file_prevents_every_write(tmp_path: Path) -> None:
     good, bad = tmp_path / "good", tmp_path / "bad"
     good.write_text("kind: Config\n")
     bad.write_text("{")
-    with pytest.raises(HostError, match='bad" is no YAML'):
+    with pytest.raises(HostError, match='bad" is not YAML'):
         publish(good, bad)
     assert good.read_text() == "kind: Config\n"
 
 
-def test_a_linked_file_stays_a_link_with_its_mode(tmp_path: Path) -> None:
+def test_linked_file_stays_a_link_with_its_mode(tmp_path: Path) -> None:
     real = tmp_path / "dotfiles" / "kube"
     real.parent.mkdir()
     real.write_text(MINE)
@@ -261,7 +261,7 @@ def test_a_linked_file_stays_a_link_with_its_mode(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
-def test_a_file_of_another_user_stays_theirs(tmp_path: Path) -> None:
+def test_owner_of_a_file_is_preserved(tmp_path: Path) -> None:
     path = tmp_path / "config"
     path.write_text(MINE)
     os.chown(path, 1234, 2345)
@@ -272,7 +272,7 @@ def test_a_file_of_another_user_stays_theirs(tmp_path: Path) -> None:
 # -- locks
 
 
-def test_a_locked_file_is_left_and_the_lock_named(tmp_path: Path) -> None:
+def test_locked_file_is_an_error_that_names_the_lock(tmp_path: Path) -> None:
     path = tmp_path / "config"
     (tmp_path / "config.lock").touch()
     with (
@@ -283,7 +283,7 @@ def test_a_locked_file_is_left_and_the_lock_named(tmp_path: Path) -> None:
     assert not path.exists()
 
 
-def test_a_lock_of_a_dead_process_of_ours_is_removed(tmp_path: Path) -> None:
+def test_stale_own_lock_is_removed(tmp_path: Path) -> None:
     with start_program([sys.executable, "-c", ""]) as child:
         child.wait()
     lock = tmp_path / "config.lock"
@@ -292,7 +292,7 @@ def test_a_lock_of_a_dead_process_of_ours_is_removed(tmp_path: Path) -> None:
     assert not lock.exists()
 
 
-def test_many_writers_lose_nothing(tmp_path: Path) -> None:
+def test_concurrent_writers_lose_no_update(tmp_path: Path) -> None:
     path = tmp_path / "config"
     path.write_text(MINE)
     names = [f"rancher-desktop-{i}" for i in range(6)]

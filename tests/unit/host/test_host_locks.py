@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Locks are exclusive, inherited, and not fooled by a file that was removed."""
+"""Locks are exclusive and inheritable, and cope with a removed lock file."""
 
 import os
 import sys
@@ -12,7 +12,7 @@ from rdd.host.errors import HostError
 from rdd.host.locks import FileLock
 
 
-def test_only_one_holds_a_lock(tmp_path: Path) -> None:
+def test_lock_is_exclusive(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     first = FileLock.try_acquire(path)
     assert first is not None
@@ -25,7 +25,7 @@ def test_only_one_holds_a_lock(tmp_path: Path) -> None:
         assert FileLock.try_acquire(path) is None
 
 
-def test_a_child_keeps_the_lock_after_its_parent_has_let_go(tmp_path: Path) -> None:
+def test_child_keeps_the_lock_after_its_parent_released_it(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     lock = FileLock.try_acquire(path)
     assert lock is not None
@@ -39,7 +39,7 @@ def test_a_child_keeps_the_lock_after_its_parent_has_let_go(tmp_path: Path) -> N
     again.release()
 
 
-def test_a_lock_is_adopted_and_not_inherited_further(tmp_path: Path) -> None:
+def test_adopted_lock_is_not_inherited_further(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     lock = FileLock.try_acquire(path)
     assert lock is not None
@@ -49,7 +49,7 @@ def test_a_lock_is_adopted_and_not_inherited_further(tmp_path: Path) -> None:
     adopted.release()
 
 
-def test_a_descriptor_that_is_not_the_lock_is_refused(tmp_path: Path) -> None:
+def test_foreign_descriptor_is_rejected(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     path.touch()
     other = (tmp_path / "other").open("w")
@@ -59,7 +59,7 @@ def test_a_descriptor_that_is_not_the_lock_is_refused(tmp_path: Path) -> None:
         FileLock.adopt(path, 999)
 
 
-def test_the_lock_of_a_removed_file_does_not_count(tmp_path: Path) -> None:
+def test_lock_of_a_removed_file_is_not_held(tmp_path: Path) -> None:
     path = tmp_path / "lock"
     old = FileLock.try_acquire(path)
     assert old is not None
@@ -71,6 +71,6 @@ def test_the_lock_of_a_removed_file_does_not_count(tmp_path: Path) -> None:
     new.release()
 
 
-def test_a_directory_that_is_missing_is_named(tmp_path: Path) -> None:
+def test_missing_directory_is_named(tmp_path: Path) -> None:
     with pytest.raises(HostError, match="failed to open lock file"):
         FileLock.try_acquire(tmp_path / "no" / "lock")

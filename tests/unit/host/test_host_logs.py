@@ -13,7 +13,7 @@ def names(directory: Path) -> list[str]:
     return sorted(path.name for path in directory.iterdir())
 
 
-def test_first_rotation_begins_an_empty_log_in_a_private_directory(tmp_path: Path) -> None:
+def test_first_rotation_creates_an_empty_log_in_a_private_directory(tmp_path: Path) -> None:
     log = rotate(tmp_path / "a" / "logs", "rdd.stdout")
     assert log == tmp_path / "a" / "logs" / "rdd.stdout.log"
     assert log.read_text() == ""
@@ -29,7 +29,7 @@ def test_current_log_gets_the_number_after_the_highest(tmp_path: Path) -> None:
     assert (tmp_path / "rdd.stderr.4.log").read_text() == "current"
 
 
-def test_the_newest_five_numbered_files_stay(tmp_path: Path) -> None:
+def test_newest_five_numbered_files_stay(tmp_path: Path) -> None:
     for number in (7, 8, 9, 10, 11, 12):
         (tmp_path / f"rdd.stderr.{number}.log").touch()
     (tmp_path / "rdd.stderr.log").touch()
@@ -38,13 +38,13 @@ def test_the_newest_five_numbered_files_stay(tmp_path: Path) -> None:
     assert set(names(tmp_path)) == {"rdd.stderr.log", *kept}
 
 
-def test_keep_all_keeps_all(tmp_path: Path) -> None:
+def test_keep_all_deletes_nothing(tmp_path: Path) -> None:
     for _ in range(9):
         rotate(tmp_path, "rdd.stderr", keep_all=True)
     assert len(names(tmp_path)) == 9
 
 
-def test_files_of_other_names_are_left_alone(tmp_path: Path) -> None:
+def test_files_of_other_names_stay(tmp_path: Path) -> None:
     others = ["rdd.stdout.1.log", "rdd.stderr.old.log", "rdd.stderr.01.log", "xrdd.stderr.1.log"]
     for name in others:
         (tmp_path / name).touch()
@@ -54,7 +54,7 @@ def test_files_of_other_names_are_left_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["serial", "serialp", "serialv"])
-def test_without_create_no_new_file_is_begun(tmp_path: Path, name: str) -> None:
+def test_without_create_no_new_file_is_created(tmp_path: Path, name: str) -> None:
     (tmp_path / f"{name}.log").touch()
     rotate(tmp_path, name, create=False)
     assert names(tmp_path) == [f"{name}.1.log"]
@@ -64,7 +64,7 @@ def test_first_line_is_written_to_the_new_file(tmp_path: Path) -> None:
     assert rotate(tmp_path, "ha.stdout", first_line="=== T ===").read_text() == "=== T ===\n"
 
 
-def test_directory_that_cannot_be_made_is_named_and_nothing_is_touched(tmp_path: Path) -> None:
+def test_directory_that_cannot_be_created_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(HostError) as caught:
         rotate(tmp_path / "file" / "logs", "rdd.stderr")

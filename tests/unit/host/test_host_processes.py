@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process is its id and its start; a number alone is nobody."""
+"""A process is identified by its id and its start time."""
 
 import os
 import signal
@@ -26,18 +26,18 @@ def sleeper() -> Iterator[Program[str]]:
         yield process
 
 
-def test_own_process_is_alive_and_stays_the_same() -> None:
+def test_own_process_is_alive_and_its_identity_is_stable() -> None:
     own = own_identity()
     assert own == identity(os.getpid())
     assert is_alive(own)
 
 
 @pytest.mark.parametrize("pid", [0, -1, 2**22 + 1])
-def test_impossible_ids_belong_to_nobody(pid: int) -> None:
+def test_invalid_ids_have_no_identity(pid: int) -> None:
     assert identity(pid) is None
 
 
-def test_a_recycled_id_is_another_process(sleeper: Program[str]) -> None:
+def test_reused_id_is_another_process(sleeper: Program[str]) -> None:
     process = identity(sleeper.pid)
     assert process is not None
     stale = replace(process, started=process.started + "0")
@@ -46,11 +46,11 @@ def test_a_recycled_id_is_another_process(sleeper: Program[str]) -> None:
     assert sleeper.poll() is None
 
 
-def test_a_zombie_is_dead(sleeper: Program[str]) -> None:
+def test_zombie_is_not_alive(sleeper: Program[str]) -> None:
     process = identity(sleeper.pid)
     assert process is not None
     assert send_signal(process, signal.SIGKILL)
-    os.waitid(os.P_PID, sleeper.pid, os.WEXITED | os.WNOWAIT)  # ended, but not yet asked for
+    os.waitid(os.P_PID, sleeper.pid, os.WEXITED | os.WNOWAIT)  # ended, but not reaped
     assert identity(sleeper.pid) is None
     assert started_ps(sleeper.pid) == ""
     assert not send_signal(process, signal.SIGTERM)
@@ -66,10 +66,10 @@ def test_program_names_with_parentheses_are_read(tmp_path: object) -> None:
     assert found.started.rpartition(":")[2].isdigit()
 
 
-def test_ps_tells_when_a_process_started(sleeper: Program[str]) -> None:
+def test_ps_reports_the_start_time(sleeper: Program[str]) -> None:
     assert started_ps(sleeper.pid) == started_ps(sleeper.pid) != ""
     assert started_ps(2**22 + 1) == ""
 
 
-def test_an_identity_is_a_value() -> None:
+def test_identity_is_a_value() -> None:
     assert Identity(1, "a") == Identity(1, "a") != Identity(1, "b")

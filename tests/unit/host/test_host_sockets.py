@@ -14,19 +14,19 @@ def port(sock: socket.socket) -> int:
     return found
 
 
-def test_the_port_asked_for_is_taken_if_it_is_free() -> None:
+def test_requested_port_is_used_if_it_is_free() -> None:
     with listen_on_loopback(0) as free:
         wanted = port(free)
     with listen_on_loopback(wanted) as sock:
         assert sock.getsockname() == ("127.0.0.1", wanted)
 
 
-def test_a_busy_port_leads_to_another_one() -> None:
+def test_busy_port_falls_back_to_a_free_one() -> None:
     with listen_on_loopback(0) as first, listen_on_loopback(port(first)) as second:
         assert port(second) not in (0, port(first))
 
 
-def test_many_at_once_never_collide() -> None:
+def test_concurrent_listeners_never_collide() -> None:
     with listen_on_loopback(0) as wish, ThreadPoolExecutor(8) as pool:
         sockets = list(pool.map(lambda _: listen_on_loopback(port(wish)), range(100)))
         assert len({port(sock) for sock in sockets}) == 100
@@ -34,6 +34,6 @@ def test_many_at_once_never_collide() -> None:
             sock.close()
 
 
-def test_an_impossible_port_is_an_error() -> None:
+def test_invalid_port_is_an_error() -> None:
     with pytest.raises(OverflowError):
         listen_on_loopback(70000)

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Removing directories. The real RootlessKit needs an ordinary user with subordinate ids; a
-stand-in shows when it is asked, and for what."""
+"""Removal of directories. The real RootlessKit needs an ordinary user with subordinate ids; a
+fake records its calls."""
 
 import os
 import shutil
@@ -21,7 +21,7 @@ def tree(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An ordinary user whose files cannot be removed, and a RootlessKit; the log of its calls."""
+    """Simulate an ordinary user whose files cannot be removed, and RootlessKit; return its log."""
     log = tmp_path / "log"
     program = tmp_path / "bin" / "rootlesskit"
     program.parent.mkdir()
@@ -37,20 +37,18 @@ def mapped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return log
 
 
-def test_a_directory_of_our_own_is_removed(tree: Path) -> None:
+def test_own_directory_is_removed(tree: Path) -> None:
     remove_tree(tree)
     assert not tree.exists()
 
 
-def test_files_of_subordinate_ids_are_removed_from_a_user_namespace(
-    tree: Path, mapped: Path
-) -> None:
+def test_files_of_subordinate_ids_are_removed_in_a_user_namespace(tree: Path, mapped: Path) -> None:
     remove_tree(tree)
     assert not tree.exists()
     assert mapped.read_text() == f"rm -rf -- {tree}\n"
 
 
-def test_without_a_user_namespace_the_error_is_that_of_the_removal(
+def test_without_a_user_namespace_the_removal_fails(
     tree: Path, mapped: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
@@ -58,7 +56,7 @@ def test_without_a_user_namespace_the_error_is_that_of_the_removal(
         remove_tree(tree)
 
 
-def test_root_has_no_use_for_a_user_namespace(
+def test_root_uses_no_user_namespace(
     tree: Path, mapped: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)

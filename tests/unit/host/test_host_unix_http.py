@@ -49,7 +49,7 @@ async def test_request_returns_status_reason_and_body(tmp_path: Path) -> None:
     ]
 
 
-async def test_response_complete_before_the_peer_closes_is_returned_at_once(tmp_path: Path) -> None:
+async def test_complete_response_is_returned_before_the_peer_closes(tmp_path: Path) -> None:
     ok = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
     async with serving(tmp_path / "s", ok, closes=False):
         _response, body = await unix_http.request(tmp_path / "s", "/", timeout_s=5)

@@ -74,12 +74,12 @@ def test_allowed_suffix_names_the_instance(suffix: str) -> None:
         pytest.param("a\0b", id="NUL"),
     ],
 )
-def test_other_suffix_is_refused_with_the_rule(suffix: str) -> None:
+def test_other_suffix_is_rejected_with_the_rule(suffix: str) -> None:
     with pytest.raises(InvalidInstanceName, match="lower-case letters, digits and inner hyphens"):
         Instance(suffix, HOME)
 
 
-def test_relative_home_is_refused() -> None:
+def test_relative_home_is_rejected() -> None:
     with pytest.raises(ValueError, match='"me" is not an absolute path'):
         Instance("2", Path("me"))
 
@@ -147,7 +147,7 @@ def test_file_of_an_instance(attribute: str, expected: str) -> None:
     assert str(getattr(Instance("2", HOME), attribute)) == expected
 
 
-def test_log_directory_is_replaced_as_a_whole() -> None:
+def test_log_directory_can_be_overridden() -> None:
     instance = Instance("2", HOME, log_dir_override=Path("/var/log/mine"))
     assert instance.log_dir == Path("/var/log/mine")
     assert instance.dir == Path("/home/me/.local/share/rancher-desktop-2")

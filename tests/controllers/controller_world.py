@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The project's controllers on a real server in this process, with a clock of their own."""
+"""Controllers of the project on a real server in this process, with a fake clock."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -34,7 +34,7 @@ def controller_environment(home: Path = Path("/nonexistent")) -> ControllerEnvir
 
 @asynccontextmanager
 async def managed(world: World, *controllers: Controller, **members: Any) -> AsyncIterator[Manager]:
-    """A manager at work while the block runs."""
+    """Run a manager during the block."""
     manager = Manager(
         "test",
         world.client,
@@ -59,7 +59,7 @@ async def eventually(
     *,
     namespace: str = "",
 ) -> Object:
-    """The object as soon as a condition holds; one that does not exist does not fulfil any."""
+    """Wait until an existing object fulfils a condition, and return it."""
     resource = resource_of(kind)
     if resource.namespaced:
         namespace = namespace or "default"
@@ -77,7 +77,7 @@ async def eventually(
 
 
 async def gone(world: World, kind: AnyResource, name: str, *, namespace: str = "") -> None:
-    """Return when an object does not exist any more."""
+    """Wait until an object does not exist."""
     resource = resource_of(kind)
     if resource.namespaced:
         namespace = namespace or "default"
@@ -91,7 +91,7 @@ async def gone(world: World, kind: AnyResource, name: str, *, namespace: str = "
 
 
 async def reasons(world: World, name: str) -> dict[str, list[str]]:
-    """The notes of all events about an object, by reason."""
+    """Return the notes of all events about an object, by reason."""
     found: dict[str, list[str]] = {}
     for event in (await world.client.list(EVENTS)).items:
         if event["regarding"]["name"] == name:
@@ -100,7 +100,7 @@ async def reasons(world: World, name: str) -> dict[str, list[str]]:
 
 
 async def event_about(world: World, name: str, reason: str, *, repeated: bool = False) -> Object:
-    """The event with a reason about an object, as soon as there is one (with a series)."""
+    """Wait for an event with a reason about an object (with a series), and return it."""
     async with asyncio.timeout(600):
         while True:
             for event in (await world.client.list(EVENTS)).items:
@@ -112,7 +112,7 @@ async def event_about(world: World, name: str, reason: str, *, repeated: bool = 
 
 @asynccontextmanager
 async def connected(world: World) -> AsyncIterator[aiohttp.ClientSession]:
-    """An administrator's HTTP client of the server, which listens while the block runs."""
+    """Serve HTTP during the block and return the client of an administrator."""
     http = HttpServer(Trusting(world))
     sock = listen_on_loopback(0)
     await http.listen(sock, None)
@@ -125,7 +125,7 @@ async def connected(world: World) -> AsyncIterator[aiohttp.ClientSession]:
 
 
 class Trusting:
-    """The API of a server for whom everybody is an administrator."""
+    """The API of a server that treats every client as an administrator."""
 
     def __init__(self, world: World) -> None:
         self._world = world

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A program with one controller that writes all the time: `python frozen_program.py KUBECONFIG`."""
+"""A program with one controller that writes all the time: `frozen_program.py KUBECONFIG`."""
 
 import asyncio
 import sys
@@ -13,7 +13,7 @@ from rdd.runtime import Context, Controller, Manager, ObjectKey, Ownership, Resu
 
 
 class Writer:
-    """Writes its name into every object it sees, again and again."""
+    """Writes its name into every object, repeatedly."""
 
     def __init__(self, context: Context) -> None:
         self.client = context.client
@@ -25,7 +25,7 @@ class Writer:
                 await self.client.patch(CONFIG_MAPS, key.name, data, namespace=key.namespace)
                 await asyncio.sleep(0.01)
             except (errors.Conflict, asyncio.CancelledError):
-                pass  # the worst of all controllers: it does not even stop when it is told to
+                pass  # the worst case: a controller that ignores its cancellation
         return Result.done()
 
 

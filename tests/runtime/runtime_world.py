@@ -30,7 +30,7 @@ def loop_clock() -> float:
 
 
 class Process(LocalTransport):
-    """The connection of one process, which can be frozen or cut off."""
+    """The connection of one process, which can be suspended or cut off."""
 
     def __init__(self, handle: Callable[[Request], Awaitable[AnyResponse]]) -> None:
         super().__init__(handle, partial(Request, user=ADMIN))
@@ -47,18 +47,18 @@ class Process(LocalTransport):
     def freeze(self) -> None:
         self.runs.clear()
 
-    def go_on(self) -> None:
+    def resume(self) -> None:
         self.runs.set()
 
 
 class World:
-    """A server, what it was asked, and clients of it."""
+    """A server, its requests, and its clients."""
 
     def __init__(self, server: ApiServer) -> None:
         self.server = server
         self.client = Client(LocalTransport(self.handle, partial(Request, user=ADMIN)))
         self.writes: list[tuple[str, str, int]] = []
-        """Owner, path and status of every write that carried an owner."""
+        """Owner, path and status of every write with an owner header."""
 
     async def handle(self, request: Request) -> AnyResponse:
         answer = await self.server.handle(request)
@@ -96,17 +96,17 @@ async def open_world() -> AsyncIterator[World]:
 
 
 async def until(condition: Callable[[], object], *, timeout_s: float = 60) -> None:
-    """Return when a condition holds; everything happens in this loop, so turns are enough."""
+    """Wait for a condition; everything runs in this loop, so yielding to it is enough."""
     async with asyncio.timeout(timeout_s):
         turns = 0
         while not condition():
             turns += 1
-            # The first turns take no time at all; after them, time may be what is missing.
+            # The first iterations take no time; later ones advance the clock.
             await asyncio.sleep(0 if turns < 200 else 0.05)
 
 
 class Recorder:
-    """A reconciler that remembers its keys and does what a test asks for."""
+    """A reconciler that records its keys and calls a function of the test."""
 
     def __init__(self, context: Context | None = None) -> None:
         self.context = context
@@ -123,7 +123,7 @@ class Recorder:
 
 
 def recorded(name: str, recorder: Recorder, *sources: Any, **members: Any) -> Controller:
-    """A controller with a recorder as its reconciler."""
+    """Return a controller with a recorder as its reconciler."""
 
     def make(context: Context) -> Recorder:
         recorder.context = context

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Controllers on a real server: from a change to a reconciliation, failures included."""
+"""Controllers on a real server: from a change to a reconciliation, with failures."""
 
 import asyncio
 import logging
@@ -42,7 +42,7 @@ pytestmark = pytest.mark.looptime
 OPTIONS = ManagerOptions(clock=loop_clock)
 
 
-async def test_what_exists_is_reconciled_at_the_start_and_changes_after_it(world: World) -> None:
+async def test_reconciles_existing_objects_and_changes(world: World) -> None:
     await world.create("a")
     recorder = Recorder()
     manager = Manager("m", world.client, [recorded("c", recorder)], options=OPTIONS)
@@ -54,7 +54,7 @@ async def test_what_exists_is_reconciled_at_the_start_and_changes_after_it(world
     await manager.stop()
 
 
-async def test_a_storm_of_5000_updates_to_100_objects_is_collapsed(world: World) -> None:
+async def test_deduplicates_5000_updates_of_100_objects(world: World) -> None:
     for i in range(100):
         await world.create(f"c{i}")
     recorder = Recorder()
@@ -77,7 +77,7 @@ async def test_a_storm_of_5000_updates_to_100_objects_is_collapsed(world: World)
     await manager.stop()
 
 
-async def test_a_broken_object_is_retried_with_growing_pauses_and_stops_nobody(
+async def test_failing_key_is_retried_with_backoff_without_affecting_others(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     times: list[float] = []
@@ -106,7 +106,7 @@ async def test_a_broken_object_is_retried_with_growing_pauses_and_stops_nobody(
     assert failed == 1
 
 
-async def test_a_terminal_error_waits_for_the_next_change(world: World) -> None:
+async def test_terminal_error_waits_for_the_next_change(world: World) -> None:
     async def fail(key: ObjectKey) -> Result:
         raise TerminalError("spec.size must be even")
 
@@ -122,7 +122,7 @@ async def test_a_terminal_error_waits_for_the_next_change(world: World) -> None:
     await manager.stop()
 
 
-async def test_a_result_can_ask_for_another_look(world: World) -> None:
+async def test_result_can_requeue_the_key(world: World) -> None:
     times: list[float] = []
 
     async def again(key: ObjectKey) -> Result:
@@ -139,7 +139,7 @@ async def test_a_result_can_ask_for_another_look(world: World) -> None:
     await manager.stop()
 
 
-async def test_owners_mapped_keys_and_predicates_decide_who_is_looked_at(world: World) -> None:
+async def test_sources_and_predicates_select_the_keys(world: World) -> None:
     recorder = Recorder()
     controller = recorded(
         "c",
@@ -162,7 +162,7 @@ async def test_owners_mapped_keys_and_predicates_decide_who_is_looked_at(world: 
     await manager.stop()
 
 
-async def test_a_reconciler_can_be_asked_to_look_for_reasons_of_its_own(world: World) -> None:
+async def test_reconciler_can_enqueue_keys(world: World) -> None:
     recorder = Recorder()
     manager = Manager("m", world.client, [recorded("c", recorder)], options=OPTIONS)
     await manager.start()
@@ -172,7 +172,7 @@ async def test_a_reconciler_can_be_asked_to_look_for_reasons_of_its_own(world: W
     await manager.stop()
 
 
-async def test_two_workers_have_two_keys_but_never_one_twice(world: World) -> None:
+async def test_two_workers_never_have_the_same_key(world: World) -> None:
     active: list[str] = []
     most: list[int] = []
 
@@ -199,7 +199,7 @@ async def test_two_workers_have_two_keys_but_never_one_twice(world: World) -> No
     await manager.stop()
 
 
-async def test_two_writers_of_one_status_lose_nothing_in_a_storm_of_conflicts(
+async def test_two_status_writers_lose_no_update_under_conflicts(
     world: World,
 ) -> None:
     await world.client.create(NAMESPACES, {"metadata": {"name": "shared"}})
@@ -209,7 +209,7 @@ async def test_two_writers_of_one_status_lose_nothing_in_a_storm_of_conflicts(
     async def write(writer: str) -> None:
         nonlocal turn
         for i in range(10):
-            # Others write between the read and the write of this one.
+            # Another client writes between the read and the write.
             stale = await world.client.get(NAMESPACES, "shared")
             await asyncio.sleep(0.001 * (turn % 3))
             turn += 1
@@ -230,14 +230,14 @@ async def test_two_writers_of_one_status_lose_nothing_in_a_storm_of_conflicts(
     assert types == {f"{writer}{i}" for writer in "xyz" for i in range(10)}
 
 
-async def test_endless_conflicts_end_in_the_conflict(world: World) -> None:
+async def test_raises_the_conflict_after_the_last_attempt(world: World) -> None:
     obj = await world.client.create(NAMESPACES, {"metadata": {"name": "busy"}})
     count = 0
 
     def change(found: dict[str, object]) -> dict[str, object]:
         nonlocal count
         count += 1
-        found["metadata"] = {**obj["metadata"]}  # always the first version: always outdated
+        found["metadata"] = {**obj["metadata"]}  # always the first version: always stale
         return {"phase": "Active", "conditions": [{"type": f"c{count}", "status": "True"}]}
 
     await world.client.patch(NAMESPACES, "busy", {"metadata": {"labels": {"a": "b"}}})
@@ -246,7 +246,7 @@ async def test_endless_conflicts_end_in_the_conflict(world: World) -> None:
     assert count == 20
 
 
-async def test_what_did_not_fit_into_the_queue_is_found_by_listing(
+async def test_queue_overflow_is_repaired_by_listing(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def slow(key: ObjectKey) -> Result:
@@ -270,7 +270,7 @@ async def test_what_did_not_fit_into_the_queue_is_found_by_listing(
         await running
 
 
-async def test_typed_reading_from_the_cache(world: World) -> None:
+async def test_reads_typed_objects_from_the_cache(world: World) -> None:
     (definition,) = crds_of("notary")
     await install_definitions(world.client, [definition])
     made = {**config_map("a"), "spec": {"value": "v", "configMapName": "c"}}

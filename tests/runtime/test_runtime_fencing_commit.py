@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A write that is judged while the take-over of its controller is on its way to the disk."""
+"""A write that is checked while the takeover of its controller is being committed."""
 
 import asyncio
 import itertools
@@ -35,7 +35,7 @@ def config_map(name: str, **data: str) -> dict[str, Any]:
 
 
 async def take_over(client: Client) -> int:
-    """The revision in which another process becomes the owner."""
+    """Make another process the owner; return the revision."""
     taken = {"spec": {"holderIdentity": "heir-1", "leaseTransitions": 7}}
     lease = await client.patch(LEASES, "controller-c", taken, namespace="rdd-system")
     return int(lease["metadata"]["resourceVersion"])
@@ -43,7 +43,7 @@ async def take_over(client: Client) -> int:
 
 @pytest.mark.parametrize("verb", ["create", "update", "patch", "delete"])
 @pytest.mark.parametrize("head_start", range(4))
-async def test_no_write_of_an_owner_is_committed_behind_its_end(
+async def test_commits_no_write_after_the_takeover(
     client: Client, verb: str, head_start: int
 ) -> None:
     ownership = Ownership(client, "first", is_embedded=True)
@@ -61,7 +61,7 @@ async def test_no_write_of_an_owner_is_committed_behind_its_end(
     }
 
     async def write() -> int | None:
-        for _ in range(head_start):  # the earlier or later step of the take-over
+        for _ in range(head_start):  # an earlier or later step of the takeover
             await asyncio.sleep(0)
         try:
             await writes[verb]()
@@ -77,7 +77,7 @@ async def test_no_write_of_an_owner_is_committed_behind_its_end(
     await ownership.stop()
 
 
-async def test_a_lease_that_changes_all_the_time_lets_writes_of_its_owner_pass(
+async def test_frequent_lease_changes_do_not_block_the_owner(
     client: Client,
 ) -> None:
     ownership = Ownership(client, "first", is_embedded=True)
@@ -107,7 +107,7 @@ async def test_a_lease_that_changes_all_the_time_lets_writes_of_its_owner_pass(
     await ownership.stop()
 
 
-async def test_an_owner_may_write_its_own_lease(client: Client) -> None:
+async def test_owner_can_write_its_own_lease(client: Client) -> None:
     ownership = Ownership(client, "first", is_embedded=True)
     await ownership.start()
     fenced = ownership.client_for(await ownership.acquire("c"))

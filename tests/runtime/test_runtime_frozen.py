@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real process that is stopped by a signal past the end of its lease, and goes on."""
+"""A real process that SIGSTOP suspends beyond its lease, and that then resumes."""
 
 import asyncio
 import os
@@ -20,10 +20,10 @@ from rdd.testing import LiveServer
 PROGRAM = Path(__file__).with_name("frozen_program.py")
 
 Write = tuple[str, int]
-"""The owner of a write, and the status it was answered with."""
+"""The owner of a write and the status of the response."""
 
 
-async def test_not_one_write_of_a_process_that_was_frozen_is_accepted(
+async def test_rejects_all_writes_of_a_suspended_process(
     apiserver: LiveServer,
 ) -> None:
     writes: list[Write] = []

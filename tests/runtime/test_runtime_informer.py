@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Informers on a real server: what they know, what they tell, what a lost watch does to it."""
+"""Informers on a real server: reading, notifying, recovering from lost watches."""
 
 import asyncio
 from typing import Any
@@ -22,8 +22,8 @@ DEFAULT: dict[str, Any] = {
 }
 
 
-class Told:
-    """What handlers were told, shortly."""
+class Received:
+    """The changes that handlers received, in short form."""
 
     def __init__(self) -> None:
         self.changes: list[str] = []
@@ -37,11 +37,11 @@ def key(name: str) -> ObjectKey:
     return ObjectKey("default", name)
 
 
-async def test_it_knows_what_exists_and_follows_changes(world: World) -> None:
+async def test_lists_objects_and_applies_changes(world: World) -> None:
     await world.create("a", data={"v": "1"})
-    cache, told = Cache(world.client), Told()
+    cache, received = Cache(world.client), Received()
     maps = cache.informer(CONFIG_MAPS, **DEFAULT)
-    maps.add_handler(told)
+    maps.add_handler(received)
     assert not maps.has_synced
     async with cache:
         await cache.wait_for_sync()
@@ -49,8 +49,8 @@ async def test_it_knows_what_exists_and_follows_changes(world: World) -> None:
         await world.create("b")
         await world.patch("a", {"data": {"v": "2"}})
         await world.client.delete(CONFIG_MAPS, "b", namespace="default")
-        await until(lambda: len(told.changes) == 4)
-        assert told.changes == ["+a", "+b", "~a", "-b"]
+        await until(lambda: len(received.changes) == 4)
+        assert received.changes == ["+a", "+b", "~a", "-b"]
         found = maps.get(key("a"))
         assert found is not None
         assert (found["kind"], found["apiVersion"], found["data"]) == (
@@ -60,28 +60,28 @@ async def test_it_knows_what_exists_and_follows_changes(world: World) -> None:
         assert maps.get(key("b")) is None
 
 
-async def test_one_informer_is_shared_by_all_who_ask(world: World) -> None:
+async def test_informers_are_shared(world: World) -> None:
     cache = Cache(world.client)
     same = ApiResource("", "v1", "configmaps", "ConfigMap", verbs=("get",))
     assert cache.informer(CONFIG_MAPS) is cache.informer(same)
     assert cache.informer(CONFIG_MAPS) is not cache.informer(CONFIG_MAPS, namespace="x")
 
 
-async def test_a_late_handler_is_told_what_exists(world: World) -> None:
+async def test_late_handler_receives_existing_objects(world: World) -> None:
     await world.create("a")
-    cache, told = Cache(world.client), Told()
+    cache, received = Cache(world.client), Received()
     async with cache:
         maps = cache.informer(CONFIG_MAPS, **DEFAULT)
         await cache.wait_for_sync()
-        leave = maps.add_handler(told)
-        assert told.changes == ["+a"]
-        leave()
+        unsubscribe = maps.add_handler(received)
+        assert received.changes == ["+a"]
+        unsubscribe()
         await world.create("b")
         await until(lambda: maps.get(key("b")) is not None)
-        assert told.changes == ["+a"]
+        assert received.changes == ["+a"]
 
 
-async def test_indexes_follow_the_objects(world: World) -> None:
+async def test_indexes_are_updated(world: World) -> None:
     def by_colour(obj: dict[str, Any]) -> list[str]:
         return [obj["data"]["colour"]] if "data" in obj else []
 
@@ -106,26 +106,26 @@ async def test_indexes_follow_the_objects(world: World) -> None:
             maps.by_index("size", "1")
 
 
-async def test_a_handler_or_index_that_breaks_does_not_stop_the_others(
+async def test_failing_handler_or_index_does_not_stop_others(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(found: Any) -> Any:
         raise KeyError("broken")
 
-    cache, told = Cache(world.client), Told()
+    cache, received = Cache(world.client), Received()
     maps = cache.informer(CONFIG_MAPS, **DEFAULT)
     maps.add_index("broken", broken)
     maps.add_handler(broken)
-    maps.add_handler(told)
+    maps.add_handler(received)
     async with cache:
         await cache.wait_for_sync()
         await world.create("a")
-        await until(lambda: told.changes == ["+a"])
+        await until(lambda: received.changes == ["+a"])
     assert "a handler of configmaps failed at default/a" in caplog.text
 
 
 class Interrupted:
-    """Ends the watches of ConfigMaps when told to; the next ones can be refused as too old."""
+    """Ends watches of ConfigMaps on demand; the next ones can be rejected as expired."""
 
     def __init__(self, world: World) -> None:
         self._world = world
@@ -161,19 +161,19 @@ class Interrupted:
 
 
 @pytest.mark.parametrize("is_expired", [False, True], ids=["dropped", "expired"])
-async def test_after_a_lost_watch_the_difference_is_told_and_nothing_else(
+async def test_lost_watch_leads_to_exactly_the_differences(
     world: World, *, is_expired: bool
 ) -> None:
     interrupted = Interrupted(world)
     for name in ("kept", "changed", "removed"):
         await world.create(name)
-    cache, told = Cache(world.client), Told()
+    cache, received = Cache(world.client), Received()
     maps = cache.informer(CONFIG_MAPS, **DEFAULT)
-    maps.add_handler(told)
+    maps.add_handler(received)
     async with cache:
         await cache.wait_for_sync()
         await until(lambda: interrupted.watches == 1)
-        told.changes.clear()
+        received.changes.clear()
         interrupted.is_expired = is_expired
         interrupted.cut.set()
         await asyncio.sleep(0)
@@ -181,14 +181,14 @@ async def test_after_a_lost_watch_the_difference_is_told_and_nothing_else(
         await world.client.delete(CONFIG_MAPS, "removed", namespace="default")
         await world.create("added")
         interrupted.cut = asyncio.Event()
-        await until(lambda: len(told.changes) >= 3)
+        await until(lambda: len(received.changes) >= 3)
         await until(lambda: interrupted.watches == (3 if is_expired else 2))
         await asyncio.sleep(60)
-        assert sorted(told.changes) == ["+added", "-removed", "~changed"]
+        assert sorted(received.changes) == ["+added", "-removed", "~changed"]
         assert maps.get(key("removed")) is None
 
 
-async def test_a_resource_that_does_not_exist_yet_is_followed_when_it_comes(world: World) -> None:
+async def test_watches_a_resource_that_is_defined_later(world: World) -> None:
     widgets = ApiResource("example.com", "v1", "widgets", "Widget")
     cache = Cache(world.client)
     found = cache.informer(widgets)
@@ -215,7 +215,7 @@ def widget_definition() -> dict[str, Any]:
     }
 
 
-async def test_only_the_objects_used_last_stay_decoded(
+async def test_keeps_only_recently_used_objects_decoded(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(informer, "DECODED", 2)
@@ -233,7 +233,7 @@ async def test_only_the_objects_used_last_stay_decoded(
         assert again == first
 
 
-async def test_metadata_is_enough_for_some(world: World) -> None:
+async def test_metadata_only_informer(world: World) -> None:
     await world.create("a", data={"v": "1"})
     cache = Cache(world.client)
     maps = cache.informer(CONFIG_MAPS, metadata_only=True, **DEFAULT)

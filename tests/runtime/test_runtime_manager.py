@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The life of a manager: the order of the start, admission, draining, races."""
+"""The lifecycle of a manager: start order, admission, draining, races."""
 
 import asyncio
 import socket
@@ -95,15 +95,15 @@ def notary(name: str, value: str) -> dict[str, Any]:
 
 
 @fake_time
-async def test_the_first_write_after_the_start_finds_kinds_and_admission(world: World) -> None:
+async def test_first_write_after_the_start_has_kinds_and_admission(world: World) -> None:
     recorder = Recorder()
     manager = manager_of(world, notary_controller(recorder))
     await manager.start()
     made = await world.client.create(NOTARIES, notary("a", "v"))
     assert made["spec"] == {"value": "v", "configMapName": "default-name"}
-    with pytest.raises(errors.Forbidden) as refused:
+    with pytest.raises(errors.Forbidden) as rejected:
         await world.client.create(NOTARIES, notary("b", "bad"))
-    assert refused.value.message == (
+    assert rejected.value.message == (
         'admission webhook "notary-validator.rdd.rancherdesktop.io" denied the request: '
         "bad values are not recorded"
     )
@@ -112,7 +112,7 @@ async def test_the_first_write_after_the_start_finds_kinds_and_admission(world: 
 
 
 @fake_time
-async def test_each_step_of_the_start_is_complete_before_the_next(world: World) -> None:
+async def test_start_steps_are_sequential(world: World) -> None:
     steps: list[str] = []
     inner = world.server.handle
 
@@ -152,7 +152,7 @@ async def test_each_step_of_the_start_is_complete_before_the_next(world: World) 
 
 
 @fake_time
-async def test_configurations_are_those_of_this_run_and_owned_by_their_manager(
+async def test_configurations_have_the_url_of_this_run_and_a_field_manager(
     world: World,
 ) -> None:
     for _ in range(2):
@@ -163,13 +163,13 @@ async def test_configurations_are_those_of_this_run_and_owned_by_their_manager(
         assert (owner["manager"], owner["operation"]) == ("rdd-webhook-manager", "Apply")
         await world.client.create(NOTARIES, notary(f"n{_}", "v"))
         await manager.stop()
-    # Nobody answers any more, and nothing is let through for that.
+    # No process serves the webhook, and the server fails closed.
     with pytest.raises(errors.InternalError, match="failed calling webhook"):
         await world.client.create(NOTARIES, notary("late", "v"))
 
 
 @fake_time
-async def test_handlers_of_webhooks_can_read_what_the_reconciler_reads(world: World) -> None:
+async def test_webhook_handlers_can_use_the_cache(world: World) -> None:
     def webhooks(context: Context) -> tuple[Webhook, ...]:
         async def unique(request: AdmissionRequest[Notary]) -> None:
             same = request.object.spec.value
@@ -197,7 +197,7 @@ async def test_handlers_of_webhooks_can_read_what_the_reconciler_reads(world: Wo
 
 
 @fake_time
-async def test_a_definition_of_another_version_is_brought_up_to_date(world: World) -> None:
+async def test_updates_an_outdated_definition(world: World) -> None:
     (wanted,) = crds_of("notary")
     (old,) = crds_of("notary")
     old["spec"]["names"]["shortNames"] = ["nt"]
@@ -219,7 +219,7 @@ _SPEC = {"value": "v", "configMapName": "c"}
 
 
 @fake_time
-async def test_a_definition_whose_names_are_taken_says_so(world: World) -> None:
+async def test_reports_a_definition_with_conflicting_names(world: World) -> None:
     (first,) = crds_of("notary")
     await install_definition(world.client, first)
     (second,) = crds_of("notary")
@@ -230,7 +230,7 @@ async def test_a_definition_whose_names_are_taken_says_so(world: World) -> None:
 
 
 @fake_time
-async def test_a_start_that_fails_leaves_nothing_running(world: World) -> None:
+async def test_failed_start_stops_everything(world: World) -> None:
     def broken(context: Context) -> Recorder:
         raise RuntimeError("no engine")
 
@@ -243,7 +243,7 @@ async def test_a_start_that_fails_leaves_nothing_running(world: World) -> None:
 
 
 @fake_time
-async def test_stopping_waits_for_the_work_under_way_and_starts_no_more(world: World) -> None:
+async def test_stop_completes_keys_in_progress_and_starts_no_others(world: World) -> None:
     ended: list[str] = []
 
     async def slow(key: ObjectKey) -> Result:
@@ -267,7 +267,7 @@ async def test_stopping_waits_for_the_work_under_way_and_starts_no_more(world: W
 
 
 @fake_time
-async def test_all_controllers_share_one_budget_for_stopping(world: World) -> None:
+async def test_controllers_share_one_drain_timeout(world: World) -> None:
     async def forever(key: ObjectKey) -> Result:
         await asyncio.sleep(10_000)
         return Result.done()
@@ -287,7 +287,7 @@ async def test_all_controllers_share_one_budget_for_stopping(world: World) -> No
 
 @fake_time
 @pytest.mark.parametrize("turns", [0, 1, 5, 20, 60, 100, 200])
-async def test_a_stop_during_the_start_ends_both(world: World, turns: int) -> None:
+async def test_stop_during_start(world: World, turns: int) -> None:
     manager = manager_of(world, notary_controller(Recorder()))
     starting = asyncio.ensure_future(manager.start())
     for _ in range(turns):
@@ -300,17 +300,17 @@ async def test_a_stop_during_the_start_ends_both(world: World, turns: int) -> No
 
 
 @fake_time
-async def test_the_events_of_the_last_work_are_written_before_the_end(world: World) -> None:
+async def test_writes_the_last_events_before_the_stop(world: World) -> None:
     recorder = Recorder()
 
-    async def tell(key: ObjectKey) -> Result:
+    async def record(key: ObjectKey) -> Result:
         assert recorder.context is not None
         obj = recorder.context.cache.get(CONFIG_MAPS, key)
         assert obj is not None
         recorder.context.events.event(obj, "Normal", "Seen", "it was seen")
         return Result.done()
 
-    recorder.do = tell
+    recorder.do = record
     manager = manager_of(world, recorded("c", recorder))
     await manager.start()
     await world.create("a")
@@ -321,7 +321,7 @@ async def test_the_events_of_the_last_work_are_written_before_the_end(world: Wor
 
 
 @fake_time
-async def test_a_controller_that_breaks_when_its_turn_comes_is_told(world: World) -> None:
+async def test_reports_a_controller_that_fails_after_waiting(world: World) -> None:
     def broken(context: Context) -> Recorder:
         raise RuntimeError("no engine")
 
@@ -341,7 +341,7 @@ async def test_a_controller_that_breaks_when_its_turn_comes_is_told(world: World
 
 
 class Machines(Recorder):
-    """A reconciler that ends what it started."""
+    """A reconciler with a drain hook."""
 
     async def drain(self) -> None:
         assert self.context is not None
@@ -351,7 +351,7 @@ class Machines(Recorder):
 
 
 @fake_time
-async def test_what_a_controller_runs_is_ended_while_it_can_still_write(world: World) -> None:
+async def test_drain_hook_can_still_write(world: World) -> None:
     machines = Machines()
     await world.create("vm")
     ownership = Ownership(world.client, "m", clock=loop_clock)
@@ -364,7 +364,7 @@ async def test_what_a_controller_runs_is_ended_while_it_can_still_write(world: W
 
 
 @fake_time
-async def test_a_controller_whose_turn_comes_at_a_bad_time_tries_again(world: World) -> None:
+async def test_retries_the_start_of_an_acquired_controller(world: World) -> None:
     holder = Ownership(world.client, "holder", clock=loop_clock)
     await holder.start()
     claim = await holder.acquire("notary")
@@ -397,7 +397,7 @@ async def test_a_controller_whose_turn_comes_at_a_bad_time_tries_again(world: Wo
     await holder.stop()
 
 
-def test_controllers_and_hosts_are_checked_before_anything_starts() -> None:
+def test_validates_controllers_and_hosts_before_the_start() -> None:
     client: Any = None
     one = Controller("c", Recorder)
     with pytest.raises(ValueError, match="controllers given twice: c"):
@@ -406,7 +406,7 @@ def test_controllers_and_hosts_are_checked_before_anything_starts() -> None:
         Manager("m", client, [notary_controller(Recorder())])
 
 
-async def test_an_external_manager_answers_over_https_and_tells_its_health(world: World) -> None:
+async def test_external_manager_serves_webhooks_and_health(world: World) -> None:
     import aiohttp
 
     authority = trustme.CA()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What controllers do to objects, on a real server: finalizers, owners, status, events."""
+"""Helpers that write objects, on a real server: finalizers, owners, status, events."""
 
 import asyncio
 from typing import Any
@@ -32,7 +32,7 @@ pytestmark = pytest.mark.looptime
 # -- finalizers
 
 
-async def test_finalizers_are_added_and_removed_beside_those_of_others(world: World) -> None:
+async def test_adds_and_removes_finalizers_next_to_others(world: World) -> None:
     stale = await world.create("a")
     await world.patch("a", {"metadata": {"finalizers": ["other/one"]}})
     with_own = await add_finalizer(world.client, CONFIG_MAPS, stale, CLEANUP)
@@ -45,7 +45,7 @@ async def test_finalizers_are_added_and_removed_beside_those_of_others(world: Wo
     assert await remove_finalizer(world.client, CONFIG_MAPS, without, CLEANUP) is without
 
 
-async def test_removing_the_last_finalizer_lets_the_object_go(world: World) -> None:
+async def test_removing_the_last_finalizer_completes_the_deletion(world: World) -> None:
     obj = await add_finalizer(world.client, CONFIG_MAPS, await world.create("a"), CLEANUP)
     await world.client.delete(CONFIG_MAPS, "a", namespace="default")
     await remove_finalizer(world.client, CONFIG_MAPS, obj, CLEANUP)
@@ -54,7 +54,7 @@ async def test_removing_the_last_finalizer_lets_the_object_go(world: World) -> N
     assert await remove_finalizer(world.client, CONFIG_MAPS, obj, CLEANUP) is None
 
 
-async def test_an_object_of_the_same_name_is_another_one(world: World) -> None:
+async def test_object_of_the_same_name_is_another_object(world: World) -> None:
     old = await add_finalizer(world.client, CONFIG_MAPS, await world.create("a"), CLEANUP)
     await world.patch("a", {"metadata": {"finalizers": None}})
     await world.client.delete(CONFIG_MAPS, "a", namespace="default")
@@ -64,7 +64,7 @@ async def test_an_object_of_the_same_name_is_another_one(world: World) -> None:
     assert (await world.get("a"))["metadata"]["finalizers"] == [CLEANUP]
 
 
-async def test_nothing_is_added_to_what_is_being_deleted(world: World) -> None:
+async def test_adds_no_finalizer_to_an_object_being_deleted(world: World) -> None:
     await world.create("a")
     await world.patch("a", {"metadata": {"finalizers": ["other/one"]}})
     await world.client.delete(CONFIG_MAPS, "a", namespace="default")
@@ -72,14 +72,14 @@ async def test_nothing_is_added_to_what_is_being_deleted(world: World) -> None:
         await add_finalizer(world.client, CONFIG_MAPS, await world.get("a"), CLEANUP)
 
 
-async def test_an_object_has_one_owner_that_holds_it(world: World) -> None:
+async def test_object_has_at_most_one_owned_by_finalizer(world: World) -> None:
     obj = await world.create("a")
     obj = await add_finalizer(world.client, CONFIG_MAPS, obj, owned_by("App"))
     with pytest.raises(errors.Conflict, match="it is owned by App"):
         await add_finalizer(world.client, CONFIG_MAPS, obj, owned_by("LimaVM"))
 
 
-async def test_ten_writers_of_finalizers_lose_none(world: World) -> None:
+async def test_concurrent_writers_lose_no_finalizer(world: World) -> None:
     obj = await world.create("a")
     async with asyncio.TaskGroup() as group:
         for i in range(8):
@@ -97,7 +97,7 @@ async def owned(world: World, owner: Object, name: str, *finalizers: str) -> Obj
     return await world.client.create(CONFIG_MAPS, with_controller(child, owner))
 
 
-async def test_what_an_owner_has_is_deleted_and_nothing_else(world: World) -> None:
+async def test_delete_owned_deletes_only_owned_objects(world: World) -> None:
     owner = await world.client.create(SECRETS, config_map("owner"))
     await owned(world, owner, "plain")
     await owned(world, owner, "held", owned_by("Secret"))
@@ -112,14 +112,14 @@ async def test_what_an_owner_has_is_deleted_and_nothing_else(world: World) -> No
     assert await delete_owned(world.client, owner) == 1
 
 
-async def test_a_cluster_scoped_owner_names_the_namespace(world: World) -> None:
+async def test_cluster_scoped_owner_selects_the_namespace(world: World) -> None:
     owner = await world.client.create(NAMESPACES, {"metadata": {"name": "owner"}})
     await owned(world, owner, "child")
     assert await delete_owned(world.client, {**owner, "spec": {"namespace": "kube-public"}}) == 0
     assert await delete_owned(world.client, owner) == 1
 
 
-async def test_an_incomplete_cleanup_is_an_error_after_everything_was_tried(world: World) -> None:
+async def test_incomplete_cleanup_fails_after_all_attempts(world: World) -> None:
     owner = await world.client.create(SECRETS, config_map("owner"))
     for name in ("a", "b"):
         await owned(world, owner, name)
@@ -141,7 +141,7 @@ async def test_an_incomplete_cleanup_is_an_error_after_everything_was_tried(worl
 # -- status
 
 
-async def test_a_status_is_patched_under_a_lock_and_not_without_need(world: World) -> None:
+async def test_patch_status_uses_a_lock_and_skips_equal_status(world: World) -> None:
     obj = await world.client.create(NAMESPACES, {"metadata": {"name": "n"}})
     assert await patch_status(world.client, NAMESPACES, obj, {"phase": "Active"}) is obj
     await world.client.patch(NAMESPACES, "n", {"metadata": {"labels": {"a": "b"}}})
@@ -152,7 +152,7 @@ async def test_a_status_is_patched_under_a_lock_and_not_without_need(world: Worl
     assert written["status"]["conditions"][0]["type"] == "X"
 
 
-async def test_two_managers_apply_their_own_parts_of_a_status(world: World) -> None:
+async def test_two_field_managers_apply_parts_of_a_status(world: World) -> None:
     await world.client.create(NAMESPACES, {"metadata": {"name": "n"}})
     for manager in ("one", "two"):
         await apply_status(
@@ -178,7 +178,7 @@ async def obj(world: World) -> Object:
     return await world.create("a")
 
 
-async def test_an_event_says_what_about_which_object_and_by_whom(world: World, obj: Object) -> None:
+async def test_event_has_object_reason_and_reporter(world: World, obj: Object) -> None:
     recorder = EventRecorder(world.client, "c", instance="m-1", clock=loop_clock)
     recorder.event(obj, "Warning", "StartFailed", "no disk", action="Start", related=obj)
     await recorder.flush()
@@ -188,7 +188,7 @@ async def test_an_event_says_what_about_which_object_and_by_whom(world: World, o
     assert (event["reportingInstance"], event["action"]) == ("m-1", "Start")
 
 
-async def test_repetitions_are_one_event_with_a_series(world: World, obj: Object) -> None:
+async def test_repetitions_become_a_series(world: World, obj: Object) -> None:
     recorder = EventRecorder(world.client, "c", clock=loop_clock)
     running = asyncio.ensure_future(recorder.run())
     recorder.event(obj, "Warning", "Failed", "again")
@@ -217,9 +217,7 @@ async def test_repetitions_are_one_event_with_a_series(world: World, obj: Object
     await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_a_series_goes_on_in_a_new_event_when_its_event_has_expired(
-    world: World, obj: Object
-) -> None:
+async def test_series_continues_in_a_new_event_after_expiry(world: World, obj: Object) -> None:
     recorder = EventRecorder(world.client, "c", clock=loop_clock)
     recorder.event(obj, "Normal", "Seen", "x")
     await recorder.flush()
@@ -230,7 +228,7 @@ async def test_a_series_goes_on_in_a_new_event_when_its_event_has_expired(
     assert event["series"]["count"] == 2
 
 
-async def test_long_notes_are_cut_between_two_characters(world: World, obj: Object) -> None:
+async def test_truncates_long_notes_between_characters(world: World, obj: Object) -> None:
     recorder = EventRecorder(world.client, "c", clock=loop_clock)
     recorder.event(obj, "Normal", "Seen", "ä" * 1000)
     await recorder.flush()
@@ -238,7 +236,7 @@ async def test_long_notes_are_cut_between_two_characters(world: World, obj: Obje
     assert event["note"] == "ä" * 510 + "…"
 
 
-async def test_events_are_bounded_and_what_is_refused_is_dropped(
+async def test_drops_rejected_and_excess_events(
     world: World, obj: Object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(events_module, "MAX_WAITING", 5)

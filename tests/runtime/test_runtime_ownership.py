@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One process per controller: leases, take-over, and writes that come too late."""
+"""One process per controller: leases, takeover, fenced writes."""
 
 import asyncio
 from functools import partial
@@ -61,7 +61,7 @@ class Program:
         return self.manager.running == ("c",)
 
     async def kill(self) -> None:
-        """End it without a farewell."""
+        """Kill the process."""
         self.process.is_cut_off = True
         await self.manager.stop()
 
@@ -70,7 +70,7 @@ async def lease(world: World, name: str = "controller-c") -> dict[str, Any]:
     return await world.client.get(LEASES, name, namespace="rdd-system")
 
 
-async def test_of_two_processes_exactly_one_reconciles(world: World) -> None:
+async def test_exactly_one_of_two_processes_reconciles(world: World) -> None:
     programs = [Program(world), Program(world)]
     async with asyncio.TaskGroup() as group:
         for program in programs:
@@ -86,7 +86,7 @@ async def test_of_two_processes_exactly_one_reconciles(world: World) -> None:
 
 
 def slow_down(world: World) -> None:
-    """Let the requests of all processes overlap."""
+    """Make the requests of all processes overlap."""
     inner = world.server.handle
 
     async def handle(request: Request) -> AnyResponse:
@@ -96,11 +96,11 @@ def slow_down(world: World) -> None:
     world.server.handle = handle  # type: ignore[method-assign]
 
 
-async def test_of_many_that_take_a_lease_at_the_same_time_one_gets_it(world: World) -> None:
+async def test_exactly_one_of_many_racing_processes_acquires_a_lease(world: World) -> None:
     slow_down(world)
     many = [Ownership(world.client, "m", clock=loop_clock) for _ in range(10)]
     await asyncio.gather(*(one.start() for one in many))
-    for epoch in range(3):  # first a new lease, then one that was given back
+    for epoch in range(3):  # first a new lease, then a released one
         outcomes = await asyncio.gather(*(o.acquire("c") for o in many), return_exceptions=True)
         claims = [outcome for outcome in outcomes if isinstance(outcome, Claim)]
         assert len(claims) == 1
@@ -111,7 +111,7 @@ async def test_of_many_that_take_a_lease_at_the_same_time_one_gets_it(world: Wor
         await one.stop()
 
 
-async def test_stopping_without_an_answer_of_the_server_ends_in_time(world: World) -> None:
+async def test_stop_times_out_if_the_server_does_not_respond(world: World) -> None:
     program = Program(world)
     await program.manager.start()
     program.process.freeze()
@@ -120,7 +120,7 @@ async def test_stopping_without_an_answer_of_the_server_ends_in_time(world: Worl
     assert asyncio.get_running_loop().time() - begun <= 6
 
 
-async def test_whoever_may_not_use_leases_is_told_at_once(world: World) -> None:
+async def test_missing_permission_for_leases_fails_at_once(world: World) -> None:
     transport = LocalTransport(world.handle, partial(Request, user=User("nobody", ())))
     ownership = Ownership(Client(transport), "m", clock=loop_clock)
     with pytest.raises(OwnershipUnavailable, match=r"cannot use leases: .*nobody.* cannot"):
@@ -128,7 +128,7 @@ async def test_whoever_may_not_use_leases_is_told_at_once(world: World) -> None:
     assert asyncio.get_running_loop().time() < 1
 
 
-async def test_a_namespace_on_its_way_out_is_waited_for(world: World) -> None:
+async def test_waits_for_a_terminating_namespace(world: World) -> None:
     metadata = {"name": "rdd-system"}
     await world.client.create(NAMESPACES, {"metadata": metadata})
     await world.client.delete(NAMESPACES, "rdd-system")
@@ -143,7 +143,7 @@ async def test_a_namespace_on_its_way_out_is_waited_for(world: World) -> None:
     await ownership.stop()
 
 
-async def test_the_lease_tells_holder_and_epoch(world: World) -> None:
+async def test_lease_has_holder_and_epoch(world: World) -> None:
     program = Program(world)
     await program.manager.start()
     spec = (await lease(world))["spec"]
@@ -159,7 +159,7 @@ async def test_the_lease_tells_holder_and_epoch(world: World) -> None:
         await lease(world, f"manager-{program.ownership.identity}")
 
 
-async def test_a_graceful_stop_hands_over_at_once(world: World) -> None:
+async def test_graceful_stop_releases_the_lease_at_once(world: World) -> None:
     first, second = Program(world), Program(world)
     await first.manager.start()
     await second.manager.start()
@@ -171,7 +171,7 @@ async def test_a_graceful_stop_hands_over_at_once(world: World) -> None:
     await second.manager.stop()
 
 
-async def test_the_controller_of_a_killed_process_is_taken_over_when_its_lease_ends(
+async def test_takes_over_from_a_killed_process_when_its_lease_expires(
     world: World,
 ) -> None:
     first, second = Program(world), Program(world)
@@ -188,16 +188,16 @@ async def test_the_controller_of_a_killed_process_is_taken_over_when_its_lease_e
     await second.manager.stop()
 
 
-async def test_a_program_that_must_not_wait_says_who_has_the_controller(world: World) -> None:
+async def test_start_fails_with_the_holder_if_it_must_not_wait(world: World) -> None:
     first, second = Program(world), Program(world, if_held="fail")
     await first.manager.start()
-    with pytest.raises(HeldByOther) as refused:
+    with pytest.raises(HeldByOther) as rejected:
         await second.manager.start()
-    assert str(refused.value) == f'controller "c" is run by "{first.ownership.identity}"'
+    assert str(rejected.value) == f'controller "c" is run by "{first.ownership.identity}"'
     await first.manager.stop()
 
 
-async def test_without_an_answer_of_the_server_nothing_is_started(world: World) -> None:
+async def test_starts_nothing_if_the_server_does_not_respond(world: World) -> None:
     program = Program(world)
     program.process.is_cut_off = True
     with pytest.raises(OwnershipUnavailable, match=r"who runs .*: .*connection refused"):
@@ -205,7 +205,7 @@ async def test_without_an_answer_of_the_server_nothing_is_started(world: World) 
     assert program.recorder.context is None
 
 
-async def test_who_cannot_renew_stops_in_the_middle_and_goes_on_when_the_server_is_back(
+async def test_stops_if_it_cannot_renew_and_resumes_later(
     world: World,
 ) -> None:
     program = Program(world)
@@ -236,7 +236,7 @@ async def test_who_cannot_renew_stops_in_the_middle_and_goes_on_when_the_server_
     await program.manager.stop()
 
 
-async def test_nothing_of_a_frozen_owner_is_accepted_after_it_goes_on(world: World) -> None:
+async def test_rejects_writes_of_a_suspended_owner_after_it_resumes(world: World) -> None:
     frozen, second = Program(world, "one"), Program(world, "two")
     await world.create("target")
 
@@ -259,7 +259,7 @@ async def test_nothing_of_a_frozen_owner_is_accepted_after_it_goes_on(world: Wor
     owner = world.writes[0][0]
 
     frozen.process.freeze()
-    # The request is on its way, and nothing in the process can call it back.
+    # The request is in flight, and the process cannot cancel it.
     late = [
         asyncio.ensure_future(
             stale.client.patch(CONFIG_MAPS, "target", _data("late"), namespace="default")
@@ -270,7 +270,7 @@ async def test_nothing_of_a_frozen_owner_is_accepted_after_it_goes_on(world: Wor
     before = len(world.writes)
     await world.patch("target", _data("two"))
 
-    frozen.process.go_on()
+    frozen.process.resume()
     results = await asyncio.gather(*late, return_exceptions=True)
     await asyncio.sleep(60)
     assert [type(r) for r in results] == [errors.Conflict] * 3
@@ -287,7 +287,7 @@ async def test_nothing_of_a_frozen_owner_is_accepted_after_it_goes_on(world: Wor
     await second.manager.stop()
 
 
-async def test_an_owner_past_its_lease_cannot_write_even_if_nobody_took_over(world: World) -> None:
+async def test_owner_cannot_write_after_its_lease_has_expired(world: World) -> None:
     program = Program(world)
     await world.create("target")
     await program.manager.start()
@@ -298,15 +298,15 @@ async def test_an_owner_past_its_lease_cannot_write_even_if_nobody_took_over(wor
         context.client.patch(CONFIG_MAPS, "target", _data("late"), namespace="default")
     )
     await asyncio.sleep(14)
-    program.process.go_on()
+    program.process.resume()
     await late
     program.process.freeze()
     late = asyncio.ensure_future(
         context.client.patch(CONFIG_MAPS, "target", _data("later"), namespace="default")
     )
     await asyncio.sleep(100)
-    # The write was sent before the heartbeat.
-    program.process.go_on()
+    # The write was sent before the heartbeat was renewed.
+    program.process.resume()
     with pytest.raises(errors.Conflict, match="has not renewed its ownership"):
         await late
     await until(lambda: program.is_working and program.recorder.context is not context)
@@ -320,7 +320,7 @@ def _data(by: str) -> dict[str, Any]:
     return {"data": {"by": by}}
 
 
-async def test_the_loss_of_a_lease_ends_a_reconciliation_in_its_middle(world: World) -> None:
+async def test_lost_lease_cancels_a_reconciliation(world: World) -> None:
     program = Program(world)
     ended = asyncio.Event()
 
@@ -337,17 +337,17 @@ async def test_the_loss_of_a_lease_ends_a_reconciliation_in_its_middle(world: Wo
     await until(lambda: program.recorder.names)
     first = program.recorder.context
     present = await lease(world)
-    present["spec"].update(holderIdentity="thief", leaseTransitions=7)
+    present["spec"].update(holderIdentity="other", leaseTransitions=7)
     await world.client.update(LEASES, present)
     async with asyncio.timeout(1):
         await ended.wait()
-    # A thief without a heartbeat does not keep it.
+    # A holder without a heartbeat does not keep the lease.
     await until(lambda: program.is_working and program.recorder.context is not first)
     assert (await lease(world))["spec"]["leaseTransitions"] == 8
     await program.manager.stop()
 
 
-async def test_a_deleted_lease_is_a_lost_one_and_taken_anew(world: World) -> None:
+async def test_deleted_lease_is_lost_and_acquired_again(world: World) -> None:
     earlier, program = Program(world), Program(world)
     await earlier.manager.start()
     await earlier.manager.stop()
@@ -360,7 +360,7 @@ async def test_a_deleted_lease_is_a_lost_one_and_taken_anew(world: World) -> Non
     await program.manager.stop()
 
 
-async def test_the_embedded_manager_keeps_its_controllers_without_a_heartbeat(
+async def test_embedded_manager_needs_no_heartbeat(
     world: World,
 ) -> None:
     embedded, external = Program(world, "embedded", is_embedded=True), Program(world)
@@ -374,7 +374,7 @@ async def test_the_embedded_manager_keeps_its_controllers_without_a_heartbeat(
     await external.manager.stop()
 
 
-async def test_what_an_earlier_run_of_the_daemon_held_is_free(world: World) -> None:
+async def test_leases_of_an_earlier_daemon_are_free(world: World) -> None:
     earlier = Ownership(world.client, "embedded", is_embedded=True, clock=loop_clock)
     await earlier.start()
     await earlier.acquire("c")
@@ -388,7 +388,7 @@ async def test_what_an_earlier_run_of_the_daemon_held_is_free(world: World) -> N
 
 
 @pytest.mark.parametrize("owner", ["c", "c/x", "c/x/y", "c/x/1/2", "nobody/x/0", "c/../0"], ids=str)
-async def test_a_write_that_names_no_present_owner_is_refused(world: World, owner: str) -> None:
+async def test_rejects_a_write_without_a_current_owner(world: World, owner: str) -> None:
     program = Program(world)
     await program.manager.start()
     reply = await world.client.transport.request(_write(owner))
@@ -404,13 +404,13 @@ def _write(owner: str) -> Call:
     return Call("POST", "/api/v1/namespaces/default/configmaps", {}, headers, body)
 
 
-async def test_a_write_that_a_webhook_held_up_is_judged_by_the_owner_at_its_end(
+async def test_delayed_write_is_checked_against_the_owner_at_commit(
     world: World,
 ) -> None:
-    asked, answer = asyncio.Event(), asyncio.Event()
+    called, answer = asyncio.Event(), asyncio.Event()
 
     async def slow(request: AdmissionRequest[Any]) -> None:
-        asked.set()
+        called.set()
         await answer.wait()
 
     webhook = validating("slow", CONFIG_MAPS, slow, webhook_name="slow.test.example.com")
@@ -427,7 +427,7 @@ async def test_a_write_that_a_webhook_held_up_is_judged_by_the_owner_at_its_end(
     await first.start()
     claim = await first.acquire("c")
     write = asyncio.ensure_future(first.client_for(claim).create(CONFIG_MAPS, config_map("late")))
-    await asked.wait()
+    await called.wait()
     await second.start()
     await second.acquire("c")
     answer.set()

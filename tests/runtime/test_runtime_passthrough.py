@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Endpoints of controllers over their life: offered while they work, and only then."""
+"""Endpoints of controllers: they exist only while the controllers work."""
 
 import asyncio
 from collections.abc import Mapping
@@ -24,29 +24,29 @@ from rdd.runtime.passthrough import Handler
 pytestmark = pytest.mark.looptime
 
 
-class Board:
-    """A host that remembers what is offered, and everything that was said to it."""
+class FakeHost:
+    """A host that records its endpoints and all calls."""
 
     def __init__(self) -> None:
         self.offered: dict[tuple[str, str], Handler] = {}
-        self.said: list[str] = []
+        self.calls: list[str] = []
 
     async def start(self) -> None:
-        self.said.append("start")
+        self.calls.append("start")
 
     def expect(self, controller: str) -> None:
-        self.said.append(f"expect {controller}")
+        self.calls.append(f"expect {controller}")
 
     def add(self, controller: str, endpoint: str, handler: Handler) -> None:
         self.offered[controller, endpoint] = handler
-        self.said.append(f"add {controller}/{endpoint}")
+        self.calls.append(f"add {controller}/{endpoint}")
 
     def remove(self, controller: str, endpoint: str, handler: Handler) -> None:
         assert self.offered.pop((controller, endpoint)) is handler
-        self.said.append(f"remove {controller}/{endpoint}")
+        self.calls.append(f"remove {controller}/{endpoint}")
 
     async def stop(self) -> None:
-        self.said.append("stop")
+        self.calls.append("stop")
 
 
 async def hello(request: web.BaseRequest, rest: str) -> web.StreamResponse:
@@ -57,10 +57,10 @@ def with_endpoint(recorder: Recorder) -> Controller:
     return recorded("c", recorder, passthroughs={"hello": hello})
 
 
-async def test_endpoints_are_there_when_the_start_returns_and_gone_after_the_stop(
+async def test_endpoints_exist_between_start_and_stop(
     world: World,
 ) -> None:
-    board = Board()
+    board = FakeHost()
     manager = Manager(
         "m", world.client, [with_endpoint(Recorder()), recorded("d", Recorder())], passthrough=board
     )
@@ -69,10 +69,10 @@ async def test_endpoints_are_there_when_the_start_returns_and_gone_after_the_sto
     assert manager.passthroughs == {"c": ("hello",)}
     await manager.stop()
     assert manager.passthroughs == {}
-    assert board.said == ["expect c", "start", "add c/hello", "remove c/hello", "stop"]
+    assert board.calls == ["expect c", "start", "add c/hello", "remove c/hello", "stop"]
 
 
-async def test_handlers_can_read_what_the_reconciler_reads(world: World) -> None:
+async def test_endpoint_handlers_can_use_the_cache(world: World) -> None:
     found: list[int] = []
 
     def endpoints(context: Context) -> Mapping[str, Handler]:
@@ -82,7 +82,7 @@ async def test_handlers_can_read_what_the_reconciler_reads(world: World) -> None
 
         return {"count": count}
 
-    board = Board()
+    board = FakeHost()
     controller = recorded("c", Recorder(), passthroughs=endpoints)
     manager = Manager("m", world.client, [controller], passthrough=board)
     await world.create("a")
@@ -92,7 +92,7 @@ async def test_handlers_can_read_what_the_reconciler_reads(world: World) -> None
     await manager.stop()
 
 
-async def test_a_manager_without_a_place_for_endpoints_offers_none(world: World) -> None:
+async def test_manager_without_a_host_has_no_endpoints(world: World) -> None:
     manager = Manager("m", world.client, [with_endpoint(Recorder())])
     await manager.start()
     assert manager.passthroughs == {}
@@ -100,10 +100,10 @@ async def test_a_manager_without_a_place_for_endpoints_offers_none(world: World)
     await manager.stop()
 
 
-async def test_a_controller_that_belongs_to_another_process_offers_nothing_here(
+async def test_controller_of_another_process_has_no_endpoints_here(
     world: World,
 ) -> None:
-    boards = Board(), Board()
+    boards = FakeHost(), FakeHost()
     managers = []
     for board in boards:
         client = Client(world.process())
@@ -127,10 +127,10 @@ async def test_a_controller_that_belongs_to_another_process_offers_nothing_here(
     await managers[1].stop()
 
 
-async def test_the_loss_of_the_lease_withdraws_endpoints_in_the_middle_of_a_reconciliation(
+async def test_lost_lease_removes_endpoints_during_a_reconciliation(
     world: World,
 ) -> None:
-    recorder, board = Recorder(), Board()
+    recorder, board = Recorder(), FakeHost()
     begun, ended = asyncio.Event(), asyncio.Event()
 
     async def forever(key: ObjectKey) -> Result:
@@ -139,7 +139,7 @@ async def test_the_loss_of_the_lease_withdraws_endpoints_in_the_middle_of_a_reco
             await asyncio.Event().wait()
         finally:
             ended.set()
-            # Whatever was asked of the endpoint meanwhile, nobody may answer for it any more.
+            # The endpoint must not serve requests any more.
         return Result.done()
 
     recorder.do = forever
@@ -155,7 +155,7 @@ async def test_the_loss_of_the_lease_withdraws_endpoints_in_the_middle_of_a_reco
     await world.create("a")
     await begun.wait()
     assert board.offered
-    stolen = {"spec": {"holderIdentity": "thief"}}
+    stolen = {"spec": {"holderIdentity": "other"}}
     await world.client.patch(LEASES, "controller-c", stolen, namespace="rdd-system")
     await until(ended.is_set)
     await until(lambda: not board.offered)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real API server in this process, the built-in controllers on it, and ways to wait."""
+"""A real API server in this process with the built-in controllers, and helpers to wait."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -26,17 +26,17 @@ WIDGETS = ApiResource("example.com", "v1", "widgets", "Widget")
 
 
 class World:
-    """A server, a client of the tests, and the controllers with a client of their own."""
+    """A server, a client of the tests, and the controllers with another client."""
 
     def __init__(self, server: ApiServer) -> None:
         self.server = server
         self.client = Client(LocalTransport(server.handle, partial(Request, user=ADMIN)))
         self.requests: list[tuple[str, str]] = []
-        """Method and path of everything the controllers have asked for."""
+        """Method and path of all requests of the controllers."""
         self.intercepts: list[Intercept] = []
-        """Asked about each request of the controllers; the first error is the answer."""
+        """Called for each request of the controllers; the first error is the response."""
         self.behind: Callable[[Request], Awaitable[AnyResponse]] = server.handle
-        """What answers the requests of the controllers."""
+        """Handles the requests of the controllers."""
         self.running: BuiltinControllers | None = None
 
     async def start(self, *names: str) -> BuiltinControllers:
@@ -125,7 +125,7 @@ class World:
         )
 
     async def release(self, name: str, resource: ApiResource = CONFIG_MAPS, **kwargs: Any) -> None:
-        """Take all finalizers off an object."""
+        """Remove all finalizers of an object."""
         kwargs.setdefault("namespace", "default" if resource.namespaced else "")
         await self.client.patch(resource, name, {"metadata": {"finalizers": None}}, **kwargs)
 
@@ -139,7 +139,7 @@ class World:
         *,
         namespace: str = "",
     ) -> Object | None:
-        """Watch one object until something holds for it (None: it does not exist)."""
+        """Watch one object until a condition holds (None: it does not exist)."""
         seen: Object | None = None
         is_listed = False
         changes = self.client.list_and_watch(
@@ -164,7 +164,7 @@ class World:
         await self.until(resource, name, lambda obj: obj is None, namespace=place)
 
     async def settled(self) -> None:
-        """Return when the controllers have nothing to do.
+        """Return when the controllers are idle.
 
         Everything happens in this event loop and nothing waits for a disk, so a
         number of rounds without work means that none is left.

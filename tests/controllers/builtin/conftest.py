@@ -7,6 +7,6 @@ from tests.controllers.builtin.builtin_world import World, open_world
 
 @pytest.fixture
 async def world() -> AsyncIterator[World]:
-    """A fresh server; the test starts the controllers it wants."""
+    """A new server; the test starts controllers."""
     async with open_world() as made:
         yield made

@@ -29,7 +29,7 @@ async def until_rules(world: World, name: str, *rules: Object) -> None:
     )
 
 
-async def test_rules_follow_the_roles_that_match(world: World) -> None:
+async def test_aggregates_rules_of_matching_roles(world: World) -> None:
     await world.start("clusterrole-aggregation")
     await create_role(world, "all", gathers="all")
     await create_role(world, "b", rule("secrets"), to="all")
@@ -45,7 +45,7 @@ async def test_rules_follow_the_roles_that_match(world: World) -> None:
     await until_rules(world, "all")
 
 
-async def test_aggregated_roles_aggregate_aggregated_roles(world: World) -> None:
+async def test_aggregates_aggregated_roles(world: World) -> None:
     await create_role(world, "top", gathers="top")
     await create_role(world, "middle", to="top", gathers="middle")
     await create_role(world, "leaf", rule("events"), to="middle")
@@ -53,7 +53,7 @@ async def test_aggregated_roles_aggregate_aggregated_roles(world: World) -> None
     await until_rules(world, "top", rule("events"))
 
 
-async def test_rules_written_by_hand_are_replaced(world: World) -> None:
+async def test_replaces_manually_written_rules(world: World) -> None:
     await create_role(world, "all", rule("secrets"), gathers="all")
     await create_role(world, "a", rule("events"), to="all")
     await world.start("clusterrole-aggregation")
@@ -64,7 +64,7 @@ async def test_rules_written_by_hand_are_replaced(world: World) -> None:
     await until_rules(world, "all")
 
 
-async def test_default_roles_get_the_rules_of_their_parts(world: World) -> None:
+async def test_default_roles_have_aggregated_rules(world: World) -> None:
     await world.start("clusterrole-aggregation")
     await world.settled()
     view = await world.get("view", CLUSTER_ROLES)
@@ -75,7 +75,7 @@ async def test_default_roles_get_the_rules_of_their_parts(world: World) -> None:
         assert found in admin["rules"]
 
 
-async def test_change_that_matters_to_nobody_is_not_written(world: World) -> None:
+async def test_irrelevant_change_causes_no_write(world: World) -> None:
     await world.start("clusterrole-aggregation")
     await create_role(world, "all", gathers="all")
     await create_role(world, "a", rule("events"), to="all")
@@ -88,7 +88,7 @@ async def test_change_that_matters_to_nobody_is_not_written(world: World) -> Non
     assert len(world.requests) == before
 
 
-async def test_role_deleted_meanwhile_does_not_come_back(world: World) -> None:
+async def test_does_not_recreate_a_deleted_role(world: World) -> None:
     await world.start("clusterrole-aggregation")
     await create_role(world, "all", gathers="all")
     await world.settled()

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Controllers that stop in the middle and start again arrive where they would have arrived.
+"""Controllers that crash and restart reach the same state.
 
-One scenario holds every policy, a circle and a namespace with content. It is
-run with a crash at each write, before it takes effect and after, and once with
-one crash after the other. Whatever happened, new controllers must end in
-the same state.
+One scenario has every policy, a cycle and a namespace with content. It runs with a crash at
+each write, before and after it takes effect, and once with repeated crashes. New controllers
+must always reach the same state.
 """
 
 import asyncio
@@ -24,7 +23,7 @@ from rdd.client.resources import (
 
 
 class Crash:
-    """Hangs the n-th write, as if the process had died just before or just after it."""
+    """Blocks the n-th write, as if the process had crashed just before or just after it."""
 
     def __init__(self, world: World, n: int, *, after: bool) -> None:
         self._world = world
@@ -90,7 +89,7 @@ async def until_converged(world: World) -> None:
 
 
 async def run_until(world: World, crash: Crash) -> bool:
-    """Run until the crash, or until everything is done; whether it crashed."""
+    """Run until the crash, or until the controllers are idle; return whether it crashed."""
     await world.start()
     crashing = asyncio.create_task(crash.happened.wait())
     converging = asyncio.create_task(until_converged(world))
@@ -107,7 +106,7 @@ async def run_until(world: World, crash: Crash) -> bool:
 
 
 @pytest.mark.parametrize("after", [False, True], ids=["before", "after"])
-async def test_crash_at_any_write_changes_nothing_in_the_end(after: bool) -> None:
+async def test_crash_at_any_write_leads_to_the_same_state(after: bool) -> None:
     for n in itertools.count():
         async with open_world() as world:
             await prepare(world)
@@ -120,8 +119,8 @@ async def test_crash_at_any_write_changes_nothing_in_the_end(after: bool) -> Non
             return
 
 
-async def test_crash_after_crash_gets_there_as_well() -> None:
-    """Each run of the same world lasts one write longer than the one before."""
+async def test_repeated_crashes_lead_to_the_same_state() -> None:
+    """Each run of the same world does one write more than the previous one."""
     async with open_world() as world:
         await prepare(world)
         for n in itertools.count():

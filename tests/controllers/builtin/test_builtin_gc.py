@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Garbage collection on a real server: every policy, every shape of ownership."""
+"""Garbage collection on a real server: all policies and shapes of ownership."""
 
 import pytest
 from tests.controllers.builtin.builtin_world import WIDGETS, World, is_deleting, reference
@@ -18,7 +18,7 @@ from rdd.client.resources import (
 HELD = ("example.com/held",)
 
 
-async def test_dependents_of_a_deleted_owner_vanish_down_to_the_last(world: World) -> None:
+async def test_deletes_all_levels_of_dependents_of_a_deleted_owner(world: World) -> None:
     await world.start("gc")
     owner = await world.create("owner")
     child = await world.create("child", owner)
@@ -30,7 +30,7 @@ async def test_dependents_of_a_deleted_owner_vanish_down_to_the_last(world: Worl
     assert await world.get("stranger") is not None
 
 
-async def test_garbage_that_was_there_before_the_start_is_collected(world: World) -> None:
+async def test_collects_garbage_from_before_the_start(world: World) -> None:
     owner = await world.create("owner")
     child = await world.create("child", owner)
     await world.create("grandchild", child, resource=SECRETS)
@@ -48,9 +48,7 @@ async def test_garbage_that_was_there_before_the_start_is_collected(world: World
         pytest.param({"kind": "Secret"}, id="kind"),
     ],
 )
-async def test_owner_must_be_the_one_named_by_kind_name_and_uid(
-    world: World, wrong: dict[str, str]
-) -> None:
+async def test_owner_must_match_kind_name_and_uid(world: World, wrong: dict[str, str]) -> None:
     await world.start("gc")
     owner = await world.create("owner")
     ref = {**reference(owner), **wrong}
@@ -60,7 +58,7 @@ async def test_owner_must_be_the_one_named_by_kind_name_and_uid(
     assert await world.get("owner") is not None
 
 
-async def test_object_with_an_owner_left_loses_only_the_dangling_reference(world: World) -> None:
+async def test_removes_only_dangling_references_if_an_owner_remains(world: World) -> None:
     await world.start("gc")
     first, second = await world.create("first"), await world.create("second")
     await world.create("child", first, second)
@@ -77,7 +75,7 @@ async def test_object_with_an_owner_left_loses_only_the_dangling_reference(world
     await world.gone("child")
 
 
-async def test_reference_removed_in_time_saves_the_object(world: World) -> None:
+async def test_removed_reference_prevents_the_deletion(world: World) -> None:
     await world.start("gc")
     owner = await world.create("owner")
     await world.create("child", owner)
@@ -92,7 +90,7 @@ async def test_reference_removed_in_time_saves_the_object(world: World) -> None:
 # -- orphan
 
 
-async def test_orphaned_dependents_stay_without_their_reference(world: World) -> None:
+async def test_orphaned_dependents_are_kept_without_reference(world: World) -> None:
     await world.start("gc")
     owner, other = await world.create("owner"), await world.create("other")
     await world.create("child", owner, other)
@@ -106,7 +104,7 @@ async def test_orphaned_dependents_stay_without_their_reference(world: World) ->
     assert "ownerReferences" not in only_child["metadata"]
 
 
-async def test_owner_with_other_finalizers_keeps_them_when_orphaning(world: World) -> None:
+async def test_orphaning_keeps_other_finalizers_of_the_owner(world: World) -> None:
     await world.start("gc")
     owner = await world.create("owner", finalizers=HELD)
     await world.create("child", owner)
@@ -123,7 +121,7 @@ async def test_owner_with_other_finalizers_keeps_them_when_orphaning(world: Worl
     assert await world.get("child") is not None
 
 
-async def test_second_delete_with_another_policy_wins(world: World) -> None:
+async def test_second_delete_changes_the_policy(world: World) -> None:
     await world.start("gc")
     owner = await world.create("owner")
     await world.create("child", owner, block=True, finalizers=HELD)
@@ -138,7 +136,7 @@ async def test_second_delete_with_another_policy_wins(world: World) -> None:
 # -- foreground
 
 
-async def test_foreground_deletion_goes_from_the_leaves_to_the_root(world: World) -> None:
+async def test_foreground_deletion_starts_at_the_leaves(world: World) -> None:
     await world.start("gc")
     owner = await world.create("a")
     child = await world.create("b", owner, block=True)
@@ -156,7 +154,7 @@ async def test_foreground_deletion_goes_from_the_leaves_to_the_root(world: World
     assert order == ["c", "b", "a"]
 
 
-async def test_owner_waits_for_a_blocking_dependent_that_is_held(world: World) -> None:
+async def test_foreground_deletion_waits_for_a_blocking_dependent(world: World) -> None:
     await world.start("gc")
     owner = await world.create("owner")
     await world.create("child", owner, block=True, finalizers=HELD)
@@ -169,7 +167,7 @@ async def test_owner_waits_for_a_blocking_dependent_that_is_held(world: World) -
     await world.gone("owner")
 
 
-async def test_owner_does_not_wait_for_a_dependent_that_does_not_block(world: World) -> None:
+async def test_foreground_deletion_ignores_dependents_that_do_not_block(world: World) -> None:
     await world.start("gc")
     owner = await world.create("owner")
     await world.create("child", owner, block=False, finalizers=HELD)
@@ -186,14 +184,14 @@ async def test_owner_does_not_wait_for_a_dependent_that_does_not_block(world: Wo
         pytest.param({"ownerReferences": "unblocked"}, id="reference unblocked"),
     ],
 )
-async def test_dependent_can_let_its_waiting_owner_go(world: World, change: Object) -> None:
-    """Also when its own deletion is refused, so that nothing else happens to it."""
+async def test_changed_dependent_unblocks_its_owner(world: World, change: Object) -> None:
+    """Also if its own deletion is rejected, so that it does not change otherwise."""
 
-    def refuse(request: Request) -> errors.ApiError | None:
+    def reject(request: Request) -> errors.ApiError | None:
         is_delete = request.method == "DELETE" and request.info.name == "child"
         return errors.Forbidden("no") if is_delete else None
 
-    world.intercepts.append(refuse)
+    world.intercepts.append(reject)
     await world.start("gc")
     owner = await world.create("owner")
     await world.create("child", owner, block=True)
@@ -206,27 +204,27 @@ async def test_dependent_can_let_its_waiting_owner_go(world: World, change: Obje
     await world.gone("owner")
 
 
-async def test_refused_deletion_is_tried_again(world: World) -> None:
-    refusals = 3
+async def test_retries_a_rejected_deletion(world: World) -> None:
+    rejections = 3
 
-    def refuse(request: Request) -> errors.ApiError | None:
-        nonlocal refusals
-        if request.method != "DELETE" or refusals == 0:
+    def reject(request: Request) -> errors.ApiError | None:
+        nonlocal rejections
+        if request.method != "DELETE" or rejections == 0:
             return None
-        refusals -= 1
-        return errors.InternalError("webhook says no")
+        rejections -= 1
+        return errors.InternalError("webhook rejects")
 
-    world.intercepts.append(refuse)
+    world.intercepts.append(reject)
     await world.start("gc")
     owner = await world.create("owner")
     await world.create("child", owner)
     await world.delete(owner)
     await world.gone("child")
-    assert refusals == 0
+    assert rejections == 0
 
 
 @pytest.mark.parametrize("policy", ["Background", "Foreground"])
-async def test_circle_of_owners_is_collected(world: World, policy: str) -> None:
+async def test_collects_a_cycle_of_owners(world: World, policy: str) -> None:
     await world.start("gc")
     first = await world.create("first")
     second = await world.create("second", first, block=True)
@@ -241,7 +239,7 @@ async def test_circle_of_owners_is_collected(world: World, policy: str) -> None:
 # -- scopes and kinds
 
 
-async def test_custom_resources_own_and_are_owned_even_if_defined_later(world: World) -> None:
+async def test_collects_custom_resources_that_are_defined_later(world: World) -> None:
     await world.start("gc")
     await world.define_widgets()
     config = await world.create("config")
@@ -252,7 +250,7 @@ async def test_custom_resources_own_and_are_owned_even_if_defined_later(world: W
     await world.gone("widget", WIDGETS)
 
 
-async def test_deleting_a_definition_collects_the_dependents_of_its_objects(world: World) -> None:
+async def test_deleting_a_definition_collects_dependents_of_its_objects(world: World) -> None:
     await world.start("gc")
     await world.define_widgets()
     widget = await world.create("widget", resource=WIDGETS)
@@ -261,7 +259,7 @@ async def test_deleting_a_definition_collects_the_dependents_of_its_objects(worl
     await world.gone("secret", SECRETS)
 
 
-async def test_owner_of_an_unknown_kind_protects_until_its_kind_is_known(world: World) -> None:
+async def test_keeps_dependents_while_the_kind_of_the_owner_is_unknown(world: World) -> None:
     await world.start("gc")
     owner = {
         "apiVersion": "example.com/v1",
@@ -275,7 +273,7 @@ async def test_owner_of_an_unknown_kind_protects_until_its_kind_is_known(world: 
     await world.gone("child")
 
 
-async def test_cluster_scoped_owner_has_namespaced_dependents(world: World) -> None:
+async def test_collects_namespaced_dependents_of_a_cluster_scoped_owner(world: World) -> None:
     await world.start("gc")
     role = await world.create("owner", resource=CLUSTER_ROLES, rules=[])
     await world.namespace("elsewhere")
@@ -287,7 +285,7 @@ async def test_cluster_scoped_owner_has_namespaced_dependents(world: World) -> N
 
 
 @pytest.mark.parametrize("name", ["a,b", "a=b", "a\\b", "a,metadata.namespace=default", "A b"])
-async def test_owner_that_nothing_can_be_called_counts_as_absent(world: World, name: str) -> None:
+async def test_owner_with_an_invalid_name_counts_as_absent(world: World, name: str) -> None:
     await world.start("gc")
     uid = "11111111-1111-1111-1111-111111111111"
     owner = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name, "uid": uid}}
@@ -327,7 +325,7 @@ async def test_cluster_scoped_object_with_a_namespaced_owner_is_never_collected(
     assert await world.get("child", CLUSTER_ROLES) is not None
 
 
-# -- not knowing
+# -- incomplete caches
 
 
 @pytest.mark.parametrize("policy", ["Foreground", "Orphan"])

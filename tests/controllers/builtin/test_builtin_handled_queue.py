@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The queue of the built-in controllers: one worker per key, retries, what is logged."""
+"""The queue of the built-in controllers: one worker per key, retries, logs."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -24,7 +24,7 @@ async def running(
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_key_is_handled_once_however_often_it_was_added() -> None:
+async def test_handles_a_key_once_if_added_several_times() -> None:
     handled: list[str] = []
     done = asyncio.Event()
 
@@ -40,7 +40,7 @@ async def test_key_is_handled_once_however_often_it_was_added() -> None:
     assert handled == ["a", "b", "last"]
 
 
-async def test_key_added_while_it_is_handled_comes_again_but_never_twice_at_once() -> None:
+async def test_handles_a_key_again_if_added_meanwhile_but_never_concurrently() -> None:
     entered: asyncio.Queue[None] = asyncio.Queue()
     leave: asyncio.Queue[None] = asyncio.Queue()
     at_once = most = 0
@@ -66,7 +66,7 @@ async def test_key_added_while_it_is_handled_comes_again_but_never_twice_at_once
     assert entered.empty()
 
 
-async def test_at_most_so_many_keys_are_handled_at_once() -> None:
+async def test_limits_concurrent_handlers() -> None:
     at_once = most = 0
     done = asyncio.Event()
 
@@ -96,7 +96,7 @@ async def test_at_most_so_many_keys_are_handled_at_once() -> None:
         pytest.param(KeyError("bug"), "ERROR", id="bug"),
     ],
 )
-async def test_failed_key_comes_again_and_the_reason_is_logged_once(
+async def test_retries_a_failed_key_and_logs_the_reason_once(
     error: Exception,
     level: str,
     caplog: pytest.LogCaptureFixture,
@@ -119,7 +119,7 @@ async def test_failed_key_comes_again_and_the_reason_is_logged_once(
     assert levels == [level, "DEBUG", "DEBUG"]
 
 
-async def test_pauses_double_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_backoff_doubles_up_to_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     delays: list[float] = []
     done = asyncio.Event()
 
@@ -142,7 +142,7 @@ async def test_pauses_double_up_to_a_limit(monkeypatch: pytest.MonkeyPatch) -> N
     assert delays[-1] == LONGEST_RETRY_S
 
 
-async def test_event_ends_a_pause() -> None:
+async def test_event_cancels_the_backoff() -> None:
     handled = asyncio.Event()
 
     async def handle(key: str) -> None:
@@ -156,7 +156,7 @@ async def test_event_ends_a_pause() -> None:
         assert queue.is_idle
 
 
-async def test_earlier_of_two_delays_counts() -> None:
+async def test_earlier_of_two_delays_wins() -> None:
     handled = asyncio.Event()
 
     async def handle(key: str) -> None:
@@ -182,7 +182,7 @@ async def test_drained_queue_has_no_worker() -> None:
         assert not any(t.get_name() == "rdd-test-worker" for t in asyncio.all_tasks())
 
 
-async def test_drained_queue_takes_nothing_more() -> None:
+async def test_drained_queue_ignores_new_keys() -> None:
     handled: list[str] = []
 
     async def handle(key: str) -> None:

@@ -42,22 +42,22 @@ def test_selection(selection: str, expected: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("selection", ["nope", "*,-nope", "gc,nope", "--gc", "GC"])
-def test_unknown_name_is_refused_with_the_valid_ones(selection: str) -> None:
-    with pytest.raises(UnknownControllers) as refused:
+def test_rejects_unknown_names_and_lists_valid_ones(selection: str) -> None:
+    with pytest.raises(UnknownControllers) as rejected:
         select(selection)
     for name in NAMES:
-        assert name in str(refused.value)
+        assert name in str(rejected.value)
 
 
 @given(st.lists(st.sampled_from(["*", "", *NAMES, *(f"-{n}" for n in NAMES)])))
-def test_selected_are_those_included_and_not_excluded(items: list[str]) -> None:
+def test_selects_included_names_that_are_not_excluded(items: list[str]) -> None:
     selected = select(",".join(items))
     for name in NAMES:
         wanted = ("*" in items or name in items) and f"-{name}" not in items
         assert (name in selected) == wanted
 
 
-async def test_none_selected_is_ready_at_once(world: World) -> None:
+async def test_empty_selection_is_ready_at_once(world: World) -> None:
     client = Client(LocalTransport(world.server.handle, partial(Request, user=MANAGER)))
     controllers = BuiltinControllers(client, select(""))
     await controllers.start()
@@ -65,12 +65,12 @@ async def test_none_selected_is_ready_at_once(world: World) -> None:
     await controllers.stop()
 
 
-async def test_root_ca_needs_something_to_publish(world: World) -> None:
+async def test_skips_root_ca_without_a_certificate(world: World) -> None:
     controllers = BuiltinControllers(world.client)
     assert [c.name for c in controllers.controllers] == [n for n in NAMES if n != "root-ca"]
 
 
-async def test_start_waits_until_everything_is_known(world: World) -> None:
+async def test_start_waits_for_sync(world: World) -> None:
     broken = asyncio.Event()
     healed = False
 
@@ -89,7 +89,7 @@ async def test_start_waits_until_everything_is_known(world: World) -> None:
     assert controllers.is_ready
 
 
-async def test_stop_leaves_no_task_and_no_watch(world: World) -> None:
+async def test_stop_ends_all_tasks_and_watches(world: World) -> None:
     before = asyncio.all_tasks()
     await world.start()
     await world.create("a")
@@ -100,8 +100,8 @@ async def test_stop_leaves_no_task_and_no_watch(world: World) -> None:
     assert world.server.core.watch_count == 0
 
 
-async def test_stop_lets_running_work_finish(world: World) -> None:
-    """A deletion that is on its way when the stop comes is completed, and nothing new begun."""
+async def test_stop_completes_work_in_progress(world: World) -> None:
+    """A deletion in progress during the stop is completed, and no other is started."""
     entered, proceed = asyncio.Event(), asyncio.Event()
     await world.start("gc")
     owner = await world.create("owner")
@@ -124,7 +124,7 @@ async def test_stop_lets_running_work_finish(world: World) -> None:
     assert await world.get("child") is None
 
 
-async def test_failure_of_a_controller_is_told(world: World) -> None:
+async def test_reports_the_failure_of_a_controller(world: World) -> None:
     failures: list[BaseException] = []
     controllers = BuiltinControllers(world.client, ("serviceaccount",), on_failure=failures.append)
 
@@ -139,8 +139,8 @@ async def test_failure_of_a_controller_is_told(world: World) -> None:
     await controllers.stop()
 
 
-async def test_idle_controllers_wait_for_events_not_for_time(world: World) -> None:
-    """Nothing is scheduled within the next day: no polling, no resync, no watch to renew."""
+async def test_idle_controllers_schedule_no_timers(world: World) -> None:
+    """No timer is due within the next day: no polling, no resync, no renewal of watches."""
     loop = asyncio.get_running_loop()
     await world.start()
     await world.namespace("ns")

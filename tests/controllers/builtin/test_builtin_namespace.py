@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Namespace deletion: everything goes, and what does not is named."""
+"""Namespace deletion: content is deleted, remaining objects are reported."""
 
 import pytest
 from tests.controllers.builtin.builtin_world import WIDGETS, World, condition
@@ -55,7 +55,7 @@ async def until_reported(world: World, type_: str, status: str = "True") -> Obje
     return found
 
 
-async def test_namespace_goes_with_everything_in_it(world: World) -> None:
+async def test_deletes_a_namespace_with_its_content(world: World) -> None:
     await world.start("namespace")
     await world.define_widgets()
     await world.namespace("ns")
@@ -71,7 +71,7 @@ async def test_namespace_goes_with_everything_in_it(world: World) -> None:
         assert len((await world.client.list(resource, namespace="other")).items) == 3
 
 
-async def test_namespace_that_was_terminating_before_the_start_goes(world: World) -> None:
+async def test_deletes_a_namespace_that_terminated_before_the_start(world: World) -> None:
     await world.namespace("ns")
     await world.create("a", namespace="ns")
     await world.client.delete(NAMESPACES, "ns")
@@ -79,7 +79,7 @@ async def test_namespace_that_was_terminating_before_the_start_goes(world: World
     await world.gone("ns", NAMESPACES)
 
 
-async def test_content_held_by_finalizers_is_named_and_waited_for(world: World) -> None:
+async def test_reports_and_awaits_content_held_by_finalizers(world: World) -> None:
     await world.start("namespace")
     await world.define_widgets()
     await world.namespace("ns")
@@ -118,7 +118,7 @@ async def test_content_held_by_finalizers_is_named_and_waited_for(world: World) 
     await world.gone("ns", NAMESPACES)
 
 
-async def test_waiting_for_finalizers_asks_nothing(world: World) -> None:
+async def test_waiting_for_finalizers_sends_no_requests(world: World) -> None:
     await world.start("namespace")
     await world.namespace("ns")
     await world.create("a", namespace="ns", finalizers=HELD)
@@ -131,18 +131,18 @@ async def test_waiting_for_finalizers_asks_nothing(world: World) -> None:
     assert len(world.requests) == before
 
 
-async def test_kind_that_cannot_be_deleted_is_named_and_holds_up_nothing_else(
+async def test_reports_a_kind_that_cannot_be_deleted_and_deletes_others(
     world: World,
 ) -> None:
-    refusing = True
+    rejecting = True
 
-    def refuse(request: Request) -> errors.ApiError | None:
+    def reject(request: Request) -> errors.ApiError | None:
         is_meant = request.info.resource == "secrets" and request.info.namespace == "ns"
-        if refusing and request.method == "DELETE" and is_meant:
+        if rejecting and request.method == "DELETE" and is_meant:
             return errors.Forbidden('admission webhook "guard" denied the request: not today')
         return None
 
-    world.intercepts.append(refuse)
+    world.intercepts.append(reject)
     await world.start("namespace")
     await world.namespace("ns")
     await world.namespace("free")
@@ -161,11 +161,11 @@ async def test_kind_that_cannot_be_deleted_is_named_and_holds_up_nothing_else(
     await world.client.delete(NAMESPACES, "free")
     await world.gone("free", NAMESPACES)
     assert await world.get("ns", NAMESPACES) is not None
-    refusing = False
+    rejecting = False
     await world.gone("ns", NAMESPACES)
 
 
-async def test_failing_discovery_is_reported_and_survived(world: World) -> None:
+async def test_reports_and_retries_failing_discovery(world: World) -> None:
     broken = True
 
     def fail(request: Request) -> errors.ApiError | None:
@@ -187,7 +187,7 @@ async def test_failing_discovery_is_reported_and_survived(world: World) -> None:
 
 
 @pytest.mark.parametrize("where", ["spec", "metadata"])
-async def test_finalizers_of_others_hold_the_namespace_itself(world: World, where: str) -> None:
+async def test_other_finalizers_block_the_deletion_of_a_namespace(world: World, where: str) -> None:
     await world.start("namespace")
     namespace: Object = {"metadata": {"name": "ns"}}
     namespace.setdefault(where, {})["finalizers"] = ["example.com/other"]
@@ -213,7 +213,7 @@ async def test_finalizers_of_others_hold_the_namespace_itself(world: World, wher
     await world.gone("ns", NAMESPACES)
 
 
-async def test_namespace_that_was_finalized_before_its_deletion_goes(world: World) -> None:
+async def test_deletes_a_namespace_that_was_finalized_before(world: World) -> None:
     await world.start("namespace")
     namespace = await world.namespace("ns")
     await world.create("a", namespace="ns")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The graph of owners against a model that remembers everything."""
+"""The graph of owners, compared with a simple model."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ UIDS = "abcdef"
 
 @st.composite
 def states(draw: st.DrawFn) -> dict[str, Any]:
-    """The metadata of some object in some state."""
+    """Generate the metadata of an object."""
     uid = draw(st.sampled_from(UIDS))
     owners = draw(st.lists(st.sampled_from(UIDS), max_size=3, unique=True))
     metadata: dict[str, Any] = {"uid": uid, "name": uid, "namespace": "ns"}
@@ -49,15 +49,15 @@ def test_graph_agrees_with_a_model_after_every_step(script: list[Any]) -> None:
         if isinstance(step, str):
             model.pop(step, None)
             had = {n.uid for n in graph.dependents(step)}
-            look = graph.remove(step, "ns")
-            assert had <= set(look)
+            affected = graph.remove(step, "ns")
+            assert had <= set(affected)
         else:
             before = model.get(step["uid"], {})
             model[step["uid"]] = step
-            look = graph.observe(CONFIG_MAPS, step)
-            known = {r["uid"] for r in before.get("ownerReferences", ())}
-            if {r["uid"] for r in step.get("ownerReferences", ())} - known:
-                assert step["uid"] in look
+            affected = graph.observe(CONFIG_MAPS, step)
+            earlier = {r["uid"] for r in before.get("ownerReferences", ())}
+            if {r["uid"] for r in step.get("ownerReferences", ())} - earlier:
+                assert step["uid"] in affected
         for uid in UIDS:
             refs = {
                 (other, ref["blockOwnerDeletion"])
@@ -77,7 +77,7 @@ def test_graph_agrees_with_a_model_after_every_step(script: list[Any]) -> None:
 
 @settings(max_examples=50, deadline=None)
 @given(steps)
-def test_nothing_is_left_when_everything_is_gone(script: list[Any]) -> None:
+def test_graph_is_empty_after_all_deletions(script: list[Any]) -> None:
     graph = OwnerGraph()
     for step in script:
         if not isinstance(step, str):
@@ -88,7 +88,7 @@ def test_nothing_is_left_when_everything_is_gone(script: list[Any]) -> None:
     assert not any(graph.dependents(uid) for uid in UIDS)
 
 
-def test_forgetting_a_resource_makes_nobody_absent() -> None:
+def test_dropping_a_resource_marks_no_object_as_deleted() -> None:
     graph = OwnerGraph()
     ref = {"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "o"}
     graph.observe(CONFIG_MAPS, {"uid": "o", "name": "o", "ownerReferences": [{**ref, "uid": "x"}]})
@@ -98,7 +98,7 @@ def test_forgetting_a_resource_makes_nobody_absent() -> None:
     assert not graph.deleted
 
 
-def test_dependents_of_one_owner_share_their_reference() -> None:
+def test_dependents_of_one_owner_share_the_reference_object() -> None:
     graph = OwnerGraph()
     for uid in ("a", "b"):
         ref = {"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "owner"}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every namespace has: a ServiceAccount and the root certificate."""
+"""Objects of every namespace: a ServiceAccount and the root certificate."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ def exists(obj: dict[str, Any] | None) -> bool:
 
 
 @pytest.mark.parametrize("controller, resource, name", BOTH)
-async def test_every_namespace_old_and_new_has_it(
+async def test_every_namespace_has_the_object(
     world: World, controller: str, resource: ApiResource, name: str
 ) -> None:
     await world.start(controller)
@@ -32,7 +32,7 @@ async def test_every_namespace_old_and_new_has_it(
 
 
 @pytest.mark.parametrize("controller, resource, name", BOTH)
-async def test_deleted_one_comes_back(
+async def test_recreates_a_deleted_object(
     world: World, controller: str, resource: ApiResource, name: str
 ) -> None:
     await world.start(controller)
@@ -49,7 +49,7 @@ async def test_deleted_one_comes_back(
 
 
 @pytest.mark.parametrize("controller, resource, name", BOTH)
-async def test_one_deleted_while_the_watch_was_broken_comes_back(
+async def test_recreates_an_object_deleted_during_a_lost_watch(
     world: World, controller: str, resource: ApiResource, name: str
 ) -> None:
     await world.start(controller)
@@ -63,7 +63,7 @@ async def test_one_deleted_while_the_watch_was_broken_comes_back(
 
 
 @pytest.mark.parametrize("controller, resource, name", BOTH)
-async def test_terminating_namespace_gets_no_new_one(
+async def test_does_not_recreate_in_a_terminating_namespace(
     world: World, controller: str, resource: ApiResource, name: str
 ) -> None:
     await world.start(controller)
@@ -79,7 +79,7 @@ async def test_terminating_namespace_gets_no_new_one(
 
 
 @pytest.mark.parametrize("controller, resource, name", BOTH)
-async def test_namespaces_end_while_all_controllers_run(
+async def test_namespaces_can_be_deleted_while_all_controllers_run(
     world: World, controller: str, resource: ApiResource, name: str
 ) -> None:
     await world.start()
@@ -90,7 +90,7 @@ async def test_namespaces_end_while_all_controllers_run(
     assert await world.get(name, resource, "ns") is None
 
 
-async def test_failed_creation_is_tried_again(world: World) -> None:
+async def test_retries_a_failed_creation(world: World) -> None:
     failures = 3
 
     def fail(request: Request) -> errors.ApiError | None:
@@ -106,7 +106,7 @@ async def test_failed_creation_is_tried_again(world: World) -> None:
         await world.until(SERVICE_ACCOUNTS, "default", exists, namespace=namespace)
 
 
-async def test_content_of_an_account_is_left_alone(world: World) -> None:
+async def test_does_not_change_existing_accounts(world: World) -> None:
     await world.start("serviceaccount")
     await world.until(SERVICE_ACCOUNTS, "default", exists, namespace="default")
     change = {"metadata": {"labels": {"a": "b"}}, "imagePullSecrets": [{"name": "s"}]}
@@ -117,7 +117,7 @@ async def test_content_of_an_account_is_left_alone(world: World) -> None:
     assert account["imagePullSecrets"] == [{"name": "s"}]
 
 
-async def test_root_certificate_is_published_with_a_description(world: World) -> None:
+async def test_publishes_the_root_certificate_with_a_description(world: World) -> None:
     await world.start("root-ca")
     found = await world.until(CONFIG_MAPS, "kube-root-ca.crt", exists, namespace="default")
     assert found is not None
@@ -134,7 +134,7 @@ async def test_root_certificate_is_published_with_a_description(world: World) ->
         pytest.param({"metadata": {"annotations": None}}, id="description removed"),
     ],
 )
-async def test_changed_root_certificate_is_repaired(world: World, change: dict[str, Any]) -> None:
+async def test_repairs_a_changed_root_certificate(world: World, change: dict[str, Any]) -> None:
     await world.start("root-ca")
     await world.until(CONFIG_MAPS, "kube-root-ca.crt", exists, namespace="default")
     labels = {"metadata": {"labels": {"mine": "stays"}}}
@@ -148,7 +148,7 @@ async def test_changed_root_certificate_is_repaired(world: World, change: dict[s
     assert found["metadata"]["labels"] == {"mine": "stays"}
 
 
-async def test_new_root_certificate_replaces_the_old_one_at_start(world: World) -> None:
+async def test_replaces_the_root_certificate_at_start(world: World) -> None:
     old = {"metadata": {"name": "kube-root-ca.crt", "namespace": "default"}}
     await world.client.create(CONFIG_MAPS, {**old, "data": {"ca.crt": "old"}})
     await world.start("root-ca")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""mock: made-up objects that stay as they are."""
+"""mock: objects that revert to their defined state."""
 
 import asyncio
 import hashlib
@@ -63,7 +63,7 @@ def id_of(name: str) -> str:
 
 
 @fake_time
-async def test_everything_is_there_and_belongs_to_one_namespace(world: World) -> None:
+async def test_all_objects_exist_and_have_one_owner(world: World) -> None:
     async with managed(world, mock(controller_environment())):
         await complete(world)
         containers = await listed(world, Container)
@@ -90,7 +90,7 @@ async def test_everything_is_there_and_belongs_to_one_namespace(world: World) ->
 
 
 @fake_time
-async def test_changes_and_deletions_are_reverted(world: World) -> None:
+async def test_reverts_changes_and_deletions(world: World) -> None:
     async with managed(world, mock(controller_environment())):
         await complete(world)
         name = id_of("web")
@@ -116,32 +116,32 @@ async def test_changes_and_deletions_are_reverted(world: World) -> None:
 
 
 @fake_time
-async def test_objects_and_fields_of_others_are_left_alone(world: World) -> None:
+async def test_keeps_objects_and_fields_of_other_managers(world: World) -> None:
     async with managed(world, mock(controller_environment())) as manager:
         await complete(world)
         own = {"metadata": {"name": "mine", "namespace": NAMESPACE}}
         await world.client.create(CONTAINERS, own)
-        label = {"metadata": {"labels": {"of": "somebody"}}}
+        label = {"metadata": {"labels": {"of": "user"}}}
         await world.client.patch(CONTAINERS, id_of("web"), label, namespace=NAMESPACE)
-        # The last key in the queue has been worked on when this one has.
+        # When this key is done, all earlier keys are done, too.
         await world.client.delete(resource_of(HostInfo), "system")
         await eventually(world, HostInfo, "system", lambda obj: obj.get("status"))
         mine = await world.client.get(CONTAINERS, "mine", namespace=NAMESPACE)
         labelled = await world.client.get(CONTAINERS, id_of("web"), namespace=NAMESPACE)
         assert 'result="error"' not in manager.metrics.render()
     assert "status" not in mine or "name" not in mine["status"]
-    assert labelled["metadata"]["labels"] == {"of": "somebody"}
+    assert labelled["metadata"]["labels"] == {"of": "user"}
 
 
 @fake_time
-async def test_the_namespace_of_the_mock_cannot_be_deleted_but_others_can(world: World) -> None:
+async def test_rejects_the_deletion_of_its_namespace(world: World) -> None:
     await world.client.create(NAMESPACES, {"metadata": {"name": "other"}})
     async with managed(world, mock(controller_environment())):
         await complete(world)
-        with pytest.raises(errors.Forbidden) as refused:
+        with pytest.raises(errors.Forbidden) as rejected:
             await world.client.delete(NAMESPACES, OWNER)
         await world.client.delete(NAMESPACES, "other")
-    assert refused.value.message == (
+    assert rejected.value.message == (
         'admission webhook "mock-namespace-no-delete.mock.rancherdesktop.io" denied the request: '
         "deletion of mock namespace is not allowed"
     )
@@ -149,7 +149,7 @@ async def test_the_namespace_of_the_mock_cannot_be_deleted_but_others_can(world:
 
 @fake_time
 @pytest.mark.parametrize("running", [True, False])
-async def test_an_app_is_settled_at_once(world: World, running: bool) -> None:
+async def test_settles_an_app_at_once(world: World, running: bool) -> None:
     apps = resource_of(App)
     async with managed(world, mock(controller_environment())):
         await world.client.create(apps, {"metadata": {"name": "app"}, "spec": {"running": running}})
@@ -174,7 +174,7 @@ async def test_an_app_is_settled_at_once(world: World, running: bool) -> None:
 
 
 @fake_time
-async def test_versions_of_kubernetes_can_be_chosen_beside_it(world: World) -> None:
+async def test_k3s_versions_runs_beside_it(world: World) -> None:
     around = controller_environment()
     async with managed(world, mock(around), k3s_versions(around)):
         app = {"metadata": {"name": "app"}, "spec": {"running": False}}
@@ -187,7 +187,7 @@ async def test_versions_of_kubernetes_can_be_chosen_beside_it(world: World) -> N
 
 
 async def lines(session: aiohttp.ClientSession, name: str) -> tuple[list[str], int]:
-    """Everything a container has logged, and the close code."""
+    """Return the complete log of a container and the close code."""
     async with session.ws_connect(f"/passthrough/mock/logs/{name}") as ws:
         found = []
         while True:
@@ -200,7 +200,7 @@ async def lines(session: aiohttp.ClientSession, name: str) -> tuple[list[str], i
                 return found, message.data
 
 
-async def test_what_is_logged_depends_on_the_container(world: World) -> None:
+async def test_logs_depend_on_the_container(world: World) -> None:
     async with managed(world, mock(controller_environment())), connected(world) as session:
         await complete(world)
         web, code = await lines(session, id_of("web"))
@@ -216,7 +216,7 @@ async def test_what_is_logged_depends_on_the_container(world: World) -> None:
     assert hundred == [f"[Line {i}]\n" for i in range(1, 101)]
 
 
-async def test_an_endless_log_ends_with_its_client(
+async def test_endless_log_ends_when_the_client_disconnects(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(logs_module, "LOOP_S", 0.01)
@@ -237,20 +237,20 @@ async def test_an_endless_log_ends_with_its_client(
     [
         pytest.param("", 400, id="no container"),
         pytest.param("web", 400, id="a name"),
-        pytest.param("abcdef", 404, id="an ID nobody has"),
+        pytest.param("abcdef", 404, id="unknown ID"),
     ],
 )
-async def test_a_log_that_does_not_exist_is_refused_before_the_upgrade(
+async def test_rejects_unknown_logs_before_the_upgrade(
     world: World, path: str, status: int
 ) -> None:
     async with managed(world, mock(controller_environment())), connected(world) as session:
         await complete(world)
-        with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+        with pytest.raises(aiohttp.WSServerHandshakeError) as rejected:
             await session.ws_connect(f"/passthrough/mock/logs/{path}")
-        assert refused.value.status == status
+        assert rejected.value.status == status
 
 
-async def test_every_way_of_logging_has_a_container() -> None:
+async def test_every_log_writer_has_a_container() -> None:
     writers = {
         each.status.raw["labels"].get(WRITER_LABEL, "labels")
         for each in mocks()
@@ -260,8 +260,8 @@ async def test_every_way_of_logging_has_a_container() -> None:
 
 
 @fake_time
-async def test_the_controllers_of_containers_can_run_beside_it(world: World) -> None:
-    """Both write the status of a container, each its own part, and come to rest."""
+async def test_controllers_of_containers_run_beside_it(world: World) -> None:
+    """Both write parts of the status of a container, and become idle."""
     around = controller_environment()
     async with managed(world, mock(around), container(around)):
         found = await eventually(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""configmapreplicaset: which ConfigMaps exist counts, not how many."""
+"""configmapreplicaset: it compares names of ConfigMaps, not their number."""
 
 from typing import Any
 
@@ -50,7 +50,7 @@ async def scale(world: World, replicas: int | None) -> None:
     await world.client.patch(SETS, "s", {"spec": {"replicas": replicas}}, namespace="default")
 
 
-async def test_the_config_maps_of_a_set_are_numbered_and_labelled(world: World) -> None:
+async def test_config_maps_have_indexes_and_labels(world: World) -> None:
     async with managed(world, configmapreplicaset(controller_environment())):
         await world.client.create(SETS, made(replicas=2, data={"a": "1", "index": "mine"}))
         owner = await eventually(world, SETS, "s", ready_is(2))
@@ -71,7 +71,7 @@ async def test_the_config_maps_of_a_set_are_numbered_and_labelled(world: World) 
     assert condition["observedGeneration"] == owner["metadata"]["generation"]
 
 
-async def test_sets_are_scaled_up_and_down_and_have_one_member_by_default(world: World) -> None:
+async def test_scales_up_and_down_with_one_replica_by_default(world: World) -> None:
     async with managed(world, configmapreplicaset(controller_environment())):
         await world.client.create(SETS, made())
         await eventually(world, SETS, "s", ready_is(1))
@@ -88,7 +88,7 @@ async def test_sets_are_scaled_up_and_down_and_have_one_member_by_default(world:
         assert await names(world) == ["s-0"]
 
 
-async def test_a_member_of_the_middle_comes_back_under_its_number(world: World) -> None:
+async def test_recreates_a_deleted_member_with_its_index(world: World) -> None:
     async with managed(world, configmapreplicaset(controller_environment())):
         await world.client.create(SETS, made(replicas=3))
         await eventually(world, SETS, "s", ready_is(3))
@@ -99,7 +99,7 @@ async def test_a_member_of_the_middle_comes_back_under_its_number(world: World) 
     assert back["metadata"]["uid"] != lost["metadata"]["uid"]
 
 
-async def test_existing_members_keep_their_data_when_that_of_the_set_changes(world: World) -> None:
+async def test_existing_members_keep_their_data(world: World) -> None:
     async with managed(world, configmapreplicaset(controller_environment())):
         await world.client.create(SETS, made(replicas=1, data={"v": "old"}))
         await eventually(world, SETS, "s", ready_is(1))
@@ -110,7 +110,7 @@ async def test_existing_members_keep_their_data_when_that_of_the_set_changes(wor
         assert (await world.get("s-1"))["data"]["v"] == "new"
 
 
-async def test_a_set_with_more_members_than_one_turn_makes_is_completed(
+async def test_completes_a_set_that_is_larger_than_a_batch(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "BATCH", 7)
@@ -123,7 +123,7 @@ async def test_a_set_with_more_members_than_one_turn_makes_is_completed(
         assert await names(world) == ["s-0"]
 
 
-async def test_a_name_that_is_taken_is_reported_and_the_rest_is_made(world: World) -> None:
+async def test_reports_a_taken_name_and_creates_the_others(world: World) -> None:
     async with managed(world, configmapreplicaset(controller_environment())):
         await world.create("s-1", data={"of": "the user"})
         await world.client.create(SETS, made(replicas=3))
@@ -134,7 +134,7 @@ async def test_a_name_that_is_taken_is_reported_and_the_rest_is_made(world: Worl
         assert condition["reason"] == "NameTaken"
         assert condition["message"] == 'ConfigMap "s-1" exists and is not part of this set'
         assert (await world.get("s-1"))["data"] == {"of": "the user"}
-        # The name is looked at again by and by.
+        # The name is retried.
         await world.client.delete(CONFIG_MAPS, "s-1", namespace="default")
         await eventually(world, SETS, "s", reason_is("Complete"))
     assert "NameTaken" in await reasons(world, "s")
@@ -148,7 +148,7 @@ async def test_a_name_that_is_taken_is_reported_and_the_rest_is_made(world: Worl
         pytest.param({"data": {"no such key": ""}}, "InvalidReplica", id="a key that cannot be"),
     ],
 )
-async def test_a_set_that_makes_no_sense_says_so_and_stops_nobody(
+async def test_reports_an_invalid_set_without_affecting_others(
     world: World, spec: Object, reason: str
 ) -> None:
     async with managed(world, configmapreplicaset(controller_environment())):
@@ -162,7 +162,7 @@ async def test_a_set_that_makes_no_sense_says_so_and_stops_nobody(
         await eventually(world, SETS, "bad", reason_is("Complete"))
 
 
-async def test_a_senseless_number_deletes_nothing(world: World) -> None:
+async def test_invalid_replicas_delete_nothing(world: World) -> None:
     async with managed(world, configmapreplicaset(controller_environment())):
         await world.client.create(SETS, made(replicas=2))
         await eventually(world, SETS, "s", ready_is(2))
@@ -171,7 +171,7 @@ async def test_a_senseless_number_deletes_nothing(world: World) -> None:
         assert await names(world) == ["s-0", "s-1"]
 
 
-async def test_deleting_a_set_deletes_its_members(world: World) -> None:
+async def test_deletes_the_members_with_the_set(world: World) -> None:
     async with managed(world, configmapreplicaset(controller_environment())):
         await world.create("foreign")
         await world.client.create(SETS, made(replicas=3))

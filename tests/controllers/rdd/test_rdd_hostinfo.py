@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""hostinfo: one object that says what the machine has."""
+"""hostinfo: one object with the resources of the host."""
 
 import os
 from pathlib import Path
@@ -26,7 +26,7 @@ def total_memory() -> int:
     return int(Path("/proc/meminfo").read_text().split()[1]) * 1024
 
 
-async def test_it_is_there_after_the_start_and_tells_cpus_and_memory(world: World) -> None:
+async def test_creates_the_object_with_cpus_and_memory(world: World) -> None:
     async with managed(world, hostinfo(controller_environment())):
         found = await eventually(world, INFOS, "system", lambda obj: obj.get("status"))
     status = found["status"]
@@ -35,7 +35,7 @@ async def test_it_is_there_after_the_start_and_tells_cpus_and_memory(world: Worl
     assert status["memory"].endswith("i")
 
 
-async def test_it_comes_back_when_it_is_deleted_and_is_corrected_when_changed(
+async def test_recreates_the_object_and_reverts_changes(
     world: World,
 ) -> None:
     async with managed(world, hostinfo(controller_environment())):
@@ -53,7 +53,7 @@ async def test_it_comes_back_when_it_is_deleted_and_is_corrected_when_changed(
     assert second["status"] == first["status"] == third["status"]
 
 
-async def test_others_of_the_kind_are_left_alone(world: World) -> None:
+async def test_ignores_other_objects_of_the_kind(world: World) -> None:
     async with managed(world, hostinfo(controller_environment())):
         await world.client.create(INFOS, {"metadata": {"name": "other"}})
         await eventually(world, INFOS, "system", lambda obj: obj.get("status"))
@@ -61,16 +61,16 @@ async def test_others_of_the_kind_are_left_alone(world: World) -> None:
     assert "status" not in other
 
 
-async def test_a_server_that_refuses_is_asked_again_every_five_seconds(world: World) -> None:
-    inner, refusals = world.server.handle, [1, 1, 1]
+async def test_retries_every_five_seconds_if_the_server_rejects(world: World) -> None:
+    inner, rejections = world.server.handle, [1, 1, 1]
 
     async def handle(request: Request) -> AnyResponse:
-        if request.info.resource == "hostinfos" and request.method == "POST" and refusals:
-            refusals.pop()
+        if request.info.resource == "hostinfos" and request.method == "POST" and rejections:
+            rejections.pop()
             return responses.error(request, errors.InternalError("not now"))
         return await inner(request)
 
     world.server.handle = handle  # type: ignore[method-assign]
     async with managed(world, hostinfo(controller_environment())):
         await eventually(world, INFOS, "system", lambda obj: obj.get("status"))
-    assert refusals == []
+    assert rejections == []

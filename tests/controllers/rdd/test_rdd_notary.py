@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""notary: values become records, records are never lost or doubled."""
+"""notary: every value is recorded exactly once."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ def count_is(count: int) -> Any:
     return lambda obj: (obj.get("status") or {}).get("changeCount") == count
 
 
-async def test_each_value_is_recorded_with_its_time_and_number(world: World) -> None:
+async def test_records_each_value_with_time_and_number(world: World) -> None:
     async with managed(world, notary(controller_environment())):
         await world.client.create(NOTARIES, made())
         first = await eventually(world, NOTARIES, "n", count_is(1))
@@ -69,7 +69,7 @@ async def test_each_value_is_recorded_with_its_time_and_number(world: World) -> 
     assert owner["blockOwnerDeletion"] is True
 
 
-async def test_an_empty_first_value_is_no_change_and_an_empty_later_one_is(world: World) -> None:
+async def test_empty_value_is_a_change_only_after_another_value(world: World) -> None:
     async with managed(world, notary(controller_environment())):
         await world.client.create(NOTARIES, made(value=""))
         await eventually(world, NOTARIES, "n", lambda obj: obj["metadata"].get("finalizers"))
@@ -83,7 +83,7 @@ async def test_an_empty_first_value_is_no_change_and_an_empty_later_one_is(world
     assert data["change_001"].endswith(",value=")
 
 
-async def test_events_tell_what_happened_and_repetitions_are_one_event(world: World) -> None:
+async def test_records_events_and_merges_repetitions(world: World) -> None:
     async with managed(world, notary(controller_environment())):
         await world.client.create(NOTARIES, made())
         await eventually(world, NOTARIES, "n", count_is(1))
@@ -97,7 +97,7 @@ async def test_events_tell_what_happened_and_repetitions_are_one_event(world: Wo
     assert len(found["Reconcile"]) == 1
 
 
-async def test_deleting_a_notary_deletes_its_record(world: World) -> None:
+async def test_deletes_the_record_with_the_notary(world: World) -> None:
     async with managed(world, notary(controller_environment())):
         await world.client.create(NOTARIES, made())
         await eventually(world, NOTARIES, "n", count_is(1))
@@ -106,7 +106,7 @@ async def test_deleting_a_notary_deletes_its_record(world: World) -> None:
         await gone(world, CONFIG_MAPS, "record")
 
 
-async def test_a_config_map_of_the_user_is_used_and_stays(world: World) -> None:
+async def test_uses_and_keeps_a_config_map_of_the_user(world: World) -> None:
     async with managed(world, notary(controller_environment())):
         await world.create("record", data={"mine": "yes"})
         await world.client.create(NOTARIES, made())
@@ -119,7 +119,7 @@ async def test_a_config_map_of_the_user_is_used_and_stays(world: World) -> None:
     assert "ownerReferences" not in record["metadata"]
 
 
-async def test_the_record_of_another_notary_is_not_written_to(world: World) -> None:
+async def test_does_not_write_the_record_of_another_notary(world: World) -> None:
     async with managed(world, notary(controller_environment())):
         await world.client.create(NOTARIES, made("a", "of a"))
         await eventually(world, NOTARIES, "a", count_is(1))
@@ -127,7 +127,7 @@ async def test_the_record_of_another_notary_is_not_written_to(world: World) -> N
         await eventually(world, NOTARIES, "b", lambda obj: obj["metadata"].get("finalizers"))
         await world.client.create(NOTARIES, made("c", "of c", "other"))
         await eventually(world, NOTARIES, "c", count_is(1))
-        # When the record is free, it is used without anybody asking.
+        # When the record is free, the controller uses it without another change.
         await world.client.delete(NOTARIES, "a", namespace="default")
         await eventually(world, NOTARIES, "b", count_is(1))
         data = (await world.get("record"))["data"]
@@ -143,7 +143,7 @@ async def test_the_record_of_another_notary_is_not_written_to(world: World) -> N
         pytest.param("", "resource name may not be empty", id="empty"),
     ],
 )
-async def test_a_name_no_config_map_can_have_is_told_and_stops_nobody(
+async def test_reports_an_invalid_name_without_affecting_others(
     world: World, name: str, why: str
 ) -> None:
     async with managed(world, notary(controller_environment())) as manager:
@@ -160,36 +160,36 @@ async def test_a_name_no_config_map_can_have_is_told_and_stops_nobody(
     assert why in note
 
 
-async def test_a_status_that_could_not_be_written_does_not_double_the_record(
+async def test_failed_status_write_does_not_duplicate_the_record(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The process could end between the two writes: the second try keeps the first record."""
-    patch, refusals = Client.patch, [1, 1]
+    """The process can end between the two writes: the retry keeps the first record."""
+    patch, rejections = Client.patch, [1, 1]
 
-    async def refusing(self: Client, resource: Any, *args: Any, **members: Any) -> Object:
-        if members.get("subresource") == "status" and refusals:
-            refusals.pop()
+    async def rejecting(self: Client, resource: Any, *args: Any, **members: Any) -> Object:
+        if members.get("subresource") == "status" and rejections:
+            rejections.pop()
             raise errors.InternalError("the disk is full")
         return await patch(self, resource, *args, **members)
 
-    monkeypatch.setattr(Client, "patch", refusing)
+    monkeypatch.setattr(Client, "patch", rejecting)
     async with managed(world, notary(controller_environment())):
         await world.client.create(NOTARIES, made())
         await eventually(world, CONFIG_MAPS, "record", lambda obj: obj.get("data"))
         first = (await world.get("record"))["data"]
         await eventually(world, NOTARIES, "n", count_is(1))
         assert (await world.get("record"))["data"] == first
-    assert refusals == []
+    assert rejections == []
     assert (await reasons(world, "n"))["StatusUpdateError"] == ["the disk is full"]
 
 
-async def test_values_that_say_they_are_invalid_are_refused_and_long_ones_warned_of(
+async def test_rejects_invalid_values_and_warns_about_long_ones(
     world: World,
 ) -> None:
     warnings: list[str] = []
     client = Client(world.client.transport, on_warning=warnings.append)
     async with managed(world, notary(controller_environment())):
-        with pytest.raises(errors.Forbidden) as refused:
+        with pytest.raises(errors.Forbidden) as rejected:
             await client.create(NOTARIES, made(value="InValid thing"))
         await client.create(NOTARIES, made(value="x" * 24))
         assert warnings == []
@@ -198,7 +198,7 @@ async def test_values_that_say_they_are_invalid_are_refused_and_long_ones_warned
         invalid = {"spec": {"value": "invalid"}}
         with pytest.raises(errors.Forbidden):
             await client.patch(NOTARIES, "n", invalid, namespace="default")
-    assert refused.value.message == (
+    assert rejected.value.message == (
         'admission webhook "notary.rdd.rancherdesktop.io" denied the request: '
         "spec.value cannot start with 'invalid' (case-insensitive): \"InValid thing\""
     )

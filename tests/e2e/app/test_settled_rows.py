@@ -308,7 +308,7 @@ async def test_machines_of_the_user_stay_the_users(desk: Desk) -> None:
 
 
 @reaches((SETTLED, "NamespaceTerminating"), (SETTLED, "Settled"))
-async def test_a_namespace_on_its_way_out_is_waited_for(desk: Desk) -> None:
+async def test_waits_for_a_terminating_namespace(desk: Desk) -> None:
     await desk.delete()
     held = {"metadata": {"name": "held", "namespace": "doomed", "finalizers": ["example.com/x"]}}
     await desk.client.create(NAMESPACES, {"metadata": {"name": "doomed"}})

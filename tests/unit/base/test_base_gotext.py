@@ -22,7 +22,7 @@ from rdd.base import gotext, govalue
         pytest.param("\U000e0001", '"\\U000e0001"', id="beyond the basic plane"),
     ],
 )
-def test_text_is_quoted_as_percent_q(text: str, quoted: str) -> None:
+def test_quotes_text_as_percent_q(text: str, quoted: str) -> None:
     assert gotext.quote(text) == quoted
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Quoting, booleans and durations as Go writes and reads them."""
+"""Quoting, booleans and durations as in Go."""
 
 import json
 

@@ -6,7 +6,7 @@ import pytest
 from rdd.controllers import catalog
 from rdd.controllers.catalog import ControllerEntry
 
-# What each program runs, exactly. A controller that is added must be entered here.
+# The exact controllers of each program. Add new controllers here.
 GROUPS: dict[str, set[str]] = {
     "RDD_CONTROLLER": {"notary", "configmapreplicaset", "hostinfo"},
     "APP_CONTROLLER": {"app", "demo", "k3s-versions", "kubernetes", "diagnostics"},
@@ -21,38 +21,38 @@ PROGRAMS: dict[str, set[str]] = {
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
-def test_a_program_runs_exactly_these_controllers(program: str) -> None:
+def test_program_runs_exactly_these_controllers(program: str) -> None:
     names: tuple[str, ...] = getattr(catalog, program)
     assert set(names) == PROGRAMS[program]
     assert len(names) == len(set(names))
 
 
-def test_every_controller_is_run_by_one_program_besides_the_daemon() -> None:
+def test_every_controller_belongs_to_one_program_besides_the_daemon() -> None:
     external = [name for names in GROUPS.values() for name in names]
     assert sorted([*external, "mock"]) == sorted(catalog.CONTROLLERS)
 
 
-def test_a_program_is_named_after_the_group_it_runs() -> None:
+def test_program_is_named_after_its_group() -> None:
     for group, names in catalog.PROGRAMS.items():
         assert set(catalog.in_groups(group)) <= set(names)
         assert names == getattr(catalog, f"{group.upper()}_CONTROLLER")
 
 
 @pytest.mark.parametrize("entry", catalog.ENTRIES, ids=lambda entry: entry.name)
-def test_an_entry_leads_to_a_module_and_to_controllers_that_exist(entry: ControllerEntry) -> None:
+def test_entry_refers_to_an_existing_module_and_controllers(entry: ControllerEntry) -> None:
     module, _, function = entry.factory.partition(":")
     assert importlib.util.find_spec(module) is not None
     assert function.isidentifier()
     assert set(entry.needs) <= set(catalog.CONTROLLERS)
 
 
-def test_the_names_of_groups_and_controllers_do_not_mean_different_things() -> None:
+def test_names_of_groups_and_controllers_are_unambiguous() -> None:
     groups = {entry.group for entry in catalog.ENTRIES}
     for entry in catalog.ENTRIES:
         assert entry.name not in groups or entry.name == entry.group
 
 
-def test_a_selection_that_leaves_out_what_a_controller_needs_is_described() -> None:
+def test_describes_unmet_needs_of_a_selection() -> None:
     entries = (
         ControllerEntry("app", "app", "m:app", needs=("limavm", "engine")),
         ControllerEntry("limavm", "lima", "m:limavm"),

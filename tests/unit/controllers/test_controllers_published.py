@@ -15,7 +15,7 @@ from rdd.runtime import Context, Controller, Webhook
 LIMA, APP = "lima.rancherdesktop.io", "app.rancherdesktop.io"
 CONTAINERS, RDD = "containers.rancherdesktop.io", "rdd.rancherdesktop.io"
 
-# Configuration, webhook, type, operations, resource and labels of what is asked about.
+# Configuration, webhook, type, operations, resource and labels.
 WEBHOOKS: dict[str, list[tuple[str, str, str, str, str, dict[str, str]]]] = {
     "notary": [("notary-validator", f"notary.{RDD}", "V", "CREATE UPDATE", "notaries", {})],
     "app": [
@@ -99,7 +99,7 @@ DEFINITIONS = {
 
 @pytest.fixture
 def context() -> Context:
-    """Nothing is read or written while webhooks are only declared."""
+    """A context without a server: declaring webhooks reads and writes nothing."""
     return cast(Context, MagicMock())
 
 
@@ -135,7 +135,7 @@ def test_webhooks_have_their_published_names(tmp_path: Path, context: Context, n
         assert (has_resource, has_labels) == (resource, labels)
 
 
-def test_the_defaulter_of_limavms_says_that_a_dry_run_changes_nothing(
+def test_defaulter_of_limavms_declares_no_side_effects_on_dry_run(
     tmp_path: Path, context: Context
 ) -> None:
     effects = {

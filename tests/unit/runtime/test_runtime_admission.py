@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""AdmissionReviews: from a handler's answer or failure to a response."""
+"""AdmissionReviews: from the result or exception of a handler to a response."""
 
 import base64
 from typing import Any
@@ -43,7 +43,7 @@ async def answer(webhook: Webhook, review: Object) -> Object:
     return response
 
 
-async def test_a_validator_sees_typed_objects_and_who_asks() -> None:
+async def test_validator_gets_typed_objects_and_the_user() -> None:
     seen: list[AdmissionRequest[Notary]] = []
 
     async def check(request: AdmissionRequest[Notary]) -> None:
@@ -73,7 +73,7 @@ async def test_a_validator_sees_typed_objects_and_who_asks() -> None:
         ),
     ],
 )  # fmt: skip
-async def test_what_is_raised_decides_the_status(
+async def test_exception_determines_the_status(
     raised: Exception, code: int, reason: str, message: str
 ) -> None:
     async def check(request: AdmissionRequest[Notary]) -> None:
@@ -85,7 +85,7 @@ async def test_what_is_raised_decides_the_status(
     assert (status["code"], status["reason"], status["message"]) == (code, reason, message)
 
 
-async def test_an_error_around_an_api_status_answers_with_the_inner_one() -> None:
+async def test_wrapped_api_error_keeps_its_status() -> None:
     async def check(request: AdmissionRequest[Notary]) -> None:
         try:
             raise errors.AlreadyExists.of("configmaps", "", "x")
@@ -97,7 +97,7 @@ async def test_an_error_around_an_api_status_answers_with_the_inner_one() -> Non
     assert response["status"]["message"] == 'configmaps "x" already exists'
 
 
-async def test_a_defaulter_answers_with_the_difference() -> None:
+async def test_defaulter_returns_a_patch() -> None:
     async def default(request: AdmissionRequest[Notary]) -> Notary:
         return request.object.replace(spec=NotarySpec(value="v", config_map_name="c"))
 
@@ -109,7 +109,7 @@ async def test_a_defaulter_answers_with_the_difference() -> None:
     ]
 
 
-async def test_a_defaulter_that_changes_nothing_sends_no_patch() -> None:
+async def test_defaulter_without_changes_returns_no_patch() -> None:
     async def default(request: AdmissionRequest[Notary]) -> Notary:
         return request.object
 
@@ -117,7 +117,7 @@ async def test_a_defaulter_that_changes_nothing_sends_no_patch() -> None:
     assert response == {"uid": "u1", "allowed": True}
 
 
-async def test_owned_objects_are_deleted_through_their_owner_only() -> None:
+async def test_rejects_the_deletion_of_owned_objects() -> None:
     guard = validating("g", Notary, refuse_deletion_of_owned, operations=(DELETE,))
     owned = notary()
     owned["metadata"]["finalizers"] = ["other/x", "rdd.rancherdesktop.io/owned-by-App"]
@@ -128,7 +128,7 @@ async def test_owned_objects_are_deleted_through_their_owner_only() -> None:
     assert (await answer(guard, question(None, notary(), operation=DELETE)))["allowed"] is True
 
 
-def test_a_configuration_has_one_webhook_that_fails_closed() -> None:
+def test_configuration_has_one_webhook_that_fails_closed() -> None:
     async def check(request: AdmissionRequest[Notary]) -> None: ...
 
     webhook = validating("notary-validator", Notary, check, label_selector={"matchLabels": {}})
@@ -145,14 +145,14 @@ def test_a_configuration_has_one_webhook_that_fails_closed() -> None:
     }
 
 
-def test_a_webhook_of_the_core_group_needs_a_qualified_name() -> None:
+def test_webhook_of_the_core_group_needs_a_qualified_name() -> None:
     async def check(request: AdmissionRequest[Any]) -> None: ...
 
     with pytest.raises(ValueError, match="needs a qualified webhook_name"):
         validating("guard", CONFIG_MAPS, check)
 
 
-def test_two_webhooks_cannot_have_one_path() -> None:
+def test_rejects_two_webhooks_with_one_path() -> None:
     async def check(request: AdmissionRequest[Notary]) -> None: ...
 
     reviewer = Reviewer()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Errors in the words of a log."""
+"""Error messages for the log."""
 
 import asyncio
 
@@ -9,7 +9,7 @@ from rdd.api import errors
 from rdd.runtime.controller import error_text
 
 
-async def test_errors_of_tasks_are_told_without_their_group() -> None:
+async def test_shows_errors_of_tasks_without_their_group() -> None:
     async def fail(what: str) -> None:
         raise errors.InternalError(what)
 
@@ -19,6 +19,6 @@ async def test_errors_of_tasks_are_told_without_their_group() -> None:
     assert error_text(caught.value) == "the disk is full"
 
 
-def test_a_group_that_says_what_it_is_about_is_told_with_each_of_its_errors() -> None:
+def test_shows_a_named_group_with_each_of_its_errors() -> None:
     group = ExceptionGroup("objects of x", [errors.InternalError("a"), KeyError()])
     assert error_text(group) == "objects of x: a; KeyError"

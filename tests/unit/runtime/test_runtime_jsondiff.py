@@ -21,9 +21,7 @@ documents = st.dictionaries(st.text("ab~/", max_size=2), values, max_size=4)
 
 @settings(max_examples=100, deadline=None)
 @given(documents, documents)
-def test_applied_to_the_old_document_it_gives_the_new_one(
-    old: dict[str, Any], new: dict[str, Any]
-) -> None:
+def test_patch_of_the_old_document_is_the_new_one(old: dict[str, Any], new: dict[str, Any]) -> None:
     assert apply_json_patch(old, json_patch(old, new)) == new
 
 

@@ -25,7 +25,7 @@ def thing(name: str, *, namespace: str = "ns", **metadata: Any) -> Object:
     }
 
 
-def test_an_object_gets_its_controller_in_a_copy() -> None:
+def test_sets_the_controller_in_a_copy() -> None:
     child = thing("child")
     owned = with_controller(child, thing("owner"))
     assert controller_of(child) is None
@@ -35,13 +35,13 @@ def test_an_object_gets_its_controller_in_a_copy() -> None:
     assert with_controller(owned, thing("owner")) == owned
 
 
-def test_an_object_has_one_controller() -> None:
+def test_rejects_a_second_controller() -> None:
     owned = with_controller(thing("child"), thing("owner"))
     with pytest.raises(AlreadyOwned, match="child is already controlled by Thing owner"):
         with_controller(owned, thing("other"))
 
 
-def test_owners_that_do_not_control_stay() -> None:
+def test_keeps_owners_that_do_not_control() -> None:
     friend = owner_reference(thing("friend"), is_controller=False)
     owned = with_controller(thing("child", ownerReferences=[friend]), thing("owner"))
     assert owned["metadata"]["ownerReferences"] == [friend, owner_reference(thing("owner"))]
@@ -54,7 +54,7 @@ def test_ownership_does_not_cross_namespaces() -> None:
     assert controller_of(with_controller(thing("child"), cluster_scoped)) is not None
 
 
-def test_the_owner_is_named_by_the_finalizer() -> None:
+def test_finalizer_contains_the_kind_of_the_owner() -> None:
     owned = thing("child", finalizers=["x/y", owned_by("App")])
     assert owner_kind(owned) == "App"
     assert owner_kind(thing("child")) == ""

@@ -14,7 +14,7 @@ from rdd.runtime.sources import maps, owns, watch
 
 
 class Fixed:
-    """What a change holds: an object that is decoded."""
+    """A cached object that is already decoded."""
 
     def __init__(self, obj: Object) -> None:
         self.object = obj
@@ -60,7 +60,7 @@ def test_predicates_compare_the_two_states(
 @pytest.mark.parametrize(
     "predicate", [predicates.generation_changed, predicates.annotations_changed]
 )
-def test_new_and_vanished_objects_pass_predicates_that_compare(predicate: Predicate) -> None:
+def test_new_and_deleted_objects_pass_predicates_that_compare(predicate: Predicate) -> None:
     assert predicate(change(None, obj()))
     assert predicate(change(obj(), None))
     assert predicates.is_new(change(None, obj()))
@@ -82,26 +82,26 @@ def reference(name: str, **members: Any) -> Object:
         pytest.param([], set(), id="no-owner"),
     ],
 )
-def test_children_stand_for_the_owner_that_controls_them(
+def test_children_map_to_their_controlling_owner(
     references: list[Object], keys: set[ObjectKey]
 ) -> None:
     source = owns(CONFIG_MAPS, SECRETS)
     assert source.keys(change(None, obj(ownerReferences=references))) == keys
 
 
-def test_a_child_that_changes_hands_stands_for_both_owners() -> None:
+def test_child_with_a_new_owner_maps_to_both_owners() -> None:
     source = owns(CONFIG_MAPS, SECRETS)
     old, new = (obj(ownerReferences=[reference(name)]) for name in "xy")
     assert source.keys(change(old, new)) == {ObjectKey("ns", "x"), ObjectKey("ns", "y")}
 
 
-def test_the_key_of_a_cluster_scoped_owner_has_no_namespace() -> None:
+def test_key_of_a_cluster_scoped_owner_has_no_namespace() -> None:
     source = owns(CONFIG_MAPS, NAMESPACES)
     child = obj(ownerReferences=[reference("n", kind="Namespace")])
     assert source.keys(change(None, child)) == {ObjectKey("", "n")}
 
 
-def test_all_predicates_of_a_source_must_hold() -> None:
+def test_all_predicates_of_a_source_must_match() -> None:
     source = watch(CONFIG_MAPS, predicates.is_new, predicates.has_labels("a=1"))
     assert source.keys(change(None, obj(labels={"a": "1"}))) == {ObjectKey("ns", "a")}
     assert source.keys(change(None, obj())) == set()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The queue of keys: each once, one worker each, pauses that grow."""
+"""The work queue: deduplication, one worker per key, exponential backoff."""
 
 import asyncio
 
@@ -11,7 +11,7 @@ from rdd.runtime.workqueue import Drained, WorkQueue
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 
-async def test_a_key_added_many_times_comes_once() -> None:
+async def test_returns_a_key_once_if_added_several_times() -> None:
     queue: WorkQueue[str] = WorkQueue("q")
     for _ in range(3):
         queue.add("a")
@@ -20,14 +20,14 @@ async def test_a_key_added_many_times_comes_once() -> None:
     assert len(queue) == 0
 
 
-async def test_a_storm_of_5000_additions_of_100_keys_is_100_keys() -> None:
+async def test_deduplicates_5000_additions_of_100_keys() -> None:
     queue: WorkQueue[int] = WorkQueue("q")
     for i in range(5000):
         queue.add(i % 100)
     assert len(queue) == 100
 
 
-async def test_a_key_added_while_it_is_worked_on_comes_again_when_that_is_done() -> None:
+async def test_active_key_is_queued_again_when_done() -> None:
     queue: WorkQueue[str] = WorkQueue("q")
     queue.add("a")
     key = await queue.get()
@@ -40,7 +40,7 @@ async def test_a_key_added_while_it_is_worked_on_comes_again_when_that_is_done()
     assert queue.is_idle
 
 
-async def test_pauses_double_from_5_ms_to_1000_s_and_are_forgotten() -> None:
+async def test_backoff_doubles_from_5_ms_to_1000_s_and_is_reset() -> None:
     queue: WorkQueue[str] = WorkQueue("q")
     loop = asyncio.get_running_loop()
     pauses = []
@@ -59,7 +59,7 @@ async def test_pauses_double_from_5_ms_to_1000_s_and_are_forgotten() -> None:
     assert round(loop.time() - begun, 3) == 0.005
 
 
-async def test_the_pause_of_one_key_does_not_hold_up_another() -> None:
+async def test_delay_of_one_key_does_not_affect_others() -> None:
     queue: WorkQueue[str] = WorkQueue("q")
     queue.add_after("slow", 100)
     queue.add("quick")
@@ -67,7 +67,7 @@ async def test_the_pause_of_one_key_does_not_hold_up_another() -> None:
     assert asyncio.get_running_loop().time() < 1
 
 
-async def test_of_two_delays_the_shorter_counts_and_an_addition_ends_both() -> None:
+async def test_shorter_delay_wins_and_add_cancels_delays() -> None:
     queue: WorkQueue[str] = WorkQueue("q")
     queue.add_after("a", 100)
     queue.add_after("a", 10)
@@ -83,7 +83,7 @@ async def test_of_two_delays_the_shorter_counts_and_an_addition_ends_both() -> N
             await queue.get()
 
 
-async def test_what_does_not_fit_is_found_again_by_refilling() -> None:
+async def test_refills_after_an_overflow() -> None:
     metrics = Metrics()
     exists = list(range(10))
 
@@ -104,7 +104,7 @@ async def test_what_does_not_fit_is_found_again_by_refilling() -> None:
     assert seen == [0, 1, 2, 3, 4, 5]
 
 
-async def test_draining_waits_for_the_work_under_way_and_ends_the_waiting() -> None:
+async def test_drain_waits_for_active_keys_and_wakes_waiting_workers() -> None:
     queue: WorkQueue[str] = WorkQueue("q")
     queue.add("a")
     key = await queue.get()
@@ -131,7 +131,7 @@ async def _drained(queue: WorkQueue[str]) -> None:
         await queue.get()
 
 
-async def test_a_worker_that_is_cancelled_does_not_swallow_a_wake_up() -> None:
+async def test_cancelled_worker_passes_on_its_wake_up() -> None:
     queue: WorkQueue[str] = WorkQueue("q")
     first = asyncio.ensure_future(queue.get())
     second = asyncio.ensure_future(queue.get())
@@ -142,7 +142,7 @@ async def test_a_worker_that_is_cancelled_does_not_swallow_a_wake_up() -> None:
     assert first.cancelled() or await asyncio.gather(first, return_exceptions=True)
 
 
-async def test_metrics_tell_depth_additions_and_retries() -> None:
+async def test_metrics_show_depth_additions_and_retries() -> None:
     metrics = Metrics()
     queue: WorkQueue[str] = WorkQueue('q"', metrics=metrics)
     queue.add("a")

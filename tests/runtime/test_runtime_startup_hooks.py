@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reconcilers that take back what a process before them has said, before anybody acts on it."""
+"""Startup hooks of reconcilers: they all run before any key is reconciled."""
 
 import asyncio
 
@@ -12,7 +12,7 @@ from rdd.runtime import Context, Controller, Manager, ObjectKey, Ownership, Resu
 
 
 class Beginner:
-    """Notes when it begins and when it looks; a gate and an error come from the test."""
+    """Records its startup and its keys; the test passes a gate and an error."""
 
     def __init__(self, context: Context, log: list[str], gate: asyncio.Event) -> None:
         self._name = context.name
@@ -27,7 +27,7 @@ class Beginner:
             raise self.error
 
     async def reconcile(self, key: ObjectKey) -> Result:
-        self._log.append(f"{self._name} looks")
+        self._log.append(f"{self._name} reconciles")
         return Result.done()
 
 
@@ -50,7 +50,7 @@ def gates(*, slow: bool) -> tuple[asyncio.Event, asyncio.Event]:
     return quick, late
 
 
-async def test_nobody_looks_before_all_have_begun() -> None:
+async def test_no_key_is_reconciled_before_all_startup_hooks_have_run() -> None:
     async with open_world() as world:
         await world.create("c")
         log: list[str] = []
@@ -64,11 +64,11 @@ async def test_nobody_looks_before_all_have_begun() -> None:
         await starting
         await until(lambda: len(log) == 4)
         assert log[:2] == ["a begins", "b begins"]
-        assert sorted(log[2:]) == ["a looks", "b looks"]
+        assert sorted(log[2:]) == ["a reconciles", "b reconciles"]
         await manager.stop()
 
 
-async def test_a_start_that_is_given_up_waits_for_nobody() -> None:
+async def test_stop_does_not_wait_for_startup_hooks() -> None:
     async with open_world() as world:
         log: list[str] = []
         quick, late = gates(slow=True)
@@ -82,16 +82,16 @@ async def test_a_start_that_is_given_up_waits_for_nobody() -> None:
         await asyncio.gather(starting, return_exceptions=True)
 
 
-async def test_an_error_of_the_server_keeps_nobody_from_working(world: World) -> None:
+async def test_server_error_in_a_startup_hook_does_not_block_others(world: World) -> None:
     await world.create("c")
     log: list[str] = []
     quick, _ = gates(slow=False)
     full = errors.InternalError("the disk is full")
     async with managed(world, beginner("a", log, quick, full), beginner("b", log, quick)):
-        await until(lambda: "a looks" in log and "b looks" in log)
+        await until(lambda: "a reconciles" in log and "b reconciles" in log)
 
 
-async def test_one_that_another_process_owns_holds_up_nobody() -> None:
+async def test_controller_of_another_process_does_not_block_the_start() -> None:
     async with open_world() as world:
         log: list[str] = []
         quick, _ = gates(slow=False)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who is alive, who has been replaced, and who is waited for: on a clock that tests move."""
+"""Handover between processes: liveness, takeover, and waiting, on a fake clock."""
 
 import asyncio
 import logging
@@ -48,10 +48,10 @@ async def loop_time(world: World) -> float:
     return asyncio.get_running_loop().time()
 
 
-# -- signs of life
+# -- liveness
 
 
-async def test_nobody_is_in_the_way_of_a_controller_that_is_free(world: World) -> None:
+async def test_free_controller_has_no_holder(world: World) -> None:
     _, ownership = owner(world, "a")
     assert await ownership.find_holder("c") is None
     await ownership.start()
@@ -60,7 +60,7 @@ async def test_nobody_is_in_the_way_of_a_controller_that_is_free(world: World) -
     await ownership.stop()
 
 
-async def test_a_holder_that_lives_is_named_at_its_next_renewal(world: World) -> None:
+async def test_live_holder_is_found_at_its_next_renewal(world: World) -> None:
     _, first = owner(world, "a")
     _, second = owner(world, "b")
     await first.start()
@@ -72,7 +72,7 @@ async def test_a_holder_that_lives_is_named_at_its_next_renewal(world: World) ->
     await first.stop()
 
 
-async def test_a_holder_that_was_killed_is_waited_for_as_long_as_its_lease(world: World) -> None:
+async def test_killed_holder_is_awaited_until_its_lease_expires(world: World) -> None:
     process, first = owner(world, "a")
     _, second = owner(world, "b")
     await first.start()
@@ -88,7 +88,7 @@ async def test_a_holder_that_was_killed_is_waited_for_as_long_as_its_lease(world
     await second.stop()
 
 
-async def test_a_holder_that_ends_while_it_is_asked_for_is_no_obstacle(world: World) -> None:
+async def test_holder_that_ends_meanwhile_does_not_block(world: World) -> None:
     _, first = owner(world, "a")
     _, second = owner(world, "b")
     await first.start()
@@ -99,7 +99,7 @@ async def test_a_holder_that_ends_while_it_is_asked_for_is_no_obstacle(world: Wo
     assert await asking is None
 
 
-async def test_the_daemon_is_an_obstacle_at_once(world: World) -> None:
+async def test_daemon_is_found_as_holder_at_once(world: World) -> None:
     _, daemon = owner(world, "embedded", is_embedded=True)
     _, second = owner(world, "b")
     await daemon.start()
@@ -111,14 +111,14 @@ async def test_the_daemon_is_an_obstacle_at_once(world: World) -> None:
     await daemon.stop()
 
 
-async def test_who_cannot_ask_gives_up_with_the_reason(world: World) -> None:
+async def test_unreachable_server_fails_with_the_reason(world: World) -> None:
     process, ownership = owner(world, "a", start_s=2)
     process.is_cut_off = True
     with pytest.raises(OwnershipUnavailable, match=r"cannot determine who runs .*refused"):
         await ownership.find_holder("c")
 
 
-async def test_an_owner_that_was_replaced_learns_of_it(world: World) -> None:
+async def test_replaced_owner_is_notified(world: World) -> None:
     _, first = owner(world, "a")
     await first.start()
     claim = await first.acquire("c")
@@ -129,7 +129,7 @@ async def test_an_owner_that_was_replaced_learns_of_it(world: World) -> None:
     await first.stop()
 
 
-async def test_giving_back_is_not_being_replaced(world: World) -> None:
+async def test_release_does_not_count_as_takeover(world: World) -> None:
     _, first = owner(world, "a")
     await first.start()
     await first.acquire("c")
@@ -140,7 +140,7 @@ async def test_giving_back_is_not_being_replaced(world: World) -> None:
     await first.stop()
 
 
-# -- who is waited for
+# -- waiting for programs
 
 
 async def registered(world: World, *managers: str) -> None:
@@ -155,12 +155,12 @@ async def waited_s(world: World, timeout_s: float = 45) -> float:
     return await loop_time(world) - began
 
 
-async def test_nobody_is_waited_for_who_is_not_there(world: World) -> None:
+async def test_does_not_wait_without_programs(world: World) -> None:
     await registered(world, "embedded", "rdd")
     assert await waited_s(world) == 0
 
 
-async def test_a_program_is_waited_for_until_it_has_given_everything_back(world: World) -> None:
+async def test_waits_for_a_program_until_it_has_released_everything(world: World) -> None:
     await registered(world, "embedded", "rdd")
     _, program = owner(world, "rdd")
     await program.start()
@@ -171,7 +171,7 @@ async def test_a_program_is_waited_for_until_it_has_given_everything_back(world:
     assert 20 <= await waiting < 20.1
 
 
-async def test_a_program_that_has_crashed_is_waited_for_as_long_as_its_lease(world: World) -> None:
+async def test_waits_for_a_crashed_program_until_its_lease_expires(world: World) -> None:
     await registered(world, "embedded", "rdd")
     process, program = owner(world, "rdd")
     await program.start()
@@ -180,7 +180,7 @@ async def test_a_program_that_has_crashed_is_waited_for_as_long_as_its_lease(wor
     await program.stop()
 
 
-async def test_a_program_that_does_not_end_is_not_waited_for_without_end(
+async def test_wait_for_a_program_has_a_timeout(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     await registered(world, "embedded", "rdd")
@@ -191,7 +191,7 @@ async def test_a_program_that_does_not_end_is_not_waited_for_without_end(
     await program.stop()
 
 
-async def test_a_program_that_is_not_listed_is_not_waited_for(world: World) -> None:
+async def test_does_not_wait_for_unlisted_programs(world: World) -> None:
     await registered(world, "embedded")
     _, program = owner(world, "somebody-else")
     await program.start()
@@ -199,10 +199,10 @@ async def test_a_program_that_is_not_listed_is_not_waited_for(world: World) -> N
     await program.stop()
 
 
-# -- the entry
+# -- discovery entries
 
 
-async def test_a_registration_makes_the_config_map_if_it_must(world: World) -> None:
+async def test_registration_creates_a_missing_config_map(world: World) -> None:
     directory = DiscoveryMap(world.client)
     with pytest.raises(errors.NotFound):
         await directory.register("rdd", "a", create=False)
@@ -212,7 +212,7 @@ async def test_a_registration_makes_the_config_map_if_it_must(world: World) -> N
     assert await world.client.get(NAMESPACES, "rdd-system")
 
 
-async def test_an_entry_of_a_successor_is_not_removed(world: World) -> None:
+async def test_does_not_remove_the_entry_of_a_successor(world: World) -> None:
     directory = DiscoveryMap(world.client)
     await directory.register("rdd", "old")
     await directory.register("rdd", "new")
@@ -229,13 +229,13 @@ async def test_an_entry_of_a_successor_is_not_removed(world: World) -> None:
 # -- draining
 
 
-async def test_a_drained_manager_answers_and_owns_until_it_is_stopped(world: World) -> None:
-    async def refuse(request: AdmissionRequest[Any]) -> None:
+async def test_drained_manager_keeps_webhooks_and_leases_until_stopped(world: World) -> None:
+    async def reject(request: AdmissionRequest[Any]) -> None:
         raise Denied("no")
 
     selector = {"matchLabels": {"guarded": "yes"}}
     webhook = validating(
-        "w", CONFIG_MAPS, refuse, webhook_name="w.example.com", label_selector=selector
+        "w", CONFIG_MAPS, reject, webhook_name="w.example.com", label_selector=selector
     )
     recorder = Recorder()
     ownership = Ownership(world.client, "m", clock=loop_clock)
@@ -266,7 +266,7 @@ async def test_a_drained_manager_answers_and_owns_until_it_is_stopped(world: Wor
     assert not lease["spec"].get("holderIdentity")
 
 
-async def test_the_budget_of_a_drain_is_spent_once(world: World, caplog: Any) -> None:
+async def test_drain_timeout_applies_once(world: World, caplog: Any) -> None:
     recorder = Recorder()
     forever = asyncio.Event()
 
@@ -292,10 +292,10 @@ async def test_the_budget_of_a_drain_is_spent_once(world: World, caplog: Any) ->
     assert caplog.text.count("drain timed out, still busy: c") == 1
 
 
-# -- configurations that nobody answers
+# -- obsolete configurations
 
 
-async def test_only_configurations_that_we_have_applied_are_removed(world: World) -> None:
+async def test_removes_only_own_configurations(world: World) -> None:
     def configuration(name: str, url: str) -> dict[str, Any]:
         return {
             "apiVersion": "admissionregistration.k8s.io/v1",

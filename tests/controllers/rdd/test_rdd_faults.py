@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real controllers where it hurts: lost watches, lost leases, conflicts, refusals."""
+"""Real controllers under faults: lost watches, lost leases, conflicts, rejected writes."""
 
 import asyncio
 import logging
@@ -49,7 +49,7 @@ def is_ready(count: int) -> Any:
     return lambda obj: (obj.get("status") or {}).get("readyReplicas") == count
 
 
-async def test_what_happens_while_all_watches_are_down_is_made_up_for(world: World) -> None:
+async def test_catches_up_after_lost_watches(world: World) -> None:
     inner, is_down, cut = world.server.handle, False, asyncio.Event()
 
     async def handle(request: Request) -> AnyResponse:
@@ -88,22 +88,22 @@ async def test_what_happens_while_all_watches_are_down_is_made_up_for(world: Wor
         await gone(world, CONFIG_MAPS, "s-3")
 
 
-async def test_a_value_is_recorded_once_when_the_lease_is_lost_between_the_two_writes(
+async def test_records_a_value_once_if_the_lease_is_lost_between_two_writes(
     world: World,
 ) -> None:
-    """The first owner is frozen after the ConfigMap, before the status; the second finishes."""
-    inner, go_on = world.server.handle, asyncio.Event()
+    """The first owner is suspended after writing the ConfigMap; the second completes the work."""
+    inner, resume = world.server.handle, asyncio.Event()
     late: list[asyncio.Task[AnyResponse]] = []
 
     async def arrive_late(request: Request) -> AnyResponse:
-        await go_on.wait()
+        await resume.wait()
         return await inner(request)
 
     async def handle(request: Request) -> AnyResponse:
         is_status = request.path.endswith("/notaries/n/status")
         if is_status and request.method == "PATCH" and not late:
             frozen.freeze()
-            # It is on its way, and arrives whatever becomes of its sender.
+            # It is in flight, and arrives even if its sender loses the lease.
             late.append(asyncio.ensure_future(arrive_late(request)))
             return await asyncio.shield(late[0])
         return await inner(request)
@@ -129,8 +129,8 @@ async def test_a_value_is_recorded_once_when_the_lease_is_lost_between_the_two_w
     await until(lambda: late)
     await until(lambda: managers[1].running == ("notary",), timeout_s=120)
     done = await eventually(world, NOTARIES, "n", lambda obj: obj.get("status"))
-    go_on.set()
-    frozen.go_on()
+    resume.set()
+    frozen.resume()
     await until(lambda: managers[0].running == ())
     for manager in managers:
         await manager.stop()
@@ -141,7 +141,7 @@ async def test_a_value_is_recorded_once_when_the_lease_is_lost_between_the_two_w
     assert (await world.client.get(NOTARIES, "n", namespace="default")) == done
 
 
-async def test_another_writer_of_the_status_loses_nothing_and_costs_nothing(world: World) -> None:
+async def test_concurrent_status_writers_lose_no_update(world: World) -> None:
     async with managed(world, demo(controller_environment())):
         await world.client.create(DEMOS, {"metadata": {"name": "demo"}, "spec": {"count": 30}})
 
@@ -172,15 +172,15 @@ async def test_another_writer_of_the_status_loses_nothing_and_costs_nothing(worl
     assert foreign["message"] == "99"
 
 
-async def test_an_owner_stays_until_everything_it_has_is_gone(
+async def test_owner_is_kept_until_all_dependents_are_deleted(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
-    inner, refusals = world.server.handle, [1] * 4
+    inner, rejections = world.server.handle, [1] * 4
 
     async def handle(request: Request) -> AnyResponse:
         info = request.info
-        if info.resource == "configmaps" and info.verb == "list" and info.namespace and refusals:
-            refusals.pop()
+        if info.resource == "configmaps" and info.verb == "list" and info.namespace and rejections:
+            rejections.pop()
             return responses.error(request, errors.InternalError("the list is damaged"))
         return await inner(request)
 
@@ -192,16 +192,16 @@ async def test_an_owner_stays_until_everything_it_has_is_gone(
         assert kept["metadata"]["finalizers"] == [CLEANUP]
         await gone(world, SETS, "s")
         await gone(world, CONFIG_MAPS, "s-0")
-    assert refusals == []
-    told = [r for r in caplog.records if r.levelno >= logging.WARNING]
-    assert [r.getMessage() for r in told] == [
+    assert rejections == []
+    warnings = [r for r in caplog.records if r.levelno >= logging.WARNING]
+    assert [r.getMessage() for r in warnings] == [
         "configmapreplicaset: default/s: objects owned by ConfigMapReplicaSet s: "
         "the list is damaged"
     ]
-    assert all(r.exc_info is None for r in told)
+    assert all(r.exc_info is None for r in warnings)
 
 
-async def test_a_namespace_on_its_way_out_is_not_stormed(world: World) -> None:
+async def test_backs_off_in_a_terminating_namespace(world: World) -> None:
     await world.client.create(NAMESPACES, {"metadata": {"name": "leaving"}})
     async with managed(world, configmapreplicaset(controller_environment())):
         await world.client.create(SETS, replicas(1, "leaving"))
@@ -217,7 +217,7 @@ async def test_a_namespace_on_its_way_out_is_not_stormed(world: World) -> None:
         world.server.handle = handle  # type: ignore[method-assign]
         patch = {"spec": {"replicas": 2}}
         await world.client.patch(SETS, "s", patch, namespace="leaving")
-        # Others go on meanwhile.
+        # Other sets are not affected.
         await world.client.create(SETS, replicas(1))
         await eventually(world, SETS, "s", is_ready(1))
         await asyncio.sleep(60)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A reconciler with work of its own beside its keys."""
+"""Background tasks of reconcilers."""
 
 import asyncio
 
@@ -11,7 +11,7 @@ from rdd.runtime.controller import Workers
 
 
 class Follower:
-    """Notes what happens to it, in order."""
+    """Records its calls, in order."""
 
     def __init__(self, context: Context) -> None:
         self.log: list[str] = []

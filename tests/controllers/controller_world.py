@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Controllers of the project on a real server in this process, with a fake clock."""
+"""Controllers on a real server in this process, with a virtual clock."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -59,7 +59,7 @@ async def eventually(
     *,
     namespace: str = "",
 ) -> Object:
-    """Wait until an existing object fulfils a condition, and return it."""
+    """Wait until an object exists and a condition holds for it; return the object."""
     resource = resource_of(kind)
     if resource.namespaced:
         namespace = namespace or "default"
@@ -91,7 +91,7 @@ async def gone(world: World, kind: AnyResource, name: str, *, namespace: str = "
 
 
 async def reasons(world: World, name: str) -> dict[str, list[str]]:
-    """Return the notes of all events about an object, by reason."""
+    """Return the notes of the events of an object, by reason."""
     found: dict[str, list[str]] = {}
     for event in (await world.client.list(EVENTS)).items:
         if event["regarding"]["name"] == name:
@@ -100,7 +100,7 @@ async def reasons(world: World, name: str) -> dict[str, list[str]]:
 
 
 async def event_about(world: World, name: str, reason: str, *, repeated: bool = False) -> Object:
-    """Wait for an event with a reason about an object (with a series), and return it."""
+    """Wait for an event of an object with a reason (and with a series); return it."""
     async with asyncio.timeout(600):
         while True:
             for event in (await world.client.list(EVENTS)).items:
@@ -112,8 +112,8 @@ async def event_about(world: World, name: str, reason: str, *, repeated: bool = 
 
 @asynccontextmanager
 async def connected(world: World) -> AsyncIterator[aiohttp.ClientSession]:
-    """Serve HTTP during the block and return the client of an administrator."""
-    http = HttpServer(Trusting(world))
+    """Open an HTTP client with administrator rights; the server listens during the block."""
+    http = HttpServer(AdminApi(world))
     sock = listen_on_loopback(0)
     await http.listen(sock, None)
     url = f"http://127.0.0.1:{sock.getsockname()[1]}"
@@ -124,8 +124,8 @@ async def connected(world: World) -> AsyncIterator[aiohttp.ClientSession]:
         await http.close(timeout_s=1.0)
 
 
-class Trusting:
-    """The API of a server that treats every client as an administrator."""
+class AdminApi:
+    """The API of a server that treats every caller as an administrator."""
 
     def __init__(self, world: World) -> None:
         self._world = world

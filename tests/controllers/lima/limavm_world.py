@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LimaVMs on a real server, with machines that do what a test tells them."""
+"""LimaVMs on a real server, with fake machines under the control of the test."""
 
 import asyncio
 import shutil
@@ -34,10 +34,10 @@ provision:
 
 
 class FakeMachines:
-    """Machines that exist on disk and otherwise in a dict.
+    """Machines with files on disk and the rest of their state in dicts.
 
-    By themselves they come up when started and end when stopped; a test that wants to see
-    what is between sets `is_slow` and says `becomes`.
+    A start and a stop complete at once. To observe the states in between, a test sets
+    `is_slow` and calls `becomes`.
     """
 
     def __init__(self, home: Path) -> None:
@@ -49,11 +49,11 @@ class FakeMachines:
         self.is_slow = False
         self.create_gate: asyncio.Event | None = None
         self.errors: dict[str, list[Exception]] = {}
-        """What the next calls of a method raise."""
+        """The exceptions of the next calls of a method."""
         self.adopts = True
         self.snapshots: list[str] = []
         self.drivers: list[str] = []
-        """The drivers that creations asked for."""
+        """The requested drivers of creations."""
 
     def __call__(self, changed: Callable[[str], None]) -> "FakeMachines":
         self.changed = changed
@@ -80,7 +80,7 @@ class FakeMachines:
         *tail: str,
         status: InstanceStatus = InstanceStatus.STOPPED,
     ) -> None:
-        """The agent ends by itself."""
+        """Let the agent end unexpectedly."""
         self.alive[name] = status
         self.becomes(name, Phase.STOPPED, reason=reason, log_tail=tail)
 
@@ -188,7 +188,7 @@ class FakeMachines:
 
 
 class VMWorld:
-    """A server, machines, and what a user does."""
+    """A server, machines, and the operations of a user."""
 
     def __init__(self, world: World, machines: FakeMachines) -> None:
         self.world = world
@@ -239,7 +239,7 @@ class VMWorld:
         return await eventually(self.world, LIMAVMS, name, condition)
 
     async def changes(self, *expected: str, name: str = "vm") -> list[str]:
-        """The notes of all changes of conditions, as soon as these are among them."""
+        """Wait until the ConditionChanged events include these notes; return all notes."""
         async with asyncio.timeout(600):
             while True:
                 notes = (await reasons(self.world, name)).get("ConditionChanged", [])
@@ -265,6 +265,7 @@ def condition(vm: Object, type_: str) -> Object:
     return {}
 
 
-def said(vm: Object, type_: str = "Running") -> tuple[str, str, str]:
+def reported(vm: Object, type_: str = "Running") -> tuple[str, str, str]:
+    """Return status, reason and message of a condition."""
     found = condition(vm, type_)
     return found.get("status", ""), found.get("reason", ""), found.get("message", "")

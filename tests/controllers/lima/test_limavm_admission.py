@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is refused about LimaVMs and their templates, and that a refusal leaves nothing behind."""
+"""Admission of LimaVMs and their templates; a rejected request leaves nothing behind."""
 
 import asyncio
 import threading
@@ -16,7 +16,7 @@ from tests.controllers.lima.limavm_world import (
     FakeMachines,
     VMWorld,
     limavm,
-    said,
+    reported,
 )
 from tests.runtime.runtime_world import open_world
 
@@ -41,10 +41,10 @@ async def vms(tmp_path: Path) -> AsyncIterator[VMWorld]:
             yield made
 
 
-async def refusal(work: Any, error: type[errors.ApiError] = errors.Forbidden) -> str:
-    with pytest.raises(error) as refused:
+async def rejection(work: Any, error: type[errors.ApiError] = errors.Forbidden) -> str:
+    with pytest.raises(error) as rejected:
         await work
-    return refused.value.message
+    return rejected.value.message
 
 
 # -- templates
@@ -75,24 +75,24 @@ async def refusal(work: Any, error: type[errors.ApiError] = errors.Forbidden) ->
         ),
     ],
 )
-async def test_a_template_that_does_not_work_is_refused(vms: VMWorld, text: str, why: str) -> None:
+async def test_rejects_invalid_template(vms: VMWorld, text: str, why: str) -> None:
     await vms.source(text)
-    assert await refusal(vms.create()) == DENIED.format("defaulter") + why
+    assert await rejection(vms.create()) == DENIED.format("defaulter") + why
     assert not (await vms.client.list(LIMAVMS)).items
     metadata = {"name": "labelled", "namespace": "default", "labels": LABEL}
     labelled = {"metadata": metadata, "data": {"template": text}}
     denied = DENIED.format("configmap-validator")
-    assert await refusal(vms.client.create(CONFIG_MAPS, labelled)) == denied + why
+    assert await rejection(vms.client.create(CONFIG_MAPS, labelled)) == denied + why
 
 
-async def test_a_virtual_machine_needs_an_image_and_the_host_does_not(vms: VMWorld) -> None:
+async def test_image_is_required_except_for_the_host_driver(vms: VMWorld) -> None:
     await vms.source("vmType: vz\n")
-    assert "images" in await refusal(vms.create())
+    assert "images" in await rejection(vms.create())
     await vms.source("message: no image\n", name="none")
     await vms.create(templateRef={"name": "none"})
 
 
-async def test_programs_are_asked_without_holding_up_the_server(
+async def test_driver_selection_does_not_block_the_server(
     vms: VMWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[threading.Thread] = []
@@ -103,33 +103,33 @@ async def test_programs_are_asked_without_holding_up_the_server(
 
     monkeypatch.setattr("rdd.vm.drivers.selection.driver_for", choose)
     await vms.source("images: [{location: /image}]\nprovision: [{mode: yq}]\n")
-    assert "provision[0].mode" in await refusal(vms.create())
+    assert "provision[0].mode" in await rejection(vms.create())
     assert asked
     assert threading.main_thread() not in asked
 
 
-async def test_a_driver_that_does_not_exist_is_refused(vms: VMWorld) -> None:
+async def test_rejects_unknown_driver(vms: VMWorld) -> None:
     await vms.source()
     wanted = limavm("vm", running=False)
     wanted["metadata"]["annotations"] = {names.DRIVER: "xen"}
-    assert await refusal(vms.client.create(LIMAVMS, wanted)) == (
+    assert await rejection(vms.client.create(LIMAVMS, wanted)) == (
         DENIED.format("defaulter")
         + f'{names.DRIVER} "xen" is no driver; known are host, lima, qemu'
     )
 
 
-async def test_a_driver_that_is_asked_for_has_its_rules(vms: VMWorld) -> None:
-    # Without an image it could only be the driver host, which needs none.
+async def test_applies_the_rules_of_the_requested_driver(vms: VMWorld) -> None:
+    # Automatic selection would choose the driver host, which needs no image.
     await vms.source("message: no image\n")
     wanted = limavm("vm", running=False)
     wanted["metadata"]["annotations"] = {names.DRIVER: "qemu"}
-    assert "images" in await refusal(vms.client.create(LIMAVMS, wanted))
+    assert "images" in await rejection(vms.client.create(LIMAVMS, wanted))
 
 
-async def test_a_source_without_a_template_is_refused(vms: VMWorld) -> None:
+async def test_rejects_source_without_template(vms: VMWorld) -> None:
     metadata = {"name": "source", "namespace": "default"}
     await vms.client.create(CONFIG_MAPS, {"metadata": metadata, "data": {"other": "x"}})
-    assert await refusal(vms.create()) == (
+    assert await rejection(vms.create()) == (
         DENIED.format("defaulter") + 'template ConfigMap must have a "template" data entry'
     )
 
@@ -147,40 +147,40 @@ async def test_a_source_without_a_template_is_refused(vms: VMWorld) -> None:
         ),
     ],
 )
-async def test_a_limavm_without_a_template_is_told_what_it_needs(
+async def test_rejects_missing_template_reference(
     vms: VMWorld, spec: dict[str, Any] | None, why: str
 ) -> None:
-    await vms.source()  # which must not be taken for the one that is not named
+    await vms.source()  # must not be used as a default
     body = limavm("vm")
     del body["spec"]
     if spec is not None:
         body["spec"] = spec
-    assert why in await refusal(vms.client.create(LIMAVMS, body), errors.ApiError)
+    assert why in await rejection(vms.client.create(LIMAVMS, body), errors.ApiError)
 
 
-async def test_a_source_that_does_not_exist_is_not_found(vms: VMWorld) -> None:
-    message = await refusal(vms.create(), errors.NotFound)
+async def test_missing_source_is_not_found(vms: VMWorld) -> None:
+    message = await rejection(vms.create(), errors.NotFound)
     assert message == DENIED.format("defaulter") + 'configmaps "source" not found'
 
 
-async def test_the_source_is_looked_for_in_the_namespace_of_the_limavm(vms: VMWorld) -> None:
+async def test_source_defaults_to_the_namespace_of_the_limavm(vms: VMWorld) -> None:
     await vms.source()
     await vms.namespace("other")
     made = limavm("vm", "other", templateRef={"name": "source"})
-    assert "not found" in await refusal(vms.client.create(LIMAVMS, made), errors.NotFound)
+    assert "not found" in await rejection(vms.client.create(LIMAVMS, made), errors.NotFound)
 
 
-async def test_a_broken_template_cannot_be_put_into_an_instance(vms: VMWorld) -> None:
+async def test_rejects_invalid_template_of_an_instance(vms: VMWorld) -> None:
     await vms.source()
     await vms.create()
     await vms.until_reason("Stopped")
-    assert "failed to validate template" in await refusal(vms.edit("cpu: 4\n"))
+    assert "failed to validate template" in await rejection(vms.edit("cpu: 4\n"))
     cleared = vms.client.patch(CONFIG_MAPS, "vm-template", {"data": None}, namespace="default")
-    assert 'must have a "template" data entry' in await refusal(cleared)
+    assert 'must have a "template" data entry' in await rejection(cleared)
     assert (await vms.copy())["data"] == {"template": TEMPLATE}
 
 
-async def test_the_template_of_an_instance_is_guarded(vms: VMWorld) -> None:
+async def test_template_of_an_instance_is_protected(vms: VMWorld) -> None:
     await vms.source()
     await vms.create()
     await vms.until_reason("Stopped")
@@ -191,30 +191,30 @@ async def test_the_template_of_an_instance_is_guarded(vms: VMWorld) -> None:
         {"metadata": {"labels": {names.TEMPLATE_LABEL: None}}},
         namespace="default",
     )
-    assert await refusal(label_gone) == (
+    assert await rejection(label_gone) == (
         denied + f"cannot remove {names.TEMPLATE_LABEL} label: resource is owned"
     )
     for dry_run in (True, False):
         deletion = vms.client.delete(
             CONFIG_MAPS, "vm-template", namespace="default", dry_run=dry_run
         )
-        assert await refusal(deletion) == (
+        assert await rejection(deletion) == (
             denied
             + 'cannot delete "vm-template": owned by LimaVM; delete the LimaVM resource instead'
         )
 
 
-async def test_a_labelled_configmap_that_nobody_owns_is_free(vms: VMWorld) -> None:
+async def test_labelled_configmap_without_owner_can_be_changed(vms: VMWorld) -> None:
     await vms.source(labels=LABEL)
     patch = {"metadata": {"labels": {names.TEMPLATE_LABEL: None}}}
     await vms.client.patch(CONFIG_MAPS, "source", patch, namespace="default")
     await vms.client.delete(CONFIG_MAPS, "source", namespace="default")
 
 
-async def test_what_becomes_a_template_by_its_label_is_checked(vms: VMWorld) -> None:
+async def test_adding_the_label_validates_the_template(vms: VMWorld) -> None:
     await vms.source("cpus: many\n")
     labelled = {"metadata": {"labels": LABEL}}
-    why = await refusal(vms.client.patch(CONFIG_MAPS, "source", labelled, namespace="default"))
+    why = await rejection(vms.client.patch(CONFIG_MAPS, "source", labelled, namespace="default"))
     assert 'failed to validate template: line 1: cpus: "many" is not a whole number' in why
     kept = await vms.client.get(CONFIG_MAPS, "source", namespace="default")
     assert "labels" not in kept["metadata"]
@@ -223,7 +223,7 @@ async def test_what_becomes_a_template_by_its_label_is_checked(vms: VMWorld) -> 
 # -- names
 
 
-async def test_a_name_is_used_once_in_all_namespaces(vms: VMWorld) -> None:
+async def test_names_are_unique_across_namespaces(vms: VMWorld) -> None:
     await vms.source()
     await vms.create()
     await vms.namespace("other")
@@ -232,10 +232,10 @@ async def test_a_name_is_used_once_in_all_namespaces(vms: VMWorld) -> None:
         "LimaVM names must be unique across all namespaces"
     )
     for namespace in ("other", "default"):
-        assert await refusal(vms.create(namespace=namespace)) == DENIED.format("defaulter") + why
+        assert await rejection(vms.create(namespace=namespace)) == DENIED.format("defaulter") + why
 
 
-async def test_one_of_twenty_creations_at_once_succeeds(vms: VMWorld) -> None:
+async def test_one_of_twenty_concurrent_creations_succeeds(vms: VMWorld) -> None:
     await vms.source()
     names = [f"n{i}" for i in range(20)]
     for name in names:
@@ -255,7 +255,7 @@ async def test_one_of_twenty_creations_at_once_succeeds(vms: VMWorld) -> None:
     assert len((await vms.client.list(LIMAVMS)).items) == 1
 
 
-async def test_a_creation_that_fails_after_admission_blocks_nobody_for_long(vms: VMWorld) -> None:
+async def test_reservation_of_a_failed_creation_expires(vms: VMWorld) -> None:
     reservations = NameReservations()
     assert await reservations.reserve(vms.client, ObjectKey("one", "vm")) is None
     assert await reservations.reserve(vms.client, ObjectKey("one", "vm")) is None
@@ -264,7 +264,7 @@ async def test_a_creation_that_fails_after_admission_blocks_nobody_for_long(vms:
     assert asyncio.get_running_loop().time() - began == pytest.approx(SETTLE_S, abs=0.1)
 
 
-async def test_a_dry_run_holds_no_name_and_leaves_nothing(vms: VMWorld) -> None:
+async def test_dry_run_reserves_no_name(vms: VMWorld) -> None:
     await vms.source()
     await vms.namespace("other")
     made = await vms.client.create(LIMAVMS, limavm("vm", "other"), dry_run=True)
@@ -275,17 +275,17 @@ async def test_a_dry_run_holds_no_name_and_leaves_nothing(vms: VMWorld) -> None:
     assert not (await vms.client.list(LEASES, namespace="rdd-system")).items
 
 
-async def test_a_name_that_no_machine_can_have_is_refused(vms: VMWorld) -> None:
+async def test_rejects_invalid_name(vms: VMWorld) -> None:
     await vms.source()
-    assert await refusal(vms.create("a--b")) == (
+    assert await rejection(vms.create("a--b")) == (
         DENIED.format("defaulter")
         + 'invalid name "a--b": allowed are letters and digits, separated by single ".", "_" or '
         '"-", at most 76 characters'
     )
 
 
-async def test_of_two_that_slipped_through_the_older_one_is_the_machine(vms: VMWorld) -> None:
-    """As if the controller had moved to another process between two admissions."""
+async def test_older_of_two_namesakes_owns_the_machine(vms: VMWorld) -> None:
+    """Two namesakes can exist if the controller moves to another process between admissions."""
     await vms.source()
     await vms.namespace("other")
     await vms.create(running=True)
@@ -300,10 +300,10 @@ async def test_of_two_that_slipped_through_the_older_one_is_the_machine(vms: VMW
     async with asyncio.timeout(60):
         while True:
             late = await vms.client.get(LIMAVMS, "vm", namespace="other")
-            if said(late, "Created")[1]:
+            if reported(late, "Created")[1]:
                 break
             await asyncio.sleep(0.1)
-    assert said(late, "Created") == (
+    assert reported(late, "Created") == (
         "False",
         "CreateFailed",
         'LimaVM name "vm" is already used in namespace "default"; '
@@ -311,23 +311,22 @@ async def test_of_two_that_slipped_through_the_older_one_is_the_machine(vms: VMW
     )
     await vms.client.delete(LIMAVMS, "vm", namespace="other")
     await gone(vms.world, LIMAVMS, "vm", namespace="other")
-    assert said(await vms.get())[1] == "Started"
+    assert reported(await vms.get())[1] == "Started"
     assert vms.machines.home.directory("vm").exists()
 
 
 # -- the copy of the template
 
 
-async def test_somebody_elses_configmap_is_not_overwritten(vms: VMWorld) -> None:
+async def test_foreign_configmap_is_not_overwritten(vms: VMWorld) -> None:
     await vms.source()
     await vms.source("mine", name="vm-template")
-    message = await refusal(vms.create(), errors.AlreadyExists)
+    message = await rejection(vms.create(), errors.AlreadyExists)
     assert message == DENIED.format("defaulter") + 'configmaps "vm-template" already exists'
     assert (await vms.copy())["data"] == {"template": "mine"}
 
 
-async def test_what_a_failed_creation_left_is_taken_over(vms: VMWorld) -> None:
-    """The copy with label and finalizer, and nobody who owns it."""
+async def test_orphaned_copy_is_adopted(vms: VMWorld) -> None:
     await vms.source()
     await vms.source(
         "message: old\n",
@@ -342,7 +341,7 @@ async def test_what_a_failed_creation_left_is_taken_over(vms: VMWorld) -> None:
     assert copy["metadata"]["ownerReferences"][0]["name"] == "vm"
 
 
-async def test_a_copy_whose_limavm_is_gone_is_released(vms: VMWorld) -> None:
+async def test_copy_of_a_deleted_limavm_is_deleted(vms: VMWorld) -> None:
     await vms.source()
     await vms.create()
     await vms.until_reason("Stopped")
@@ -351,7 +350,7 @@ async def test_a_copy_whose_limavm_is_gone_is_released(vms: VMWorld) -> None:
     await gone(vms.world, CONFIG_MAPS, "vm-template")
 
 
-async def test_a_copy_that_was_removed_by_force_comes_back(vms: VMWorld) -> None:
+async def test_copy_deleted_by_force_is_recreated(vms: VMWorld) -> None:
     await vms.source()
     await vms.create(running=True)
     await vms.until_reason("Started")
@@ -365,10 +364,10 @@ async def test_a_copy_that_was_removed_by_force_comes_back(vms: VMWorld) -> None
     assert copy["data"] == before["data"]
     version = copy["metadata"]["resourceVersion"]
     vm = await vms.until(lambda vm: vm["status"]["observedTemplateResourceVersion"] == version)
-    assert (said(vm)[1], vm["status"]["restartCount"]) == ("Started", 2)
+    assert (reported(vm)[1], vm["status"]["restartCount"]) == ("Started", 2)
 
 
-async def test_a_large_template_is_read_from_its_source(vms: VMWorld) -> None:
+async def test_large_template_is_read_from_its_source(vms: VMWorld) -> None:
     text = TEMPLATE + "".join(f"# {i:>70}\n" for i in range(4000))
     await vms.source(text)
     made = await vms.create()
@@ -380,32 +379,32 @@ async def test_a_large_template_is_read_from_its_source(vms: VMWorld) -> None:
 # -- params
 
 
-async def test_params_that_the_template_does_not_have_are_refused(vms: VMWorld) -> None:
+async def test_rejects_undeclared_params(vms: VMWorld) -> None:
     why = (
         "failed to validate template: spec.params.COLOUR: the template has no such param; "
         "declared: GREETING"
     )
     await vms.source(WITH_PARAM)
-    assert await refusal(vms.create(params={"COLOUR": "red"})) == DENIED.format("defaulter") + why
+    assert await rejection(vms.create(params={"COLOUR": "red"})) == DENIED.format("defaulter") + why
     await vms.create(params={"GREETING": "hi"})
     changed = vms.patch({"spec": {"params": {"COLOUR": "red"}}})
-    assert await refusal(changed) == DENIED.format("validator") + why
+    assert await rejection(changed) == DENIED.format("validator") + why
     await vms.until_reason("Stopped")
     changed = vms.patch({"spec": {"params": {"COLOUR": "red"}}})
-    assert await refusal(changed) == DENIED.format("validator") + why
+    assert await rejection(changed) == DENIED.format("validator") + why
 
 
-async def test_a_template_must_keep_the_params_in_use(vms: VMWorld) -> None:
+async def test_rejects_template_without_params_in_use(vms: VMWorld) -> None:
     await vms.source(WITH_PARAM)
     await vms.create(params={"GREETING": "hi"})
     await vms.until_reason("Stopped")
-    message = await refusal(vms.edit(TEMPLATE))
+    message = await rejection(vms.edit(TEMPLATE))
     assert message.endswith("spec.params.GREETING: the template has no such param; declared: none")
     await vms.patch({"spec": {"params": None}})
     await vms.edit(TEMPLATE)
 
 
-def test_a_template_without_other_params_stays_as_it_is_written() -> None:
+def test_template_without_params_is_unchanged() -> None:
     odd = "# a comment\nvmType:   host\n"
     assert with_params(odd, {}) == odd
     with pytest.raises(TemplateError):
@@ -415,14 +414,14 @@ def test_a_template_without_other_params_stays_as_it_is_written() -> None:
 # -- deletion
 
 
-async def test_a_limavm_of_an_app_is_deleted_with_the_app_only(vms: VMWorld) -> None:
+async def test_limavm_of_an_app_cannot_be_deleted(vms: VMWorld) -> None:
     await vms.source()
     made = limavm("vm")
     made["metadata"]["finalizers"] = [owned_by("App")]
     await vms.client.create(LIMAVMS, made)
     for dry_run in (True, False):
         deletion = vms.client.delete(LIMAVMS, "vm", namespace="default", dry_run=dry_run)
-        assert await refusal(deletion) == (
+        assert await rejection(deletion) == (
             DENIED.format("validator")
             + 'cannot delete "vm": owned by App; delete the App resource instead'
         )

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The daemon dies between any two writes of the controller; the next one gets to the end.
+"""The daemon crashes between any two writes of the controller; the next one completes the work.
 
-The controller's connection is cut after its n-th write, for every n until a whole life
-needs fewer writes than that. Then a new manager goes on with what is there.
+The test cuts the controller's connection after its n-th write, for every n until a whole
+lifecycle needs fewer writes. Then a new manager continues from the present state.
 """
 
 import asyncio
@@ -10,11 +10,10 @@ from pathlib import Path
 
 import pytest
 from tests.controllers.controller_world import controller_environment, gone
-from tests.controllers.lima.limavm_world import LIMAVMS, FakeMachines, VMWorld, limavm, said
+from tests.controllers.lima.limavm_world import LIMAVMS, FakeMachines, VMWorld, limavm, reported
 from tests.runtime.runtime_world import Process, World, loop_clock, open_world, until
 
 from rdd.api import names
-from rdd.api.types import Object
 from rdd.client import Call, Client, Reply
 from rdd.client.errors import Unreachable
 from rdd.client.resources import CONFIG_MAPS
@@ -25,11 +24,11 @@ from rdd.vm.lifecycle.observation import Observation
 
 pytestmark = pytest.mark.looptime
 
-PATIENCE_S = 3.0  # of a clock that jumps
+TIMEOUT_S = 3.0  # of the virtual clock
 
 
-class Mortal(Process):
-    """A connection that breaks for good after some writes."""
+class LimitedProcess(Process):
+    """A connection that is cut after a number of writes."""
 
     def __init__(self, world: World, writes: int) -> None:
         super().__init__(world.handle)
@@ -44,10 +43,10 @@ class Mortal(Process):
         return await super().request(call)
 
 
-def mortal_manager(vms: VMWorld, writes: int) -> tuple[Manager, Mortal]:
-    connection = Mortal(vms.world, writes)
+def limited_manager(vms: VMWorld, writes: int) -> tuple[Manager, LimitedProcess]:
+    connection = LimitedProcess(vms.world, writes)
     manager = Manager(
-        "mortal",
+        "limited",
         Client(connection),
         [controller(controller_environment(vms.machines.home.path.parent), vms.machines)],
         host=InProcessHost(vms.world.server.endpoints),
@@ -56,38 +55,32 @@ def mortal_manager(vms: VMWorld, writes: int) -> tuple[Manager, Mortal]:
     return manager, connection
 
 
-def is_seen_to(vm: Object, asks: str) -> bool:
-    is_asked = asks in (vm["metadata"].get("annotations") or {})
-    return not is_asked and "restartNeeded" not in vm["status"] and said(vm)[1] == "Started"
-
-
-async def live(vms: VMWorld, asks: str) -> None:
-    """What a user does: nothing of it needs the controller to be there."""
+async def act_as_user(vms: VMWorld, annotation: str) -> None:
     await vms.client.create(LIMAVMS, limavm("vm", running=True))
-    if asks:
+    if annotation:
         await vms.until_reason("Started")
-        await vms.annotate(asks)
+        await vms.annotate(annotation)
 
 
-@pytest.mark.parametrize("asks", ["", names.RESTART_REQUESTED, names.RESET_REQUESTED])
-async def test_a_life_interrupted_anywhere_is_completed(tmp_path: Path, asks: str) -> None:
+@pytest.mark.parametrize("annotation", ["", names.RESTART_REQUESTED, names.RESET_REQUESTED])
+async def test_lifecycle_interrupted_anywhere_is_completed(tmp_path: Path, annotation: str) -> None:
     writes = 0
     while True:
-        home = tmp_path / f"{asks.rpartition('/')[2]}{writes}"
+        home = tmp_path / f"{annotation.rpartition('/')[2]}{writes}"
         async with open_world() as world:
             vms = VMWorld(world, FakeMachines(home / "lima"))
             await vms.source()
-            is_cut_off = await _interrupted(vms, writes, asks)
-            # As after a crash: what ran goes on, what was remembered is gone.
+            is_cut_off = await _interrupted(vms, writes, annotation)
+            # As after a crash: machines keep running, the in-memory state is lost.
             assert not [name for name in vms.machines.alive if name != "vm"]
             async with vms.managed():
                 if not (await world.client.list(LIMAVMS)).items:
-                    await vms.create(running=True)  # the creation itself was refused
-                vm = await vms.until(lambda vm: said(vm)[1] == "Started")
-                assert said(vm, "Created")[1] == "Created"
-                if asks:
+                    await vms.create(running=True)  # the creation itself failed
+                vm = await vms.until(lambda vm: reported(vm)[1] == "Started")
+                assert reported(vm, "Created")[1] == "Created"
+                if annotation:
                     await vms.until(
-                        lambda vm: asks not in (vm["metadata"].get("annotations") or {})
+                        lambda vm: annotation not in (vm["metadata"].get("annotations") or {})
                     )
                     await vms.until(lambda vm: "restartNeeded" not in vm["status"])
                     await vms.until_reason("Started")
@@ -101,18 +94,18 @@ async def test_a_life_interrupted_anywhere_is_completed(tmp_path: Path, asks: st
     assert writes > 5
 
 
-async def _interrupted(vms: VMWorld, writes: int, asks: str) -> bool:
-    manager, connection = mortal_manager(vms, writes)
+async def _interrupted(vms: VMWorld, writes: int, annotation: str) -> bool:
+    manager, connection = limited_manager(vms, writes)
     await manager.start()
     try:
-        async with asyncio.timeout(PATIENCE_S):
-            await live(vms, asks)
+        async with asyncio.timeout(TIMEOUT_S):
+            await act_as_user(vms, annotation)
             await until(lambda: connection.is_cut_off)
     except (TimeoutError, Unreachable):
         pass
     running = dict(vms.machines.alive)
     await manager.stop()
-    vms.machines.alive.update(running)  # a crash drains nothing
+    vms.machines.alive.update(running)  # a crash does not drain
     vms.machines.seen = {name: Observation() for name in vms.machines.seen}
     if (
         running.get("vm") is InstanceStatus.RUNNING
@@ -123,7 +116,7 @@ async def _interrupted(vms: VMWorld, writes: int, asks: str) -> bool:
 
 
 @pytest.mark.parametrize("writes", range(6))
-async def test_a_deletion_interrupted_anywhere_is_completed(tmp_path: Path, writes: int) -> None:
+async def test_deletion_interrupted_anywhere_is_completed(tmp_path: Path, writes: int) -> None:
     async with open_world() as world:
         vms = VMWorld(world, FakeMachines(tmp_path / "lima"))
         async with vms.managed():
@@ -131,11 +124,11 @@ async def test_a_deletion_interrupted_anywhere_is_completed(tmp_path: Path, writ
             await vms.create(running=True)
             await vms.until_reason("Started")
         vms.machines.alive["vm"] = InstanceStatus.RUNNING
-        manager, connection = mortal_manager(vms, writes)
+        manager, connection = limited_manager(vms, writes)
         await manager.start()
         await vms.client.delete(LIMAVMS, "vm", namespace="default")
         try:
-            await until(lambda: connection.is_cut_off, timeout_s=PATIENCE_S)
+            await until(lambda: connection.is_cut_off, timeout_s=TIMEOUT_S)
         except TimeoutError:
             pass
         await manager.stop()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is asked for beside running or not: suspending, clones, snapshots over HTTP."""
+"""Suspending, clones, and snapshots over HTTP."""
 
 import json
 from collections.abc import AsyncIterator
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
-from tests.controllers.lima.limavm_world import LIMAVMS, FakeMachines, VMWorld, limavm, said
+from tests.controllers.lima.limavm_world import LIMAVMS, FakeMachines, VMWorld, limavm, reported
 from tests.runtime.runtime_world import open_world
 
 from rdd.api import names
@@ -41,7 +41,7 @@ async def test_stop_mode_suspend_keeps_the_memory(managed: VMWorld) -> None:
 
 
 @pytest.mark.looptime
-async def test_refused_suspension_is_told_and_a_plain_stop_still_works(managed: VMWorld) -> None:
+async def test_failed_suspension_is_reported_and_a_stop_works(managed: VMWorld) -> None:
     await managed.source()
     await managed.create(running=True)
     await managed.until_reason("Started")
@@ -52,7 +52,7 @@ async def test_refused_suspension_is_told_and_a_plain_stop_still_works(managed: 
     await managed.until(lambda vm: managed.machines.called("suspend"))
     managed.machines.becomes("vm", Phase.RUNNING, stop_error="its mounts use virtiofs")
     vm = await managed.until_reason("StopFailed")
-    assert "its mounts use virtiofs" in said(vm)[2]
+    assert "its mounts use virtiofs" in reported(vm)[2]
     managed.machines.is_slow = False
     await managed.annotate(names.STOP_MODE, None)
     await managed.until_reason("Stopped")
@@ -60,7 +60,7 @@ async def test_refused_suspension_is_told_and_a_plain_stop_still_works(managed: 
 
 
 @pytest.mark.looptime
-async def test_clone_is_made_from_the_disk_of_another(managed: VMWorld) -> None:
+async def test_clone_is_created_from_another_disk(managed: VMWorld) -> None:
     await managed.source()
     body = limavm("copy", running=False)
     body["metadata"]["annotations"] = {names.CLONE_OF: "vm"}
@@ -69,19 +69,19 @@ async def test_clone_is_made_from_the_disk_of_another(managed: VMWorld) -> None:
     assert managed.machines.called("create") == [("create", "copy", "vm")]
 
 
-async def ask(disks: DiskEndpoint, method: str, path: str) -> tuple[int, dict[str, object]]:
-    answer = await disks.handle(make_mocked_request(method, "/unused"), path)
-    assert isinstance(answer, web.Response)
-    return answer.status, json.loads(answer.text or "")
+async def call(disks: DiskEndpoint, method: str, path: str) -> tuple[int, dict[str, object]]:
+    response = await disks.handle(make_mocked_request(method, "/unused"), path)
+    assert isinstance(response, web.Response)
+    return response.status, json.loads(response.text or "")
 
 
-async def test_snapshots_are_made_and_shown(tmp_path: Path) -> None:
+async def test_snapshots_are_created_and_listed(tmp_path: Path) -> None:
     machines = FakeMachines(tmp_path)
     disks = DiskEndpoint(lambda: machines)
-    status, answer = await ask(disks, "POST", "/vm/snapshots/good")
-    assert (status, answer["snapshots"]) == (200, [{"name": "good"}])
-    status, answer = await ask(disks, "GET", "/vm")
-    assert (status, answer["snapshots"]) == (200, [{"name": "good"}])
+    status, response = await call(disks, "POST", "/vm/snapshots/good")
+    assert (status, response["snapshots"]) == (200, [{"name": "good"}])
+    status, response = await call(disks, "GET", "/vm")
+    assert (status, response["snapshots"]) == (200, [{"name": "good"}])
 
 
 @pytest.mark.parametrize(
@@ -92,20 +92,20 @@ async def test_snapshots_are_made_and_shown(tmp_path: Path) -> None:
         pytest.param(HostError("disk is damaged"), 400, "BadRequest", id="anything else"),
     ],
 )
-async def test_refusals_are_statuses(
+async def test_failures_are_statuses(
     tmp_path: Path, error: Exception, code: int, reason: str
 ) -> None:
     machines = FakeMachines(tmp_path)
     machines.errors["snapshot"] = [error]
-    status, answer = await ask(DiskEndpoint(lambda: machines), "POST", "/vm/snapshots/good")
-    assert (status, answer["reason"], answer["message"]) == (code, reason, str(error))
+    status, response = await call(DiskEndpoint(lambda: machines), "POST", "/vm/snapshots/good")
+    assert (status, response["reason"], response["message"]) == (code, reason, str(error))
 
 
 @pytest.mark.parametrize("path", ["/vm/snapshots", "/vm/snapshots/a/b/c", "/vm/other"])
 async def test_unknown_paths_are_not_found(tmp_path: Path, path: str) -> None:
     machines = FakeMachines(tmp_path)
-    assert (await ask(DiskEndpoint(lambda: machines), "POST", path))[0] == 404
+    assert (await call(DiskEndpoint(lambda: machines), "POST", path))[0] == 404
 
 
-async def test_controller_that_is_not_there_yet_is_unavailable() -> None:
-    assert (await ask(DiskEndpoint(lambda: None), "GET", "/vm"))[0] == 503
+async def test_starting_controller_is_unavailable() -> None:
+    assert (await call(DiskEndpoint(lambda: None), "GET", "/vm"))[0] == 503

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from tests.controllers.controller_world import gone, reasons
+from tests.controllers.controller_world import event_about, gone
 from tests.controllers.lima.limavm_world import (
     LIMAVMS,
     TEMPLATE,
@@ -15,7 +15,7 @@ from tests.controllers.lima.limavm_world import (
     VMWorld,
     condition,
     limavm,
-    said,
+    reported,
 )
 from tests.runtime.runtime_world import open_world, until
 
@@ -47,13 +47,13 @@ async def managed(vms: VMWorld) -> AsyncIterator[VMWorld]:
 # -- creation
 
 
-async def test_a_limavm_becomes_an_instance_with_its_own_template(managed: VMWorld) -> None:
+async def test_limavm_becomes_an_instance_with_its_own_template(managed: VMWorld) -> None:
     await managed.source()
     made = await managed.create()
     assert made["metadata"]["finalizers"] == [CLEANUP]
     vm = await managed.until_reason("Stopped")
-    assert said(vm, "Created") == ("True", "Created", "Lima instance created successfully")
-    assert said(vm) == ("False", "Stopped", "Lima instance is stopped")
+    assert reported(vm, "Created") == ("True", "Created", "Lima instance created successfully")
+    assert reported(vm) == ("False", "Stopped", "Lima instance is stopped")
     copy = await managed.copy()
     assert copy["data"] == {"template": TEMPLATE}
     assert copy["metadata"]["labels"] == {"lima.rancherdesktop.io/template-configmap": "true"}
@@ -68,7 +68,7 @@ async def test_a_limavm_becomes_an_instance_with_its_own_template(managed: VMWor
     assert managed.machines.home.directory("vm").lima_yaml.read_text() == TEMPLATE
 
 
-async def test_the_driver_that_is_asked_for_makes_the_instance(managed: VMWorld) -> None:
+async def test_requested_driver_creates_the_instance(managed: VMWorld) -> None:
     await managed.source()
     wanted = limavm("vm", running=False)
     wanted["metadata"]["annotations"] = {names.DRIVER: "host"}
@@ -79,7 +79,7 @@ async def test_the_driver_that_is_asked_for_makes_the_instance(managed: VMWorld)
     assert managed.machines.drivers == ["host", ""]
 
 
-async def test_the_source_may_go_as_soon_as_the_limavm_exists(managed: VMWorld) -> None:
+async def test_source_can_be_deleted_after_the_creation(managed: VMWorld) -> None:
     await managed.source()
     await managed.create()
     await managed.client.delete(CONFIG_MAPS, "source", namespace="default")
@@ -87,29 +87,29 @@ async def test_the_source_may_go_as_soon_as_the_limavm_exists(managed: VMWorld) 
     assert (await managed.copy())["data"] == {"template": TEMPLATE}
 
 
-async def test_a_failed_creation_says_why_and_is_tried_again(managed: VMWorld) -> None:
+async def test_failed_creation_is_reported_and_retried(managed: VMWorld) -> None:
     managed.machines.errors["create"] = [HostError("no space left on device")] * 3
     await managed.source()
     await managed.create()
     vm = await managed.until_reason("CreateFailed", "Created")
-    assert said(vm, "Created") == ("False", "CreateFailed", "no space left on device")
+    assert reported(vm, "Created") == ("False", "CreateFailed", "no space left on device")
     began = asyncio.get_running_loop().time()
     vm = await managed.until_reason("Created", "Created")
     assert 6 < asyncio.get_running_loop().time() - began < 8  # 1 + 2 + 4 s
     assert len(managed.machines.called("create")) == 4
 
 
-async def test_a_creation_tells_how_far_it_is(managed: VMWorld) -> None:
+async def test_creation_reports_progress(managed: VMWorld) -> None:
     managed.machines.create_gate = asyncio.Event()
     await managed.source()
     await managed.create()
-    vm = await managed.until(lambda vm: said(vm, "Created")[2] == "downloading")
-    assert said(vm, "Created")[:2] == ("Unknown", "Pending")
+    vm = await managed.until(lambda vm: reported(vm, "Created")[2] == "downloading")
+    assert reported(vm, "Created")[:2] == ("Unknown", "Pending")
     managed.machines.create_gate.set()
     await managed.until_reason("Created", "Created")
 
 
-async def test_a_limavm_can_be_deleted_while_its_image_is_downloaded(managed: VMWorld) -> None:
+async def test_deletion_cancels_a_download(managed: VMWorld) -> None:
     managed.machines.create_gate = asyncio.Event()
     await managed.source()
     await managed.create()
@@ -121,9 +121,7 @@ async def test_a_limavm_can_be_deleted_while_its_image_is_downloaded(managed: VM
 
 
 @pytest.mark.parametrize("is_created", [True, False])
-async def test_what_an_interrupted_creation_left_is_dealt_with(
-    vms: VMWorld, is_created: bool
-) -> None:
+async def test_interrupted_creation_is_cleaned_up(vms: VMWorld, is_created: bool) -> None:
     async with vms.managed():
         await vms.source()
         if not is_created:
@@ -146,7 +144,7 @@ async def test_what_an_interrupted_creation_left_is_dealt_with(
     assert (directory.path / "disk").exists() == is_created
 
 
-async def test_the_remains_of_a_failed_deletion_are_not_taken_over(vms: VMWorld) -> None:
+async def test_remains_of_a_failed_deletion_are_removed(vms: VMWorld) -> None:
     directory = vms.machines.home.directory("vm")
     directory.path.mkdir(parents=True)
     directory.lima_yaml.write_text("old")
@@ -156,12 +154,12 @@ async def test_the_remains_of_a_failed_deletion_are_not_taken_over(vms: VMWorld)
         await vms.source()
         await vms.create()
         vm = await vms.until_reason("Stopped")
-    assert said(vm, "Created")[2] == "Lima instance created successfully"
+    assert reported(vm, "Created")[2] == "Lima instance created successfully"
     assert vms.machines.called("delete") == [("delete", "vm", 0)]
     assert not (directory.path / "disk").exists()
 
 
-async def test_an_instance_whose_directory_is_gone_is_made_anew(managed: VMWorld) -> None:
+async def test_missing_instance_directory_is_recreated(managed: VMWorld) -> None:
     await managed.source()
     await managed.create()
     await managed.until_reason("Stopped")
@@ -169,31 +167,31 @@ async def test_an_instance_whose_directory_is_gone_is_made_anew(managed: VMWorld
     await managed.run(True)
     await managed.until_reason("Started")
     assert len(managed.machines.called("create")) == 2
-    assert "InstanceMissing" in await reasons(managed.world, "vm")
+    assert await event_about(managed.world, "vm", "InstanceMissing")
 
 
 # -- running
 
 
-async def test_running_goes_through_the_published_states(managed: VMWorld) -> None:
+async def test_start_and_stop_report_the_documented_states(managed: VMWorld) -> None:
     managed.machines.is_slow = True
     await managed.source()
     await managed.create(running=True)
     vm = await managed.until_reason("Starting")
-    assert said(vm) == ("False", "Starting", "Lima instance is starting")
+    assert reported(vm) == ("False", "Starting", "Lima instance is starting")
     await until(lambda: managed.machines.phase("vm").phase is Phase.STARTING)
     managed.machines.becomes("vm", Phase.RUNNING)
     vm = await managed.until_reason("Started")
-    assert said(vm) == ("True", "Started", "Lima instance is running")
+    assert reported(vm) == ("True", "Started", "Lima instance is running")
     assert vm["status"]["restartCount"] == 1
     assert vm["status"]["observedGeneration"] == vm["metadata"]["generation"]
     assert "observedGeneration" not in condition(vm, "Running")
     await managed.run(False)
     await until(lambda: managed.machines.called("stop"))
-    assert said(await managed.get())[1] == "Started"
+    assert reported(await managed.get())[1] == "Started"
     managed.machines.becomes("vm", Phase.STOPPED)
     vm = await managed.until_reason("Stopped")
-    assert said(vm) == ("False", "Stopped", "Lima instance stopped successfully")
+    assert reported(vm) == ("False", "Stopped", "Lima instance stopped successfully")
     notes = await managed.changes("Running=False: Lima instance stopped successfully (Stopped)")
     assert notes == [
         "Created=Unknown: Reconciliation in progress (Pending)",
@@ -205,7 +203,7 @@ async def test_running_goes_through_the_published_states(managed: VMWorld) -> No
     ]
 
 
-async def test_what_was_stopped_on_purpose_is_started_at_once(managed: VMWorld) -> None:
+async def test_start_after_a_stop_has_no_delay(managed: VMWorld) -> None:
     await managed.source()
     await managed.create(running=True)
     await managed.until_reason("Started")
@@ -217,7 +215,7 @@ async def test_what_was_stopped_on_purpose_is_started_at_once(managed: VMWorld) 
     assert asyncio.get_running_loop().time() - began < 1
 
 
-async def test_a_slow_stop_holds_up_no_other_virtual_machine(managed: VMWorld) -> None:
+async def test_slow_stop_does_not_delay_other_machines(managed: VMWorld) -> None:
     await managed.source()
     await managed.create("slow", running=True)
     await managed.until_reason("Started", name="slow")
@@ -227,10 +225,10 @@ async def test_a_slow_stop_holds_up_no_other_virtual_machine(managed: VMWorld) -
     managed.machines.is_slow = False
     await managed.create("quick", running=True)
     await managed.until_reason("Started", name="quick")
-    assert said(await managed.get("slow"))[1] == "Started"
+    assert reported(await managed.get("slow"))[1] == "Started"
 
 
-async def test_a_start_during_a_stop_waits_for_its_end(managed: VMWorld) -> None:
+async def test_start_waits_for_a_running_stop(managed: VMWorld) -> None:
     await managed.source()
     await managed.create(running=True)
     await managed.until_reason("Started")
@@ -244,18 +242,18 @@ async def test_a_start_during_a_stop_waits_for_its_end(managed: VMWorld) -> None
     managed.machines.is_slow = False
     managed.machines.becomes("vm", Phase.STOPPED)
     vm = await managed.until(lambda vm: vm["status"]["restartCount"] == 2)
-    assert said(vm)[1] == "Started"
+    assert reported(vm)[1] == "Started"
     assert vm["status"]["observedGeneration"] == changed["metadata"]["generation"]
 
 
-async def test_degraded_is_said_while_it_lasts(managed: VMWorld) -> None:
+async def test_degraded_condition_exists_while_degraded(managed: VMWorld) -> None:
     await managed.source()
     await managed.create(running=True)
     await managed.until_reason("Started")
     managed.machines.becomes("vm", Phase.RUNNING, degraded=True, errors=("no k3s", "no dns"))
     vm = await managed.until_reason("Degraded", "Degraded")
-    assert said(vm, "Degraded") == ("True", "Degraded", "no k3s\nno dns")
-    assert said(vm)[1] == "Started"
+    assert reported(vm, "Degraded") == ("True", "Degraded", "no k3s\nno dns")
+    assert reported(vm)[1] == "Started"
     managed.machines.becomes("vm", Phase.RUNNING, degraded=False, errors=())
     await managed.until(lambda vm: not condition(vm, "Degraded"))
 
@@ -280,13 +278,13 @@ async def test_ports_in_use_are_listed_while_degraded(managed: VMWorld) -> None:
 # -- failures
 
 
-async def test_a_start_that_fails_is_tried_again_with_growing_pauses(managed: VMWorld) -> None:
+async def test_failed_start_is_retried_with_exponential_backoff(managed: VMWorld) -> None:
     failure = StartFailed("dockerd is missing: apt-get install docker.io", log_tail=("a", "b"))
     managed.machines.errors["start"] = [failure] * 4
     await managed.source()
     await managed.create(running=True)
     vm = await managed.until_reason("StartFailed")
-    assert said(vm)[2] == (
+    assert reported(vm)[2] == (
         "dockerd is missing: apt-get install docker.io (attempt 1, next in 1 s)\na\nb"
     )
     began = asyncio.get_running_loop().time()
@@ -295,7 +293,7 @@ async def test_a_start_that_fails_is_tried_again_with_growing_pauses(managed: VM
     assert vm["status"]["restartCount"] == 1
 
 
-async def test_a_pause_is_kept_whatever_else_happens(managed: VMWorld) -> None:
+async def test_unrelated_changes_do_not_shorten_the_backoff(managed: VMWorld) -> None:
     await managed.source()
     await managed.create(running=True)
     await managed.until_reason("Started")
@@ -303,7 +301,7 @@ async def test_a_pause_is_kept_whatever_else_happens(managed: VMWorld) -> None:
     await managed.until_reason("Stopped")
     managed.machines.errors["start"] = [StartFailed("no")] * 4
     await managed.run(True)
-    await managed.until(lambda vm: "attempt 3, next in 4 s" in said(vm)[2])
+    await managed.until(lambda vm: "attempt 3, next in 4 s" in reported(vm)[2])
     calls = len(managed.machines.called("start"))
     await managed.annotate("example.com/note")
     await asyncio.sleep(3)
@@ -311,7 +309,7 @@ async def test_a_pause_is_kept_whatever_else_happens(managed: VMWorld) -> None:
     await managed.until_reason("Started")
 
 
-async def test_a_crash_loop_shows_the_attempt_and_the_last_lines_of_the_log(
+async def test_crash_loop_reports_attempt_and_log_tail(
     managed: VMWorld,
 ) -> None:
     managed.machines.is_slow = True
@@ -322,12 +320,12 @@ async def test_a_crash_loop_shows_the_attempt_and_the_last_lines_of_the_log(
         await until(lambda: managed.machines.phase("vm").phase is Phase.STARTING)
         managed.machines.ends("vm", "exit status 1", "level=fatal", f"try {attempt}")
         vm = await managed.until_reason("StartFailed")
-        first, *tail = said(vm)[2].split("\n")
+        first, *tail = reported(vm)[2].split("\n")
         assert first.startswith(f"exit status 1 (attempt {attempt}, next in ")
         assert tail == ["level=fatal", f"try {attempt}"]
 
 
-async def test_a_virtual_machine_that_ran_well_is_restarted_at_once(managed: VMWorld) -> None:
+async def test_crash_after_a_stable_run_restarts_at_once(managed: VMWorld) -> None:
     await managed.source()
     await managed.create(running=True)
     for count in range(1, 4):
@@ -339,18 +337,18 @@ async def test_a_virtual_machine_that_ran_well_is_restarted_at_once(managed: VMW
         assert asyncio.get_running_loop().time() - began < 1
 
 
-async def test_a_new_template_ends_the_pause_of_the_old_one(managed: VMWorld) -> None:
+async def test_new_template_resets_the_backoff(managed: VMWorld) -> None:
     managed.machines.errors["start"] = [StartFailed("no")] * 7
     await managed.source()
     await managed.create(running=True)
-    await managed.until(lambda vm: "attempt 7, next in 60 s" in said(vm)[2])
+    await managed.until(lambda vm: "attempt 7, next in 60 s" in reported(vm)[2])
     began = asyncio.get_running_loop().time()
     await managed.edit("vmType: host\nmessage: two\n")
     await managed.until_reason("Started")
     assert asyncio.get_running_loop().time() - began < 1
 
 
-async def test_a_stop_that_fails_says_so_and_is_tried_again(managed: VMWorld) -> None:
+async def test_failed_stop_is_reported_and_retried(managed: VMWorld) -> None:
     await managed.source()
     await managed.create(running=True)
     await managed.until_reason("Started")
@@ -360,14 +358,14 @@ async def test_a_stop_that_fails_says_so_and_is_tried_again(managed: VMWorld) ->
     managed.machines.alive["vm"] = InstanceStatus.BROKEN
     managed.machines.becomes("vm", Phase.STOPPED, stop_error="process 7 does not end")
     vm = await managed.until_reason("StopFailed")
-    assert said(vm) == ("False", "StopFailed", "process 7 does not end")
+    assert reported(vm) == ("False", "StopFailed", "process 7 does not end")
     managed.machines.is_slow = False
     managed.machines.alive["vm"] = InstanceStatus.RUNNING
     await managed.until_reason("Stopped")
     assert len(managed.machines.called("stop")) == 2
 
 
-async def test_a_directory_that_cannot_be_read_is_told(
+async def test_unreadable_directory_is_reported(
     managed: VMWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await managed.source()
@@ -384,13 +382,13 @@ async def test_a_directory_that_cannot_be_read_is_told(
         patch.setattr(Path, "exists", refuse)
         await managed.annotate(names.RESTART_REQUESTED)
         vm = await managed.until_reason("Degraded", "Degraded")
-        assert '/vm/.preparing": Permission denied' in said(vm, "Degraded")[2]
-        assert said(vm)[1] == "Started"
+        assert '/vm/.preparing": Permission denied' in reported(vm, "Degraded")[2]
+        assert reported(vm)[1] == "Started"
     vm = await managed.until(lambda vm: vm["status"]["restartCount"] == 2)
     assert not condition(vm, "Degraded")
 
 
-async def test_a_disk_that_cannot_be_read_is_told(managed: VMWorld) -> None:
+async def test_unreadable_disk_is_reported(managed: VMWorld) -> None:
     await managed.source()
     await managed.create()
     await managed.until_reason("Stopped")
@@ -402,7 +400,7 @@ async def test_a_disk_that_cannot_be_read_is_told(managed: VMWorld) -> None:
     managed.machines.template_text = fail  # type: ignore[method-assign]
     await managed.run(True)
     vm = await managed.until_reason("StartFailed")
-    assert said(vm)[2] == "failed to read lima.yaml: Input/output error"
+    assert reported(vm)[2] == "failed to read lima.yaml: Input/output error"
     managed.machines.template_text = read  # type: ignore[method-assign]
     await managed.until_reason("Started")
 
@@ -410,7 +408,7 @@ async def test_a_disk_that_cannot_be_read_is_told(managed: VMWorld) -> None:
 # -- restarts
 
 
-async def test_a_restart_stops_gracefully_and_counts(managed: VMWorld) -> None:
+async def test_restart_is_graceful_and_counted(managed: VMWorld) -> None:
     await managed.source()
     await managed.create(running=True)
     await managed.until_reason("Started")
@@ -427,18 +425,18 @@ async def test_a_restart_stops_gracefully_and_counts(managed: VMWorld) -> None:
     await managed.changes("Running=False: Stopped for restart (Stopped)")
 
 
-async def test_a_restart_of_a_stopped_virtual_machine_changes_nothing(managed: VMWorld) -> None:
+async def test_restart_of_a_stopped_machine_is_a_no_op(managed: VMWorld) -> None:
     await managed.source()
     await managed.create()
     await managed.until_reason("Stopped")
     await managed.annotate(names.RESTART_REQUESTED)
     vm = await managed.until(lambda vm: not vm["metadata"].get("annotations"))
     vm = await managed.until(lambda vm: "restartNeeded" not in vm["status"])
-    assert said(vm)[1] == "Stopped"
+    assert reported(vm)[1] == "Stopped"
     assert not managed.machines.called("start")
 
 
-async def test_a_new_template_restarts_and_is_then_observed(managed: VMWorld) -> None:
+async def test_new_template_restarts_the_machine(managed: VMWorld) -> None:
     await managed.source()
     await managed.create(running=True)
     before = await managed.until_reason("Started")
@@ -447,7 +445,7 @@ async def test_a_new_template_restarts_and_is_then_observed(managed: VMWorld) ->
     vm = await managed.until(
         lambda vm: (
             vm["status"]["observedTemplateResourceVersion"] == copy["metadata"]["resourceVersion"]
-            and said(vm)[1] == "Started"
+            and reported(vm)[1] == "Started"
         )
     )
     assert vm["status"]["restartCount"] > before["status"]["restartCount"]
@@ -455,7 +453,7 @@ async def test_a_new_template_restarts_and_is_then_observed(managed: VMWorld) ->
     assert "restartNeeded" not in vm["status"]
 
 
-async def test_a_template_that_cannot_be_applied_is_told_and_restarts_nothing(
+async def test_template_that_cannot_be_applied_is_reported(
     managed: VMWorld,
 ) -> None:
     await managed.source()
@@ -465,11 +463,11 @@ async def test_a_template_that_cannot_be_applied_is_told_and_restarts_nothing(
     managed.machines.errors["write_template"] = [problem] * 100
     await managed.edit("vmType: host\nmessage: two\n")
     vm = await managed.until_reason("Degraded", "Degraded")
-    assert said(vm, "Degraded")[2] == f"the template is not applied: {problem}"
+    assert reported(vm, "Degraded")[2] == f"the template is not applied: {problem}"
     assert "restartNeeded" not in vm["status"]
     assert not managed.machines.called("stop")
     managed.machines.errors.clear()
-    await managed.annotate("look", "again")
+    await managed.annotate("reconcile", "again")
     await managed.until(lambda vm: vm["status"]["restartCount"] == 2)
     vm = await managed.until(lambda vm: not condition(vm, "Degraded"))
     copy = await managed.copy()
@@ -477,7 +475,7 @@ async def test_a_template_that_cannot_be_applied_is_told_and_restarts_nothing(
     assert vm["status"]["observedTemplateResourceVersion"] == version
 
 
-async def test_a_new_template_of_a_stopped_virtual_machine_is_just_taken(managed: VMWorld) -> None:
+async def test_new_template_of_a_stopped_machine_is_applied(managed: VMWorld) -> None:
     await managed.source()
     await managed.create()
     await managed.until_reason("Stopped")
@@ -487,7 +485,7 @@ async def test_a_new_template_of_a_stopped_virtual_machine_is_just_taken(managed
     assert "two" in managed.machines.home.directory("vm").lima_yaml.read_text()
 
 
-async def test_params_replace_those_of_the_template_and_restart(managed: VMWorld) -> None:
+async def test_changed_params_restart_the_machine(managed: VMWorld) -> None:
     await managed.source(WITH_PARAM)
     await managed.create(running=True, params={"GREETING": "hi"})
     await managed.until_reason("Started")
@@ -497,7 +495,7 @@ async def test_params_replace_those_of_the_template_and_restart(managed: VMWorld
     await managed.until(
         lambda vm: (
             vm["status"]["observedGeneration"] == changed["metadata"]["generation"]
-            and said(vm)[1] == "Started"
+            and reported(vm)[1] == "Started"
         )
     )
     assert (await managed.get())["status"]["restartCount"] == 2
@@ -507,7 +505,7 @@ async def test_params_replace_those_of_the_template_and_restart(managed: VMWorld
     assert yaml.read_text() == WITH_PARAM
 
 
-async def test_a_reset_makes_a_new_instance(managed: VMWorld) -> None:
+async def test_reset_recreates_the_instance(managed: VMWorld) -> None:
     await managed.source()
     await managed.create(running=True)
     await managed.until_reason("Started")
@@ -516,27 +514,27 @@ async def test_a_reset_makes_a_new_instance(managed: VMWorld) -> None:
     await managed.annotate(names.RESET_REQUESTED)
     vm = await managed.until(lambda vm: vm["status"]["restartCount"] == 2)
     assert names.RESET_REQUESTED not in (vm["metadata"].get("annotations") or {})
-    assert said(vm, "Created")[1] == "Created"
+    assert reported(vm, "Created")[1] == "Created"
     assert not disk.exists()
     await managed.changes("Running=False: Stopped for reset (Stopped)")
 
 
-# -- the daemon ends
+# -- the end of the daemon
 
 
-async def test_a_graceful_end_stops_everything_and_says_so(vms: VMWorld) -> None:
+async def test_graceful_end_stops_machines_and_reports_it(vms: VMWorld) -> None:
     async with vms.managed():
         await vms.source()
         await vms.create(running=True)
         await vms.until_reason("Started")
     vm = await vms.get()
     assert vms.machines.called("drain")
-    assert said(vm) == ("False", "Stopped", "Lima instance stopped successfully")
+    assert reported(vm) == ("False", "Stopped", "Lima instance stopped successfully")
     async with vms.managed():
         await vms.until(lambda vm: vm["status"]["restartCount"] == 2)
 
 
-async def test_what_survived_a_crash_is_taken_over(vms: VMWorld) -> None:
+async def test_machine_is_adopted_after_a_crash(vms: VMWorld) -> None:
     async with vms.managed():
         await vms.source()
         await vms.create(running=True)
@@ -544,7 +542,7 @@ async def test_what_survived_a_crash_is_taken_over(vms: VMWorld) -> None:
     await vms.client.patch(
         LIMAVMS, "vm", {"status": vm["status"]}, namespace="default", subresource="status"
     )
-    vms.machines.alive["vm"] = InstanceStatus.RUNNING  # as if there had been no drain
+    vms.machines.alive["vm"] = InstanceStatus.RUNNING  # a crash does not drain
     async with vms.managed():
         vm = await vms.until(lambda vm: vm["status"]["restartCount"] == 2)
         assert vms.machines.called("adopt") == [("adopt", "vm")]
@@ -555,7 +553,7 @@ async def test_what_survived_a_crash_is_taken_over(vms: VMWorld) -> None:
         )
 
 
-async def test_what_ran_is_not_said_to_start_while_it_is_taken_over(vms: VMWorld) -> None:
+async def test_running_machine_is_not_reported_as_starting_during_adoption(vms: VMWorld) -> None:
     async with vms.managed():
         await vms.source()
         await vms.create(running=True)
@@ -566,12 +564,12 @@ async def test_what_ran_is_not_said_to_start_while_it_is_taken_over(vms: VMWorld
     vms.machines.alive["vm"] = InstanceStatus.RUNNING
     vms.machines.is_slow = True
     async with vms.managed():
-        # Nobody finds it said to run, from the first moment on.
-        assert said(await vms.get())[:2] == ("Unknown", "Reconciling")
+        # The stale condition is reverted before the manager has started.
+        assert reported(await vms.get())[:2] == ("Unknown", "Reconciling")
         await until(lambda: vms.machines.phase("vm").phase is Phase.STARTING)
-        await vms.annotate("look", "again")
+        await vms.annotate("reconcile", "again")
         await asyncio.sleep(1)
-        assert said(await vms.get())[:2] == ("Unknown", "Reconciling")
+        assert reported(await vms.get())[:2] == ("Unknown", "Reconciling")
         vms.machines.becomes("vm", Phase.RUNNING)
         vm = await vms.until_reason("Started")
         assert vm["status"]["restartCount"] == 2
@@ -579,7 +577,7 @@ async def test_what_ran_is_not_said_to_start_while_it_is_taken_over(vms: VMWorld
         assert len([note for note in notes if "Starting" in note]) == 1  # the first time
 
 
-async def test_what_was_on_its_way_up_is_said_to_start_when_taken_over(vms: VMWorld) -> None:
+async def test_booting_machine_is_reported_as_starting_during_adoption(vms: VMWorld) -> None:
     vms.machines.is_slow = True
     async with vms.managed():
         await vms.source()
@@ -596,7 +594,7 @@ async def test_what_was_on_its_way_up_is_said_to_start_when_taken_over(vms: VMWo
         await vms.until_reason("Started")
 
 
-async def test_what_cannot_be_taken_over_is_stopped_and_started(vms: VMWorld) -> None:
+async def test_machine_that_cannot_be_adopted_is_restarted(vms: VMWorld) -> None:
     async with vms.managed():
         await vms.source()
         await vms.create(running=True)
@@ -610,7 +608,7 @@ async def test_what_cannot_be_taken_over_is_stopped_and_started(vms: VMWorld) ->
         assert len(vms.machines.called("start")) == 2
 
 
-async def test_what_survived_but_should_not_run_is_stopped(vms: VMWorld) -> None:
+async def test_surviving_machine_that_should_be_stopped_is_stopped(vms: VMWorld) -> None:
     async with vms.managed():
         await vms.source()
         await vms.create(running=True)
@@ -626,18 +624,18 @@ async def test_what_survived_but_should_not_run_is_stopped(vms: VMWorld) -> None
         assert not vms.machines.called("adopt")
 
 
-async def test_an_agent_that_dies_alone_costs_no_restart_of_the_machine(managed: VMWorld) -> None:
+async def test_crash_of_the_agent_does_not_restart_the_machine(managed: VMWorld) -> None:
     await managed.source()
     await managed.create(running=True)
     await managed.until_reason("Started")
     managed.machines.ends("vm", "killed by SIGKILL", status=InstanceStatus.BROKEN)
     vm = await managed.until(lambda vm: vm["status"]["restartCount"] == 2)
-    assert said(vm)[1] == "Started"
+    assert reported(vm)[1] == "Started"
     assert len(managed.machines.called("start")) == 1
     assert len(managed.machines.called("adopt")) == 1
 
 
-async def test_a_template_changed_during_an_outage_is_not_lost_by_taking_over(
+async def test_adoption_keeps_a_pending_template_change(
     vms: VMWorld,
 ) -> None:
     async with vms.managed():
@@ -659,7 +657,7 @@ async def test_a_template_changed_during_an_outage_is_not_lost_by_taking_over(
 # -- deletion
 
 
-async def test_a_deletion_shuts_down_gracefully_and_leaves_nothing(managed: VMWorld) -> None:
+async def test_deletion_is_graceful_and_complete(managed: VMWorld) -> None:
     await managed.source()
     await managed.create(running=True)
     await managed.until_reason("Started")
@@ -670,7 +668,7 @@ async def test_a_deletion_shuts_down_gracefully_and_leaves_nothing(managed: VMWo
     assert not managed.machines.home.directory("vm").exists()
 
 
-async def test_the_grace_period_of_the_request_counts(managed: VMWorld) -> None:
+async def test_deletion_uses_the_grace_period_of_the_request(managed: VMWorld) -> None:
     await managed.source()
     await managed.create(running=True)
     await managed.until_reason("Started")
@@ -679,7 +677,7 @@ async def test_the_grace_period_of_the_request_counts(managed: VMWorld) -> None:
     assert managed.machines.called("delete") == [("delete", "vm", 7.0)]
 
 
-async def test_force_ends_a_deletion_that_takes_too_long(managed: VMWorld) -> None:
+async def test_shorter_grace_period_speeds_up_a_running_deletion(managed: VMWorld) -> None:
     await managed.source()
     await managed.create(running=True)
     await managed.until_reason("Started")
@@ -694,7 +692,7 @@ async def test_force_ends_a_deletion_that_takes_too_long(managed: VMWorld) -> No
     assert [call[2] for call in managed.machines.called("delete")] == [600.0, 0.0]
 
 
-async def test_a_deletion_that_fails_keeps_the_finalizer_and_is_tried_again(
+async def test_failed_deletion_keeps_the_finalizer_and_is_retried(
     managed: VMWorld,
 ) -> None:
     await managed.source()
@@ -703,6 +701,6 @@ async def test_a_deletion_that_fails_keeps_the_finalizer_and_is_tried_again(
     managed.machines.errors["delete"] = [HostError("device is busy")]
     await managed.client.delete(LIMAVMS, "vm", namespace="default")
     vm = await managed.until_reason("StopFailed")
-    assert said(vm)[2] == "device is busy"
+    assert reported(vm)[2] == "device is busy"
     assert CLEANUP in vm["metadata"]["finalizers"]
     await gone(managed.world, LIMAVMS, "vm")

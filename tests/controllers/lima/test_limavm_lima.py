@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The life of a LimaVM that limactl runs: a real server, the real controller, real machines.
+"""The lifecycle of LimaVMs of the driver lima: real server, real controller, real machines.
 
-Only limactl is a stand-in (tests/data/limactl), with real processes and files.
+Only limactl is a fake (tests/data/limactl), with real processes and files.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from dataclasses import replace
 
 import pytest
 from tests.controllers.controller_world import controller_environment, gone, managed
-from tests.controllers.lima.limavm_world import LIMAVMS, FakeMachines, VMWorld, said
+from tests.controllers.lima.limavm_world import LIMAVMS, FakeMachines, VMWorld, reported
 from tests.runtime.runtime_world import World, open_world
 from tests.unit.vm.drivers.lima_world import TEMPLATE, Lima, a_lima
 
@@ -33,8 +33,8 @@ provision:
 """
 
 
-class Lasting(Machines):
-    """Machines of a daemon that dies: nothing is stopped with it."""
+class UndrainedMachines(Machines):
+    """Machines of a daemon that crashes: they are not stopped."""
 
     async def drain(self, *, budget_s: float) -> None:
         pass
@@ -50,8 +50,8 @@ class LimaVMs(VMWorld):
     @asynccontextmanager
     async def daemon(self, *, dies: bool = False) -> AsyncIterator[Manager]:
         lima = self.lima
-        around = replace(controller_environment(lima.folder), environment=lima.environment)
-        kind = Lasting if dies else Machines
+        env = replace(controller_environment(lima.folder), environment=lima.environment)
+        kind = UndrainedMachines if dies else Machines
 
         def make(changed: Callable[[str], None]) -> Machines:
             return kind(
@@ -62,12 +62,12 @@ class LimaVMs(VMWorld):
                 facts=lima.facts,
             )
 
-        async with managed(self.world, controller(around, make)) as manager:
+        async with managed(self.world, controller(env, make)) as manager:
             yield manager
 
     async def until_started(self, count: int) -> Object:
         return await self.until(
-            lambda vm: said(vm)[1] == "Started" and vm["status"].get("restartCount") == count
+            lambda vm: reported(vm)[1] == "Started" and vm["status"].get("restartCount") == count
         )
 
 
@@ -79,12 +79,12 @@ async def vms(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[LimaVMs]:
         yield LimaVMs(world, lima)
 
 
-async def test_a_limavm_of_limactl_lives_and_leaves_nothing(vms: LimaVMs) -> None:
+async def test_lifecycle_leaves_nothing(vms: LimaVMs) -> None:
     async with vms.daemon():
         await vms.source(TEMPLATE)
         await vms.create(running=True)
         vm = await vms.until_started(1)
-        assert said(vm, "Created") == ("True", "Created", "Lima instance created successfully")
+        assert reported(vm, "Created") == ("True", "Created", "Lima instance created successfully")
         assert vms.lima.directory.driver == "lima"
         before = vms.lima.both()
 
@@ -96,7 +96,7 @@ async def test_a_limavm_of_limactl_lives_and_leaves_nothing(vms: LimaVMs) -> Non
 
         await vms.run(False)
         vm = await vms.until_reason("Stopped")
-        assert said(vm) == ("False", "Stopped", "Lima instance stopped successfully")
+        assert reported(vm) == ("False", "Stopped", "Lima instance stopped successfully")
 
         await vms.client.delete(LIMAVMS, "vm", namespace="default")
         await gone(vms.world, LIMAVMS, "vm")
@@ -104,7 +104,7 @@ async def test_a_limavm_of_limactl_lives_and_leaves_nothing(vms: LimaVMs) -> Non
     assert list(vms.lima.home.path.iterdir()) == []
 
 
-async def test_params_reach_limactl_and_another_value_restarts(vms: LimaVMs) -> None:
+async def test_params_reach_limactl_and_a_change_restarts(vms: LimaVMs) -> None:
     async with vms.daemon():
         await vms.source(WITH_PARAM)
         await vms.create(running=True, params={"GREETING": "good morning"})
@@ -115,7 +115,7 @@ async def test_params_reach_limactl_and_another_value_restarts(vms: LimaVMs) -> 
         assert "GREETING: good night\n" in vms.lima.directory.lima_yaml.read_text()
 
 
-async def test_crashes_of_the_machine_and_of_its_agent_are_recovered_from(vms: LimaVMs) -> None:
+async def test_recovers_from_crashes_of_machine_and_agent(vms: LimaVMs) -> None:
     async with vms.daemon():
         await vms.source(TEMPLATE)
         await vms.create(running=True)
@@ -128,7 +128,7 @@ async def test_crashes_of_the_machine_and_of_its_agent_are_recovered_from(vms: L
         assert driver not in vms.lima.both()
 
 
-async def test_a_daemon_that_died_costs_the_machine_nothing(vms: LimaVMs) -> None:
+async def test_crash_of_the_daemon_does_not_affect_the_machine(vms: LimaVMs) -> None:
     async with vms.daemon(dies=True):
         await vms.source(TEMPLATE)
         await vms.create(running=True)
@@ -137,52 +137,52 @@ async def test_a_daemon_that_died_costs_the_machine_nothing(vms: LimaVMs) -> Non
     async with vms.daemon():
         await vms.until_reason("Started")
         assert vms.lima.both() == before
-    assert vms.lima.directory.agent() is None  # this one has stopped it
+    assert vms.lima.directory.agent() is None  # the second daemon has stopped it
 
 
-async def test_what_limactl_says_is_in_the_conditions(vms: LimaVMs) -> None:
+async def test_conditions_have_the_messages_of_limactl(vms: LimaVMs) -> None:
     async with vms.daemon():
         vms.lima.behave(fail={"create late": "failed to download: no route to host"})
         await vms.source(TEMPLATE)
         await vms.create(running=True)
         vm = await vms.until_reason("CreateFailed", "Created")
-        message = said(vm, "Created")[2]
+        message = reported(vm, "Created")[2]
         assert message.startswith("limactl create failed: ")
         assert message.endswith(" / failed to download: no route to host")
 
         vms.lima.behave(fail={"start": "failed to find the QEMU binary"})
         vm = await vms.until_reason("StartFailed")
-        assert "the host agent ended with exit code 1" in said(vm)[2]
-        assert "failed to find the QEMU binary" in said(vm)[2]
+        assert "the host agent ended with exit code 1" in reported(vm)[2]
+        assert "failed to find the QEMU binary" in reported(vm)[2]
 
         (vms.lima.folder / "bin" / "limactl").rename(vms.lima.folder / "limactl")
-        vm = await vms.until(lambda vm: "not on the PATH" in said(vm)[2])
-        assert said(vm)[1] == "StartFailed"
+        vm = await vms.until(lambda vm: "not on the PATH" in reported(vm)[2])
+        assert reported(vm)[1] == "StartFailed"
         (vms.lima.folder / "limactl").rename(vms.lima.folder / "bin" / "limactl")
         vms.lima.behave()
         await vms.until_started(1)
 
 
-async def test_a_limavm_goes_while_limactl_still_downloads(vms: LimaVMs) -> None:
+async def test_deletion_cancels_a_download(vms: LimaVMs) -> None:
     async with vms.daemon():
         vms.lima.behave(hang=["create"])
         await vms.source(TEMPLATE)
         await vms.create()
-        vm = await vms.until(lambda vm: "Attempting to download" in said(vm, "Created")[2])
-        assert said(vm, "Created")[:2] == ("Unknown", "Pending")
+        vm = await vms.until(lambda vm: "Attempting to download" in reported(vm, "Created")[2])
+        assert reported(vm, "Created")[:2] == ("Unknown", "Pending")
         await vms.client.delete(LIMAVMS, "vm", namespace="default")
         await gone(vms.world, LIMAVMS, "vm")
     assert list(vms.lima.home.path.iterdir()) == []
 
 
-async def test_degraded_machines_tell_limas_errors(vms: LimaVMs) -> None:
+async def test_degraded_condition_has_the_errors_of_lima(vms: LimaVMs) -> None:
     async with vms.daemon():
         vms.lima.behave(errors=["mounts do not work"])
         await vms.source(TEMPLATE)
         await vms.create(running=True)
-        vm = await vms.until(lambda vm: said(vm, "Degraded")[0] == "True")
-        assert "mounts do not work" in said(vm, "Degraded")[2]
-        assert said(vm)[1] == "Started"
+        vm = await vms.until(lambda vm: reported(vm, "Degraded")[0] == "True")
+        assert "mounts do not work" in reported(vm, "Degraded")[2]
+        assert reported(vm)[1] == "Started"
         async with asyncio.timeout(30):
             await vms.client.delete(LIMAVMS, "vm", namespace="default")
             await gone(vms.world, LIMAVMS, "vm")

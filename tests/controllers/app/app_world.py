@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The App controllers on a real server, beside a stand-in for the controller of LimaVMs.
+"""The App controllers on a real server, with a fake LimaVM controller.
 
-The stand-in does what the tests say: it makes the copy of the template, says that machines
-are created, started and stopped, and restarts one whose template has changed.
+The fake creates the copy of the template, reports machines as created, started and stopped,
+and restarts a machine whose template has changed. Tests control it with `FakeMachines`.
 """
 
 from collections.abc import AsyncIterator, Mapping
@@ -51,12 +51,12 @@ LIMAVMS = resource_of(LimaVM)
 
 
 def works(driver: str, environment: Mapping[str, str]) -> Availability:
-    """Every driver works but Lima, which refuses root and is often not installed."""
+    """Report every driver as available except Lima, which rejects root and is often missing."""
     return Availability(driver, driver != "lima", "is not installed")
 
 
-class Machines:
-    """What the stand-in does; tests change it at any time."""
+class FakeMachines:
+    """The behaviour of the fake controller; tests change it at any time."""
 
     def __init__(self) -> None:
         self.is_created = True
@@ -64,8 +64,8 @@ class Machines:
         self.stops = True
         self.applies = True
         self.is_gone = True
-        self.said: tuple[str, str, str] | None = None
-        """Status, reason and message of Running, instead of the usual ones."""
+        self.running: tuple[str, str, str] | None = None
+        """Status, reason and message of Running, instead of the derived ones."""
         self.starts = 0
         self.context: Context | None = None
 
@@ -86,15 +86,15 @@ class Machines:
             ),
         )
 
-    def _reconciler(self, context: Context) -> "StandIn":
+    def _reconciler(self, context: Context) -> "FakeLimaVMReconciler":
         self.context = context
-        return StandIn(context, self)
+        return FakeLimaVMReconciler(context, self)
 
 
-class StandIn:
+class FakeLimaVMReconciler:
     """A LimaVM controller without machines."""
 
-    def __init__(self, context: Context, machines: Machines) -> None:
+    def __init__(self, context: Context, machines: FakeMachines) -> None:
         self.context = context
         self.machines = machines
 
@@ -106,7 +106,7 @@ class StandIn:
             return Result.done()
         if is_deleting(found):
             if machines.is_gone:
-                await self._let_go(found)
+                await self._finish_deletion(found)
             return Result.done()
         if CLEANUP not in found["metadata"].get("finalizers", ()):
             finalizers = [*found["metadata"].get("finalizers", ()), CLEANUP]
@@ -140,7 +140,7 @@ class StandIn:
                 },
             )
 
-    async def _let_go(self, vm: Object) -> None:
+    async def _finish_deletion(self, vm: Object) -> None:
         namespace = vm["metadata"]["namespace"]
         try:
             copy = await self._copy(vm)
@@ -159,49 +159,49 @@ class StandIn:
         conditions = status.get("conditions") or []
         now = timestamps.now_text(self.context.clock)
 
-        def say(type_: str, value: Any, reason: str, message: str) -> None:
+        def report_condition(type_: str, value: Any, reason: str, message: str) -> None:
             nonlocal conditions
             conditions = set_condition(
                 conditions, Condition(type_, value, reason, message), now=now
             )
 
         if not machines.is_created:
-            say("Created", "Unknown", "Pending", "Reconciliation in progress")
+            report_condition("Created", "Unknown", "Pending", "Reconciliation in progress")
             return {**status, "conditions": conditions}
-        say("Created", "True", "Created", "Lima instance created successfully")
+        report_condition("Created", "True", "Created", "Lima instance created successfully")
         if machines.applies:
             if status.get("observedTemplateResourceVersion") not in (None, version):
                 machines.starts += obj["spec"]["running"] and machines.boots
             status["observedTemplateResourceVersion"] = version
         known = find_condition(conditions, "Running") or {}
-        if machines.said is not None:
-            say("Running", *machines.said)
+        if machines.running is not None:
+            report_condition("Running", *machines.running)
         elif obj["spec"]["running"]:
             if machines.boots:
                 machines.starts += known.get("status") != "True"
-                say("Running", "True", "Started", "Lima instance is running")
+                report_condition("Running", "True", "Started", "Lima instance is running")
             else:
-                say("Running", "False", "Starting", "Lima instance is starting")
+                report_condition("Running", "False", "Starting", "Lima instance is starting")
         elif machines.stops:
-            say("Running", "False", "Stopped", "Lima instance is stopped")
+            report_condition("Running", "False", "Stopped", "Lima instance is stopped")
         return {**status, "conditions": conditions}
 
 
 @asynccontextmanager
 async def apps(
     world: World,
-    machines: Machines | None = None,
+    machines: FakeMachines | None = None,
     *others: Controller,
     home: Path = Path("/nonexistent"),
     environment: Mapping[str, str] | None = None,
     probe: Any = works,
-    around: ControllerEnvironment | None = None,
-) -> AsyncIterator[Machines]:
-    """The App controller and the stand-in at work."""
-    machines = machines or Machines()
-    around = around or controller_environment(home)
-    around = replace(around, environment=dict(environment or {}))
-    controllers = (app(around, probe=probe), machines.controller(), *others)
+    env: ControllerEnvironment | None = None,
+) -> AsyncIterator[FakeMachines]:
+    """Run the App controller and the fake LimaVM controller."""
+    machines = machines or FakeMachines()
+    env = env or controller_environment(home)
+    env = replace(env, environment=dict(environment or {}))
+    controllers = (app(env, probe=probe), machines.controller(), *others)
     async with managed(world, *controllers):
         yield machines
 
@@ -211,7 +211,7 @@ def app_object(**spec: Any) -> Object:
 
 
 async def enabled(world: World, *names: str) -> None:
-    """Say that these controllers are at work, and nobody else."""
+    """List exactly these controllers in the discovery ConfigMap."""
     try:
         await world.client.create(NAMESPACES, {"metadata": {"name": "rdd-system"}})
     except errors.AlreadyExists:
@@ -234,7 +234,8 @@ async def patch_app(world: World, **spec: Any) -> Object:
     return await world.client.patch(APPS, "app", {"spec": spec})
 
 
-def said(obj: Object, type_: str = "Settled") -> tuple[str, str]:
+def reported(obj: Object, type_: str = "Settled") -> tuple[str, str]:
+    """Return status and reason of a condition."""
     found = find_condition((obj.get("status") or {}).get("conditions"), type_) or {}
     return found.get("status", ""), found.get("reason", "")
 
@@ -247,16 +248,16 @@ def is_settled(obj: Object) -> bool:
 
 
 async def settled(world: World) -> Object:
-    """The App once it is settled at its present generation."""
+    """Wait until the App is settled at its present generation."""
     return await eventually(world, App, "app", is_settled)
 
 
-async def until_said(world: World, status: str, reason: str, type_: str = "Settled") -> Object:
-    return await eventually(world, App, "app", lambda obj: said(obj, type_) == (status, reason))
+async def until_reported(world: World, status: str, reason: str, type_: str = "Settled") -> Object:
+    return await eventually(world, App, "app", lambda obj: reported(obj, type_) == (status, reason))
 
 
 async def report(world: World, type_: str, status: Any, reason: str, **members: Any) -> None:
-    """Write a condition as the engine or the kubernetes controller would."""
+    """Write a condition like the engine or the kubernetes controller."""
 
     def change(obj: Object) -> Object:
         known = dict(obj.get("status") or {})

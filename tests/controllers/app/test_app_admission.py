@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an App may say, and what is filled in; asked of the real server."""
+"""Defaulting and validation of the App on a real server."""
 
 from collections.abc import AsyncIterator, Mapping
 from typing import Any
@@ -13,7 +13,7 @@ from tests.runtime.runtime_world import World, open_world
 from rdd.api import errors
 from rdd.client import Client
 from rdd.controllers.app.app import app
-from rdd.controllers.app.app.admission import Admission
+from rdd.controllers.app.app.admission import AppAdmission
 from rdd.kinds.app import App
 from rdd.kinds.crd import definition_of
 from rdd.runtime import Context, Controller, ObjectKey, Result
@@ -40,7 +40,7 @@ class Idle:
 
 def rules(environment: Mapping[str, str] | None = None, **facts: Any) -> Controller:
     facts = {"cpus": 8, "memory_bytes": 16 * GIB, "probe": only("qemu")} | facts
-    admission = Admission(environment or {}, **facts)
+    admission = AppAdmission(environment or {}, **facts)
     return Controller("app", Idle, definitions=(definition_of(App),), webhooks=admission.webhooks())
 
 
@@ -58,7 +58,7 @@ async def created(world: World, **spec: Any) -> dict[str, Any]:
     return found
 
 
-async def test_what_is_missing_is_filled_in(world: World) -> None:
+async def test_defaults(world: World) -> None:
     async with managed(world, rules()):
         obj = await world.client.create(APPS, {"metadata": {"name": "app"}, "spec": {}})
         assert obj["spec"] == {
@@ -71,13 +71,13 @@ async def test_what_is_missing_is_filled_in(world: World) -> None:
         }
 
 
-async def test_an_app_without_a_spec_is_invalid(world: World) -> None:
+async def test_rejects_app_without_spec(world: World) -> None:
     async with managed(world, rules()):
         with pytest.raises(errors.Invalid, match=r"spec\.containerEngine\.name"):
             await world.client.create(APPS, {"metadata": {"name": "app"}})
 
 
-async def test_a_second_app_is_refused(world: World) -> None:
+async def test_rejects_second_app(world: World) -> None:
     async with managed(world, rules()):
         with pytest.raises(errors.Invalid, match="App resource must be named 'app'"):
             await world.client.create(
@@ -96,7 +96,7 @@ async def test_a_second_app_is_refused(world: World) -> None:
         ({"enabled": False}, {"enabled": False}),
     ],
 )
-async def test_channels_become_versions(
+async def test_channels_are_resolved_to_versions(
     world: World, wish: dict[str, Any], stored: dict[str, Any]
 ) -> None:
     async with managed(world, rules()):
@@ -107,7 +107,7 @@ async def test_channels_become_versions(
     ("memory_bytes", "stored"),
     [(2 * GIB, "2Gi"), (12 * GIB, "3Gi"), (64 * GIB, "6Gi"), (8 * GIB, "2Gi")],
 )
-async def test_memory_is_a_quarter_between_two_and_six(
+async def test_default_memory_is_a_quarter_between_two_and_six(
     world: World, memory_bytes: int, stored: str
 ) -> None:
     async with managed(world, rules(memory_bytes=memory_bytes)):
@@ -126,7 +126,7 @@ async def test_quantities_become_canonical(world: World) -> None:
     ("value", "cpus", "stored"),
     [("", 8, 2), ("", 1, 1), ("4", 8, 4), ("16", 8, 8)],
 )
-async def test_cpus_come_from_the_environment(
+async def test_default_cpus_come_from_the_environment(
     world: World, value: str, cpus: int, stored: int
 ) -> None:
     async with managed(world, rules({"RDD_VM_CPUS": value}, cpus=cpus)):
@@ -136,7 +136,7 @@ async def test_cpus_come_from_the_environment(
 
 
 @pytest.mark.parametrize("value", ["x", "-1", "0", "1.5"])
-async def test_a_bad_environment_is_told(world: World, value: str) -> None:
+async def test_rejects_invalid_environment(world: World, value: str) -> None:
     async with managed(world, rules({"RDD_VM_CPUS": value})):
         with pytest.raises(errors.Forbidden, match=f'invalid RDD_VM_CPUS value "{value}"'):
             await created(world)
@@ -180,7 +180,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("spec", "why"), REFUSED)
-async def test_what_this_machine_does_not_have_is_refused(
+async def test_rejects_values_beyond_the_limits(
     world: World, spec: dict[str, Any], why: str
 ) -> None:
     async with managed(world, rules()):
@@ -201,15 +201,15 @@ async def test_memory_has_no_limits_without_a_virtual_machine(
         assert "memory" not in (await created(world))["virtualMachine"]
 
 
-async def test_a_host_that_is_too_small_for_a_virtual_machine_is_told(world: World) -> None:
+async def test_rejects_host_with_too_little_memory(world: World) -> None:
     async with managed(world, rules(memory_bytes=GIB)):
         with pytest.raises(errors.Forbidden, match=r"the host has 1Gi of memory; .* at least 2Gi"):
             await created(world)
 
 
-async def test_authorities_and_mirrors_that_are_not_used_are_warned_of(world: World) -> None:
-    told: list[str] = []
-    client = Client(world.client.transport, on_warning=told.append)
+async def test_warns_about_ignored_authorities_and_mirrors(world: World) -> None:
+    warnings: list[str] = []
+    client = Client(world.client.transport, on_warning=warnings.append)
     good = trustme.CA().cert_pem.bytes().decode()
     async with managed(world, rules()):
         await client.create(
@@ -224,13 +224,13 @@ async def test_authorities_and_mirrors_that_are_not_used_are_warned_of(world: Wo
                 },
             ),
         )
-    assert told == [
-        "spec.certificates.authorities[1] is left out: it is no certificate in PEM",
-        "the engine moby has no mirrors of ghcr.io, only of docker.io",
+    assert warnings == [
+        "spec.certificates.authorities[1] is ignored: not a PEM certificate",
+        "the engine moby supports mirrors of docker.io only, not of ghcr.io",
     ]
 
 
-async def test_the_names_of_the_webhooks_are_the_published_ones(world: World) -> None:
+async def test_webhooks_have_the_documented_names(world: World) -> None:
     async with managed(world, app(controller_environment(), probe=works)):
         served = await world.client.discover()
         by_kind = {found.kind: found for found in served.preferred().values()}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""demo: messages are counted, conditions and events tell how far it is, endpoints answer."""
+"""demo: counts messages, reports progress in conditions and events, serves endpoints."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -64,7 +64,7 @@ def is_completed(obj: Object) -> bool:
 
 
 @fake_time
-async def test_a_message_is_processed_as_often_as_asked_for(world: World) -> None:
+async def test_processes_the_message_count_times(world: World) -> None:
     async with managed(world, demo(controller_environment())):
         await world.client.create(DEMOS, made(3))
         done = await eventually(world, DEMOS, "demo", is_completed)
@@ -82,7 +82,7 @@ async def test_a_message_is_processed_as_often_as_asked_for(world: World) -> Non
 
 
 @fake_time
-async def test_a_larger_count_goes_on_and_a_smaller_one_is_done(world: World) -> None:
+async def test_count_can_be_changed(world: World) -> None:
     async with managed(world, demo(controller_environment())):
         await world.client.create(DEMOS, made(1))
         await eventually(world, DEMOS, "demo", is_completed)
@@ -106,8 +106,8 @@ async def test_a_larger_count_goes_on_and_a_smaller_one_is_done(world: World) ->
 
 
 @fake_time
-async def test_many_messages_are_given_time(world: World) -> None:
-    """A count of billions must not occupy the server: after the first ones there are pauses."""
+async def test_many_messages_are_throttled(world: World) -> None:
+    """A count of billions must not occupy the server."""
     begun = asyncio.get_running_loop().time()
     async with managed(world, demo(controller_environment())):
         await world.client.create(DEMOS, made(2**31 - 1))
@@ -119,7 +119,7 @@ async def test_many_messages_are_given_time(world: World) -> None:
 
 
 @fake_time
-async def test_what_others_write_into_the_status_is_no_obstacle(world: World) -> None:
+async def test_concurrent_status_writes_are_tolerated(world: World) -> None:
     async with managed(world, demo(controller_environment())):
         await world.client.create(DEMOS, made(5))
         for value in range(5):
@@ -130,7 +130,7 @@ async def test_what_others_write_into_the_status_is_no_obstacle(world: World) ->
 
 
 @fake_time
-async def test_a_demo_of_another_name_is_refused_and_an_old_one_deleted(world: World) -> None:
+async def test_rejects_other_names_and_deletes_old_objects(world: World) -> None:
     lax = definition_of(Demo)
     for version in lax["spec"]["versions"]:
         version["schema"]["openAPIV3Schema"].pop("x-kubernetes-validations")
@@ -138,9 +138,9 @@ async def test_a_demo_of_another_name_is_refused_and_an_old_one_deleted(world: W
     await world.client.create(DEMOS, {"metadata": {"name": "old"}})
     async with managed(world, demo(controller_environment())):
         await gone(world, DEMOS, "old")
-        with pytest.raises(errors.Invalid) as refused:
+        with pytest.raises(errors.Invalid) as rejected:
             await world.client.create(DEMOS, {"metadata": {"name": "other"}})
-    assert "Demo resource must be named 'demo'" in refused.value.message
+    assert "Demo resource must be named 'demo'" in rejected.value.message
     stored = await world.client.get(CUSTOM_RESOURCE_DEFINITIONS, lax["metadata"]["name"])
     assert stored["spec"] == definition_of(Demo)["spec"]
 
@@ -164,7 +164,7 @@ async def test_hello_shows_the_request(world: World) -> None:
     ]
 
 
-async def test_the_websocket_says_one_thing_and_closes(world: World) -> None:
+async def test_websocket_sends_one_message(world: World) -> None:
     async with managed(world, demo(controller_environment())), connected(world) as session:
         async with session.ws_connect(
             "/passthrough/demo/websocket/", origin="https://anywhere.example"
@@ -174,12 +174,12 @@ async def test_the_websocket_says_one_thing_and_closes(world: World) -> None:
             assert (last.type, last.data) == (WSMsgType.CLOSE, 1000)
         async with session.get("/passthrough/demo/websocket/") as response:
             assert response.status == 400
-        with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
+        with pytest.raises(aiohttp.WSServerHandshakeError) as rejected:
             await session.ws_connect("/passthrough/demo/other/")
-        assert refused.value.status == 404
+        assert rejected.value.status == 404
 
 
-async def test_the_endpoints_are_unavailable_when_the_controller_has_stopped(
+async def test_endpoints_are_unavailable_without_the_controller(
     world: World,
 ) -> None:
     async with connected(world) as session:

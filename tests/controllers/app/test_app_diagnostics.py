@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Checks, each brought about for real, and the controller that keeps what they find."""
+"""Checks with real problems, and the controller that stores their findings."""
 
 import json
 import os
@@ -33,7 +33,7 @@ def condition(kind: str, status: str = "True") -> dict[str, str]:
 
 @pytest.fixture
 def facts(tmp_path: Path) -> Facts:
-    """An App that runs in a home of its own."""
+    """The facts of a running App in a temporary home."""
     app = {
         "spec": {"running": True, "containerEngine": {"name": "moby"}},
         "status": {
@@ -53,7 +53,7 @@ def stopped(facts: Facts) -> Facts:
 
 
 @pytest.mark.parametrize("name", ["app", "docker-context", "engine", "kube-context", "ports"])
-def test_what_is_not_in_use_is_not_applicable(facts: Facts, name: str) -> None:
+def test_unused_subject_is_not_applicable(facts: Facts, name: str) -> None:
     for other in (stopped(facts), replace(facts, app=None)):
         found = checks.run(name, other)
         assert (found.healthy, found.reason) == ("True", "NotApplicable")
@@ -70,12 +70,12 @@ def outcome(finding: Finding) -> tuple[str, str]:
     ("reason", "message", "expected"),
     [
         pytest.param("Settled", "it is", ("True", "Settled"), id="settled"),
-        pytest.param("Starting", "not yet", ("True", "Starting"), id="on its way"),
+        pytest.param("Starting", "not yet", ("True", "Starting"), id="settling"),
         pytest.param("StartFailed", "no", ("False", "StartFailed"), id="does not start"),
         pytest.param("NoDriver", "Nothing:\nhost  no", ("False", "NoDriver"), id="no driver"),
     ],
 )
-def test_an_app_that_waiting_does_not_help(
+def test_app_check_reports_permanent_problems(
     facts: Facts, reason: str, message: str, expected: tuple[str, str]
 ) -> None:
     assert facts.app is not None
@@ -85,13 +85,13 @@ def test_an_app_that_waiting_does_not_help(
     assert found.message == message.partition("\n")[0]
 
 
-def test_a_context_that_is_missing_foreign_ours_and_current(facts: Facts) -> None:
+def test_docker_context_check(facts: Facts) -> None:
     name, directory = facts.instance.name, facts.docker_directory
     assert outcome(checks.docker_context(facts)) == ("False", "ContextMissing")
     docker_contexts.publish(directory, name, host="unix:///elsewhere.sock")
     found = checks.docker_context(facts)
     assert outcome(found) == ("False", "ContextMissing")
-    assert "leads to unix:///elsewhere.sock" in found.evidence[0]
+    assert "points to unix:///elsewhere.sock" in found.evidence[0]
     docker_contexts.publish(directory, name, host=facts.instance.docker_endpoint)
     assert outcome(checks.docker_context(facts)) == ("True", "NotCurrent")
     docker_contexts.make_current(directory, name, instead_of="")
@@ -100,14 +100,14 @@ def test_a_context_that_is_missing_foreign_ours_and_current(facts: Facts) -> Non
     assert outcome(checks.docker_context(variable)) == ("True", "Overridden")
 
 
-def test_a_docker_configuration_that_does_not_parse(facts: Facts) -> None:
+def test_malformed_docker_configuration(facts: Facts) -> None:
     facts.docker_directory.mkdir()
     (facts.docker_directory / "config.json").write_text("{ not json")
     assert outcome(checks.docker_context(facts)) == ("False", "ConfigUnreadable")
 
 
-class Answering:
-    """An engine that says one thing to everybody."""
+class FakeEngine:
+    """An engine with one response."""
 
     def __init__(self, path: Path, answer: bytes) -> None:
         self._socket = socket.socket(socket.AF_UNIX)
@@ -124,17 +124,17 @@ class Answering:
         self._socket.close()
 
 
-def test_an_engine_that_is_gone_ill_and_well(facts: Facts) -> None:
+def test_engine_check(facts: Facts) -> None:
     path = facts.instance.docker_socket
     assert outcome(checks.engine(facts)) == ("False", "EngineUnreachable")
-    Answering(path, b"HTTP/1.0 500 Internal Server Error\r\n\r\n")
+    FakeEngine(path, b"HTTP/1.0 500 Internal Server Error\r\n\r\n")
     assert outcome(checks.engine(facts)) == ("False", "EngineUnhealthy")
     path.unlink()
-    Answering(path, b"HTTP/1.0 200 OK\r\n\r\nOK")
+    FakeEngine(path, b"HTTP/1.0 200 OK\r\n\r\nOK")
     assert outcome(checks.engine(facts)) == ("True", "Answering")
 
 
-def test_a_kube_context_that_is_missing_there_and_unreadable(facts: Facts) -> None:
+def test_kube_context_check(facts: Facts) -> None:
     assert outcome(checks.kube_context(facts)) == ("False", "ContextMissing")
     paths = kube_contexts.locations(facts.environment, facts.home)
     entry = {"server": "https://127.0.0.1:1"}
@@ -149,7 +149,7 @@ def forward(kind: str, port: int, **more: str) -> str:
     return json.dumps({"time": "2026-01-01T00:00:00Z", "status": {"portForward": event}}) + "\n"
 
 
-def test_only_the_last_word_about_a_port_counts(facts: Facts) -> None:
+def test_last_event_of_a_port_counts(facts: Facts) -> None:
     log = facts.instance.lima_home / "rd" / "ha.stdout.log"
     log.parent.mkdir(parents=True)
     log.write_text(
@@ -175,10 +175,10 @@ def test_only_the_last_word_about_a_port_counts(facts: Facts) -> None:
         (1 << 20, ("False", "DiskFull")),
     ],
 )
-def test_the_room_on_the_disk(
+def test_disk_check(
     facts: Facts, monkeypatch: pytest.MonkeyPatch, free: int, expected: tuple[str, str]
 ) -> None:
-    # A disk of the right size cannot be had everywhere; what is measured is the system's.
+    # Disks of these sizes are not available everywhere.
     usage = type("Usage", (), {"free": free})
     monkeypatch.setattr("shutil.disk_usage", lambda path: usage)
     assert outcome(checks.disk(facts)) == expected
@@ -186,7 +186,7 @@ def test_the_room_on_the_disk(
 
 @pytest.fixture
 def tls() -> Iterator[tuple[trustme.CA, int]]:
-    """Something that shows a certificate of an authority."""
+    """Run a TLS server with a certificate of an authority."""
     authority = trustme.CA()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1").configure_cert(context)
@@ -211,7 +211,7 @@ def tls() -> Iterator[tuple[trustme.CA, int]]:
     thread.join()
 
 
-def trusting(facts: Facts, authority: trustme.CA, port: int) -> None:
+def write_kubeconfig(facts: Facts, authority: trustme.CA, port: int) -> None:
     text = kubeconfig.render(
         f"https://127.0.0.1:{port}",
         authority=authority.cert_pem.bytes().decode(),
@@ -221,16 +221,16 @@ def trusting(facts: Facts, authority: trustme.CA, port: int) -> None:
     facts.instance.config.write_text(text)
 
 
-def test_a_certificate_that_clients_trust_or_not(facts: Facts, tls: tuple[trustme.CA, int]) -> None:
+def test_certificate_check(facts: Facts, tls: tuple[trustme.CA, int]) -> None:
     authority, port = tls
     assert outcome(checks.certificates(facts)) == ("True", "NotApplicable")
-    trusting(facts, authority, port)
+    write_kubeconfig(facts, authority, port)
     assert outcome(checks.certificates(facts)) == ("True", "Valid")
-    trusting(facts, trustme.CA(), port)
+    write_kubeconfig(facts, trustme.CA(), port)
     assert outcome(checks.certificates(facts)) == ("False", "NotTrusted")
 
 
-def test_a_machine_that_runs_in_part(facts: Facts) -> None:
+def test_processes_check(facts: Facts) -> None:
     directory = facts.instance.lima_home / "rd"
     directory.mkdir(parents=True)
     (directory / "lima.yaml").write_text("vmType: host\n")
@@ -240,9 +240,7 @@ def test_a_machine_that_runs_in_part(facts: Facts) -> None:
     assert outcome(checks.processes(facts)) == ("False", "HalfRunning")
 
 
-def test_a_check_that_fails_itself_has_found_nothing(
-    facts: Facts, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_failing_check_is_unknown(facts: Facts, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(facts: Facts) -> Finding:
         raise RuntimeError("no idea")
 
@@ -257,9 +255,7 @@ def healthy(obj: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-async def test_every_check_has_a_diagnostic_that_comes_back_and_follows_the_app(
-    world: World, tmp_path: Path
-) -> None:
+async def test_diagnostics_are_recreated_and_follow_the_app(world: World, tmp_path: Path) -> None:
     await install_definitions(world.client, [definition_of(App)])
     async with managed(world, diagnostics(controller_environment(tmp_path))):
         for name in checks.CHECKS:
@@ -278,14 +274,14 @@ async def test_every_check_has_a_diagnostic_that_comes_back_and_follows_the_app(
         await world.client.patch(
             resource_of(App), "app", {"status": {"conditions": [now]}}, subresource="status"
         )
-        ill = await eventually(
+        unhealthy = await eventually(
             world, Diagnostic, "engine", lambda obj: healthy(obj)["status"] == "False"
         )
-        assert healthy(ill)["reason"] == "EngineUnreachable"
-        assert ill["status"]["nextStep"]
+        assert healthy(unhealthy)["reason"] == "EngineUnreachable"
+        assert unhealthy["status"]["nextStep"]
 
 
-async def test_a_diagnostic_of_another_name_is_left_alone(world: World, tmp_path: Path) -> None:
+async def test_foreign_diagnostic_is_ignored(world: World, tmp_path: Path) -> None:
     await install_definitions(world.client, [definition_of(App)])
     async with managed(world, diagnostics(controller_environment(tmp_path))):
         mine = {"metadata": {"name": "mine"}}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ConfigMap with the Kubernetes versions that can be chosen."""
+"""The ConfigMap with the available Kubernetes versions."""
 
 import json
 from collections.abc import AsyncIterator
@@ -29,7 +29,7 @@ def published(obj: dict[str, Any]) -> bool:
     return "versions" in (obj.get("data") or {})
 
 
-async def test_it_is_made_with_the_app(world: World) -> None:
+async def test_config_map_is_created_with_the_app(world: World) -> None:
     async with apps(world, None, k3s_versions(controller_environment())):
         await world.client.create(APPS, app_object(namespace="mine"))
         found = await eventually(world, CONFIG_MAPS, "k3s-versions", published, namespace="mine")
@@ -63,7 +63,7 @@ async def test_changes_are_reverted_and_other_keys_kept(world: World) -> None:
         assert again["metadata"]["labels"] == {**found["metadata"]["labels"], "mine": "too"}
 
 
-async def test_it_cannot_be_deleted_while_there_is_an_app(world: World) -> None:
+async def test_rejects_deletion_while_the_app_exists(world: World) -> None:
     async with apps(world, None, k3s_versions(controller_environment())):
         await world.client.create(APPS, app_object())
         await eventually(world, CONFIG_MAPS, "k3s-versions", published)
@@ -75,7 +75,7 @@ async def test_it_cannot_be_deleted_while_there_is_an_app(world: World) -> None:
         await gone(world, CONFIG_MAPS, "k3s-versions")
 
 
-async def test_one_with_the_labels_but_another_name_can(world: World) -> None:
+async def test_allows_deletion_of_other_config_maps(world: World) -> None:
     async with apps(world, None, k3s_versions(controller_environment())):
         await world.client.create(APPS, app_object())
         found = await eventually(world, CONFIG_MAPS, "k3s-versions", published)
@@ -85,7 +85,7 @@ async def test_one_with_the_labels_but_another_name_can(world: World) -> None:
         await world.client.delete(CONFIG_MAPS, "other", namespace="default")
 
 
-async def test_one_that_was_there_is_adopted(world: World) -> None:
+async def test_existing_config_map_is_adopted(world: World) -> None:
     there = {"metadata": {"name": "k3s-versions", "namespace": "default"}, "data": {"mine": "x"}}
     await world.client.create(CONFIG_MAPS, there)
     async with apps(world, None, k3s_versions(controller_environment())):
@@ -95,7 +95,7 @@ async def test_one_that_was_there_is_adopted(world: World) -> None:
         assert found["metadata"]["ownerReferences"][0]["kind"] == "App"
 
 
-async def test_it_waits_for_the_namespace(world: World) -> None:
+async def test_waits_for_the_namespace(world: World) -> None:
     async with apps(world, None, k3s_versions(controller_environment())):
         await world.client.create(
             NAMESPACES, {"metadata": {"name": "mine", "finalizers": ["test/keep"]}}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""KubernetesReady, against a stand-in for k3s and the files of a user."""
+"""KubernetesReady, with a fake k3s and the files of a user."""
 
 import asyncio
 import logging
@@ -15,12 +15,12 @@ import pytest
 import yaml
 from tests.controllers.app.app_world import (
     APPS,
-    Machines,
+    FakeMachines,
     app_object,
     enabled,
     is_settled,
     patch_app,
-    said,
+    reported,
     works,
 )
 from tests.controllers.controller_world import controller_environment, managed
@@ -59,7 +59,7 @@ async def world() -> AsyncIterator[World]:
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Everything as always, only sooner."""
+    """Shorten delays and timeouts."""
     monkeypatch.setattr(reconciler, "RETRY_S", 0.05)
     monkeypatch.setattr(reconciler, "HEALTHY_S", 0.1)
     monkeypatch.setattr(probe, "TIMEOUT_S", 0.3)
@@ -71,7 +71,7 @@ def home(tmp_path: Path) -> Path:
     return tmp_path / "home"
 
 
-def around(home: Path, **environment: str) -> ControllerEnvironment:
+def environment_of(home: Path, **environment: str) -> ControllerEnvironment:
     return replace(controller_environment(home), environment=environment)
 
 
@@ -81,11 +81,11 @@ def config(home: Path) -> Path:
 
 @asynccontextmanager
 async def running(
-    world: World, home: Path, machines: Machines | None = None, **environment: str
-) -> AsyncIterator[Machines]:
-    machines = machines or Machines()
-    here = around(home, **environment)
-    controllers = (app(here, probe=works), machines.controller(), kubernetes(here))
+    world: World, home: Path, machines: FakeMachines | None = None, **environment: str
+) -> AsyncIterator[FakeMachines]:
+    machines = machines or FakeMachines()
+    env = environment_of(home, **environment)
+    controllers = (app(env, probe=works), machines.controller(), kubernetes(env))
     async with managed(world, *controllers):
         yield machines
 
@@ -95,7 +95,7 @@ def cluster_in(home: Path) -> Any:
     return k3s(instance.k3s_config, directory=home / "k3s")
 
 
-async def until_said(world: World, reason: str, message: str = "") -> dict[str, Any]:
+async def until_reported(world: World, reason: str, message: str = "") -> dict[str, Any]:
     async with asyncio.timeout(20):
         while True:
             obj = await world.client.get(APPS, "app")
@@ -117,7 +117,7 @@ async def settled(world: World) -> dict[str, Any]:
 
 async def until(condition: Callable[[], bool]) -> None:
     async with asyncio.timeout(20):
-        while not condition():  # noqa: ASYNC110 - a file, a counter: nothing to wait for
+        while not condition():  # noqa: ASYNC110 - a file, a counter: no event exists
             await asyncio.sleep(0.005)
 
 
@@ -128,9 +128,7 @@ async def started(world: World) -> None:
     )
 
 
-async def test_a_healthy_cluster_is_ready_and_its_context_published(
-    world: World, home: Path
-) -> None:
+async def test_healthy_cluster_is_ready_and_its_context_published(world: World, home: Path) -> None:
     async with cluster_in(home), running(world, home):
         await started(world)
         await settled(world)
@@ -142,16 +140,16 @@ async def test_a_healthy_cluster_is_ready_and_its_context_published(
         assert own.stat().st_mode & 0o777 == 0o600
 
 
-async def test_the_contexts_are_gone_when_a_stop_is_settled(world: World, home: Path) -> None:
+async def test_contexts_are_removed_before_a_stop_is_settled(world: World, home: Path) -> None:
     async with cluster_in(home), running(world, home):
         config(home).parent.mkdir(parents=True)
         config(home).write_text(MINE)
         await started(world)
         await settled(world)
-        assert current([config(home)]) == NAME  # work does not answer
+        assert current([config(home)]) == NAME  # work does not respond
         await patch_app(world, running=False)
         obj = await settled(world)
-        assert said(obj, "KubernetesReady") == ("False", "NotRunning")
+        assert reported(obj, "KubernetesReady") == ("False", "NotRunning")
         assert config(home).read_text() == MINE.replace(
             "current-context: work", 'current-context: ""'
         )
@@ -161,35 +159,35 @@ async def test_the_contexts_are_gone_when_a_stop_is_settled(world: World, home: 
 async def test_disabling_removes_the_contexts(world: World, home: Path) -> None:
     async with cluster_in(home), running(world, home):
         await started(world)
-        await until_said(world, "Ready")
+        await until_reported(world, "Ready")
         await patch_app(world, kubernetes={"enabled": False})
-        await until_said(world, "NotApplicable", "Kubernetes is not enabled")
+        await until_reported(world, "NotApplicable", "Kubernetes is not enabled")
         assert NAME not in config(home).read_text()
 
 
-async def test_without_the_machine_nothing_is_created(world: World, home: Path) -> None:
+async def test_stopped_machine_creates_no_files(world: World, home: Path) -> None:
     async with running(world, home):
         await world.client.create(
             APPS, app_object(kubernetes={"enabled": True}, virtualMachine={"type": "qemu"})
         )
-        await until_said(world, "NotRunning", "VM is not running")
+        await until_reported(world, "NotRunning", "VM is not running")
         await settled(world)
     assert not (home / ".kube").exists()
 
 
-async def test_a_deleted_app_leaves_no_context(world: World, home: Path) -> None:
+async def test_deleted_app_leaves_no_context(world: World, home: Path) -> None:
     async with cluster_in(home), running(world, home):
         await started(world)
-        await until_said(world, "Ready")
+        await until_reported(world, "Ready")
         await world.client.delete(APPS, "app")
         await until(lambda: NAME not in config(home).read_text())
 
 
-async def test_a_stopping_daemon_takes_its_context_along(world: World, home: Path) -> None:
+async def test_context_is_removed_with_the_daemon(world: World, home: Path) -> None:
     async with cluster_in(home):
         async with running(world, home):
             await started(world)
-            await until_said(world, "Ready")
+            await until_reported(world, "Ready")
             assert NAME in config(home).read_text()
         assert NAME not in config(home).read_text()
 
@@ -197,53 +195,53 @@ async def test_a_stopping_daemon_takes_its_context_along(world: World, home: Pat
 # -- probing
 
 
-async def test_it_waits_for_the_api_then_for_a_node(world: World, home: Path) -> None:
+async def test_waits_for_the_api_then_for_a_node(world: World, home: Path) -> None:
     async with running(world, home):
         await started(world)
-        await until_said(world, "Probing", "Waiting for k3s API server")
+        await until_reported(world, "Probing", "Waiting for k3s API server")
         async with cluster_in(home) as cluster:
             cluster.nodes = []
-            await until_said(world, "WaitingForNode", "No node has registered yet")
+            await until_reported(world, "WaitingForNode", "No node has registered yet")
             cluster.nodes = [node(is_ready=False)]
-            await until_said(world, "WaitingForNode", "No node is Ready yet")
+            await until_reported(world, "WaitingForNode", "No node is Ready yet")
             cluster.nodes = [node()]
-            await until_said(world, "Ready")
-            cluster.nodes = []  # nodes count on the way up only
+            await until_reported(world, "Ready")
+            cluster.nodes = []  # nodes matter only until ready
             seen = cluster.probes
             await probed(cluster, seen + 2)
-            await until_said(world, "Ready")
+            await until_reported(world, "Ready")
 
 
-async def test_an_unhealthy_answer_ends_ready_at_once(world: World, home: Path) -> None:
+async def test_error_response_ends_ready_at_once(world: World, home: Path) -> None:
     async with cluster_in(home) as cluster, running(world, home):
         await started(world)
-        await until_said(world, "Ready")
+        await until_reported(world, "Ready")
         cluster.health = 500
-        await until_said(world, "Probing")
+        await until_reported(world, "Probing")
         cluster.health = 200
-        await until_said(world, "Ready")
+        await until_reported(world, "Ready")
 
 
-async def test_two_attempts_without_an_answer_are_forgiven(world: World, home: Path) -> None:
+async def test_two_timeouts_are_tolerated(world: World, home: Path) -> None:
     async with cluster_in(home) as cluster, running(world, home):
         await started(world)
-        await until_said(world, "Ready")
+        await until_reported(world, "Ready")
         cluster.answers.clear()
         seen = cluster.probes
         await probed(cluster, seen + 2)
         obj = await world.client.get(APPS, "app")
-        assert said(obj, "KubernetesReady") == ("True", "Ready")
-        await until_said(world, "Probing")
+        assert reported(obj, "KubernetesReady") == ("True", "Ready")
+        await until_reported(world, "Probing")
         assert cluster.probes == seen + 3
         cluster.answers.set()
-        await until_said(world, "Ready")
+        await until_reported(world, "Ready")
 
 
 async def probed(cluster: Cluster, count: int) -> None:
     await until(lambda: cluster.probes >= count)
 
 
-async def test_classes_of_answers(tmp_path: Path) -> None:
+async def test_outcomes_of_probes(tmp_path: Path) -> None:
     from rdd.client.kubeconfig import ConnectionConfig, load
 
     path = tmp_path / "k3s.yaml"
@@ -257,23 +255,23 @@ async def test_classes_of_answers(tmp_path: Path) -> None:
         cluster.answers.set()
         other = tmp_path / "other.yaml"
         async with k3s(other, directory=tmp_path / "b"):
-            # Somebody else's server at the port: its certificate is not from our authority.
-            stranger = good._replace(server=load(other).server)
-            assert await probe.health_of(stranger) is Health.UNREACHABLE
+            # Another server on the port: its certificate is from another authority.
+            foreign = good._replace(server=load(other).server)
+            assert await probe.health_of(foreign) is Health.UNREACHABLE
         bad = ConnectionConfig(good.server, authority="no certificate")
         assert await probe.health_of(bad) is Health.UNREACHABLE
     assert await probe.health_of(good) is Health.UNREACHABLE
-    with socket.socket() as mute:
-        mute.bind(("127.0.0.1", 0))
-        mute.listen()
-        silent = good._replace(server=f"https://127.0.0.1:{mute.getsockname()[1]}")
+    with socket.socket() as silent_socket:
+        silent_socket.bind(("127.0.0.1", 0))
+        silent_socket.listen()
+        silent = good._replace(server=f"https://127.0.0.1:{silent_socket.getsockname()[1]}")
         assert await probe.health_of(silent, timeout_s=0.1) is Health.AMBIGUOUS
 
 
 # -- the files of the user
 
 
-async def test_a_file_that_cannot_be_merged_is_left_and_told_once(
+async def test_malformed_kubeconfig_is_kept_and_reported_once(
     world: World, home: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "rdd.controllers.kubernetes")
@@ -281,7 +279,7 @@ async def test_a_file_that_cannot_be_merged_is_left_and_told_once(
     config(home).write_text("{ this is no kubeconfig")
     async with cluster_in(home) as cluster, running(world, home):
         await started(world)
-        obj = await until_said(world, "MergeFailed")
+        obj = await until_reported(world, "MergeFailed")
         found = find_condition(obj["status"]["conditions"], "KubernetesReady")
         assert found is not None
         assert found["message"].startswith("Failed to publish Kubernetes context: ")
@@ -290,11 +288,11 @@ async def test_a_file_that_cannot_be_merged_is_left_and_told_once(
         assert len([r for r in caplog.records if "is not YAML" in r.message]) == 1
         assert config(home).read_text() == "{ this is no kubeconfig"
         config(home).write_text(MINE)
-        await until_said(world, "Ready")
+        await until_reported(world, "Ready")
         assert NAME in config(home).read_text()
 
 
-async def test_a_healthy_context_of_the_user_stays_current(world: World, home: Path) -> None:
+async def test_healthy_context_of_the_user_stays_current(world: World, home: Path) -> None:
     theirs = home / "theirs.yaml"
     async with (
         k3s(theirs, directory=home / "theirs"),
@@ -302,43 +300,43 @@ async def test_a_healthy_context_of_the_user_stays_current(world: World, home: P
         running(world, home, KUBECONFIG=str(theirs)),
     ):
         await started(world)
-        await until_said(world, "Ready")
+        await until_reported(world, "Ready")
         assert current([theirs]) == "default"
         assert NAME in theirs.read_text()
 
 
-async def test_a_context_that_dies_later_is_not_taken_over(world: World, home: Path) -> None:
+async def test_context_that_dies_later_stays_current(world: World, home: Path) -> None:
     theirs = home / "theirs.yaml"
     async with cluster_in(home) as cluster, running(world, home, KUBECONFIG=str(theirs)):
         async with k3s(theirs, directory=home / "theirs"):
             await started(world)
-            await until_said(world, "Ready")
+            await until_reported(world, "Ready")
         await probed(cluster, cluster.probes + 3)
         assert current([theirs]) == "default"
 
 
-async def test_an_entry_that_the_user_removed_is_not_fought_over(world: World, home: Path) -> None:
+async def test_removed_entry_is_not_restored(world: World, home: Path) -> None:
     async with cluster_in(home) as cluster, running(world, home):
         await started(world)
-        await until_said(world, "Ready")
+        await until_reported(world, "Ready")
         config(home).write_text(MINE)
         await probed(cluster, cluster.probes + 3)
         assert config(home).read_text() == MINE
 
 
-async def test_two_files_are_written_by_kubectls_rules(world: World, home: Path) -> None:
+async def test_multiple_files_follow_the_rules_of_kubectl(world: World, home: Path) -> None:
     first, second = home / "a", home / "b"
     home.mkdir()  # noqa: ASYNC240
     second.write_text(MINE)
     listed = os.pathsep.join([str(first), str(second)])
     async with cluster_in(home), running(world, home, KUBECONFIG=listed):
         await started(world)
-        await until_said(world, "Ready")
+        await until_reported(world, "Ready")
         assert not first.exists()
         assert current([first, second]) == NAME
 
 
-async def test_a_new_generation_is_confirmed_after_the_template_is_applied(
+async def test_generation_is_confirmed_after_the_template_is_applied(
     world: World, home: Path
 ) -> None:
     async with cluster_in(home) as cluster, running(world, home) as machines:

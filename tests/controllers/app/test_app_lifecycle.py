@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From an App to its virtual machine, and back."""
+"""The lifecycle of the App and its virtual machine."""
 
 import asyncio
 import socket
@@ -12,16 +12,16 @@ import pytest
 from tests.controllers.app.app_world import (
     APPS,
     LIMAVMS,
-    Machines,
+    FakeMachines,
     app_object,
     apps,
     enabled,
     is_settled,
     patch_app,
     report,
-    said,
+    reported,
     settled,
-    until_said,
+    until_reported,
 )
 from tests.controllers.controller_world import (
     controller_environment,
@@ -62,10 +62,10 @@ async def text_of(world: World) -> str:
     return str((await copy_of(world))["data"]["template"])
 
 
-# -- making
+# -- creation
 
 
-async def test_an_app_becomes_a_machine(world: World) -> None:
+async def test_app_becomes_a_machine(world: World) -> None:
     async with apps(world):
         await world.client.create(APPS, app_object(running=True))
         app = await settled(world)
@@ -84,13 +84,13 @@ async def test_an_app_becomes_a_machine(world: World) -> None:
         assert CLEANUP in app["metadata"]["finalizers"]
         await gone(world, CONFIG_MAPS, "rd")
         assert app["status"]["virtualMachineType"] == "host"
-        assert said(app, "Created") == ("True", "Created")
-        assert said(app, "Running") == ("True", "Started")
+        assert reported(app, "Created") == ("True", "Created")
+        assert reported(app, "Running") == ("True", "Started")
         for condition in app["status"]["conditions"]:
             assert condition["observedGeneration"] == app["metadata"]["generation"]
 
 
-async def test_a_missing_namespace_is_made_and_goes_with_the_app(world: World) -> None:
+async def test_missing_namespace_is_created_and_deleted_with_the_app(world: World) -> None:
     async with apps(world):
         await world.client.create(APPS, app_object(namespace="mine"))
         await settled(world)
@@ -104,7 +104,7 @@ async def test_a_missing_namespace_is_made_and_goes_with_the_app(world: World) -
         assert "mine" not in left or left["mine"].get("deletionTimestamp")
 
 
-async def test_a_namespace_of_others_stays(world: World) -> None:
+async def test_foreign_namespace_stays(world: World) -> None:
     await world.client.create(NAMESPACES, {"metadata": {"name": "theirs"}})
     async with apps(world):
         await world.client.create(APPS, app_object(namespace="theirs"))
@@ -115,21 +115,21 @@ async def test_a_namespace_of_others_stays(world: World) -> None:
         assert "deletionTimestamp" not in namespace["metadata"]
 
 
-async def test_a_namespace_on_its_way_out_is_named_in_the_condition(world: World) -> None:
+async def test_terminating_namespace_is_reported(world: World) -> None:
     await world.client.create(
         NAMESPACES, {"metadata": {"name": "mine", "finalizers": ["test/keep"]}}
     )
     await world.client.delete(NAMESPACES, "mine")
     async with apps(world):
         await world.client.create(APPS, app_object(namespace="mine"))
-        app = await until_said(world, "False", "NamespaceTerminating")
+        app = await until_reported(world, "False", "NamespaceTerminating")
         condition = find_condition(app["status"]["conditions"], "Settled")
         assert condition is not None
         assert condition["message"] == 'Namespace "mine" is being deleted'
 
 
-async def test_a_machine_of_somebody_else_is_left_alone(world: World) -> None:
-    machines = Machines()
+async def test_foreign_machine_is_not_changed(world: World) -> None:
+    machines = FakeMachines()
     async with managed(world, machines.controller()):
         source = {"metadata": {"name": "t", "namespace": "default"}, "data": {"template": "x"}}
         await world.client.create(CONFIG_MAPS, source)
@@ -140,15 +140,15 @@ async def test_a_machine_of_somebody_else_is_left_alone(world: World) -> None:
         await world.client.create(LIMAVMS, theirs)
     async with apps(world, machines):
         await world.client.create(APPS, app_object(running=True))
-        await until_said(world, "False", "NotOurs")
+        await until_reported(world, "False", "NotOurs")
         await world.client.delete(APPS, "app")
         await gone(world, App, "app")
         vm = await world.client.get(LIMAVMS, "rd", namespace="default")
         assert "deletionTimestamp" not in vm["metadata"]
 
 
-async def test_creation_that_was_interrupted_after_the_config_map_goes_on(world: World) -> None:
-    machines = Machines()
+async def test_interrupted_creation_continues(world: World) -> None:
+    machines = FakeMachines()
     async with apps(world, machines):
         await world.client.create(APPS, app_object())
         app = await settled(world)
@@ -174,7 +174,7 @@ async def test_creation_that_was_interrupted_after_the_config_map_goes_on(world:
         assert is_settled(await world.client.get(APPS, "app"))
 
 
-async def test_a_template_that_is_refused_is_told(world: World) -> None:
+async def test_rejected_template_is_reported(world: World) -> None:
     async with apps(world):
         await world.client.create(APPS, app_object())
         await settled(world)
@@ -205,7 +205,7 @@ async def test_a_template_that_is_refused_is_told(world: World) -> None:
         await world.client.create(by_kind["ValidatingAdmissionPolicy"], policy)
         await world.client.create(by_kind["ValidatingAdmissionPolicyBinding"], binding)
         await patch_app(world, containerEngine={"name": "containerd"})
-        app = await until_said(world, "False", "Refused")
+        app = await until_reported(world, "False", "Refused")
         condition = find_condition(app["status"]["conditions"], "Settled")
         assert condition is not None and "not today" in condition["message"]
 
@@ -213,19 +213,19 @@ async def test_a_template_that_is_refused_is_told(world: World) -> None:
 # -- running
 
 
-async def test_stop_and_start_travel_to_the_machine(world: World) -> None:
+async def test_stop_and_start_reach_the_machine(world: World) -> None:
     async with apps(world) as machines:
         await world.client.create(APPS, app_object(running=True))
         await settled(world)
         await patch_app(world, running=False)
         app = await settled(world)
-        assert said(app, "Running") == ("False", "Stopped")
+        assert reported(app, "Running") == ("False", "Stopped")
         await patch_app(world, running=True)
         await settled(world)
         assert machines.starts == 2
 
 
-async def test_a_change_of_the_engine_changes_the_template_before_the_start(world: World) -> None:
+async def test_changed_engine_updates_the_template_before_the_start(world: World) -> None:
     async with apps(world):
         await world.client.create(APPS, app_object())
         await settled(world)
@@ -236,19 +236,19 @@ async def test_a_change_of_the_engine_changes_the_template_before_the_start(worl
         assert "CONTAINER_ENGINE: moby" in before
 
 
-async def test_the_app_is_not_settled_before_the_template_is_applied(world: World) -> None:
+async def test_app_settles_after_the_template_is_applied(world: World) -> None:
     async with apps(world) as machines:
         await world.client.create(APPS, app_object(running=True))
         await settled(world)
         machines.applies = False
         await patch_app(world, containerEngine={"name": "containerd"})
-        await until_said(world, "False", "ApplyingTemplate")
+        await until_reported(world, "False", "ApplyingTemplate")
         machines.applies = True
         machines.changed()
         await settled(world)
 
 
-async def test_settings_that_the_machine_does_not_use_restart_nothing(world: World) -> None:
+async def test_unrelated_settings_do_not_restart_the_machine(world: World) -> None:
     async with apps(world) as machines:
         await world.client.create(APPS, app_object(running=True))
         await settled(world)
@@ -259,7 +259,7 @@ async def test_settings_that_the_machine_does_not_use_restart_nothing(world: Wor
         assert machines.starts == 1
 
 
-async def test_a_template_edited_by_hand_is_put_right(world: World) -> None:
+async def test_edited_template_is_reverted(world: World) -> None:
     async with apps(world):
         await world.client.create(APPS, app_object(running=True))
         await settled(world)
@@ -271,36 +271,36 @@ async def test_a_template_edited_by_hand_is_put_right(world: World) -> None:
         )
 
 
-async def test_another_version_of_rdd_does_not_restart_a_running_machine(
+async def test_upgrade_does_not_restart_a_running_machine(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    machines = Machines()
+    machines = FakeMachines()
     async with apps(world, machines):
         await world.client.create(APPS, app_object(running=True))
         await settled(world)
         old = await text_of(world)
     made = template.template_of
 
-    def upgraded(inputs: template.Inputs) -> Any:
+    def upgraded(inputs: template.TemplateInputs) -> Any:
         return replace(made(inputs), message="new in this version")
 
     monkeypatch.setattr(template, "template_of", upgraded)
     async with apps(world, machines):
-        app = await until_said(world, "True", "TemplateChanged", "RestartPending")
+        app = await until_reported(world, "True", "TemplateChanged", "RestartPending")
         assert is_settled(app)
         assert await text_of(world) == old
         await patch_app(world, running=False)
         app = await settled(world)
         assert "new in this version" in await text_of(world)
-        assert said(app, "RestartPending") == ("", "")
+        assert reported(app, "RestartPending") == ("", "")
         await patch_app(world, running=True)
         await settled(world)
 
 
-async def test_a_restart_that_was_asked_for_brings_the_new_template(
+async def test_requested_restart_applies_the_new_template(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    machines = Machines()
+    machines = FakeMachines()
     async with apps(world, machines):
         await world.client.create(APPS, app_object(running=True))
         await settled(world)
@@ -309,18 +309,18 @@ async def test_a_restart_that_was_asked_for_brings_the_new_template(
         template, "template_of", lambda inputs: replace(made(inputs), message="new")
     )
     async with apps(world, machines):
-        await until_said(world, "True", "TemplateChanged", "RestartPending")
+        await until_reported(world, "True", "TemplateChanged", "RestartPending")
         annotation = {"lima.rancherdesktop.io/restartRequested": "now"}
         patch = {"metadata": {"annotations": annotation}}
         await world.client.patch(LIMAVMS, "rd", patch, namespace="default")
-        await eventually(world, App, "app", lambda obj: said(obj, "RestartPending") == ("", ""))
+        await eventually(world, App, "app", lambda obj: reported(obj, "RestartPending") == ("", ""))
         assert "message: new" in await text_of(world)
 
 
 # -- the driver
 
 
-async def test_auto_tells_what_was_tried_when_nothing_works(world: World) -> None:
+async def test_reports_all_drivers_if_none_works(world: World) -> None:
     is_installed: list[str] = []
 
     def probe(driver: str, environment: Mapping[str, str]) -> Availability:
@@ -330,7 +330,7 @@ async def test_auto_tells_what_was_tried_when_nothing_works(world: World) -> Non
 
     async with apps(world, probe=probe):
         await world.client.create(APPS, app_object(running=True))
-        app = await until_said(world, "False", "NoDriver")
+        app = await until_reported(world, "False", "NoDriver")
         condition = find_condition(app["status"]["conditions"], "Settled")
         assert condition is not None
         first, *rows = condition["message"].splitlines()
@@ -344,10 +344,10 @@ async def test_auto_tells_what_was_tried_when_nothing_works(world: World) -> Non
         app = await settled(world)
         assert app["status"]["virtualMachineType"] == "qemu"
         vm = await world.client.get(LIMAVMS, "rd", namespace="default")
-        assert vm["metadata"]["annotations"][names.DRIVER] == "qemu"  # no other one runs it
+        assert vm["metadata"]["annotations"][names.DRIVER] == "qemu"  # no other driver runs it
 
 
-async def test_the_type_cannot_be_changed_once_the_machine_exists(world: World) -> None:
+async def test_type_of_an_existing_machine_is_immutable(world: World) -> None:
     async with apps(world):
         await world.client.create(APPS, app_object(virtualMachine={"type": "qemu"}))
         await settled(world)
@@ -361,7 +361,7 @@ async def test_the_type_cannot_be_changed_once_the_machine_exists(world: World) 
 # -- the port of Kubernetes
 
 
-async def test_the_port_is_chosen_cleared_and_chosen_again(world: World) -> None:
+async def test_port_follows_kubernetes_enabled(world: World) -> None:
     async with apps(world):
         await world.client.create(APPS, app_object(kubernetes={"enabled": True}))
         app = await settled(world)
@@ -376,32 +376,32 @@ async def test_the_port_is_chosen_cleared_and_chosen_again(world: World) -> None
         assert (await settled(world))["status"]["kubernetesPort"]
 
 
-async def test_the_port_is_held_until_the_machine_starts(world: World) -> None:
-    machines = Machines()
+async def test_port_is_reserved_until_the_machine_starts(world: World) -> None:
+    machines = FakeMachines()
     machines.is_created = False
     async with apps(world, machines):
         await world.client.create(APPS, app_object(running=True, kubernetes={"enabled": True}))
-        app = await until_said(world, "False", "WaitingForLimaVM")
+        app = await until_reported(world, "False", "WaitingForLimaVM")
         app = await eventually(
             world, App, "app", lambda obj: (obj.get("status") or {}).get("kubernetesPort")
         )
         port = app["status"]["kubernetesPort"]
-        await until(lambda: is_taken(port))
+        await until(lambda: is_in_use(port))
         machines.is_created = True
         machines.boots = False
         machines.changed()
-        await until_said(world, "False", "Starting")
-        await until(lambda: not is_taken(port))
+        await until_reported(world, "False", "Starting")
+        await until(lambda: not is_in_use(port))
 
 
-async def test_a_port_that_was_stolen_before_the_start_is_replaced(world: World) -> None:
+async def test_port_in_use_before_the_start_is_replaced(world: World) -> None:
     async with apps(world):
         await world.client.create(APPS, app_object(kubernetes={"enabled": True}))
         port = (await settled(world))["status"]["kubernetesPort"]
-        with socket.socket() as thief:
-            thief.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            thief.bind(("127.0.0.1", port))
-            thief.listen()
+        with socket.socket() as other:
+            other.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            other.bind(("127.0.0.1", port))
+            other.listen()
             await patch_app(world, running=True)
             app = await settled(world)
             assert app["status"]["kubernetesPort"] != port
@@ -423,7 +423,7 @@ async def test_port_that_the_machine_reports_as_unavailable_is_replaced(world: W
             )
 
 
-def is_taken(port: int) -> bool:
+def is_in_use(port: int) -> bool:
     with socket.socket() as tried:
         tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -437,7 +437,7 @@ def is_taken(port: int) -> bool:
 # -- status
 
 
-async def test_conditions_that_the_machine_no_longer_has_go(world: World) -> None:
+async def test_conditions_removed_from_the_machine_are_removed(world: World) -> None:
     async with apps(world):
         await world.client.create(APPS, app_object(running=True))
         await settled(world)
@@ -452,11 +452,11 @@ async def test_conditions_that_the_machine_no_longer_has_go(world: World) -> Non
         known = vm["status"]["conditions"]
         bad = {**known[0], "type": "Degraded", "reason": "Degraded", "message": "m"}
         await degraded([*known, bad])
-        await eventually(world, App, "app", lambda obj: said(obj, "Degraded")[1] == "Degraded")
+        await eventually(world, App, "app", lambda obj: reported(obj, "Degraded")[1] == "Degraded")
         await report(world, "ContainerEngineReady", "True", "Connected")
         await degraded(known)
-        app = await eventually(world, App, "app", lambda obj: said(obj, "Degraded") == ("", ""))
-        assert said(app, "ContainerEngineReady") == ("True", "Connected")
+        app = await eventually(world, App, "app", lambda obj: reported(obj, "Degraded") == ("", ""))
+        assert reported(app, "ContainerEngineReady") == ("True", "Connected")
 
 
 async def test_transition_times_come_from_the_machine(world: World) -> None:
@@ -470,7 +470,7 @@ async def test_transition_times_come_from_the_machine(world: World) -> None:
         assert mine["lastTransitionTime"] == theirs["lastTransitionTime"]
 
 
-async def test_a_change_between_look_and_report_is_not_called_settled(
+async def test_concurrent_change_is_not_reported_as_settled(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with apps(world) as machines:
@@ -483,31 +483,31 @@ async def test_a_change_between_look_and_report_is_not_called_settled(
         async def interfering(request: Any) -> Any:
             if request.path.endswith("/apps/app/status") and not seen:
                 seen.append(request.path)
-                await patch_app(world, running=False)  # nobody has looked at this yet
+                await patch_app(world, running=False)  # not reconciled yet
             return await handle(request)
 
         monkeypatch.setattr(world.server, "handle", interfering)
         await patch_app(world, application={"updates": {"enabled": False}})
-        app = await until_said(world, "False", "Started")
+        app = await until_reported(world, "False", "Started")
         assert seen
         assert app["metadata"]["generation"] == 3
         for version in range(1, 3):
             assert not is_settled({**app, "metadata": {"generation": version}})
 
 
-async def test_writers_of_the_status_lose_nothing_of_each_other(world: World) -> None:
+async def test_concurrent_status_writers_lose_nothing(world: World) -> None:
     async with apps(world) as machines:
         await world.client.create(APPS, app_object(running=True))
         await settled(world)
 
         async def flap() -> None:
             for _ in range(10):
-                machines.said = ("False", "Starting", "again")
+                machines.running = ("False", "Starting", "again")
                 machines.changed()
-                await until_said(world, "False", "Starting", "Running")
-                machines.said = None
+                await until_reported(world, "False", "Starting", "Running")
+                machines.running = None
                 machines.changed()
-                await until_said(world, "True", "Started", "Running")
+                await until_reported(world, "True", "Started", "Running")
 
         async def engine() -> None:
             for number in range(20):
@@ -526,16 +526,16 @@ async def test_writers_of_the_status_lose_nothing_of_each_other(world: World) ->
         assert app["status"]["virtualMachineType"] == "host"
 
 
-async def test_long_messages_are_shortened_not_refused(world: World) -> None:
+async def test_long_messages_are_accepted(world: World) -> None:
     async with apps(world) as machines:
-        machines.said = ("False", "StartFailed", "é" * 32768)
+        machines.running = ("False", "StartFailed", "é" * 32768)
         await world.client.create(APPS, app_object(running=True))
-        app = await until_said(world, "False", "StartFailed")
+        app = await until_reported(world, "False", "StartFailed")
         found = find_condition(app["status"]["conditions"], "Settled")
         assert found is not None and found["message"] == "é" * 32768
 
 
-# -- deleting
+# -- deletion
 
 
 async def test_deletion_removes_the_machine_then_the_app(world: World) -> None:
@@ -544,7 +544,7 @@ async def test_deletion_removes_the_machine_then_the_app(world: World) -> None:
         await settled(world)
         machines.is_gone = False
         await world.client.delete(APPS, "app")
-        app = await until_said(world, "False", "Deleting")
+        app = await until_reported(world, "False", "Deleting")
         assert CLEANUP in app["metadata"]["finalizers"]
         vm = await eventually(
             world, LimaVM, "rd", lambda obj: obj["metadata"].get("deletionTimestamp")
@@ -556,7 +556,7 @@ async def test_deletion_removes_the_machine_then_the_app(world: World) -> None:
         await gone(world, CONFIG_MAPS, "rd-template")
 
 
-async def test_the_machine_cannot_be_deleted_but_through_its_app(world: World) -> None:
+async def test_machine_of_the_app_cannot_be_deleted(world: World) -> None:
     async with apps(world):
         await world.client.create(APPS, app_object())
         await settled(world)
@@ -564,13 +564,13 @@ async def test_the_machine_cannot_be_deleted_but_through_its_app(world: World) -
             await world.client.delete(LIMAVMS, "rd", namespace="default")
 
 
-async def test_deletion_completes_when_the_machine_is_terminating_already(world: World) -> None:
-    machines = Machines()
+async def test_deletion_completes_with_a_terminating_machine(world: World) -> None:
+    machines = FakeMachines()
     machines.is_gone = False
     async with apps(world, machines):
         await world.client.create(APPS, app_object())
         await settled(world)
-    # Without its controller there is no guard.
+    # Without its controller nothing rejects the deletion.
     for kind in ("ValidatingWebhookConfiguration",):
         served = await world.client.discover()
         resource = {r.kind: r for r in served.preferred().values()}[kind]
@@ -583,20 +583,20 @@ async def test_deletion_completes_when_the_machine_is_terminating_already(world:
         await gone(world, LimaVM, "rd")
 
 
-async def test_deletion_waits_for_what_others_have_published(world: World) -> None:
+async def test_deletion_waits_for_the_cleanup_of_other_controllers(world: World) -> None:
     async with apps(world):
         await world.client.create(APPS, app_object(running=True))
         await settled(world)
         await report(world, "ContainerEngineReady", "True", "Connected")
         await world.client.delete(APPS, "app")
         await gone(world, LimaVM, "rd")
-        app = await eventually(world, App, "app", lambda obj: said(obj, "Running") == ("", ""))
+        app = await eventually(world, App, "app", lambda obj: reported(obj, "Running") == ("", ""))
         assert CLEANUP in app["metadata"]["finalizers"]
         await report(world, "ContainerEngineReady", "False", "Stopped")
         await gone(world, App, "app")
 
 
-async def test_deletion_does_not_wait_for_the_dead(world: World) -> None:
+async def test_deletion_does_not_wait_for_dead_controllers(world: World) -> None:
     async with apps(world):
         await world.client.create(APPS, app_object(running=True))
         await settled(world)
@@ -609,12 +609,12 @@ async def test_deletion_while_the_machine_boots(world: World) -> None:
     async with apps(world) as machines:
         machines.boots = False
         await world.client.create(APPS, app_object(running=True))
-        await until_said(world, "False", "Starting")
+        await until_reported(world, "False", "Starting")
         await world.client.delete(APPS, "app")
         await gone(world, App, "app")
 
 
-async def test_deletion_before_anything_was_made(world: World) -> None:
+async def test_deletion_before_the_creation(world: World) -> None:
     async with apps(world):
         await world.client.create(APPS, app_object(namespace="mine"))
         await world.client.delete(APPS, "app")
@@ -622,10 +622,10 @@ async def test_deletion_before_anything_was_made(world: World) -> None:
 
 
 @pytest.mark.parametrize("path", ["/limavms/rd", "/configmaps/rd"])
-async def test_an_error_while_cleaning_up_keeps_the_finalizer(
+async def test_failed_cleanup_keeps_the_finalizer(
     world: World, path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    machines = Machines()
+    machines = FakeMachines()
     async with apps(world, machines):
         await world.client.create(APPS, app_object())
         await settled(world)
@@ -648,7 +648,7 @@ async def test_an_error_while_cleaning_up_keeps_the_finalizer(
         await gone(world, App, "app")
 
 
-async def test_changes_of_settled_are_events(world: World) -> None:
+async def test_transitions_of_settled_are_events(world: World) -> None:
     async with apps(world):
         await world.client.create(APPS, app_object())
         await settled(world)
@@ -656,11 +656,11 @@ async def test_changes_of_settled_are_events(world: World) -> None:
     assert notes[-1] == "Settled=True: App has reached the desired state (Settled)"
 
 
-async def test_builtin_controllers_do_not_collect_what_the_app_has(world: World) -> None:
+async def test_objects_of_the_app_are_not_garbage_collected(world: World) -> None:
     builtin = BuiltinControllers(world.client, ("garbage-collector",))
     await builtin.start()
     try:
-        async with apps(world, around=controller_environment(Path("/nonexistent"))):
+        async with apps(world, env=controller_environment(Path("/nonexistent"))):
             await world.client.create(APPS, app_object(namespace="mine"))
             await settled(world)
             await world.client.get(LIMAVMS, "rd", namespace="mine")
@@ -668,30 +668,30 @@ async def test_builtin_controllers_do_not_collect_what_the_app_has(world: World)
         await builtin.stop(timeout_s=5)
 
 
-async def test_what_was_settled_for_another_process_is_looked_at_first(world: World) -> None:
+async def test_conditions_of_an_earlier_process_are_reverted(world: World) -> None:
     await enabled(world)
     async with apps(world) as machines:
         await world.client.create(APPS, app_object(running=True))
         before = (await settled(world))["status"]
-    # At an orderly end it is taken back at once: who comes next may take long to come.
-    assert said(await world.client.get(APPS, "app")) == ("False", "Reconciling")
+    # A graceful end reverts them at once: the next process may start much later.
+    assert reported(await world.client.get(APPS, "app")) == ("False", "Reconciling")
     await world.client.patch(APPS, "app", {"status": before}, subresource="status")
-    machines.said = ("Unknown", "Reconciling", "looking")
+    machines.running = ("Unknown", "Reconciling", "verifying")
     async with managed(world, machines.controller()):
-        await eventually(world, LimaVM, "rd", lambda vm: said(vm, "Running")[0] == "Unknown")
+        await eventually(world, LimaVM, "rd", lambda vm: reported(vm, "Running")[0] == "Unknown")
     async with apps(world, machines):
-        # Whoever has waited for the controllers does not find what was true before.
+        # A client that waited for the controllers does not see the old conditions.
         found = await world.client.get(APPS, "app")
-        assert (said(found), said(found, "Running")) == (
+        assert (reported(found), reported(found, "Running")) == (
             ("False", "Reconciling"),
             ("Unknown", "Reconciling"),
         )
-        machines.said = None
+        machines.running = None
         machines.changed()
         await settled(world)
 
 
-async def test_a_stopped_app_is_not_taken_back(world: World) -> None:
+async def test_conditions_of_a_stopped_app_are_not_reverted(world: World) -> None:
     await enabled(world)
     async with apps(world) as machines:
         await world.client.create(APPS, app_object())

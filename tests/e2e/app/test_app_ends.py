@@ -12,8 +12,8 @@ import pytest_asyncio
 from tests.e2e.app import settled_world as worlds
 from tests.e2e.app.settled_world import APPS, LIMAVMS, VERSION, Desk, current, happened
 
+from rdd.api.names import KUBERNETES_READY, SETTLED
 from rdd.api.types import Object
-from rdd.controllers.app.app.reasons import KUBERNETES_READY, SETTLED
 from rdd.kinds.app import App
 from rdd.runtime import owned_by
 

@@ -3,7 +3,7 @@
 
 No status is written here. A test declares the rows it is about with `reaches`; at its end
 every one of them must have been said while it ran. The last test checks that all rows of
-`rdd.controllers.app.app.reasons.TABLE` are declared.
+`rdd.controllers.app.app.reasons.REASONS` are declared.
 """
 
 import os
@@ -20,10 +20,10 @@ from tests.e2e.app.settled_world import LIMAVMS, VERSION, Desk, current
 from tests.k3s import Behaviour
 
 from rdd.api import names
+from rdd.api.names import KUBERNETES_READY, RESTART_PENDING, SETTLED
 from rdd.api.types import Object
 from rdd.client.resources import CONFIG_MAPS, NAMESPACES
 from rdd.controllers.app.app import reasons, scripts
-from rdd.controllers.app.app.reasons import KUBERNETES_READY, RESTART_PENDING, SETTLED
 from rdd.controllers.app.kubernetes import probe
 from rdd.controllers.app.kubernetes import reconciler as kubernetes
 
@@ -284,7 +284,7 @@ async def test_machines_of_the_user_stay_the_users(desk: Desk) -> None:
     await desk.client.create(LIMAVMS, machine("default"))
     await desk.set(running=True)
     message = await desk.said(SETTLED, "NotOurs")
-    assert message == 'LimaVM "default/rd" was not made by this App; delete it to go on'
+    assert message == 'LimaVM "default/rd" does not belong to this App; delete it to continue'
     await desk.delete()
     await desk.client.delete(LIMAVMS, "rd", namespace="default")  # it is still there
     await desk.gone(LIMAVMS, "rd", "default")
@@ -458,7 +458,7 @@ async def without_controllers(desk: Desk) -> None:
 
 
 async def test_every_row_is_reached() -> None:
-    rows = {(row.type, row.reason) for row in reasons.TABLE} | OF_OTHERS
+    rows = {(row.type, row.reason) for row in reasons.REASONS} | OF_OTHERS
     assert rows - DECLARED.keys() - ELSEWHERE.keys() == set()
     for row, place in ELSEWHERE.items():
         file, _, name = place.partition(": ")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What runs the containers, with the real answers of all drivers to what is on the PATH.
+"""The driver choice of the App, with real drivers and prepared programs on the PATH.
 
 Each cause that keeps a driver from working is one row: what is missing, and the line of the
 table that a user sees.
@@ -29,7 +29,7 @@ Machine = Callable[..., dict[str, str]]
 
 @pytest.fixture
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
-    """Makes a machine with exactly these programs, for root or somebody else."""
+    """Creates an environment with exactly these programs, for root or another user."""
     monkeypatch.setattr("rdd.vm.drivers.host.commands._DAEMON_PATH", ())
     monkeypatch.setattr("rdd.vm.drivers.qemu.programs._ELSEWHERE", ())
     tun = tmp_path / "tun"
@@ -66,13 +66,13 @@ def without(programs: str, *names: str) -> str:
         pytest.param(f"{LIMA} {QEMU}", True, "qemu", id="root without an engine"),
     ],
 )
-def test_auto_takes_the_first_that_works(
+def test_auto_chooses_the_first_available_driver(
     machine: Machine, programs: str, is_root: bool, chosen: str
 ) -> None:
     assert choose("auto", machine(programs, is_root=is_root)).driver == chosen
 
 
-def test_a_type_that_is_asked_for_is_the_only_one(machine: Machine) -> None:
+def test_requested_type_is_the_only_candidate(machine: Machine) -> None:
     environment = machine(f"{LIMA} {QEMU} {ROOTLESS_ENGINE}", is_root=False)
     for wanted in ("lima", "qemu", "host"):
         assert choose(wanted, {**environment, "RDD_VM_TYPE": "lima"}).driver == wanted
@@ -144,7 +144,7 @@ CAUSES = [
 
 
 @pytest.mark.parametrize(("programs", "is_root", "line"), CAUSES)
-def test_nothing_works_and_the_table_says_why(
+def test_table_lists_the_reasons_of_all_drivers(
     machine: Machine, programs: str, is_root: bool, line: str
 ) -> None:
     choice = choose("auto", machine(programs, is_root=is_root))
@@ -154,7 +154,7 @@ def test_nothing_works_and_the_table_says_why(
     assert len(lines) == 3
 
 
-def test_a_device_that_is_closed_to_the_user_is_a_cause(machine: Machine, tmp_path: Path) -> None:
+def test_inaccessible_device_is_reported(machine: Machine, tmp_path: Path) -> None:
     choice = choose("auto", machine(ROOTLESS_ENGINE, is_root=False, has_tun=False))
     tun = tmp_path / "tun"
     assert choice.table().splitlines()[1] == (
@@ -171,7 +171,7 @@ def test_a_device_that_is_closed_to_the_user_is_a_cause(machine: Machine, tmp_pa
         pytest.param("echo broken >&2; exit 3", "limactl", id="broken"),
     ],
 )
-def test_a_limactl_that_is_of_no_use_is_a_cause(machine: Machine, says: str, reason: str) -> None:
+def test_unusable_limactl_is_reported(machine: Machine, says: str, reason: str) -> None:
     environment = machine(f"qemu-system-{ARCH}", is_root=False)
     program(Path(environment["PATH"]) / "limactl", says)
     choice = choose("auto", environment)

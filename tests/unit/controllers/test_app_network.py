@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proxy, authorities and registries, and what runs the containers."""
+"""Proxy, authorities and registries, and the driver choice."""
 
 import json
 from collections.abc import Mapping
@@ -20,15 +20,15 @@ def of(**spec: Any) -> Network:
     return network.network_of(AppSpec.of({"running": True, **spec}))
 
 
-def test_nothing_special_needs_nothing() -> None:
+def test_default_network_needs_no_files() -> None:
     found = of()
-    assert found == network.NOTHING_SPECIAL
+    assert found == network.DEFAULT_NETWORK
     assert network.proxy_environment(found) == {}
     assert (network.daemon_json(found), network.registries_yaml(found)) == ("", "")
     assert network.hosts_toml(found) == {}
 
 
-def test_one_proxy_is_for_both_and_the_host_is_reached_directly() -> None:
+def test_http_proxy_is_the_default_for_https() -> None:
     found = network.proxy_environment(of(proxy={"httpProxy": "http://p:1", "noProxy": ["x.org"]}))
     assert found["HTTP_PROXY"] == found["https_proxy"] == "http://p:1"
     direct = found["NO_PROXY"].split(",")
@@ -36,7 +36,7 @@ def test_one_proxy_is_for_both_and_the_host_is_reached_directly() -> None:
     assert ".svc" not in direct
 
 
-def test_the_networks_of_kubernetes_are_reached_directly() -> None:
+def test_kubernetes_networks_bypass_the_proxy() -> None:
     spec = {"proxy": {"httpsProxy": "http://p:1"}, "kubernetes": {"enabled": True}}
     found = network.proxy_environment(of(**spec))
     assert {"10.42.0.0/16", "10.43.0.0/16", ".svc"} <= set(found["no_proxy"].split(","))
@@ -51,18 +51,18 @@ def test_the_networks_of_kubernetes_are_reached_directly() -> None:
         ("http://proxy:1", "http://proxy:1"),
     ],
 )
-def test_a_proxy_on_this_machine_has_a_name_inside(url: str, inside: str) -> None:
+def test_loopback_proxy_is_translated(url: str, inside: str) -> None:
     assert network.proxy_environment(Network(http_proxy=url))["HTTP_PROXY"] == inside
 
 
-def test_authorities_that_cannot_be_read_are_left_out() -> None:
+def test_invalid_authorities_are_ignored() -> None:
     good = trustme.CA().cert_pem.bytes().decode()
     begin = "-----BEGIN CERTIFICATE-----"
     broken = good.replace(begin, f"{begin}\n!!")
     found = of(certificates={"authorities": [good, "x", broken]})
     assert found.authorities == (good.strip() + "\n",)
     assert network.authority_problem(good) == ""
-    assert network.authority_problem(broken).startswith("it cannot be read")
+    assert network.authority_problem(broken).startswith("invalid certificate")
 
 
 REGISTRIES = {
@@ -74,7 +74,7 @@ REGISTRIES = {
 }
 
 
-def test_dockerd_gets_the_mirrors_it_can_use() -> None:
+def test_dockerd_gets_mirrors_of_docker_hub() -> None:
     assert json.loads(network.daemon_json(of(registries=REGISTRIES))) == {
         "registry-mirrors": ["https://a", "http://b:5000"],
         "insecure-registries": ["b:5000", "r:1"],
@@ -127,24 +127,24 @@ def test_unknown_override_is_reported() -> None:
     )
 
 
-def test_a_wish_is_respected_and_its_refusal_told() -> None:
+def test_requested_driver_is_used_or_reported() -> None:
     assert choose("lima qemu", wanted="qemu").driver == "qemu"
     refused = choose("lima", wanted="host")
     assert refused.driver == ""
     assert refused.table() == "host  no host; to change that: get host"
 
 
-def test_the_environment_decides_for_auto_only() -> None:
+def test_environment_applies_to_auto_only() -> None:
     assert choose("lima qemu host", RDD_VM_TYPE="qemu").driver == "qemu"
     assert choose("lima qemu host", wanted="host", RDD_VM_TYPE="qemu").driver == "host"
 
 
-def test_every_driver_of_the_catalogue_is_tried() -> None:
+def test_all_drivers_are_tried() -> None:
     tried = [answer.driver for answer in choose("").refused]
     assert sorted(tried) == sorted(catalog.DRIVERS)
 
 
-def test_the_drivers_answer_for_this_machine() -> None:
+def test_drivers_report_availability_of_this_host() -> None:
     for driver in ("host", "qemu"):
         answer = catalog.availability(driver, {"PATH": "/nonexistent"})
         assert answer.driver == driver

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The decision behind Settled, row by row, and the table of reasons."""
+"""The decision behind Settled, row by row, and its table of reasons."""
 
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rdd.api import names
 from rdd.controllers.app.app import reasons
 from rdd.controllers.app.app.discovery import is_enabled
 from rdd.controllers.app.app.settled import Situation, decide
@@ -108,12 +109,12 @@ def old(found: dict[str, Any]) -> dict[str, Any]:
         pytest.param(
             situation(STARTED, has_engine=False, has_kubernetes=False, **CLUSTER),
             SETTLED,
-            id="5 nobody else, up",
+            id="5 no other controller, up",
         ),
         pytest.param(
             situation(STOPPED, has_engine=False, has_kubernetes=False, **DOWN),
             SETTLED,
-            id="5 nobody else, down",
+            id="5 no other controller, down",
         ),
         pytest.param(
             situation(STOPPED, ENGINE_STOPPED, NOT_RUNNING, **DOWN), SETTLED, id="6 engine gone"
@@ -185,12 +186,12 @@ def old(found: dict[str, Any]) -> dict[str, Any]:
         pytest.param(
             situation(STARTED, CONNECTED, has_kubernetes=False, **CLUSTER),
             SETTLED,
-            id="14 nobody looks after the cluster",
+            id="14 no kubernetes controller",
         ),
     ],
 )  # fmt: skip
 def test_settled(now: Situation, expected: tuple[str, str, str]) -> None:
-    assert decide(now)[1:] == expected
+    assert decide(now) == (names.SETTLED, *expected, 0)
 
 
 @pytest.mark.parametrize(
@@ -199,7 +200,7 @@ def test_settled(now: Situation, expected: tuple[str, str, str]) -> None:
         pytest.param(None, True, id="no list"),
         pytest.param({"metadata": {}, "data": {}}, True, id="not ready yet"),
         pytest.param({"metadata": {"annotations": {"rdd.rancherdesktop.io/ready": "true"}}},
-                     False, id="nobody"),
+                     False, id="none"),
         pytest.param({"metadata": {"annotations": {"rdd.rancherdesktop.io/ready": "true"}},
                       "data": {"embedded": '{"enabledControllers": ["app", "engine"]}'}},
                      True, id="listed"),
@@ -211,25 +212,23 @@ def test_settled(now: Situation, expected: tuple[str, str, str]) -> None:
                       "data": {"embedded": "{"}}, True, id="unreadable"),
     ],
 )  # fmt: skip
-def test_who_is_at_work(config_map: Any, enabled: bool) -> None:
+def test_enabled_controllers(config_map: Any, enabled: bool) -> None:
     assert is_enabled("engine", config_map) is enabled
 
 
-def test_every_reason_is_given_once_and_only_by_the_table() -> None:
-    keys = [(row.type, row.reason) for row in reasons.TABLE]
-    assert len(keys) == len(set(keys))
+def test_rejects_reasons_that_are_not_in_the_table() -> None:
     with pytest.raises(KeyError):
-        reasons.said(reasons.SETTLED, "MadeUp")
+        reasons.settled("MadeUp")
 
 
-def test_the_page_shows_the_table() -> None:
+def test_page_contains_the_table() -> None:
     page = (Path(__file__).parents[3] / "docs" / "app.md").read_text()
     assert reasons.update(page) == page
 
 
-def test_forwarded_messages_take_their_place() -> None:
-    merge = reasons.said(reasons.KUBERNETES_READY, "MergeFailed", "disk full")
+def test_forwarded_messages() -> None:
+    merge = reasons.kubernetes_ready("MergeFailed", "disk full")
     assert merge.message == "Failed to publish Kubernetes context: disk full"
-    refused = reasons.said(reasons.SETTLED, "Refused", "no")
-    assert (refused.status, refused.message) == ("False", "no")
-    assert reasons.said(reasons.SETTLED, "Refused").message.startswith("the LimaVM or its template")
+    rejected = reasons.settled("Refused", "no")
+    assert (rejected.status, rejected.message) == ("False", "no")
+    assert reasons.settled("Refused").message.startswith("the LimaVM or its template")

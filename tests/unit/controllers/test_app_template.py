@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The template of the App's virtual machine, compared with golden files.
 
-`python -m tests.unit.controllers.test_app_template` writes the files anew; look at the
+`python -m tests.unit.controllers.test_app_template` rewrites the files; review the
 difference before you commit it.
 """
 
@@ -16,7 +16,13 @@ from tests.programs import run_program
 
 from rdd.controllers.app.app import scripts, template
 from rdd.controllers.app.app.network import Network
-from rdd.controllers.app.app.template import Inputs, Wishes, compare, spec_hash, text_of
+from rdd.controllers.app.app.template import (
+    DesiredMachine,
+    TemplateInputs,
+    compare,
+    spec_hash,
+    text_of,
+)
 from rdd.controllers.app.k3s_versions_table import CHANNELS, RELEASES, VERSIONS
 from rdd.instance import Instance
 from rdd.kinds.app import App
@@ -32,22 +38,26 @@ NETWORK = Network(
     mirrors=(("docker.io", ("https://mirror:5000",)), ("ghcr.io", ("http://m2",))),
     insecure=("reg.example.com:5000",),
 )
-CLUSTERS = {"": Wishes(engine="moby"), "k3s": Wishes(engine="moby", kubernetes="1.33.7",
-                                                     kubernetes_port=7443)}  # fmt: skip
+CLUSTERS = {
+    "": DesiredMachine(engine="moby"),
+    "k3s": DesiredMachine(engine="moby", kubernetes="1.33.7", kubernetes_port=7443),
+}
 
 
-def inputs_for(driver: str, engine: str, cluster: str, network: str, logs: str = "") -> Inputs:
+def inputs_for(
+    driver: str, engine: str, cluster: str, network: str, logs: str = ""
+) -> TemplateInputs:
     is_machine = driver != "host"
-    wishes = dataclasses.replace(
+    machine = dataclasses.replace(
         CLUSTERS[cluster],
         engine=engine,
         cpus=2 if is_machine else 0,
         memory=4 << 30 if is_machine else 0,
         network=NETWORK if network else Network(),
     )
-    return Inputs(
+    return TemplateInputs(
         driver=driver,
-        wishes=wishes,
+        machine=machine,
         home=HOME,
         docker_socket=HOME / ".rd2" / "docker.sock",
         k3s_config=HOME / ".local" / "share" / "rancher-desktop-2" / "k3s.yaml",
@@ -63,7 +73,7 @@ COMBINATIONS = [
 ] + ["lima-moby-k3s-logs"]
 
 
-def inputs_of(name: str) -> Inputs:
+def inputs_of(name: str) -> TemplateInputs:
     driver, engine, *rest = name.split("-")
     return inputs_for(driver, engine, "k3s" if "k3s" in rest else "",
                       "network" if "network" in rest else "",
@@ -71,13 +81,13 @@ def inputs_of(name: str) -> Inputs:
 
 
 @pytest.mark.parametrize("name", COMBINATIONS)
-def test_template_is_the_golden_one_and_valid(name: str) -> None:
+def test_template_matches_the_golden_file_and_is_valid(name: str) -> None:
     text = text_of(inputs_of(name))
     assert text == (GOLDEN / f"{name}.yaml").read_text()
     lima.validate(text, driver=inputs_of(name).driver)
 
 
-def test_there_is_a_golden_file_for_every_combination_and_no_other() -> None:
+def test_golden_files_match_the_combinations() -> None:
     assert {path.stem for path in GOLDEN.glob("*.yaml")} == set(COMBINATIONS)
 
 
@@ -85,7 +95,7 @@ def test_there_is_a_golden_file_for_every_combination_and_no_other() -> None:
 def test_no_port_is_fixed(name: str) -> None:
     inputs = inputs_of(name)
     ports = [rule.guest_port for rule in template.template_of(inputs).port_forwards]
-    assert {port for port in ports if port} <= {inputs.wishes.kubernetes_port}
+    assert {port for port in ports if port} <= {inputs.machine.kubernetes_port}
     assert "6443" not in text_of(inputs)
 
 
@@ -108,19 +118,19 @@ def test_kubernetes_without_a_port_is_not_rendered_yet() -> None:
     spec = {"running": True, "kubernetes": {"enabled": True, "version": "1.33.7"}}
     app = App.of({"metadata": {"name": "app"}, "spec": spec})
     inputs = template.inputs_of(app, "qemu", Instance("2", home=HOME), home=HOME)
-    assert inputs.wishes.kubernetes == ""
+    assert inputs.machine.kubernetes == ""
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_the_full_release_is_passed_on(version: str) -> None:
+def test_template_has_the_full_release(version: str) -> None:
     inputs = inputs_of("qemu-moby-k3s")
-    wishes = dataclasses.replace(inputs.wishes, kubernetes=version)
-    made = template.template_of(dataclasses.replace(inputs, wishes=wishes))
+    machine = dataclasses.replace(inputs.machine, kubernetes=version)
+    made = template.template_of(dataclasses.replace(inputs, machine=machine))
     assert made.param["KUBERNETES_RELEASE"] == VERSIONS[version]
     assert made.param["KUBERNETES_VERSION"] == version
 
 
-def test_the_table_of_versions() -> None:
+def test_version_table() -> None:
     assert len(RELEASES) == 35
     later = [release for release in RELEASES if not release.endswith("+k3s1")]
     assert later == ["v1.32.11+k3s3", "v1.33.7+k3s3", "v1.34.3+k3s3", "v1.35.0+k3s3"]
@@ -131,7 +141,7 @@ def test_the_table_of_versions() -> None:
 # -- differences
 
 
-def test_the_same_template_does_not_differ() -> None:
+def test_same_template_does_not_differ() -> None:
     inputs = inputs_of("qemu-moby")
     assert compare(text_of(inputs), inputs) == "none"
 
@@ -146,14 +156,14 @@ def test_the_same_template_does_not_differ() -> None:
         pytest.param({"network": NETWORK}, id="network"),
     ],
 )
-def test_a_change_of_the_spec_is_one(change: dict[str, Any]) -> None:
+def test_changed_spec_is_detected(change: dict[str, Any]) -> None:
     old = inputs_of("qemu-moby")
-    new = dataclasses.replace(old, wishes=dataclasses.replace(old.wishes, **change))
+    new = dataclasses.replace(old, machine=dataclasses.replace(old.machine, **change))
     assert compare(text_of(old), new) == "spec"
     assert spec_hash(old) != spec_hash(new)
 
 
-def test_kept_logs_and_other_versions_are_no_change_of_the_spec(
+def test_kept_logs_and_upgrades_are_not_spec_changes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     inputs = inputs_of("lima-moby-k3s-logs")
@@ -164,7 +174,7 @@ def test_kept_logs_and_other_versions_are_no_change_of_the_spec(
     assert compare(old, inputs) == "upgrade"
 
 
-def test_a_hand_that_edits_is_noticed() -> None:
+def test_edited_template_is_detected() -> None:
     inputs = inputs_of("qemu-moby")
     text = text_of(inputs)
     assert compare(text + "plain: true\n", inputs) == "edited"
@@ -173,7 +183,7 @@ def test_a_hand_that_edits_is_noticed() -> None:
 
 
 @pytest.mark.parametrize("script", [scripts.SET_UP, scripts.KEEP_LOGS, scripts.WAIT_FOR_KUBERNETES])
-def test_scripts_are_read_by_a_shell(script: str) -> None:
+def test_scripts_are_valid_shell(script: str) -> None:
     shell = shutil.which("dash") or "/bin/sh"
     done = run_program([shell, "-n"], input=script)
     assert (done.returncode, done.stderr) == (0, "")

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""demo: processes a message as often as the Demo asks for, and shows what endpoints can do.
+"""demo: processes a message `spec.count` times, and demonstrates endpoints.
 
-Each look at the Demo processes the message once and writes the status, which is the
-reason for the next look. The first messages are processed as fast as that goes; many
-are given time, so that a large count does not occupy the server.
+Each reconciliation processes the message once and writes the status, which triggers the
+next one. The first messages are processed without delay; further ones are throttled, so
+that a large count does not occupy the server.
 
     /passthrough/demo/hello/<rest>    text: a greeting, the headers and the path of the request
     /passthrough/demo/websocket/      a WebSocket with one message
 """
+
+from collections.abc import Mapping
 
 from aiohttp import web
 
@@ -18,39 +20,38 @@ from rdd.controllers.environment import ControllerEnvironment
 from rdd.kinds.crd import definition_of
 from rdd.kinds.demo import Demo
 from rdd.runtime import (
-    Condition,
     Context,
     Controller,
     ObjectKey,
     Result,
-    find_condition,
+    conditions_of,
     patch_status,
     resource_of,
     set_condition,
     watch,
 )
-from rdd.runtime.conditions import ConditionStatus
+from rdd.runtime.conditions import Reason, ReasonTable
 
 DEMO = ObjectKey("", "demo")
 AT_ONCE = 10
-"""How many messages are processed without a pause."""
+"""The number of messages that are processed without delay."""
 PAUSE_S = 0.1
 
 _REQUEUE_S = 10.0
-_IN_PROGRESS: dict[str, tuple[ConditionStatus, str, str]] = {
-    "Ready": ("True", "Processing", "The demo processes messages"),
-    "Processing": ("True", "InProgress", "Messages are being processed"),
-    "Completed": ("False", "InProgress", "Not all messages are processed yet"),
-}
-_COMPLETED: dict[str, tuple[ConditionStatus, str, str]] = {
-    "Ready": ("True", "Ready", "The demo is ready"),
-    "Processing": ("False", "Completed", "No messages are being processed"),
-    "Completed": ("True", "Completed", "All messages are processed"),
-}
+_REASONS = ReasonTable(
+    Reason("Ready", "True", "Processing", "The demo processes messages"),
+    Reason("Ready", "True", "Ready", "The demo is ready"),
+    Reason("Processing", "True", "InProgress", "Messages are being processed"),
+    Reason("Processing", "False", "Completed", "No messages are being processed"),
+    Reason("Completed", "False", "InProgress", "Not all messages are processed yet"),
+    Reason("Completed", "True", "Completed", "All messages are processed"),
+)
+_IN_PROGRESS = {"Ready": "Processing", "Processing": "InProgress", "Completed": "InProgress"}
+_COMPLETED = {"Ready": "Ready", "Processing": "Completed", "Completed": "Completed"}
 
 
 def demo(env: ControllerEnvironment) -> Controller:
-    """The controller of the Demo."""
+    """Create the controller of the Demo."""
     return Controller(
         "demo",
         DemoReconciler,
@@ -69,7 +70,7 @@ class DemoReconciler:
         self._not_before = 0.0
 
     async def reconcile(self, key: ObjectKey) -> Result:
-        """Process the next message, or report that there is none left."""
+        """Process the next message, or report the completion."""
         found = self._demos.get(key)
         if found is None:
             return Result.done()
@@ -95,32 +96,27 @@ class DemoReconciler:
         self._context.events.event(found.raw, "Normal", "Processing", note)
         return Result.requeue(_REQUEUE_S)
 
-    async def _report(
-        self, found: Demo, status: Object, conditions: dict[str, tuple[ConditionStatus, str, str]]
-    ) -> bool:
-        """Write status and conditions; whether there was anything to write."""
-        before = found.raw.get("status") or {}
-        wanted = before.get("conditions") or []
-        changed = []
-        for type_, (value, reason, message) in conditions.items():
-            known = find_condition(wanted, type_) or {}
-            if (known.get("status"), known.get("reason")) != (value, reason):
-                changed.append(f"Condition {type_} is {value}: {reason}")
-            wanted = set_condition(
-                wanted,
-                Condition(type_, value, reason, message, found.metadata.generation),
-                now=timestamps.now_text(self._context.clock),
-            )
-        status = {**status, "conditions": wanted}
-        if status == before:
+    async def _report(self, found: Demo, status: Object, reasons: Mapping[str, str]) -> bool:
+        """Write status and conditions; return whether anything has changed."""
+        before = conditions_of(found.raw)
+        conditions = [
+            _REASONS.condition(type_, reason).at(found.metadata.generation)
+            for type_, reason in reasons.items()
+        ]
+        now = timestamps.now_text(self._context.clock)
+        status = {**status, "conditions": set_condition(before, *conditions, now=now)}
+        if status == (found.raw.get("status") or {}):
             return False
+        # Fails if the cache is stale: a message must not be counted twice.
         await patch_status(self._context.client, Demo, found.raw, status)
-        for note in changed:
-            self._context.events.event(found.raw, "Normal", "ConditionChanged", note)
+        for condition in conditions:
+            if condition.is_transition(before):
+                note = f"Condition {condition.type} is {condition.status}: {condition.reason}"
+                self._context.events.event(found.raw, "Normal", "ConditionChanged", note)
         return True
 
     async def _delete(self, found: Demo) -> None:
-        """Remove a Demo of another name, which an older definition may have let in."""
+        """Delete a Demo of another name, which an older definition may have allowed."""
         try:
             await self._context.client.delete(
                 resource_of(Demo), found.metadata.name, uid=found.metadata.uid
@@ -130,7 +126,7 @@ class DemoReconciler:
 
 
 async def hello(request: web.BaseRequest, rest: str) -> web.StreamResponse:
-    """Greet, and show the request."""
+    """Show the request."""
     lines = ["Hello, world!"]
     for name in sorted({_canonical(name) for name in request.headers} - {"Host"}):
         values = " ".join(quote(value) for value in request.headers.getall(name))
@@ -140,14 +136,14 @@ async def hello(request: web.BaseRequest, rest: str) -> web.StreamResponse:
 
 
 async def websocket(request: web.BaseRequest, rest: str) -> web.StreamResponse:
-    """Say hello in one message."""
-    answer = web.WebSocketResponse()
-    await answer.prepare(request)
-    await answer.send_str("hello from websocket\n")
-    await answer.close()
-    return answer
+    """Send one message."""
+    response = web.WebSocketResponse()
+    await response.prepare(request)
+    await response.send_str("hello from websocket\n")
+    await response.close()
+    return response
 
 
 def _canonical(name: str) -> str:
-    """`User-Agent` of any spelling."""
+    """Return the canonical spelling of a header, such as `User-Agent`."""
     return "-".join(part.capitalize() for part in name.split("-"))

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""k3s-versions: publishes the Kubernetes versions that can be chosen.
+"""k3s-versions: publishes the available Kubernetes versions.
 
-Programs with a list to choose from (the graphical application) read the ConfigMap
-`k3s-versions` in the namespace of the App: `versions` maps each version to its k3s
-release, `channels` each channel to its version, both as JSON. Both keys are put right
-when somebody changes them; other keys are not touched. As long as the App exists the
-ConfigMap cannot be deleted.
+Clients with a version selector (the graphical application) read the ConfigMap `k3s-versions`
+in the namespace of the App: `versions` maps each version to its k3s release, `channels` each
+channel to its version, both as JSON. The controller reverts changes of both keys and leaves
+other keys alone. The ConfigMap cannot be deleted while the App exists.
 """
 
 import json
@@ -50,7 +49,7 @@ _RETRY_S = 30.0
 
 
 def k3s_versions(env: ControllerEnvironment) -> Controller:
-    """The controller of the ConfigMap."""
+    """Create the controller of the ConfigMap."""
     return Controller(
         "k3s-versions",
         VersionsReconciler,
@@ -64,12 +63,12 @@ def k3s_versions(env: ControllerEnvironment) -> Controller:
 
 
 def published() -> dict[str, str]:
-    """What the two keys of the ConfigMap hold."""
+    """Return the two keys of the ConfigMap."""
     return {"versions": _json(VERSIONS), "channels": _json(CHANNELS)}
 
 
 class VersionsReconciler:
-    """Keeps the ConfigMap of an App as it should be."""
+    """Reconciles the ConfigMap of an App."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -78,13 +77,13 @@ class VersionsReconciler:
         self._namespaces = context.cache.informer(NAMESPACES)
 
     async def reconcile(self, key: ObjectKey) -> Result:
-        """Create the ConfigMap, or put right what differs."""
+        """Create the ConfigMap, or revert differences."""
         app = self._apps.get(key)
         if app is None or is_deleting(app.raw) or not app.spec.namespace:
             return Result.done()
         namespace = self._namespaces.get(ObjectKey("", app.spec.namespace))
         if namespace is None or is_deleting(namespace):
-            return Result.done()  # looked at again when it is there
+            return Result.done()  # a change of the namespace enqueues the App
         client = self._context.client
         place = ObjectKey(app.spec.namespace, CONFIG_MAP)
         present = self._config_maps.get(place)
@@ -92,7 +91,7 @@ class VersionsReconciler:
             try:
                 await client.create(CONFIG_MAPS, _wanted(app))
             except errors.AlreadyExists:
-                return Result.requeue(0.1)  # the cache has not seen it yet
+                return Result.requeue(0.1)  # the cache is stale
             return Result.done()
         owner = controller_of(present)
         if owner is not None and not is_controlled_by(present, app.raw):
@@ -119,7 +118,7 @@ def _wanted(app: App) -> Object:
 
 
 def _difference(present: Object, wanted: Object) -> Object:
-    """The merge patch that puts right what is ours and leaves the rest."""
+    """Return the merge patch that restores the own keys and leaves the rest."""
     patch: Object = {}
     metadata: Object = {}
     have = present["metadata"]
@@ -142,8 +141,8 @@ def _missing(present: Mapping[str, str] | None, wanted: Mapping[str, str]) -> di
 
 
 def _webhooks(context: Context) -> tuple[Webhook, ...]:
-    async def refuse(request: AdmissionRequest[Any]) -> None:
-        """Keep the ConfigMap for as long as its App is there to stay."""
+    async def check(request: AdmissionRequest[Any]) -> None:
+        """Raise Denied while the App exists and is not being deleted."""
         obj = request.object.raw
         owner = controller_of(obj)
         if request.key.name != CONFIG_MAP or owner is None or owner["kind"] != App.kind:
@@ -162,7 +161,7 @@ def _webhooks(context: Context) -> tuple[Webhook, ...]:
         validating(
             "k3s-versions-validator",
             CONFIG_MAPS,
-            refuse,
+            check,
             operations=(DELETE,),
             webhook_name=f"k3s-versions-validator.{names.APP_GROUP}",
             label_selector={"matchLabels": _KIND_LABELS},

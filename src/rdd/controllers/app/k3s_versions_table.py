@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The k3s releases that can be chosen: the one place where they are listed.
+"""The supported k3s releases.
 
-A release is written in full (`v1.32.11+k3s3`), because k3s publishes some Kubernetes
-versions only as a later build. Users name the bare version (`1.32.11`) or a channel
-(`stable`), which is replaced by the bare version it stands for today.
+A release is listed in full (`v1.32.11+k3s3`), because k3s publishes some Kubernetes versions
+only as a later build. Users specify the bare version (`1.32.11`) or a channel (`stable`),
+which is resolved to its current version.
 """
 
 from collections.abc import Mapping
@@ -25,7 +25,7 @@ RELEASES: Final = (
 
 
 def bare(release: str) -> str:
-    """`1.32.11` of `v1.32.11+k3s3`."""
+    """Return `1.32.11` for `v1.32.11+k3s3`."""
     return release.removeprefix("v").partition("+")[0]
 
 
@@ -40,11 +40,11 @@ CHANNELS: Final[Mapping[str, str]] = MappingProxyType({
     "1.34": "1.34.6",
     "1.35": "1.35.3",
 })  # fmt: skip
-"""The version each channel stands for."""
+"""The version of each channel."""
 
 DEFAULT_CHANNEL: Final = "stable"
 
 
-def resolve(wish: str) -> str:
-    """The version a user's wish stands for: that of a channel, otherwise the wish itself."""
-    return CHANNELS.get(wish.removeprefix("v"), wish)
+def resolve(version: str) -> str:
+    """Return the version of a channel; any other text is returned unchanged."""
+    return CHANNELS.get(version.removeprefix("v"), version)

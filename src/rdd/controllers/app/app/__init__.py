@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """app: the App of this user becomes a virtual machine with a container engine.
 
-admission       what may be written into an App, and what is filled in
-reconciler      the steps from the spec to the LimaVM; `deletion` is the way back
-driver_choice   what runs the containers, for the type auto
-template        the text a virtual machine is made from (`network`, `scripts`)
-ports           the port of the Kubernetes API, held until it is used
-settled         whether everything is as the spec says (`discovery`, `reasons`)
-status          our part of the status
+admission       defaulting and validation
+reconciler      the steps from the spec to the LimaVM; `deletion` reverts them
+driver_choice   the driver for the type auto
+template        the template of the virtual machine (`network`, `scripts`)
+ports           the port of the Kubernetes API, reserved until the machine uses it
+settled         the condition Settled (`discovery`, `reasons`)
+status          the App controller's part of the status
 """
 
 from collections.abc import Iterable
@@ -16,7 +16,7 @@ from functools import partial
 from rdd.api import names
 from rdd.api.types import Object
 from rdd.client.resources import CONFIG_MAPS, NAMESPACES
-from rdd.controllers.app.app.admission import Admission
+from rdd.controllers.app.app.admission import AppAdmission
 from rdd.controllers.app.app.reconciler import APP, AppReconciler
 from rdd.controllers.environment import ControllerEnvironment
 from rdd.kinds.app import App
@@ -27,7 +27,7 @@ from rdd.vm.drivers.selection import Probe
 
 
 def app(env: ControllerEnvironment, *, probe: Probe = catalog.availability) -> Controller:
-    """The controller of the App; `probe` returns whether a driver works here."""
+    """Create the controller of the App; `probe` returns whether a driver works here."""
     return Controller(
         "app",
         partial(AppReconciler, env=env, probe=probe),
@@ -38,7 +38,7 @@ def app(env: ControllerEnvironment, *, probe: Probe = catalog.availability) -> C
             maps(CONFIG_MAPS, _app, namespace=names.SYSTEM_NAMESPACE),
         ),
         definitions=(definition_of(App),),
-        webhooks=Admission(env.environment, probe=probe).webhooks(),
+        webhooks=AppAdmission(env.environment, probe=probe).webhooks(),
     )
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`python -m rdd.controllers.app.app docs/app.md`: bring the table of reasons up to date."""
+"""`python -m rdd.controllers.app.app docs/app.md`: update the table of reasons."""
 
 import sys
 from pathlib import Path

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What may be written into an App, and what is filled in.
+"""Defaulting and validation of the App.
 
-app-defaulter    channels become versions, missing CPUs and memory what suits this
-                 machine, quantities canonical
-app-validator    refuses what this machine does not have and what does not exist; the
-                 limits are in the message
+app-defaulter    resolves channels to versions, defaults CPUs and memory to values for this
+                 host, makes quantities canonical
+app-validator    rejects values that the host or rdd does not support; the message has the limits
 """
 
 import asyncio
@@ -36,8 +35,8 @@ _is_plain = re.compile(r"[!#-\[\]-~]+").fullmatch  # visible ASCII without quote
 _PROXY_SCHEMES = ("http", "https", "socks5", "socks5h")
 
 
-class Admission:
-    """The rules of one machine; `environment` is that of the process."""
+class AppAdmission:
+    """The rules for one host; `environment` is that of the process."""
 
     def __init__(
         self,
@@ -53,19 +52,18 @@ class Admission:
         self._memory = memory_bytes if memory_bytes is not None else hardware.memory_bytes()
 
     def webhooks(self) -> tuple[Webhook, ...]:
-        """Both of them."""
         return (
             defaulting("app-defaulter", App, self.complete, operations=(CREATE, UPDATE)),
             validating("app-validator", App, self.check),
         )
 
-    # -- filling in
+    # -- defaulting
 
     async def complete(self, request: AdmissionRequest[App]) -> App:
-        """The App with everything that was left to us."""
+        """Return the App with defaults."""
         app = request.object
         if "spec" not in app.raw:
-            # An App needs settings; this is what the schema refuses.
+            # A missing spec: schema validation rejects this value.
             return app.replace(spec=AppSpec.of({"running": False, "containerEngine": {"name": ""}}))
         spec = app.spec
         kubernetes = spec.kubernetes
@@ -98,10 +96,10 @@ class Admission:
         have = _shown(self._memory)
         raise Denied(f"the host has {have} of memory; a virtual machine needs at least 2Gi")
 
-    # -- refusing
+    # -- validation
 
     async def check(self, request: AdmissionRequest[App]) -> None:
-        """Refuse what cannot be; everything that is wrong is told together."""
+        """Raise Denied with all validation errors."""
         app = request.object
         if "spec" not in app.raw or app.metadata.deletion_timestamp:
             return
@@ -140,7 +138,7 @@ class Admission:
         try:
             wanted = Quantity.parse(text).value()
         except QuantityError:
-            return [f'spec.virtualMachine.memory "{text}" is no amount of memory']
+            return [f'spec.virtualMachine.memory "{text}" is not a valid quantity']
         if MIN_MEMORY <= wanted <= self._memory or await self._is_host(app):
             return []
         if wanted < MIN_MEMORY:
@@ -149,20 +147,20 @@ class Admission:
         return [f"spec.virtualMachine.memory {text} exceeds the host memory of {limit}"]
 
     async def _is_host(self, app: App) -> bool:
-        """Whether there will be no virtual machine, so that its memory has no limits."""
+        """Return whether the driver is host, which has no virtual machine and no memory limits."""
         wanted = app.spec.virtual_machine.type or AUTO
         if wanted == AUTO:
             known = app.status.virtual_machine_type
             if known:
                 return known == "host"
-            # Drivers look at files and programs: not in the loop.
+            # Probing drivers blocks on files and programs.
             choice = await asyncio.to_thread(choose, wanted, self._environment, probe=self._probe)
             return choice.driver == "host"
         return wanted == "host"
 
 
 def _type(request: AdmissionRequest[App]) -> Iterator[str]:
-    """The driver is chosen once; `auto` stands for whatever it was."""
+    """Reject a change of the driver; `auto` matches any driver."""
     if request.old is None:
         return
     known = request.old.status.virtual_machine_type
@@ -204,11 +202,11 @@ def _registries(spec: AppSpec) -> Iterator[str]:
 def _warnings(spec: AppSpec) -> Iterator[str]:
     for i, pem in enumerate(spec.certificates.authorities):
         if problem := network.authority_problem(pem):
-            yield f"spec.certificates.authorities[{i}] is left out: {problem}"
+            yield f"spec.certificates.authorities[{i}] is ignored: {problem}"
     if spec.container_engine.name == "moby":
         others = [m.registry for m in spec.registries.mirrors if m.registry != network.DOCKER_HUB]
         if others:
-            yield f"the engine moby has no mirrors of {', '.join(others)}, only of docker.io"
+            yield f"the engine moby supports mirrors of docker.io only, not of {', '.join(others)}"
 
 
 def _is_registry(text: str) -> bool:
@@ -227,7 +225,7 @@ def _is_url(url: str, schemes: tuple[str, ...]) -> bool:
 
 
 def _canonical(memory: str) -> Any:
-    """A quantity as Kubernetes writes it; what is none is left for the schema to refuse."""
+    """Return a quantity in canonical form; schema validation rejects an invalid one."""
     try:
         return str(Quantity.parse(memory)) if memory else memory
     except QuantityError:

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The end of an App: the virtual machine first, then what is left, then the App itself.
+"""The deletion of an App: the virtual machine first, then the other objects, then the App.
 
-Every look does what is due and relies on nothing it has done before, so it completes from
-any state: a machine that is booting, one that is terminating already, a crash in between.
-The finalizer goes last, and only after everything else has answered; an error ends the
-look, never the waiting. Who has published something for the machine (contexts, mirrors) is
-given the time to take it back, so that nothing is left when the App is gone.
+Every pass executes the next step and relies on no earlier one, so the deletion completes
+from any state: a booting machine, a terminating one, a crash in between. The engine and
+kubernetes controllers get time to remove their contexts and mirrors, so that nothing is left
+when the App is gone.
+
+Invariant: the finalizer is removed last, after every other step has succeeded.
 """
 
 import asyncio
@@ -15,9 +16,9 @@ from rdd.api import errors
 from rdd.api.types import Object
 from rdd.client.resources import CONFIG_MAPS, NAMESPACES
 from rdd.controllers.app.app import status
-from rdd.controllers.app.app.reasons import SETTLED, said
+from rdd.controllers.app.app.reasons import settled
 from rdd.controllers.app.app.settled import ENDED
-from rdd.controllers.app.app.status import Report, Reporter
+from rdd.controllers.app.app.status import AppReport, AppStatus
 from rdd.kinds.app import App
 from rdd.kinds.limavm import LimaVM
 from rdd.runtime import (
@@ -25,6 +26,7 @@ from rdd.runtime import (
     Context,
     ObjectKey,
     Result,
+    conditions_of,
     delete_owned,
     find_condition,
     is_controlled_by,
@@ -37,28 +39,28 @@ from rdd.runtime.types import AnyResource
 
 _POLL_S = 2.0
 _OTHERS_S = 30.0
-"""How long the engine and Kubernetes may take; a controller that is dead holds up nobody."""
+"""The timeout for the cleanup of the engine and of Kubernetes: a dead controller must not block."""
 
 
-class Deletion:
-    """Removes what an App has made; `vm` is the name of its LimaVM."""
+class AppDeletion:
+    """Deletes the objects of an App; `vm` is the name of its LimaVM."""
 
-    def __init__(self, context: Context, reporter: Reporter, *, vm: str) -> None:
+    def __init__(self, context: Context, status_writer: AppStatus, *, vm: str) -> None:
         self._client = context.client
-        self._reporter = reporter
+        self._status = status_writer
         self._vm = vm
-        self._given_up_at = 0.0
+        self._deadline = 0.0
 
     async def step(self, app: App) -> Result:
-        """Do what is due."""
+        """Execute the next step."""
         if CLEANUP not in app.metadata.finalizers:
             return Result.done()
         namespace = app.spec.namespace
         vm = await self._get(LimaVM, ObjectKey(namespace, self._vm))
         if vm is not None and is_controlled_by(vm, app.raw):
-            self._given_up_at = 0.0
-            return await self._machine(app, vm)
-        if not await self._have_others_ended(app):
+            self._deadline = 0.0
+            return await self._delete_machine(app, vm)
+        if not await self._is_cleanup_done(app):
             return Result.requeue(_POLL_S)
         await self._delete(CONFIG_MAPS, app, ObjectKey(namespace, self._vm))
         await delete_owned(self._client, app.raw, namespace=namespace)
@@ -66,7 +68,7 @@ class Deletion:
         await remove_finalizer(self._client, App, app.raw, CLEANUP)
         return Result.done()
 
-    async def _machine(self, app: App, vm: Object) -> Result:
+    async def _delete_machine(self, app: App, vm: Object) -> Result:
         kept = await remove_finalizer(self._client, LimaVM, vm, owned_by(App.kind))
         if kept is not None and not is_deleting(kept):
             metadata = kept["metadata"]
@@ -79,27 +81,27 @@ class Deletion:
                 )
             except errors.NotFound:
                 pass
-        await self._say(app, status.mirrored(app, LimaVM.of(vm)))
+        await self._report(app, status.mirrored(app, LimaVM.of(vm)))
         return Result.requeue(_POLL_S)
 
-    async def _have_others_ended(self, app: App) -> bool:
-        """Whether the engine and Kubernetes have taken back what they published."""
-        conditions = status.conditions_of(app)
+    async def _is_cleanup_done(self, app: App) -> bool:
+        """Return whether the engine and Kubernetes have cleaned up, or the timeout has passed."""
+        conditions = conditions_of(app.raw)
         if all(
             (found := find_condition(conditions, type_)) is None or found["reason"] in ended
             for type_, ended in ENDED.items()
         ):
             return True
         now = asyncio.get_running_loop().time()
-        self._given_up_at = self._given_up_at or now + _OTHERS_S
-        await self._say(app, ())  # without a machine, which is what they go by
-        return now >= self._given_up_at
+        self._deadline = self._deadline or now + _OTHERS_S
+        await self._report(app, ())  # without Running, which makes them clean up
+        return now >= self._deadline
 
-    async def _say(self, app: App, mirrored: Sequence[Object]) -> None:
-        await self._reporter.write(
+    async def _report(self, app: App, mirrored: Sequence[Object]) -> None:
+        await self._status.write(
             app,
-            Report(
-                settled=said(SETTLED, "Deleting"),
+            AppReport(
+                settled=settled("Deleting"),
                 mirrored=mirrored,
                 port=app.status.kubernetes_port,
                 driver=app.status.virtual_machine_type,
@@ -107,7 +109,7 @@ class Deletion:
         )
 
     async def _delete(self, kind: AnyResource, app: App, key: ObjectKey) -> None:
-        """Delete an object of the App; one of somebody else stays."""
+        """Delete an object of the App; foreign objects stay."""
         found = await self._get(kind, key)
         if found is None or is_deleting(found) or not is_controlled_by(found, app.raw):
             return

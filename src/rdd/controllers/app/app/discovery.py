@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which other controllers are at work, as the discovery ConfigMap says.
+"""Which other controllers are enabled, according to the discovery ConfigMap.
 
-The App waits for the engine and for Kubernetes only if somebody looks after them. Who
-cannot find out takes them for enabled: waiting a little too long is better than to be
-settled without Docker.
+The App waits for the engine and for Kubernetes only if their controllers run. If that is
+unknown they count as enabled: waiting too long is better than being settled without Docker.
 """
 
 from collections.abc import Mapping
@@ -15,7 +14,7 @@ from rdd.api import names
 
 
 def is_enabled(controller: str, config_map: Mapping[str, Any] | None) -> bool:
-    """Whether a controller is listed by any manager; also if that cannot be told yet."""
+    """Return whether any manager lists a controller; True if that is unknown."""
     if config_map is None:
         return True
     annotations = config_map["metadata"].get("annotations") or {}

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Proxy, authorities and registries of an App, in the words of those who use them.
+"""Proxy, authorities and registries of an App in the formats of their consumers.
 
-The spec says each thing once; dockerd, containerd, k3s and programs with an environment
-each want it in a form of their own. Everything here is text made from values; who puts it
-where is in `rdd.controllers.app.app.template`.
+The spec has each setting once; dockerd, containerd, k3s and programs with an environment
+each need it in a format of their own. Everything here converts values to text;
+`rdd.controllers.app.app.template` puts it into files.
 """
 
 import json
@@ -27,7 +27,7 @@ _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 @dataclass(frozen=True, slots=True)
 class Network:
-    """What the spec says about proxy, authorities and registries."""
+    """Proxy, authorities and registries of a spec."""
 
     http_proxy: str = ""
     https_proxy: str = ""
@@ -37,11 +37,11 @@ class Network:
     insecure: tuple[str, ...] = ()
 
 
-NOTHING_SPECIAL = Network()
+DEFAULT_NETWORK = Network()
 
 
 def network_of(spec: AppSpec) -> Network:
-    """The part of a spec that is about networks; authorities that cannot be read are left out."""
+    """Return the network settings of a spec; invalid authorities are ignored."""
     proxy = spec.proxy
     is_kubernetes = spec.kubernetes.enabled
     http = proxy.http_proxy
@@ -62,20 +62,20 @@ def network_of(spec: AppSpec) -> Network:
 
 
 def authority_problem(pem: str) -> str:
-    """Why a text is no certificate of an authority; empty if it is one."""
+    """Return why a text is not a CA certificate; empty if it is one."""
     if "-----BEGIN CERTIFICATE-----" not in pem:
-        return "it is no certificate in PEM"
+        return "not a PEM certificate"
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=pem)
     except (ssl.SSLError, ValueError) as error:
-        return f"it cannot be read: {error}"
+        return f"invalid certificate: {error}"
     return ""
 
 
 def proxy_environment(network: Network) -> dict[str, str]:
-    """The variables of a proxy, in both spellings.
+    """Return the variables of a proxy, in both spellings.
 
-    The engine has a network of its own, in which the loopback of this machine has a name.
+    The engine has its own network, in which the loopback of the host has another name.
     """
     found = {}
     for name, url in (("HTTP_PROXY", network.http_proxy), ("HTTPS_PROXY", network.https_proxy)):
@@ -88,10 +88,10 @@ def proxy_environment(network: Network) -> dict[str, str]:
 
 
 def daemon_json(network: Network) -> str:
-    """What dockerd reads from daemon.json; empty if it needs nothing.
+    """Return the content of dockerd's daemon.json; empty if it needs none.
 
-    Mirrors other than those of Docker Hub are unknown to it. The proxy is not here: the
-    key for it stops versions before 23 from starting.
+    dockerd supports mirrors of Docker Hub only. The proxy is not included: dockerd before
+    version 23 does not start with that key.
     """
     settings: dict[str, object] = {}
     mirrors = [url for registry, urls in network.mirrors if registry == DOCKER_HUB for url in urls]
@@ -103,7 +103,7 @@ def daemon_json(network: Network) -> str:
 
 
 def registries_yaml(network: Network) -> str:
-    """What k3s reads from registries.yaml; empty if it needs nothing. JSON is YAML."""
+    """Return the content of k3s' registries.yaml, in JSON; empty if it needs none."""
     mirrors = {registry: {"endpoint": list(urls)} for registry, urls in network.mirrors}
     configs = {}
     for host in network.insecure:
@@ -118,7 +118,7 @@ def registries_yaml(network: Network) -> str:
 
 
 def hosts_toml(network: Network) -> dict[str, str]:
-    """What containerd reads from certs.d/<registry>/hosts.toml, by registry."""
+    """Return the content of containerd's certs.d/<registry>/hosts.toml, by registry."""
     found = {}
     mirrors = dict(network.mirrors)
     for registry in dict.fromkeys((*mirrors, *network.insecure)):

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One look at the App: at most one change, then the status.
+"""Reconciles the App: each pass makes at most one change, then writes the status.
 
-The steps stand in the order in which they depend on each other; each either has nothing to
-do or makes one change and ends the look, so that a crash between any two of them is like
-a pause. Everything is read from the server, not from a cache: there is one App, and what
-was just written must be seen.
+The steps are in the order of their dependencies; each is either a no-op or makes one change
+and ends the pass, so a crash between two steps is harmless. Everything is read from the server
+instead of a cache: there is one App, and a pass must see the writes of the one before.
 """
 
 import asyncio
@@ -15,12 +14,12 @@ from rdd.api import errors, names, timestamps
 from rdd.api.types import Object
 from rdd.client.resources import CONFIG_MAPS, NAMESPACES
 from rdd.controllers.app.app import discovery, status, template
-from rdd.controllers.app.app.deletion import Deletion
+from rdd.controllers.app.app.deletion import AppDeletion
 from rdd.controllers.app.app.driver_choice import AUTO, choose
-from rdd.controllers.app.app.ports import HeldPort
-from rdd.controllers.app.app.reasons import RESTART_PENDING, SETTLED, Said, said
+from rdd.controllers.app.app.ports import PortReservation
+from rdd.controllers.app.app.reasons import REASONS, settled
 from rdd.controllers.app.app.settled import Situation, decide
-from rdd.controllers.app.app.status import Report, Reporter
+from rdd.controllers.app.app.status import AppReport, AppStatus
 from rdd.controllers.environment import ControllerEnvironment
 from rdd.host.directories import make_private_dir
 from rdd.kinds.app import App
@@ -28,10 +27,12 @@ from rdd.kinds.limavm import TEMPLATE_KEY, LimaVM
 from rdd.runtime import (
     CLEANUP,
     Change,
+    Condition,
     Context,
     ObjectKey,
     Result,
     add_finalizer,
+    conditions_of,
     find_condition,
     is_controlled_by,
     is_deleting,
@@ -53,15 +54,15 @@ KEEP_LOGS = "RDD_KEEP_LOGS"
 APP = ObjectKey("", names.APP_NAME)
 OWNED = owned_by(App.kind)
 
-_AGAIN = Result.requeue(0)
+_REQUEUE = Result.requeue(0)
 _NAMESPACE_RETRY_S = 5.0
 _DRIVER_RETRY_S = 15.0
 _REFUSED_RETRY_S = 30.0
 
 
 @dataclass(slots=True)
-class Look:
-    """What one look has found so far."""
+class AppPass:
+    """The state of one pass."""
 
     app: App
     driver: str = ""
@@ -71,7 +72,7 @@ class Look:
 
 
 class AppReconciler:
-    """Brings the virtual machine and the status of the App to what the spec asks for."""
+    """Reconciles the virtual machine and the status of the App with the spec."""
 
     def __init__(
         self, context: Context, env: ControllerEnvironment, *, probe: Probe = catalog.availability
@@ -80,48 +81,50 @@ class AppReconciler:
         self._probe = probe
         self._client = context.client
         self._env = env
-        self._reporter = Reporter(context)
-        self._deletion = Deletion(context, self._reporter, vm=names.APP_VM_NAME)
-        self._port = HeldPort()
+        self._status = AppStatus(context)
+        self._deletion = AppDeletion(context, self._status, vm=names.APP_VM_NAME)
+        self._port = PortReservation()
 
     async def run(self) -> None:
-        """Follow the LimaVMs; not a source, as there are none while nobody serves them."""
+        """Watch LimaVMs; not as a source, because their kind may not be served."""
 
         def changed(change: Change) -> None:
             self._context.enqueue(APP)
 
-        leave = self._context.cache.informer(LimaVM).add_handler(changed)
+        unsubscribe = self._context.cache.informer(LimaVM).add_handler(changed)
         try:
             await asyncio.get_running_loop().create_future()
         finally:
-            leave()
+            unsubscribe()
             self._port.release()
 
     async def begin(self) -> None:
-        """An App that was settled for another process has to be looked at first."""
-        await self._take_back()
+        """Revert the conditions of an earlier process."""
+        await self._revert_conditions()
 
     async def drain(self) -> None:
-        """Nobody answers for it from now on, maybe for long."""
+        """Revert the conditions: no process verifies them from now on."""
         try:
-            await self._take_back()
+            await self._revert_conditions()
         except errors.ApiError as error:
-            log.debug("what was said of the App stays: %s", error)
+            log.debug("cannot revert the conditions of the App: %s", error)
 
-    async def _take_back(self) -> None:
-        """Say that it is not known whether the machine runs, if it was said to."""
+    async def _revert_conditions(self) -> None:
+        """Report the state as unknown if the machine is reported as running."""
         found = await self._get(App, APP)
         if found is None or is_deleting(found):
             return
         app = App.of(found)
-        conditions = status.conditions_of(app)
+        conditions = conditions_of(app.raw)
         if is_true(conditions, names.RUNNING):
-            is_pending = find_condition(conditions, RESTART_PENDING) is not None
-            await self._reporter.write(
+            is_pending = find_condition(conditions, names.RESTART_PENDING) is not None
+            await self._status.write(
                 app,
-                Report(
-                    settled=said(SETTLED, "Reconciling"),
-                    mirrored=status.not_known(app, now=timestamps.now_text(self._context.clock)),
+                AppReport(
+                    settled=settled("Reconciling"),
+                    mirrored=status.mirrored_as_unknown(
+                        app, now=timestamps.now_text(self._context.clock)
+                    ),
                     restart_pending=_restart_pending(is_pending),
                     port=app.status.kubernetes_port,
                     driver=app.status.virtual_machine_type,
@@ -129,7 +132,7 @@ class AppReconciler:
             )
 
     async def reconcile(self, key: ObjectKey) -> Result:
-        """Do the next step for the App."""
+        """Execute the next step for the App."""
         found = await self._get(App, key)
         if found is None:
             self._port.release()
@@ -138,12 +141,12 @@ class AppReconciler:
         if is_deleting(found):
             self._port.release()
             return await self._deletion.step(app)
-        look = Look(app, driver=app.status.virtual_machine_type)
+        app_pass = AppPass(app, driver=app.status.virtual_machine_type)
         for step in (
             self._finalizer,
             self._namespace,
             self._driver,
-            self._machine_of_others,
+            self._foreign_machine,
             self._kubernetes_port,
             self._machine,
             self._input,
@@ -151,77 +154,80 @@ class AppReconciler:
             self._template,
             self._start,
         ):
-            result = await step(look)
+            result = await step(app_pass)
             if result is not None:
                 return result
-        self._let_go_of_port(look)
-        await self._report(look)
+        self._release_port(app_pass)
+        await self._report(app_pass)
         return Result.done()
 
-    # -- steps: None, or what ends the look
+    # -- steps: None to continue, or the result of the pass
 
-    async def _finalizer(self, look: Look) -> Result | None:
-        if CLEANUP in look.app.metadata.finalizers:
+    async def _finalizer(self, app_pass: AppPass) -> Result | None:
+        if CLEANUP in app_pass.app.metadata.finalizers:
             return None
-        await add_finalizer(self._client, App, look.app.raw, CLEANUP)
-        return _AGAIN
+        await add_finalizer(self._client, App, app_pass.app.raw, CLEANUP)
+        return _REQUEUE
 
-    async def _namespace(self, look: Look) -> Result | None:
-        name = look.app.spec.namespace
+    async def _namespace(self, app_pass: AppPass) -> Result | None:
+        name = app_pass.app.spec.namespace
         found = await self._get(NAMESPACES, ObjectKey("", name))
         if found is None:
-            wanted = with_controller({"metadata": {"name": name}}, look.app.raw)
+            wanted = with_controller({"metadata": {"name": name}}, app_pass.app.raw)
             try:
                 await self._client.create(NAMESPACES, wanted)
             except errors.AlreadyExists:
                 pass
-            return _AGAIN
+            return _REQUEUE
         if not is_deleting(found):
             return None
         message = f'Namespace "{name}" is being deleted'
-        await self._report(look, said(SETTLED, "NamespaceTerminating", message))
+        await self._report(app_pass, settled("NamespaceTerminating", message))
         return Result.requeue(_NAMESPACE_RETRY_S)
 
-    async def _driver(self, look: Look) -> Result | None:
-        if look.driver:
+    async def _driver(self, app_pass: AppPass) -> Result | None:
+        if app_pass.driver:
             return None
-        wanted = look.app.spec.virtual_machine.type or AUTO
-        # Drivers look at files and programs: not in the loop.
+        wanted = app_pass.app.spec.virtual_machine.type or AUTO
+        # Probing drivers blocks on files and programs.
         choice = await asyncio.to_thread(choose, wanted, self._env.environment, probe=self._probe)
         if not choice.driver:
-            await self._report(look, said(SETTLED, "NoDriver", _nothing_works(wanted, choice)))
+            await self._report(
+                app_pass,
+                settled("NoDriver", _no_driver_message(wanted, choice)),
+            )
             return Result.requeue(_DRIVER_RETRY_S)
-        look.driver = choice.driver
-        await self._report(look, said(SETTLED, "WaitingForLimaVM"))
-        return _AGAIN
+        app_pass.driver = choice.driver
+        await self._report(app_pass, settled("WaitingForLimaVM"))
+        return _REQUEUE
 
-    async def _machine_of_others(self, look: Look) -> Result | None:
-        namespace = look.app.spec.namespace
+    async def _foreign_machine(self, app_pass: AppPass) -> Result | None:
+        namespace = app_pass.app.spec.namespace
         found = await self._get(LimaVM, ObjectKey(namespace, names.APP_VM_NAME))
         if found is None:
             return None
-        if not is_controlled_by(found, look.app.raw):
+        if not is_controlled_by(found, app_pass.app.raw):
             message = (
-                f'LimaVM "{namespace}/{names.APP_VM_NAME}" was not made by this App; '
-                "delete it to go on"
+                f'LimaVM "{namespace}/{names.APP_VM_NAME}" does not belong to this App; '
+                "delete it to continue"
             )
-            await self._report(look, said(SETTLED, "NotOurs", message))
+            await self._report(app_pass, settled("NotOurs", message))
             return Result.done()
-        look.vm = LimaVM.of(found)
+        app_pass.vm = LimaVM.of(found)
         if is_deleting(found):
-            # Somebody got around the guard: it goes, and is made again.
+            # It was deleted by force: let it go, and recreate it.
             await remove_finalizer(self._client, LimaVM, found, OWNED)
-            await self._report(look, said(SETTLED, "WaitingForLimaVM"))
+            await self._report(app_pass, settled("WaitingForLimaVM"))
             return Result.done()
         return None
 
-    async def _kubernetes_port(self, look: Look) -> Result | None:
-        """Choose a port and keep it for the machine to be; forget it when it is not needed."""
-        app, vm = look.app, look.vm
+    async def _kubernetes_port(self, app_pass: AppPass) -> Result | None:
+        """Choose a port and reserve it for the machine; release it when it is not needed."""
+        app, vm = app_pass.app, app_pass.vm
         port = app.status.kubernetes_port
         if not app.spec.kubernetes.enabled:
             self._port.release()
-            return await self._set_port(look, 0) if port else None
+            return await self._set_port(app_pass, 0) if port else None
         is_about_to_start = app.spec.running and not (vm is not None and vm.spec.running)
         is_lost = vm is not None and port in (vm.status.unavailable_ports or ())
         if port and not is_lost and (self._port.port == port or not is_about_to_start):
@@ -229,28 +235,28 @@ class AppReconciler:
         if port and not is_lost and self._port.is_free(port):
             self._port.choose(port)
             return None
-        self._port.release()  # a port that another program has got meanwhile, or none yet
+        self._port.release()  # another program uses the port, or none is chosen yet
         chosen = self._port.choose(self._env.instance.ports.kubernetes)
-        return await self._set_port(look, chosen)
+        return await self._set_port(app_pass, chosen)
 
-    def _let_go_of_port(self, look: Look) -> None:
-        """Leave the port to the machine as soon as that starts with it."""
-        reason = _reason(look.vm, names.RUNNING) if look.vm is not None else ""
-        is_used = reason == "Starting" or (reason == "Started" and look.is_template_applied)
-        if is_used or not look.app.spec.running:
+    def _release_port(self, app_pass: AppPass) -> None:
+        """Release the port as soon as the machine starts with it."""
+        reason = _reason(app_pass.vm, names.RUNNING) if app_pass.vm is not None else ""
+        is_used = reason == "Starting" or (reason == "Started" and app_pass.is_template_applied)
+        if is_used or not app_pass.app.spec.running:
             self._port.release()
 
-    async def _set_port(self, look: Look, port: int) -> Result:
-        decision = said(SETTLED, "ApplyingTemplate" if look.vm else "WaitingForLimaVM")
-        await self._report(look, decision, port=port)
-        return _AGAIN
+    async def _set_port(self, app_pass: AppPass, port: int) -> Result:
+        decision = settled("ApplyingTemplate" if app_pass.vm else "WaitingForLimaVM")
+        await self._report(app_pass, decision, port=port)
+        return _REQUEUE
 
-    async def _machine(self, look: Look) -> Result | None:
-        """Make the LimaVM, and before it the ConfigMap it is made from."""
-        if look.vm is not None:
+    async def _machine(self, app_pass: AppPass) -> Result | None:
+        """Create the LimaVM, and before it the ConfigMap with its template."""
+        if app_pass.vm is not None:
             return None
-        app, namespace = look.app, look.app.spec.namespace
-        text = self._text(look)
+        app, namespace = app_pass.app, app_pass.app.spec.namespace
+        text = self._text(app_pass)
         source = await self._get(CONFIG_MAPS, ObjectKey(namespace, names.APP_VM_NAME))
         try:
             if source is None:
@@ -259,37 +265,40 @@ class AppReconciler:
                     "data": {TEMPLATE_KEY: text},
                 }
                 await self._client.create(CONFIG_MAPS, with_controller(wanted, app.raw))
-                return _AGAIN
+                return _REQUEUE
             if not is_controlled_by(source, app.raw):
-                message = f'ConfigMap "{namespace}/{names.APP_VM_NAME}" was not made by this App'
-                await self._report(look, said(SETTLED, "NotOurs", f"{message}; delete it to go on"))
+                message = f'ConfigMap "{namespace}/{names.APP_VM_NAME}" does not belong to this App'
+                await self._report(
+                    app_pass,
+                    settled("NotOurs", f"{message}; delete it to continue"),
+                )
                 return Result.requeue(_REFUSED_RETRY_S)
             if (source.get("data") or {}).get(TEMPLATE_KEY) != text:
                 patch = {"data": {TEMPLATE_KEY: text}}
                 await self._client.patch(CONFIG_MAPS, names.APP_VM_NAME, patch, namespace=namespace)
-                return _AGAIN
-            await self._client.create(resource_of(LimaVM), self._new_vm(look))
+                return _REQUEUE
+            await self._client.create(resource_of(LimaVM), self._new_vm(app_pass))
         except errors.AlreadyExists as error:
-            # Of several that make the same, or of the ConfigMap that the LimaVM would make.
+            # Either a concurrent creation, or the ConfigMap that the LimaVM would create.
             if (
                 source is not None
                 and await self._get(LimaVM, ObjectKey(namespace, names.APP_VM_NAME)) is None
             ):
-                return await self._refused(look, error)
+                return await self._refused(app_pass, error)
         except (errors.Forbidden, errors.Invalid) as error:
-            return await self._refused(look, error)
-        return _AGAIN
+            return await self._refused(app_pass, error)
+        return _REQUEUE
 
-    def _new_vm(self, look: Look) -> Object:
-        app, namespace = look.app, look.app.spec.namespace
+    def _new_vm(self, app_pass: AppPass) -> Object:
+        app, namespace = app_pass.app, app_pass.app.spec.namespace
         return {
             "metadata": {
                 "name": names.APP_VM_NAME,
                 "namespace": namespace,
                 "finalizers": [OWNED],
                 "ownerReferences": [owner_reference(app.raw)],
-                # The template says what kind of machine it is, which two drivers may be able to do.
-                "annotations": {names.DRIVER: look.driver},
+                # The type of machine in the template may fit two drivers.
+                "annotations": {names.DRIVER: app_pass.driver},
             },
             "spec": {
                 "running": app.spec.running,
@@ -297,98 +306,98 @@ class AppReconciler:
             },
         }
 
-    async def _input(self, look: Look) -> Result | None:
-        """Remove the ConfigMap the LimaVM was made from, once that has a copy of its own."""
-        if look.vm is None or not look.vm.status.template_config_map:
+    async def _input(self, app_pass: AppPass) -> Result | None:
+        """Delete the source ConfigMap once the LimaVM has its own copy."""
+        if app_pass.vm is None or not app_pass.vm.status.template_config_map:
             return None
-        namespace = look.app.spec.namespace
+        namespace = app_pass.app.spec.namespace
         source = await self._get(CONFIG_MAPS, ObjectKey(namespace, names.APP_VM_NAME))
-        if source is None or not is_controlled_by(source, look.app.raw):
+        if source is None or not is_controlled_by(source, app_pass.app.raw):
             return None
         try:
             await self._client.delete(CONFIG_MAPS, names.APP_VM_NAME, namespace=namespace)
         except errors.NotFound:
             pass
-        return _AGAIN
+        return _REQUEUE
 
-    async def _stop(self, look: Look) -> Result | None:
-        if look.vm is not None and look.vm.spec.running and not look.app.spec.running:
-            return await self._set_running(look, False)
+    async def _stop(self, app_pass: AppPass) -> Result | None:
+        if app_pass.vm is not None and app_pass.vm.spec.running and not app_pass.app.spec.running:
+            return await self._set_running(app_pass, False)
         return None
 
-    async def _template(self, look: Look) -> Result | None:
-        """Bring the template up to date, unless only rdd has changed and the machine runs."""
-        vm = look.vm
+    async def _template(self, app_pass: AppPass) -> Result | None:
+        """Update the template, unless only rdd has changed and the machine runs."""
+        vm = app_pass.vm
         if vm is None or not vm.status.template_config_map:
             return None
-        place = ObjectKey(look.app.spec.namespace, vm.status.template_config_map)
+        place = ObjectKey(app_pass.app.spec.namespace, vm.status.template_config_map)
         copy = await self._get(CONFIG_MAPS, place)
         if copy is None:
             return None
-        # Nothing observed yet: the machine is being made, and made from this.
+        # Nothing observed yet: the machine is being created from this template.
         observed = vm.status.observed_template_resource_version
-        look.is_template_applied = observed in ("", copy["metadata"]["resourceVersion"])
+        app_pass.is_template_applied = observed in ("", copy["metadata"]["resourceVersion"])
         present = (copy.get("data") or {}).get(TEMPLATE_KEY) or ""
-        difference = template.compare(present, self._inputs(look))
+        difference = template.compare(present, self._inputs(app_pass))
         if difference == "none":
             return None
-        if difference == "upgrade" and not _is_at_rest(vm):
-            look.is_restart_pending = True
+        if difference == "upgrade" and not _can_replace_template(vm):
+            app_pass.is_restart_pending = True
             return None
-        patch = {"data": {TEMPLATE_KEY: self._text(look)}}
+        patch = {"data": {TEMPLATE_KEY: self._text(app_pass)}}
         try:
             await self._client.patch(CONFIG_MAPS, place.name, patch, namespace=place.namespace)
         except (errors.Forbidden, errors.Invalid) as error:
-            return await self._refused(look, error)
-        return _AGAIN
+            return await self._refused(app_pass, error)
+        return _REQUEUE
 
-    async def _start(self, look: Look) -> Result | None:
-        if look.vm is not None and not look.vm.spec.running and look.app.spec.running:
-            return await self._set_running(look, True)
+    async def _start(self, app_pass: AppPass) -> Result | None:
+        if app_pass.vm is not None and not app_pass.vm.spec.running and app_pass.app.spec.running:
+            return await self._set_running(app_pass, True)
         return None
 
-    async def _set_running(self, look: Look, is_running: bool) -> Result:
-        namespace = look.app.spec.namespace
+    async def _set_running(self, app_pass: AppPass, is_running: bool) -> Result:
+        namespace = app_pass.app.spec.namespace
         patch = {"spec": {"running": is_running}}
         await self._client.patch(resource_of(LimaVM), names.APP_VM_NAME, patch, namespace=namespace)
-        return _AGAIN
+        return _REQUEUE
 
-    async def _refused(self, look: Look, error: errors.ApiError) -> Result:
-        await self._report(look, said(SETTLED, "Refused", error.message))
+    async def _refused(self, app_pass: AppPass, error: errors.ApiError) -> Result:
+        await self._report(app_pass, settled("Refused", error.message))
         return Result.requeue(_REFUSED_RETRY_S)
 
     # -- reporting
 
     async def _report(
-        self, look: Look, settled: Said | None = None, *, port: int | None = None
+        self, app_pass: AppPass, condition: Condition | None = None, *, port: int | None = None
     ) -> None:
-        app = look.app
-        mirrored = status.mirrored(app, look.vm)
-        if settled is None:
-            settled = decide(await self._situation(look, status.with_mirrored(app, mirrored)))
-        await self._reporter.write(
+        app = app_pass.app
+        mirrored = status.mirrored(app, app_pass.vm)
+        if condition is None:
+            condition = decide(await self._situation(app_pass, status.with_mirrored(app, mirrored)))
+        await self._status.write(
             app,
-            Report(
-                settled=settled,
+            AppReport(
+                settled=condition,
                 mirrored=mirrored,
-                restart_pending=_restart_pending(look.is_restart_pending),
+                restart_pending=_restart_pending(app_pass.is_restart_pending),
                 port=app.status.kubernetes_port if port is None else port,
-                driver=look.driver,
+                driver=app_pass.driver,
             ),
         )
 
-    async def _situation(self, look: Look, conditions: list[Object]) -> Situation:
+    async def _situation(self, app_pass: AppPass, conditions: list[Object]) -> Situation:
         key = ObjectKey(names.SYSTEM_NAMESPACE, names.DISCOVERY_CONFIG_MAP)
         try:
             listed = await self._get(CONFIG_MAPS, key)
         except errors.ApiError:
             listed = None
-        app = look.app
+        app = app_pass.app
         return Situation(
             generation=app.metadata.generation,
             wants_running=app.spec.running,
             wants_kubernetes=app.spec.kubernetes.enabled,
-            is_template_applied=look.is_template_applied,
+            is_template_applied=app_pass.is_template_applied,
             conditions=conditions,
             has_engine=discovery.is_enabled("engine", listed),
             has_kubernetes=discovery.is_enabled("kubernetes", listed),
@@ -396,17 +405,17 @@ class AppReconciler:
 
     # -- templates
 
-    def _inputs(self, look: Look) -> template.Inputs:
-        world = self._env
-        keep_logs = bool(world.environment.get(KEEP_LOGS))
+    def _inputs(self, app_pass: AppPass) -> template.TemplateInputs:
+        env = self._env
+        keep_logs = bool(env.environment.get(KEEP_LOGS))
         if keep_logs:
-            make_private_dir(world.instance.log_dir)
+            make_private_dir(env.instance.log_dir)
         return template.inputs_of(
-            look.app, look.driver, world.instance, home=world.home, keep_logs=keep_logs
+            app_pass.app, app_pass.driver, env.instance, home=env.home, keep_logs=keep_logs
         )
 
-    def _text(self, look: Look) -> str:
-        return template.text_of(self._inputs(look))
+    def _text(self, app_pass: AppPass) -> str:
+        return template.text_of(self._inputs(app_pass))
 
     # -- reading
 
@@ -418,25 +427,24 @@ class AppReconciler:
 
 
 def _reason(vm: LimaVM, type_: str) -> str:
-    conditions = (vm.raw.get("status") or {}).get("conditions")
-    return str((find_condition(conditions, type_) or {}).get("reason", ""))
+    return str((find_condition(conditions_of(vm.raw), type_) or {}).get("reason", ""))
 
 
-def _restart_pending(is_pending: bool) -> Said | None:
-    return said(RESTART_PENDING, "TemplateChanged") if is_pending else None
+def _restart_pending(is_pending: bool) -> Condition | None:
+    return REASONS.condition(names.RESTART_PENDING, "TemplateChanged") if is_pending else None
 
 
-def _is_at_rest(vm: LimaVM) -> bool:
-    """Whether a new template disturbs nobody: the machine is down, or about to restart anyway."""
+def _can_replace_template(vm: LimaVM) -> bool:
+    """Return whether a new template interrupts nothing: the machine is stopped or restarting."""
     if vm.status.restart_needed or names.RESTART_REQUESTED in vm.metadata.annotations:
         return True
     return not vm.spec.running and _reason(vm, names.RUNNING) in ("Stopped", "")
 
 
-def _nothing_works(wanted: str, choice: Selection) -> str:
-    what = (
+def _no_driver_message(wanted: str, choice: Selection) -> str:
+    headline = (
         "Nothing can run containers here"
         if wanted == AUTO
         else f'The type "{wanted}" does not work here'
     )
-    return f"{what}:\n{choice.table()}"
+    return f"{headline}:\n{choice.table()}"

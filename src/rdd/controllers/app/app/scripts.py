@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is done in the guest at each boot.
+"""The scripts and files of the guest.
 
-The scripts are constants and the values stand in files they read, written before them: so
-no value of a user becomes part of a program. They work on the distribution made for this
-purpose, whose units belong to `rancher-desktop.target`, and on any other with systemd.
+The scripts run at each boot. They are constants and read values from files that are written
+before them, so no value of a user becomes part of a program. They work on the distribution
+made for this purpose, whose units belong to `rancher-desktop.target`, and on any other with
+systemd. Every change of a script, even of a comment, changes the template of existing machines.
 """
 
 SETTINGS = "/etc/sysconfig/rancher-desktop"
-"""An environment file of systemd: what the units in the guest go by."""
+"""A systemd environment file with the settings of the units in the guest."""
 
 PROXY = "/etc/sysconfig/rancher-desktop-proxy"
 DAEMON_JSON = "/etc/docker/daemon.json"

@@ -1,45 +1,53 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The status of an App, as far as it is the App controller's.
+"""The part of the App's status that belongs to the App controller.
 
 Other controllers write conditions of the same object. Each owns its part by server-side
-apply: what is applied here is complete, so a condition that the LimaVM no longer has goes,
-and nobody else's is touched. A condition says the generation that was looked at, never a
-later one.
+apply: this part is applied completely, so a condition that the LimaVM no longer has is
+removed, and the conditions of other controllers stay. A condition has the generation that
+the reconciler read, never a later one.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rdd.api import names, timestamps
+from rdd.api import names
 from rdd.api.types import Object
-from rdd.controllers.app.app.reasons import KUBERNETES_READY, RESTART_PENDING, SETTLED, Said
 from rdd.kinds.app import App
 from rdd.kinds.limavm import LimaVM
-from rdd.runtime import Condition, Context, ObjectKey, apply_status, find_condition
+from rdd.runtime import (
+    Condition,
+    Context,
+    StatusWriter,
+    conditions_of,
+    find_condition,
+    record_transition,
+)
 
 FIELD_MANAGER = "app-controller"
-_NOT_MIRRORED = (SETTLED, RESTART_PENDING, names.ENGINE_READY, KUBERNETES_READY)
+_OTHER_CONTROLLERS = (names.ENGINE_READY, names.KUBERNETES_READY)
+_NOT_MIRRORED = (names.SETTLED, names.RESTART_PENDING, *_OTHER_CONTROLLERS)
+_WARNINGS = ("NoDriver", "NotOurs", "Refused", "NamespaceTerminating")
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
-    """What the App controller says."""
+class AppReport:
+    """The desired content of the App controller's part of the status."""
 
-    settled: Said
+    settled: Condition
     mirrored: Sequence[Object]
-    """The conditions of the LimaVM, as they are to be on the App."""
-    restart_pending: Said | None = None
+    """The conditions of the LimaVM in their form on the App."""
+    restart_pending: Condition | None = None
     port: int = 0
     driver: str = ""
 
 
 def mirrored(app: App, vm: LimaVM | None) -> list[Object]:
-    """The conditions of a LimaVM for its App; without one, those the App has of it."""
-    present = conditions_of(app)
+    """Return the conditions of a LimaVM for its App; without one, those that the App has of it."""
+    present = conditions_of(app.raw)
     if vm is None:
         return [known for known in present if known["type"] not in _NOT_MIRRORED]
     found = []
-    for source in (vm.raw.get("status") or {}).get("conditions") or ():
+    for source in conditions_of(vm.raw):
         known = find_condition(present, source["type"]) or {}
         since = known if known.get("status") == source["status"] else source
         found.append(
@@ -55,8 +63,8 @@ def mirrored(app: App, vm: LimaVM | None) -> list[Object]:
     return found
 
 
-def not_known(app: App, *, now: str) -> list[Object]:
-    """What is mirrored of the LimaVM, without knowing whether it runs."""
+def mirrored_as_unknown(app: App, *, now: str) -> list[Object]:
+    """Return the mirrored conditions with Running as Unknown."""
     message = "Verifying instance state after controller restart"
     running = Condition(
         names.RUNNING, "Unknown", "Reconciling", message, app.metadata.generation
@@ -65,75 +73,38 @@ def not_known(app: App, *, now: str) -> list[Object]:
 
 
 def with_mirrored(app: App, conditions: Sequence[Object]) -> list[Object]:
-    """All conditions of an App once those of its LimaVM are in place."""
-    others = [known for known in conditions_of(app) if known["type"] in _NOT_MIRRORED]
+    """Return all conditions of an App with new ones of its LimaVM."""
+    others = [known for known in conditions_of(app.raw) if known["type"] in _NOT_MIRRORED]
     return [*conditions, *others]
 
 
-def conditions_of(app: App) -> list[Object]:
-    """The conditions of an App as plain objects."""
-    return (app.raw.get("status") or {}).get("conditions") or []
-
-
-class Reporter:
-    """Writes our part of the status of Apps."""
+class AppStatus:
+    """Writes the App controller's part of the status."""
 
     def __init__(self, context: Context) -> None:
-        self._context = context
-
-    async def write(self, app: App, report: Report) -> bool:
-        """Have the App say this; whether anything had to be written."""
-        wanted = self._status(app, report)
-        if _has(app, wanted):
-            return False
-        await apply_status(
-            self._context.client, App, ObjectKey.of(app.raw), wanted, field_manager=FIELD_MANAGER
+        self._writer = StatusWriter(
+            context,
+            App,
+            field_manager=FIELD_MANAGER,
+            on_transition=record_transition(context, types=(names.SETTLED,), warnings=_WARNINGS),
         )
-        self._tell(app, report.settled)
-        return True
 
-    def _status(self, app: App, report: Report) -> Object:
-        now = timestamps.now_text(self._context.clock)
-        conditions = list(report.mirrored)
-        for said in (report.settled, report.restart_pending):
-            if said is None:
-                continue
-            conditions.append(
-                Condition(
-                    said.type, said.status, said.reason, said.message, app.metadata.generation
-                ).to_object(conditions_of(app), now=now)
-            )
-        status: Object = {"conditions": conditions}
-        if report.port:
-            status["kubernetesPort"] = report.port
-        if report.driver:
-            status["virtualMachineType"] = report.driver
-        return status
-
-    def _tell(self, app: App, settled: Said) -> None:
-        known = find_condition(conditions_of(app), settled.type) or {}
-        if (known.get("status"), known.get("reason")) != (settled.status, settled.reason):
-            is_bad = settled.reason.endswith("Failed") or settled.reason in _BAD
-            self._context.events.event(
-                app.raw,
-                "Warning" if is_bad else "Normal",
-                "ConditionChanged",
-                f"{settled.type}={settled.status}: {settled.message} ({settled.reason})",
-            )
-
-
-_BAD = ("NoDriver", "NotOurs", "Refused", "NamespaceTerminating")
-
-
-def _has(app: App, wanted: Object) -> bool:
-    """Whether an App says all that, and nothing else in our name."""
-    status = app.raw.get("status") or {}
-    for member in ("kubernetesPort", "virtualMachineType"):
-        if status.get(member) != wanted.get(member):
-            return False
-    present = conditions_of(app)
-    types = {found["type"] for found in wanted["conditions"]}
-    others = (names.ENGINE_READY, KUBERNETES_READY)
-    if any(known["type"] not in types and known["type"] not in others for known in present):
-        return False
-    return all(find_condition(present, found["type"]) == found for found in wanted["conditions"])
+    async def write(self, app: App, report: AppReport) -> None:
+        """Apply a report; a no-op if the App already has it."""
+        pending = report.restart_pending
+        own = [report.settled, *([pending] if pending is not None else ())]
+        kept = {
+            *_OTHER_CONTROLLERS,
+            *(condition["type"] for condition in report.mirrored),
+            *(condition.type for condition in own),
+        }
+        await self._writer.write(
+            app.raw,
+            *report.mirrored,
+            *own,
+            remove=[c["type"] for c in conditions_of(app.raw) if c["type"] not in kept],
+            members={
+                "kubernetesPort": report.port or None,
+                "virtualMachineType": report.driver or None,
+            },
+        )

@@ -1,18 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The template of the App's virtual machine, made from its spec.
+"""The template of the App's virtual machine.
 
-`Inputs` is everything a template is made from; equal inputs give equal text. The part of
-it that comes from the spec has a hash, which stands in the first line of the text together
-with that of the text itself:
+`TemplateInputs` has all inputs of a template; equal inputs give equal text. The first line
+of the text has a hash of the inputs from the spec and one of the text itself:
 
     # rdd: spec 3f2a…, text 90bd…
 
-So of a template that differs from the one we would make now, it can be told why: its spec
-differs (it is replaced, which restarts the virtual machine), somebody has edited it (the
-same), or it was made from the same spec by another version of rdd (it is left in place
-until the next restart).
+So the reason of a difference to the current template is known: the spec differs (the
+template is replaced, which restarts the virtual machine), a user has edited it (the same), or
+another version of rdd rendered the same spec (it stays until the next restart).
 
-All values are those of the instance; none is fixed, and only what is used is there.
+Invariant: the names of the members of `DesiredMachine` and `Network` are part of the hash.
 """
 
 import dataclasses
@@ -28,7 +26,7 @@ from rdd.api.quantity import Quantity
 from rdd.controllers.app import k3s_versions_table
 from rdd.controllers.app.app import network as net
 from rdd.controllers.app.app import scripts
-from rdd.controllers.app.app.network import NOTHING_SPECIAL, Network
+from rdd.controllers.app.app.network import DEFAULT_NETWORK, Network
 from rdd.instance import Instance
 from rdd.kinds.app import App
 from rdd.vm.template import Template, render
@@ -70,46 +68,46 @@ Difference = Literal["none", "spec", "edited", "upgrade"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
-    """What the spec says about the virtual machine."""
+class DesiredMachine:
+    """The virtual machine that the spec describes."""
 
     engine: str
     cpus: int = 0
     memory: int = 0
-    """In bytes; 0: not said."""
+    """In bytes; 0 means the default."""
     kubernetes: str = ""
-    """The version; empty: none."""
+    """The version; empty without Kubernetes."""
     kubernetes_port: int = 0
-    network: Network = NOTHING_SPECIAL
+    network: Network = DEFAULT_NETWORK
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Inputs:
-    """Everything a template is made from."""
+class TemplateInputs:
+    """All inputs of a template."""
 
     driver: str
-    wishes: Wishes
+    machine: DesiredMachine
     home: Path
     docker_socket: Path
     k3s_config: Path
     kept_logs: Path | None = None
-    """Where the guest's logs go, if they are kept."""
+    """The directory for logs of the guest, if they are kept."""
 
 
 def inputs_of(
     app: App, driver: str, instance: Instance, *, home: Path, keep_logs: bool = False
-) -> Inputs:
-    """What the template of an App is made from."""
+) -> TemplateInputs:
+    """Return the inputs of the template of an App."""
     spec = app.spec
-    machine, kubernetes = spec.virtual_machine, spec.kubernetes
+    given, kubernetes = spec.virtual_machine, spec.kubernetes
     has_kubernetes = kubernetes.enabled and bool(app.status.kubernetes_port)
     is_machine = driver != "host"
-    memory = Quantity.parse(machine.memory).value() if machine.memory and is_machine else 0
-    return Inputs(
+    memory = Quantity.parse(given.memory).value() if given.memory and is_machine else 0
+    return TemplateInputs(
         driver=driver,
-        wishes=Wishes(
+        machine=DesiredMachine(
             engine=spec.container_engine.name,
-            cpus=machine.cpus if is_machine else 0,
+            cpus=given.cpus if is_machine else 0,
             memory=memory,
             kubernetes=kubernetes.version if has_kubernetes else "",
             kubernetes_port=app.status.kubernetes_port if has_kubernetes else 0,
@@ -122,19 +120,19 @@ def inputs_of(
     )
 
 
-def text_of(inputs: Inputs) -> str:
-    """The text of a template, with its first line."""
+def text_of(inputs: TemplateInputs) -> str:
+    """Return the text of a template, with its first line."""
     body = render(template_of(inputs))
     return f"# rdd: spec {spec_hash(inputs)}, text {_hash(body)}\n{body}"
 
 
-def spec_hash(inputs: Inputs) -> str:
-    """The hash of what the spec says; the same as long as the spec means the same."""
-    return _hash(json.dumps(dataclasses.asdict(inputs.wishes), sort_keys=True))
+def spec_hash(inputs: TemplateInputs) -> str:
+    """Return the hash of the inputs from the spec."""
+    return _hash(json.dumps(dataclasses.asdict(inputs.machine), sort_keys=True))
 
 
-def compare(present: str, inputs: Inputs) -> Difference:
-    """How a template differs from the one that would be made now."""
+def compare(present: str, inputs: TemplateInputs) -> Difference:
+    """Return how a template differs from the current one."""
     if present == text_of(inputs):
         return "none"
     header = _HEADER.match(present)
@@ -143,18 +141,17 @@ def compare(present: str, inputs: Inputs) -> Difference:
     return "spec" if header[1] != spec_hash(inputs) else "upgrade"
 
 
-def template_of(inputs: Inputs) -> Template:
-    """The template as a value."""
-    wishes = inputs.wishes
+def template_of(inputs: TemplateInputs) -> Template:
+    machine = inputs.machine
     is_guest = inputs.driver != "host"
-    environment = net.proxy_environment(wishes.network)
+    environment = net.proxy_environment(machine.network)
     common = Template(
         provision=tuple(_provision(inputs)),
         port_forwards=tuple(_forwards(inputs)),
         env=environment,
         param=dict(_params(inputs)),
         propagate_proxy_env=not environment,
-        ca_certs=CaCertificates(certs=wishes.network.authorities),
+        ca_certs=CaCertificates(certs=machine.network.authorities),
         copy_to_host=tuple(_copies(inputs)),
     )
     if not is_guest:
@@ -163,8 +160,8 @@ def template_of(inputs: Inputs) -> Template:
         common,
         vm_type="" if inputs.driver == "lima" else inputs.driver,
         images=IMAGES,
-        cpus=wishes.cpus,
-        memory=Size(wishes.memory),
+        cpus=machine.cpus,
+        memory=Size(machine.memory),
         mounts=(Mount(location="~", writable=True),),
         containerd=Containerd(system=False, user=False),
         host_resolver=HostResolver(hosts=_HOSTS),
@@ -172,26 +169,26 @@ def template_of(inputs: Inputs) -> Template:
     )
 
 
-def _params(inputs: Inputs) -> Iterator[tuple[str, str]]:
-    wishes = inputs.wishes
-    yield "CONTAINER_ENGINE", wishes.engine
+def _params(inputs: TemplateInputs) -> Iterator[tuple[str, str]]:
+    machine = inputs.machine
+    yield "CONTAINER_ENGINE", machine.engine
     yield "HOST_DOCKER_SOCKET", str(inputs.docker_socket)
     yield "HOST_HOME_GUEST", str(inputs.home)
-    yield "KUBERNETES_ENABLED", "true" if wishes.kubernetes else "false"
-    if wishes.kubernetes:
-        yield "KUBERNETES_VERSION", wishes.kubernetes
-        yield "KUBERNETES_RELEASE", k3s_versions_table.VERSIONS[wishes.kubernetes]
-        yield "KUBERNETES_PORT", str(wishes.kubernetes_port)
+    yield "KUBERNETES_ENABLED", "true" if machine.kubernetes else "false"
+    if machine.kubernetes:
+        yield "KUBERNETES_VERSION", machine.kubernetes
+        yield "KUBERNETES_RELEASE", k3s_versions_table.VERSIONS[machine.kubernetes]
+        yield "KUBERNETES_PORT", str(machine.kubernetes_port)
         yield "HOST_INSTANCE_CONFIG", str(inputs.k3s_config)
     if inputs.kept_logs is not None:
         yield "GUEST_LOG_DIR", str(inputs.kept_logs)
 
 
-def _forwards(inputs: Inputs) -> Iterator[PortForward]:
-    port = inputs.wishes.kubernetes_port
+def _forwards(inputs: TemplateInputs) -> Iterator[PortForward]:
+    port = inputs.machine.kubernetes_port
     if port:
-        # k3s listens everywhere in the guest; on this machine only for the user.
-        # Without a guest nothing tells that a port is listened on, so it is open all the time.
+        # k3s listens on all addresses in the guest, but only on the loopback of the host.
+        # Without a guest no agent reports listening ports, so the forward is static.
         yield PortForward(
             guest_port=port, host_ip="127.0.0.1", host_port=port, static=inputs.driver == "host"
         )
@@ -201,7 +198,7 @@ def _forwards(inputs: Inputs) -> Iterator[PortForward]:
     )
 
 
-def _provision(inputs: Inputs) -> Iterator[Provision]:
+def _provision(inputs: TemplateInputs) -> Iterator[Provision]:
     names = [name for name, _ in _params(inputs) if name not in _NOT_FOR_UNITS]
     lines = [f'{name}="{{{{.Param.{name}}}}}"\n' for name in names]
     files = list(_files(inputs))
@@ -217,9 +214,9 @@ def _provision(inputs: Inputs) -> Iterator[Provision]:
     yield Provision(mode="system", script=scripts.SET_UP)
 
 
-def _files(inputs: Inputs) -> Iterator[Provision]:
-    """The files that are made if there is something to set."""
-    wishes, network = inputs.wishes, inputs.wishes.network
+def _files(inputs: TemplateInputs) -> Iterator[Provision]:
+    """Yield the files that the settings need."""
+    machine, network = inputs.machine, inputs.machine.network
     environment = net.proxy_environment(network)
     if environment and inputs.driver != "host":  # without a guest, `env` is enough
         settings = (f'{name}="{value}"\n' for name, value in environment.items())
@@ -230,8 +227,8 @@ def _files(inputs: Inputs) -> Iterator[Provision]:
         yield _file(scripts.DAEMON_JSON, daemon)
     for registry, text in net.hosts_toml(network).items():
         yield _file(f"{scripts.CERTS_D}/{registry}/hosts.toml", text)
-    if wishes.kubernetes:
-        yield _file(scripts.K3S_CONFIG, _k3s_config(wishes))
+    if machine.kubernetes:
+        yield _file(scripts.K3S_CONFIG, _k3s_config(machine))
         if registries := net.registries_yaml(network):
             yield _file(scripts.K3S_REGISTRIES, registries, permissions="600")
 
@@ -239,17 +236,17 @@ def _files(inputs: Inputs) -> Iterator[Provision]:
 _NOT_FOR_UNITS = ("HOST_INSTANCE_CONFIG", "GUEST_LOG_DIR")
 
 
-def _k3s_config(wishes: Wishes) -> str:
+def _k3s_config(machine: DesiredMachine) -> str:
     lines = ['https-listen-port: "{{.Param.KUBERNETES_PORT}}"\n']
-    if wishes.engine == "containerd":
+    if machine.engine == "containerd":
         lines.append(f"container-runtime-endpoint: {scripts.CONTAINERD_SOCKET}\n")
     else:
         lines.append("docker: true\n")
     return "".join(lines)
 
 
-def _probes(inputs: Inputs) -> Iterator[Probe]:
-    if inputs.wishes.kubernetes:
+def _probes(inputs: TemplateInputs) -> Iterator[Probe]:
+    if inputs.machine.kubernetes:
         yield Probe(
             description="k3s has written its kubeconfig",
             script=scripts.WAIT_FOR_KUBERNETES,
@@ -257,8 +254,8 @@ def _probes(inputs: Inputs) -> Iterator[Probe]:
         )
 
 
-def _copies(inputs: Inputs) -> Iterator[CopyToHost]:
-    if inputs.wishes.kubernetes:
+def _copies(inputs: TemplateInputs) -> Iterator[CopyToHost]:
+    if inputs.machine.kubernetes:
         yield CopyToHost(
             guest=scripts.K3S_KUBECONFIG,
             host="{{.Param.HOST_INSTANCE_CONFIG}}",

@@ -1,17 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""diagnostics: looks at what users stumble over, and says what to do about it.
+"""diagnostics: runs checks for common problems and reports findings with fixes.
 
-There is one Diagnostic per check. A check runs again whenever the App changes and
-every two minutes, in a thread; its Diagnostic is written only when the finding is
-another. One that is deleted comes back, one of a name no check has is left alone.
+There is one Diagnostic per check. The controller runs a check whenever the App changes and
+every two minutes, in a thread, and writes its Diagnostic only when the finding changes. It
+recreates a deleted Diagnostic and ignores those without a check.
 """
 
 import asyncio
 
-from rdd.api import errors, names, timestamps
-from rdd.api.types import Object
+from rdd.api import errors, names
 from rdd.controllers.app.diagnostics import checks
-from rdd.controllers.app.diagnostics.findings import Facts, Finding
+from rdd.controllers.app.diagnostics.findings import Facts
 from rdd.controllers.environment import ControllerEnvironment
 from rdd.kinds.app import App
 from rdd.kinds.crd import definition_of
@@ -23,10 +22,9 @@ from rdd.runtime import (
     Controller,
     ObjectKey,
     Result,
+    StatusWriter,
     maps,
-    patch_status,
     resource_of,
-    set_condition,
     watch,
 )
 
@@ -34,7 +32,7 @@ _INTERVAL_S = 120.0
 
 
 def diagnostics(env: ControllerEnvironment) -> Controller:
-    """The controller of Diagnostics."""
+    """Create the controller of Diagnostics."""
     keys = [ObjectKey("", name) for name in checks.CHECKS]
     return Controller(
         "diagnostics",
@@ -45,18 +43,19 @@ def diagnostics(env: ControllerEnvironment) -> Controller:
 
 
 class DiagnosticsReconciler:
-    """Keeps the Diagnostics up to date."""
+    """Runs the checks and writes the Diagnostics."""
 
     def __init__(self, context: Context, env: ControllerEnvironment) -> None:
         self._context = context
         self._env = env
+        self._status = StatusWriter(context, Diagnostic, has_generation=False)
         self._diagnostics = context.cache.of(Diagnostic)
         self._apps = context.cache.of(App)
         for name in checks.CHECKS:
             context.enqueue(ObjectKey("", name))
 
     async def reconcile(self, key: ObjectKey) -> Result:
-        """Run a check and write what it found."""
+        """Run a check and write its finding."""
         if key.name not in checks.CHECKS:
             return Result.done()
         app = self._apps.get(ObjectKey("", names.APP_NAME))
@@ -74,17 +73,10 @@ class DiagnosticsReconciler:
                 made = Diagnostic(metadata=ObjectMeta(name=key.name)).raw
                 found = Diagnostic.of(await client.create(resource_of(Diagnostic), made))
         except errors.AlreadyExists:
-            return Result.requeue(_INTERVAL_S)  # seen in a moment
-        await patch_status(client, Diagnostic, found.raw, self._status(found.raw, finding))
-        return Result.requeue(_INTERVAL_S)
-
-    def _status(self, obj: Object, finding: Finding) -> Object:
-        conditions = set_condition(
-            (obj.get("status") or {}).get("conditions") or [],
+            return Result.requeue(_INTERVAL_S)  # the cache is stale
+        await self._status.write(
+            found.raw,
             Condition(names.HEALTHY, finding.healthy, finding.reason, finding.message),
-            now=timestamps.now_text(self._context.clock),
+            members={"evidence": list(finding.evidence), "nextStep": finding.next_step or None},
         )
-        status: Object = {"conditions": conditions, "evidence": list(finding.evidence)}
-        if finding.next_step:
-            status["nextStep"] = finding.next_step
-        return status
+        return Result.requeue(_INTERVAL_S)

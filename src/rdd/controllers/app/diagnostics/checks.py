@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The checks: each looks at one thing from outside, as the user's tools would.
+"""The checks: each verifies one thing from outside, as the user's tools would.
 
 A check is a function from facts to a finding. It may block (files, sockets), so the
-controller runs it in a thread; it never changes anything and never raises for what
-it finds. `rdd doctor` runs the same functions, also when no daemon does.
+controller runs it in a thread. It changes nothing, and a problem that it finds is a finding,
+not an exception. `rdd doctor` runs the same functions, also without a daemon.
 """
 
 import json
@@ -18,7 +18,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from rdd.api import names
-from rdd.controllers.app.diagnostics.findings import Facts, Finding, ill, not_applicable, well
+from rdd.controllers.app.diagnostics.findings import (
+    Facts,
+    Finding,
+    healthy,
+    not_applicable,
+    unhealthy,
+)
 from rdd.host import docker_contexts
 from rdd.host.errors import HostError
 from rdd.host.files import read_text
@@ -28,37 +34,37 @@ _GIB = 1 << 30
 _DAY_S = 86_400
 _LOG_TAIL_BYTES = 256 * 1024
 
-# Reasons of the condition Settled that do not go away by waiting, and what helps.
+# Reasons of the condition Settled that waiting does not resolve, and the fix.
 _STUCK = {
     "NoDriver": "Run one of the commands above, then: rdd start",
-    "NotOurs": "Delete what is in the way, then: rdd start",
+    "NotOurs": "Delete the object in the way, then: rdd start",
     "NotInstalled": "Install it, or: rdd set kubernetes.enabled=false",
     "Refused": "rdd service log",
     "CreateFailed": "rdd service log",
     "StartFailed": f"rdd limavm log {names.APP_VM_NAME}",
     "StopFailed": f"rdd limavm log {names.APP_VM_NAME}",
-    "MergeFailed": "Correct the file; kubectl needs it too.",
+    "MergeFailed": "Fix the file; kubectl needs it, too.",
 }
 
 Check = Callable[[Facts], Finding]
 
 
 def app(facts: Facts) -> Finding:
-    """Whether the App has become, or is becoming, what it should be."""
+    """Check whether the App is settled or settling."""
     settled = facts.condition(names.SETTLED)
     if not settled:
-        return not_applicable("There is no App.")
+        return not_applicable("The App does not exist.")
     reason = settled["reason"]
     if reason not in _STUCK:
-        return well(reason, settled["message"])
+        return healthy(reason, settled["message"])
     first, *evidence = settled["message"].splitlines() or [reason]
-    return ill(reason, first, *(evidence or [first]), next_step=_STUCK[reason])
+    return unhealthy(reason, first, *(evidence or [first]), next_step=_STUCK[reason])
 
 
 def docker_context(facts: Facts) -> Finding:
-    """Whether docker finds the engine by its context."""
-    if facts.engine != "moby" or not facts.holds(names.ENGINE_READY):
-        return not_applicable("There is no Docker engine to have a context for.")
+    """Check whether the Docker context of the engine exists."""
+    if facts.engine != "moby" or not facts.is_true(names.ENGINE_READY):
+        return not_applicable("The Docker engine is not running.")
     name, endpoint = facts.instance.name, facts.instance.docker_endpoint
     directory = facts.docker_directory
     path = docker_contexts.metadata_path(directory, name)
@@ -66,62 +72,62 @@ def docker_context(facts: Facts) -> Finding:
         current = docker_contexts.current(directory) or docker_contexts.DEFAULT
         metadata = _json(path)
     except HostError as error:
-        return ill(
+        return unhealthy(
             "ConfigUnreadable",
-            "The configuration of docker cannot be read.",
+            "The Docker configuration is not readable.",
             str(error),
-            next_step=f"Correct or remove the file; docker needs it too: {directory}",
+            next_step=f"Fix or remove the file; docker needs it, too: {directory}",
         )
     host = (((metadata or {}).get("Endpoints") or {}).get("docker") or {}).get("Host", "")
     if host != endpoint:
-        return ill(
+        return unhealthy(
             "ContextMissing",
-            f"docker has no context {name} that leads to the engine.",
-            f"{path}: {f'leads to {host}' if host else 'missing'}, expected {endpoint}",
+            f"The Docker context {name} is missing or points elsewhere.",
+            f"{path}: {f'points to {host}' if host else 'missing'}, expected {endpoint}",
             next_step=f"docker context rm --force {name}; rdd restart",
         )
     if facts.environment.get("DOCKER_HOST"):
-        return well(
+        return healthy(
             "Overridden",
-            f"DOCKER_HOST is set, so docker uses no context; `docker --context {name}` does.",
+            f"DOCKER_HOST overrides the context; use `docker --context {name}`.",
             f"DOCKER_HOST={facts.environment['DOCKER_HOST']}",
         )
     if current != name:
-        return well(
+        return healthy(
             "NotCurrent",
-            f"docker uses its context {current}; rdd is reached with `docker --context {name}`.",
+            f"docker uses the context {current}; use `docker --context {name}` for rdd.",
         )
-    return well("Current", f"docker uses the context {name}.")
+    return healthy("Current", f"docker uses the context {name}.")
 
 
 def engine(facts: Facts) -> Finding:
-    """Whether the Docker API answers on its socket."""
-    if facts.engine != "moby" or not facts.holds(names.RUNNING):
-        return not_applicable("The Docker engine does not run.")
+    """Check whether the Docker API responds on its socket."""
+    if facts.engine != "moby" or not facts.is_true(names.RUNNING):
+        return not_applicable("The Docker engine is not running.")
     path = facts.instance.docker_socket
     try:
         status, reason = _ping(path)
     except OSError as error:
-        return ill(
+        return unhealthy(
             "EngineUnreachable",
-            "The container engine does not answer.",
+            "The container engine does not respond.",
             f"{path}: {error.strerror or error}",
-            next_step=f"rdd restart; if it stays so: rdd limavm log {names.APP_VM_NAME}",
+            next_step=f"rdd restart; if that does not help: rdd limavm log {names.APP_VM_NAME}",
         )
     if status != 200:
-        return ill(
+        return unhealthy(
             "EngineUnhealthy",
-            "The container engine answers with an error.",
+            "The container engine returns an error.",
             f"{path}: {status} {reason}",
             next_step=f"rdd limavm log {names.APP_VM_NAME}",
         )
-    return well("Answering", "The container engine answers.", str(path))
+    return healthy("Answering", "The container engine responds.", str(path))
 
 
 def kube_context(facts: Facts) -> Finding:
-    """Whether kubectl finds the cluster by its context."""
-    if not facts.holds(names.KUBERNETES_READY):
-        return not_applicable("There is no Kubernetes cluster to have a context for.")
+    """Check whether the kube context of the cluster exists."""
+    if not facts.is_true(names.KUBERNETES_READY):
+        return not_applicable("The Kubernetes cluster is not running.")
     from rdd.host import kube_contexts
 
     name = facts.instance.name
@@ -129,26 +135,26 @@ def kube_context(facts: Facts) -> Finding:
     try:
         entry = kube_contexts.lookup(files, name)
     except HostError as error:
-        return ill(
+        return unhealthy(
             "ConfigUnreadable",
-            "A kubeconfig cannot be read.",
+            "A kubeconfig is not readable.",
             str(error),
-            next_step="Correct the file; kubectl needs it too.",
+            next_step="Fix the file; kubectl needs it, too.",
         )
     if entry is None:
-        return ill(
+        return unhealthy(
             "ContextMissing",
-            f"kubectl has no context {name}.",
-            f"looked in {', '.join(map(str, files))}",
+            f"The kube context {name} is missing.",
+            f"searched {', '.join(map(str, files))}",
             next_step=f"rdd restart, or use --kubeconfig {facts.instance.kube_config}",
         )
-    return well("Published", f"kubectl reaches the cluster with `kubectl --context {name}`.")
+    return healthy("Published", f"Use `kubectl --context {name}` for the cluster.")
 
 
 def ports(facts: Facts) -> Finding:
-    """Whether all published ports could be forwarded."""
-    if not facts.holds(names.RUNNING):
-        return not_applicable("Nothing is forwarded while the virtual machine does not run.")
+    """Check whether all published ports are forwarded."""
+    if not facts.is_true(names.RUNNING):
+        return not_applicable("The virtual machine is not running.")
     failed: dict[str, str] = {}
     for status in _statuses(facts.instance.lima_home / names.APP_VM_NAME / "ha.stdout.log"):
         forward = status.get("portForward")
@@ -158,19 +164,19 @@ def ports(facts: Facts) -> Finding:
             if forward.get("type") == "failed":
                 failed[address] = str(forward.get("error") or "not forwarded")
     if not failed:
-        return well("Forwarded", "Every published port is forwarded.")
+        return healthy("Forwarded", "All published ports are forwarded.")
     first = min(failed)
-    return ill(
+    return unhealthy(
         "NotForwarded",
-        f"{len(failed)} published port(s) cannot be reached on this machine.",
-        *(f"{address}: {why}" for address, why in sorted(failed.items())),
-        next_step="See who has the port, and stop one of the two: "
+        f"{len(failed)} published port(s) are not available on this machine.",
+        *(f"{address}: {problem}" for address, problem in sorted(failed.items())),
+        next_step="Find the program that uses the port and stop it: "
         f"ss -ltnp 'sport = :{first.rpartition(':')[2]}'",
     )
 
 
 def disk(facts: Facts) -> Finding:
-    """Whether there is room for images, containers and the store."""
+    """Check the free disk space."""
     lowest: tuple[int, Path] | None = None
     for path in (facts.instance.dir, facts.instance.short_dir):
         existing = next(p for p in (path, *path.parents) if p.exists())
@@ -181,24 +187,23 @@ def disk(facts: Facts) -> Finding:
     free, path = lowest
     evidence = f"{path}: {free / _GIB:.1f} GiB free"
     if free >= 5 * _GIB:
-        return well("Enough", "There is enough room on the disk.", evidence)
-    return ill(
+        return healthy("Enough", "There is enough free disk space.", evidence)
+    return unhealthy(
         "DiskFull" if free < _GIB else "DiskLow",
         "The disk is full." if free < _GIB else "The disk is almost full.",
         evidence,
-        next_step="Remove what is no longer used: "
-        f"docker --context {facts.instance.name} system prune --all",
+        next_step=f"Remove unused data: docker --context {facts.instance.name} system prune --all",
     )
 
 
 def certificates(facts: Facts) -> Finding:
-    """Whether the API's certificate is the one the kubeconfig trusts, and for how long."""
+    """Check whether the certificate of the API matches the kubeconfig, and its expiry."""
     from rdd.client.kubeconfig import KubeconfigError, load
 
     try:
         login = load(facts.instance.config)
     except KubeconfigError as error:
-        return not_applicable(f"The control plane does not run: {error}")
+        return not_applicable(f"The control plane is not running: {error}")
     address = urlsplit(login.server)
     context = ssl.create_default_context(cadata=login.authority)
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
@@ -210,27 +215,27 @@ def certificates(facts: Facts) -> Finding:
         ):
             until = str((secure.getpeercert() or {}).get("notAfter", ""))
     except ssl.SSLCertVerificationError as error:
-        return ill(
+        return unhealthy(
             "NotTrusted",
-            "The API's certificate is not the one its clients trust.",
+            "Clients do not trust the certificate of the API.",
             f"{login.server}: {error.verify_message}",
             next_step="rdd service stop; rdd service start",
         )
     except OSError as error:
-        return not_applicable(f"The control plane does not answer: {error.strerror or error}")
+        return not_applicable(f"The control plane does not respond: {error.strerror or error}")
     days = int((ssl.cert_time_to_seconds(until) - time.time()) / _DAY_S)
-    if days < 7:  # it is renewed 30 days before
-        return ill(
+    if days < 7:  # it should have been renewed 30 days before
+        return unhealthy(
             "ExpiresSoon",
-            f"The API's certificate expires in {days} days and was not renewed.",
+            f"The certificate of the API expires in {days} days and was not renewed.",
             f"{login.server}: valid until {until}",
             next_step="rdd service stop; rdd service start",
         )
-    return well("Valid", f"The API's certificate is valid for {days} days.", until)
+    return healthy("Valid", f"The certificate of the API is valid for {days} days.", until)
 
 
 def processes(facts: Facts) -> Finding:
-    """Whether something runs that should not, or half of something."""
+    """Check for virtual machines of which only some processes run."""
     from rdd.vm.instance_dir import InstanceStatus, LimaHome
 
     home = LimaHome(facts.instance.lima_home)
@@ -238,16 +243,16 @@ def processes(facts: Facts) -> Finding:
     for name in home.names():
         directory = home.open(name)
         if directory is not None and directory.status() is InstanceStatus.BROKEN:
-            broken.append(f"{directory.path}: one of host agent and driver runs, the other is gone")
+            broken.append(f"{directory.path}: only one of host agent and driver is running")
     if broken:
-        return ill(
+        return unhealthy(
             "HalfRunning",
-            f"{len(broken)} virtual machine(s) run only in part.",
+            f"{len(broken)} virtual machine(s) are running only in part.",
             *broken,
-            next_step="rdd service start takes over what still runs; "
-            "rdd limavm restart NAME begins anew",
+            next_step="rdd service start adopts running processes; "
+            "rdd limavm restart NAME restarts the machine",
         )
-    return well("Complete", "Nothing runs that should not.")
+    return healthy("Complete", "All virtual machines are running or stopped completely.")
 
 
 CHECKS: Mapping[str, Check] = MappingProxyType(
@@ -262,11 +267,11 @@ CHECKS: Mapping[str, Check] = MappingProxyType(
         "processes": processes,
     }
 )
-"""Every check by the name of its Diagnostic."""
+"""All checks by the name of their Diagnostic."""
 
 
 def run(name: str, facts: Facts) -> Finding:
-    """The finding of a check; one that fails itself has not found anything."""
+    """Run a check; an exception becomes a finding with status Unknown."""
     try:
         return CHECKS[name](facts)
     except Exception as error:
@@ -296,7 +301,7 @@ def _ping(path: Path) -> tuple[int, str]:
 
 
 def _statuses(path: Path) -> list[dict[str, Any]]:
-    """What a host agent last told; the first line may be cut, the last not yet complete."""
+    """Return the last status events of a host agent; the first and last line may be truncated."""
     from rdd.vm.lifecycle.observation import parse_event
 
     try:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kubernetes: says when the cluster of the App is ready, and leads kubectl to it.
+"""kubernetes: reports the readiness of the App's cluster, and publishes its kube context.
 
-probe        whether the API answers and a node is ready
-contexts     our entries in the kubeconfig of the user
-reconciler   what KubernetesReady says, step by step
+probe        the health of the API and of the nodes
+contexts     the context in the kubeconfig of the user
+reconciler   the condition KubernetesReady
 """
 
 from functools import partial
@@ -15,7 +15,7 @@ from rdd.runtime import Controller, watch
 
 
 def kubernetes(env: ControllerEnvironment) -> Controller:
-    """The controller of the cluster."""
+    """Create the controller of the cluster."""
     return Controller(
         "kubernetes",
         partial(KubernetesReconciler, env=env),

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cluster of the App in the kubeconfig of the user, and in a file of its own.
+"""The kube context of the App's cluster, in the kubeconfig of the user and in a file of its own.
 
-It is published when the cluster becomes ready and taken out when it goes; in between the
-files are the user's: an entry that was changed or removed by hand is not fought over. The
-current context is looked at once, on the way to ready, and replaced only when it is missing
-or dead (`rdd.host.kube_health`).
+It is published when the cluster becomes ready and removed when it stops. In between the
+files belong to the user: an entry that was changed or removed is not restored. The current
+context is checked once, on the way to ready, and replaced only if it is missing or dead
+(`rdd.host.kube_health`).
 
-All of this reads and writes files and may wait for locks, so it runs in a thread.
+All file access may wait for locks, so it runs in a thread.
 """
 
 import asyncio
@@ -25,8 +25,8 @@ log = logging.getLogger("rdd.controllers.kubernetes")
 Entry = dict[str, Any]
 
 
-class Contexts:
-    """Our entries; what is known to be in place is not looked at again."""
+class KubeContexts:
+    """Publishes and removes the entries; skips work that is already done."""
 
     def __init__(self, env: ControllerEnvironment) -> None:
         instance = env.instance
@@ -40,10 +40,10 @@ class Contexts:
         self._reported = ""
 
     async def publish(self) -> None:
-        """Have the entries in place. Raises HostError."""
+        """Write the entries. Raises HostError."""
         text = await asyncio.to_thread(files.read_text, self._source)
         if text is None:
-            raise HostError(f'"{self._source}" is gone')
+            raise HostError(f'"{self._source}" is missing')
         if text == self._published:
             return
         self._is_removed = False
@@ -60,23 +60,23 @@ class Contexts:
         kube_contexts.publish(self._paths, self._name, cluster=cluster, user=user)
 
     async def choose(self) -> None:
-        """Make our context the current one if that of the user is missing or dead."""
+        """Make the context the current one if that of the user is missing or dead."""
         verdict = await kube_health.should_switch(
             self._paths, self._name, environment=self._environment
         )
         if not verdict.should_switch:
-            log.debug("the current kube context stays: %s", verdict.reason)
+            log.debug("the current kube context was not changed: %s", verdict.reason)
             return
         try:
             await asyncio.to_thread(
                 kube_contexts.make_current, self._paths, self._name, instead_of=verdict.current
             )
-            log.info("kube context %s is current now: %s", self._name, verdict.reason)
+            log.info("switched to kube context %s: %s", self._name, verdict.reason)
         except HostError as error:
             self.report(str(error))
 
     async def remove(self) -> str:
-        """Take the entries out; what went wrong, or nothing."""
+        """Remove the entries and return the problems; empty if there are none."""
         self._published = ""
         if self._is_removed:
             return ""
@@ -100,14 +100,14 @@ class Contexts:
         return "; ".join(problems)
 
     def report(self, problem: str) -> None:
-        """Log a problem, once until it is another one."""
+        """Log a problem, unless it is the same as before."""
         if problem != self._reported:
             self._reported = problem
             log.warning("%s", problem)
 
 
 def _parts(path: Path, text: str) -> tuple[Entry, Entry]:
-    """The one cluster and the one user of a kubeconfig. Raises HostError."""
+    """Return the only cluster and the only user of a kubeconfig. Raises HostError."""
     try:
         config = yaml_entries.parsed(text)
         (cluster,), (user,) = config["clusters"], config["users"]

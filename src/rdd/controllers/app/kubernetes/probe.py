@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the API of k3s answers, and whether it has a node.
+"""Probes the API of k3s and its nodes.
 
-What a failed attempt means depends on its kind. A refused connection or an answer that is
-no success is certain: the API is not there. No answer in time is not: a machine that swaps,
-or sleeps, is slow, and the cluster is still there a moment later.
+The type of a failure matters. A refused connection or an error response is definite: the
+API is not available. A timeout is ambiguous: a host that swaps or sleeps is slow, and the
+cluster may respond a moment later.
 
-The server is checked against the authority in k3s.yaml, so a program of somebody else on
-the same port is never taken for ours.
+The server is verified with the authority in k3s.yaml, so another program on the same port
+is never mistaken for the cluster.
 """
 
 import asyncio
@@ -22,38 +22,38 @@ from rdd.client.kubeconfig import ConnectionConfig, KubeconfigError
 from rdd.runtime import is_true
 
 TIMEOUT_S = 3.0
-"""For one attempt."""
+"""The timeout of one attempt."""
 
 
 class Health(enum.Enum):
-    """What an attempt says about the API."""
+    """The outcome of an attempt."""
 
     HEALTHY = "healthy"
-    UNHEALTHY = "unhealthy"  # it answers, but not with success
-    UNREACHABLE = "unreachable"  # nobody, or somebody else, is there
-    AMBIGUOUS = "ambiguous"  # no answer in time
+    UNHEALTHY = "unhealthy"  # an error response
+    UNREACHABLE = "unreachable"  # no server, or another program
+    AMBIGUOUS = "ambiguous"  # a timeout
 
 
 async def health_of(connection: ConnectionConfig, *, timeout_s: float = TIMEOUT_S) -> Health:
-    """What `GET /healthz` says."""
+    """Return the outcome of `GET /healthz`."""
     try:
         reply = await _get(connection, "/healthz", timeout_s)
     except TimeoutError:
         return Health.AMBIGUOUS
     except Unreachable as error:
-        is_late = isinstance(error.__cause__, TimeoutError)
-        return Health.AMBIGUOUS if is_late else Health.UNREACHABLE
+        is_timeout = isinstance(error.__cause__, TimeoutError)
+        return Health.AMBIGUOUS if is_timeout else Health.UNREACHABLE
     except (OSError, KubeconfigError):  # an authority or a certificate that cannot be used
         return Health.UNREACHABLE
     return Health.HEALTHY if reply.status == 200 else Health.UNHEALTHY
 
 
 async def missing_node(connection: ConnectionConfig, *, timeout_s: float = TIMEOUT_S) -> str:
-    """Why no node is ready; empty if one is."""
+    """Return why no node is ready; empty if one is."""
     try:
         reply = await _get(connection, "/api/v1/nodes", timeout_s)
     except TimeoutError:
-        return "Cannot list nodes: no answer in time"
+        return "Cannot list nodes: timeout"
     except (OSError, KubeconfigError) as error:
         return f"Cannot list nodes: {error}"
     if reply.status != 200:
@@ -64,7 +64,7 @@ async def missing_node(connection: ConnectionConfig, *, timeout_s: float = TIMEO
             return "No node has registered yet"
         is_ready = any(is_true((n.get("status") or {}).get("conditions"), "Ready") for n in nodes)
     except (orjson.JSONDecodeError, LookupError, AttributeError, TypeError):
-        return "Cannot list nodes: the answer is no list"
+        return "Cannot list nodes: the response is not a list"
     return "" if is_ready else "No node is Ready yet"
 
 

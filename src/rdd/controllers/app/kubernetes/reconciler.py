@@ -1,32 +1,32 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What KubernetesReady says.
+"""Reconciles the condition KubernetesReady.
 
-    disabled               contexts go     False/NotApplicable
-    machine not known      contexts stay   what was said
-    no machine running     contexts go     False/NotRunning
-    no k3s for the host                    False/NotInstalled, again after 15 s
-    API does not answer                    False/Probing, again after 0.5, 1, 2, 4, 5 s
-    contexts not written                   False/MergeFailed, again after a growing pause
-    no node ready                          False/WaitingForNode, the same
-    otherwise                              True/Ready, again after 15 s
+    disabled               remove contexts   False/NotApplicable
+    machine unknown        keep contexts     unchanged
+    machine not running    remove contexts   False/NotRunning
+    no k3s for the host                      False/NotInstalled, retry after 15 s
+    API does not respond                     False/Probing, retry after 0.5, 1, 2, 4, 5 s
+    contexts not written                     False/MergeFailed, retry with exponential backoff
+    no node ready                            False/WaitingForNode, like Probing
+    otherwise                                True/Ready, probe again after 15 s
 
-Once it is ready, nodes are not looked at any more, and two attempts without an answer are
-forgiven. A later generation is confirmed only after the App controller has seen it and the
-machine runs with its template: what answers before that is still the old cluster.
+Once the cluster is ready, nodes are not probed any more, and two timeouts in a row are
+tolerated. A later generation is confirmed only after the App controller has observed it and
+the machine runs with its template: until then the old cluster responds.
 """
 
 import asyncio
 import logging
 
-from rdd.api import errors, names, timestamps
+from rdd.api import errors, names
 from rdd.api.types import Object
+from rdd.base.backoff import Backoff
 from rdd.client import kubeconfig
 from rdd.client.kubeconfig import ConnectionConfig, KubeconfigError
-from rdd.controllers.app.app.reasons import KUBERNETES_READY, SETTLED, Said, said
-from rdd.controllers.app.app.status import conditions_of
+from rdd.controllers.app.app.reasons import kubernetes_ready
 from rdd.controllers.app.k3s_versions_table import VERSIONS
 from rdd.controllers.app.kubernetes import probe
-from rdd.controllers.app.kubernetes.contexts import Contexts
+from rdd.controllers.app.kubernetes.contexts import KubeContexts
 from rdd.controllers.app.kubernetes.probe import Health
 from rdd.controllers.environment import ControllerEnvironment
 from rdd.host.errors import HostError
@@ -36,10 +36,12 @@ from rdd.runtime import (
     Context,
     ObjectKey,
     Result,
-    apply_status,
+    StatusWriter,
+    conditions_of,
     find_condition,
     is_deleting,
     is_true,
+    record_transition,
     resource_of,
 )
 from rdd.vm.drivers import catalog
@@ -49,41 +51,47 @@ log = logging.getLogger("rdd.controllers.kubernetes")
 
 FIELD_MANAGER = "kubernetes-controller"
 FIRST_RETRY_S = 0.5
-"""The first look again after a machine came up; the pauses then double."""
+"""The first delay after a machine came up; the following ones double up to RETRY_S."""
 RETRY_S = 5.0
 HEALTHY_S = 15.0
 LONGEST_MERGE_RETRY_S = 300.0
 TOLERATED = 3
-"""Attempts in a row without an answer after which a cluster is no longer ready."""
+"""The number of consecutive timeouts after which a cluster is no longer ready."""
 
 
 class KubernetesReconciler:
-    """Follows the cluster of the App."""
+    """Probes the cluster of the App."""
 
     def __init__(self, context: Context, env: ControllerEnvironment) -> None:
         self._context = context
         self._client = context.client
         self._env = env
-        self._contexts = Contexts(env)
-        self._unanswered = 0
-        self._retry_s = FIRST_RETRY_S
-        self._merge_retry_s = RETRY_S
+        self._contexts = KubeContexts(env)
+        self._status = StatusWriter(
+            context,
+            App,
+            field_manager=FIELD_MANAGER,
+            on_transition=record_transition(context, warnings=("NotInstalled",)),
+        )
+        self._timeouts = 0
+        self._backoff = Backoff(FIRST_RETRY_S, RETRY_S)
+        self._merge_backoff = Backoff(RETRY_S, LONGEST_MERGE_RETRY_S)
         self._merge_due_s = 0.0
         self._due_s = 0.0
         self._ready_since = ""
-        """When the machine came up that was found ready; empty: none was by this process."""
+        """When the machine of the ready cluster came up; empty if this process found none ready."""
 
     async def begin(self) -> None:
-        """That the cluster was ready for another process says nothing about now."""
+        """Revert the condition of an earlier process."""
         try:
             app = App.of(await self._client.get(resource_of(App), names.APP_NAME))
         except errors.NotFound:
             return
-        if is_true(conditions_of(app), KUBERNETES_READY):
-            await self._say(app, said(KUBERNETES_READY, "Reconciling"))
+        if is_true(conditions_of(app.raw), names.KUBERNETES_READY):
+            await self._report(app, kubernetes_ready("Reconciling"))
 
     async def reconcile(self, key: ObjectKey) -> Result:
-        """Look at the cluster once."""
+        """Probe the cluster once."""
         try:
             found = await self._client.get(resource_of(App), key.name)
         except errors.NotFound:
@@ -91,79 +99,78 @@ class KubernetesReconciler:
             return Result.done()
         app = App.of(found)
         if is_deleting(found):
-            return await self._without(app, "NotRunning")
+            return await self._no_cluster(app, "NotRunning")
         if not app.spec.kubernetes.enabled:
-            return await self._without(app, "NotApplicable")
-        running = find_condition(conditions_of(app), names.RUNNING) or {}
+            return await self._no_cluster(app, "NotApplicable")
+        running = find_condition(conditions_of(app.raw), names.RUNNING) or {}
         if running.get("status") == "Unknown":
-            return Result.done()  # it is being found out: the App is written when it is
+            return Result.done()  # the App changes when the state is known
         if running.get("status") != "True":
-            return await self._without(app, "NotRunning")
-        return await self._look(app, running)
+            return await self._no_cluster(app, "NotRunning")
+        return await self._reconcile_cluster(app, running)
 
     async def drain(self) -> None:
-        """The machines end with this process, so kubectl must not be led to them."""
+        """Remove the contexts: the machines stop with this process."""
         await self._contexts.remove()
         try:
             app = App.of(await self._client.get(resource_of(App), names.APP_NAME))
-            if is_true(conditions_of(app), KUBERNETES_READY):
-                await self._say(app, said(KUBERNETES_READY, "NotRunning"))
+            if is_true(conditions_of(app.raw), names.KUBERNETES_READY):
+                await self._report(app, kubernetes_ready("NotRunning"))
         except errors.ApiError as error:
-            log.debug("not said that the cluster is gone: %s", error)
+            log.debug("cannot report that the cluster is gone: %s", error)
 
-    async def _without(self, app: App, reason: str) -> Result:
-        """There is no cluster."""
-        self._unanswered, self._ready_since, self._due_s = 0, "", 0.0
-        self._retry_s = FIRST_RETRY_S
+    async def _no_cluster(self, app: App, reason: str) -> Result:
+        """Remove the contexts and report a reason."""
+        self._timeouts, self._ready_since, self._due_s = 0, "", 0.0
+        self._backoff.reset()
         problem = await self._contexts.remove()
-        message = said(KUBERNETES_READY, reason).message
+        message = kubernetes_ready(reason).message
         if problem:
             message += f"; its context could not be removed: {problem}"
-        await self._say(app, said(KUBERNETES_READY, reason, message))
+        await self._report(app, kubernetes_ready(reason, message))
         return Result.requeue(LONGEST_MERGE_RETRY_S) if problem else Result.done()
 
-    async def _look(self, app: App, running: Object) -> Result:
-        known = find_condition(conditions_of(app), KUBERNETES_READY) or {}
+    async def _reconcile_cluster(self, app: App, running: Object) -> Result:
+        known = find_condition(conditions_of(app.raw), names.KUBERNETES_READY) or {}
         came_up = str(running.get("lastTransitionTime") or "")
-        # Ready for the process before us is ready, if nothing has come in between.
+        # A cluster that was ready for the previous process still is, unless the machine restarted.
         was_ready = known.get("status") == "True" or known.get("reason") == "Reconciling"
         is_ready = was_ready and self._ready_since in ("", came_up)
         is_confirmed = known.get("observedGeneration") == app.metadata.generation
-        left_s = self._due_s - asyncio.get_running_loop().time()
-        if is_ready and is_confirmed and self._ready_since and left_s > 0:
-            return Result.requeue(left_s)
+        remaining_s = self._due_s - asyncio.get_running_loop().time()
+        if is_ready and is_confirmed and self._ready_since and remaining_s > 0:
+            return Result.requeue(remaining_s)
         connection = await self._connection(app)
-        if isinstance(connection, Said):
-            await self._say(app, connection)
-            return (
-                Result.requeue(HEALTHY_S) if connection.reason == "NotInstalled" else self._soon()
-            )
+        if isinstance(connection, Condition):
+            await self._report(app, connection)
+            is_final = connection.reason == "NotInstalled"
+            return Result.requeue(HEALTHY_S if is_final else self._backoff.next_s())
         health = await probe.health_of(connection)
         if health is not Health.HEALTHY:
             return await self._unhealthy(app, health, is_ready=is_ready)
-        self._unanswered = 0
-        pause_s = self._merge_due_s - asyncio.get_running_loop().time()
-        if is_confirmed and known["reason"] == "MergeFailed" and pause_s > 0:
-            return Result.requeue(pause_s)
+        self._timeouts = 0
+        retry_s = self._merge_due_s - asyncio.get_running_loop().time()
+        if is_confirmed and known["reason"] == "MergeFailed" and retry_s > 0:
+            return Result.requeue(retry_s)
         try:
             await self._contexts.publish()
         except HostError as error:
             return await self._not_merged(app, error)
-        self._merge_retry_s = RETRY_S
+        self._merge_backoff.reset()
         if not is_ready:
             if missing := await probe.missing_node(connection):
-                await self._say(app, said(KUBERNETES_READY, "WaitingForNode", missing))
-                return self._soon()
+                await self._report(app, kubernetes_ready("WaitingForNode", missing))
+                return Result.requeue(self._backoff.next_s())
             await self._contexts.choose()
         if not is_confirmed and not _is_template_applied(app):
-            return Result.requeue(RETRY_S)  # the App controller writes when it is
+            return Result.requeue(RETRY_S)  # the App changes when it is applied
         self._ready_since = came_up
         self._due_s = asyncio.get_running_loop().time() + HEALTHY_S
-        await self._say(app, said(KUBERNETES_READY, "Ready"))
+        await self._report(app, kubernetes_ready("Ready"))
         return Result.requeue(HEALTHY_S)
 
-    async def _connection(self, app: App) -> ConnectionConfig | Said:
-        """How to reach the cluster, or why that is not known."""
+    async def _connection(self, app: App) -> ConnectionConfig | Condition:
+        """Return the connection to the cluster, or the condition that reports its absence."""
         driver = app.status.virtual_machine_type
         provider = catalog.provider(driver) if driver else None
         if isinstance(provider, KubernetesSupport):
@@ -172,64 +179,40 @@ class KubernetesReconciler:
                 provider.missing_kubernetes, release, self._env.environment
             )
             if why:
-                return said(KUBERNETES_READY, "NotInstalled", why)
+                return kubernetes_ready("NotInstalled", why)
         try:
             path = self._env.instance.k3s_config
             return await asyncio.to_thread(kubeconfig.load, path)
         except KubeconfigError:
-            return said(KUBERNETES_READY, "Probing")
+            return kubernetes_ready("Probing")
 
     async def _unhealthy(self, app: App, health: Health, *, is_ready: bool) -> Result:
         if health is Health.AMBIGUOUS and is_ready:
-            self._unanswered += 1
-            if self._unanswered < TOLERATED:
+            self._timeouts += 1
+            if self._timeouts < TOLERATED:
                 return Result.requeue(RETRY_S)
-        self._unanswered, self._ready_since = 0, ""
-        await self._say(app, said(KUBERNETES_READY, "Probing"))
-        return self._soon()
-
-    def _soon(self) -> Result:
-        pause_s, self._retry_s = self._retry_s, min(self._retry_s * 2, RETRY_S)
-        return Result.requeue(pause_s)
+        self._timeouts, self._ready_since = 0, ""
+        await self._report(app, kubernetes_ready("Probing"))
+        return Result.requeue(self._backoff.next_s())
 
     async def _not_merged(self, app: App, error: HostError) -> Result:
         self._ready_since = ""
         self._contexts.report(str(error))
-        await self._say(app, said(KUBERNETES_READY, "MergeFailed", str(error)))
-        pause_s = self._merge_retry_s
-        self._merge_retry_s = min(pause_s * 2, LONGEST_MERGE_RETRY_S)
-        self._merge_due_s = asyncio.get_running_loop().time() + pause_s
-        return Result.requeue(pause_s)
+        await self._report(app, kubernetes_ready("MergeFailed", str(error)))
+        retry_s = self._merge_backoff.next_s()
+        self._merge_due_s = asyncio.get_running_loop().time() + retry_s
+        return Result.requeue(retry_s)
 
-    async def _say(self, app: App, what: Said) -> None:
-        """Write the condition, for the generation that was looked at."""
-        known = find_condition(conditions_of(app), KUBERNETES_READY) or {}
-        wanted = Condition(
-            what.type, what.status, what.reason, what.message, app.metadata.generation
-        ).to_object(conditions_of(app), now=timestamps.now_text(self._context.clock))
-        if wanted == known:
-            return
+    async def _report(self, app: App, condition: Condition) -> None:
+        """Write the condition for the generation of `app`."""
         try:
-            await apply_status(
-                self._client,
-                App,
-                ObjectKey.of(app.raw),
-                {"conditions": [wanted]},
-                field_manager=FIELD_MANAGER,
-            )
+            await self._status.write(app.raw, condition)
         except errors.NotFound:
-            return
-        if known.get("reason") != what.reason:
-            self._context.events.event(
-                app.raw,
-                "Warning" if what.reason in ("MergeFailed", "NotInstalled") else "Normal",
-                "ConditionChanged",
-                f"{what.type}={what.status}: {what.message} ({what.reason})",
-            )
+            pass  # the App is gone
 
 
 def _is_template_applied(app: App) -> bool:
-    """Whether the App controller says that the machine runs with what this generation asks for."""
-    settled = find_condition(conditions_of(app), SETTLED) or {}
-    has_looked = settled.get("observedGeneration") == app.metadata.generation
-    return has_looked and settled.get("reason") != "ApplyingTemplate"
+    """Return whether the App controller has applied the template of this generation."""
+    settled = find_condition(conditions_of(app.raw), names.SETTLED) or {}
+    is_observed = settled.get("observedGeneration") == app.metadata.generation
+    return is_observed and settled.get("reason") != "ApplyingTemplate"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts an API server and the operator (a process of its own), and plays the user."""
+"""Start an API server and the operator in a separate process, and act as the user."""
 
 import asyncio
 import subprocess
@@ -17,15 +17,15 @@ from rdd.testing import LiveServer
 SHOUTS = ApiResource("demo.example.com", "v1alpha1", "shouts", "Shout")
 
 
-async def play(kubeconfig: Path) -> None:
+async def act(kubeconfig: Path) -> None:
     async with Client(HttpsTransport.from_file(kubeconfig)) as client:
         shout = {"metadata": {"name": "hello", "namespace": "default"}, "spec": {"text": "hello"}}
         await client.create(SHOUTS, shout)
-        print("the ConfigMap says:", await text(client, unlike=""))
+        print("ConfigMap:", await text(client, unlike=""))
         await client.patch(SHOUTS, "hello", {"spec": {"times": 2}}, namespace="default")
-        print("twice:", await text(client, unlike="HELLO"))
+        print("after the change:", await text(client, unlike="HELLO"))
         await client.delete(CONFIG_MAPS, "hello", namespace="default")
-        print("deleted and back:", await text(client, unlike=""))
+        print("recreated:", await text(client, unlike=""))
         try:
             await client.patch(SHOUTS, "hello", {"spec": {"times": 9}}, namespace="default")
         except errors.ApiError as error:
@@ -35,7 +35,7 @@ async def play(kubeconfig: Path) -> None:
 
 
 async def text(client: Client, *, unlike: str) -> str:
-    """The text of the ConfigMap as soon as there is another one."""
+    """Wait until the text of the ConfigMap differs, and return it."""
     events = client.list_and_watch(
         CONFIG_MAPS, namespace="default", field_selector="metadata.name=hello"
     )
@@ -56,7 +56,7 @@ with LiveServer() as server:
         assert program.stdout is not None
         print("operator:", program.stdout.readline().strip())
         second = subprocess.run(command, cwd=here, capture_output=True, text=True)
-        print("a second one:", second.stderr.strip().split(" is run by ")[0])
-        asyncio.run(play(server.kubeconfig))
+        print("second operator:", second.stderr.strip().split(" is run by ")[0])
+        asyncio.run(act(server.kubeconfig))
         program.terminate()
     print("exit code:", program.returncode)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The program: `python -m shouter KUBECONFIG CERTIFICATE KEY`. Ends at SIGTERM."""
+"""The program: `python -m shouter KUBECONFIG CERTIFICATE KEY`. SIGTERM stops it."""
 
 import asyncio
 import signal
@@ -16,7 +16,7 @@ from .controller import shouter
 
 
 def webhook_host(certificate: Path, key: Path) -> HttpsHost:
-    """Any free port; the certificate vouches for itself."""
+    """Listen on a free port with a self-signed certificate."""
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(certificate, key)
     sock = socket.create_server(("127.0.0.1", 0))
@@ -24,7 +24,7 @@ def webhook_host(certificate: Path, key: Path) -> HttpsHost:
 
 
 async def main(kubeconfig: Path, certificate: Path, key: Path) -> int:
-    """Run the operator until it is told to stop, or the API server is gone."""
+    """Run the operator until SIGTERM, or until the API server is unreachable."""
     async with Client(HttpsTransport.from_file(kubeconfig), user_agent="shouter") as client:
         ownership = Ownership(client, "shouter")
         manager = Manager(
@@ -35,8 +35,8 @@ async def main(kubeconfig: Path, certificate: Path, key: Path) -> int:
             host=webhook_host(certificate, key),
             options=ManagerOptions(if_held="fail"),
         )
-        told = asyncio.Event()
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, told.set)
+        stop = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
         try:
             await manager.start()
         except OwnershipError as error:
@@ -44,7 +44,7 @@ async def main(kubeconfig: Path, certificate: Path, key: Path) -> int:
             return 1
         print("ready", flush=True)
         async with asyncio.TaskGroup() as group:
-            ends = [group.create_task(told.wait()), group.create_task(ownership.server_lost.wait())]
+            ends = [group.create_task(stop.wait()), group.create_task(ownership.server_lost.wait())]
             await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
             for task in ends:
                 task.cancel()

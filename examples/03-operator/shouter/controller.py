@@ -23,7 +23,7 @@ from .kind import Shout
 
 
 class ShoutReconciler:
-    """Applies the ConfigMap, then says so."""
+    """Applies the ConfigMap and writes the status."""
 
     def __init__(self, context: Context) -> None:
         self.context = context
@@ -33,7 +33,7 @@ class ShoutReconciler:
     async def reconcile(self, key: ObjectKey) -> Result:
         shout = self.shouts.get(key)
         if shout is None or shout.metadata.deletion_timestamp:
-            return Result.done()  # the ConfigMap goes with its owner
+            return Result.done()  # the garbage collector deletes the ConfigMap
         await self.context.client.apply(
             CONFIG_MAPS,
             {
@@ -47,20 +47,19 @@ class ShoutReconciler:
             field_manager="shouter",
             force=True,
         )
-        condition = Condition("Shouted", "True", "Applied")
-        await self.status.write(shout.raw, condition)
+        await self.status.write(shout.raw, Condition("Shouted", "True", "Applied"))
         self.context.events.event(shout.raw, "Normal", "Shouted", f"{shout.spec.text} is out")
         return Result.done()
 
 
 async def check(request: AdmissionRequest[Shout]) -> None:
-    """Refuse what nobody wants to hear."""
+    """Reject more than three repetitions."""
     if request.object.spec.times > 3:
         raise Denied("three times is enough")
 
 
 def shouter() -> Controller:
-    """The controller, declared."""
+    """Return the controller."""
     return Controller(
         "shouter",
         ShoutReconciler,

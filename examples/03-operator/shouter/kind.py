@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The kind: a text that is to be shouted."""
+"""The kind: a text to shout."""
 
 from collections.abc import Sequence
 
@@ -9,20 +9,20 @@ from rdd.kinds.struct import UNSET, Struct, field
 
 
 class ShoutSpec(Struct):
-    """What is wanted."""
+    """The desired state."""
 
-    text: str = field("What to shout.")
-    times: int = field("How often.", default=1)
+    text: str = field("The text.")
+    times: int = field("Number of repetitions.", default=1)
 
 
 class ShoutStatus(Struct):
-    """What was done."""
+    """The current state."""
 
-    conditions: Sequence[Condition] = field("How it went.", default=UNSET, schema=BY_TYPE)
+    conditions: Sequence[Condition] = field("Progress of the Shout.", default=UNSET, schema=BY_TYPE)
 
 
 class Shout(Kind, group="demo.example.com"):
-    """A text that is to be shouted."""
+    """A text to shout."""
 
-    spec: ShoutSpec = field("What is wanted.", default=UNSET)
-    status: ShoutStatus = field("What was done.", default=UNSET)
+    spec: ShoutSpec = field("The desired state.", default=UNSET)
+    status: ShoutStatus = field("The current state.", default=UNSET)

@@ -3,10 +3,10 @@
 
     python -m bench.apiserver [--quick] [--runs N] [--url … --token … --ca … --pid …]
 
-Each run starts a fresh server on a fresh disk file, fills it with 11,000 ConfigMaps
-and goes through the rows below; its figures go to results/apiserver-<run>.json.
-Row names are the keys of `reference.ROWS`. With --url any other Kubernetes API
-server is measured instead of ours, so that a comparison can be repeated.
+Each run starts a new server with a new disk file, creates 11,000 ConfigMaps and measures the
+rows below; its figures go to results/apiserver-<run>.json. Row names are the keys of
+`reference.ROWS`. With --url it measures another Kubernetes API server, so that a comparison
+can be repeated.
 """
 
 import argparse
@@ -24,7 +24,16 @@ from urllib.parse import quote
 import orjson
 import uvloop
 from bench import objects, watching
-from bench.load import APPLY_PATCH, MERGE_PATCH, Call, Client, Phase, Result, WrongAnswer, run
+from bench.load import (
+    APPLY_PATCH,
+    MERGE_PATCH,
+    Call,
+    Client,
+    Phase,
+    Result,
+    UnexpectedResponse,
+    run,
+)
 from bench.server import Access, Process, Server, temporary_home
 
 RESULTS = Path(__file__).parent / "results"
@@ -40,7 +49,7 @@ QUICK = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where one run puts its objects; names of its own, so that a server can be measured twice."""
+    """Names of one run, unique so that a server can be measured twice."""
 
     run: str
 
@@ -68,17 +77,17 @@ class Places:
 class Run:
     """One pass through all rows against one server."""
 
-    def __init__(self, client: Client, server: Process, *, pace: float, says: str) -> None:
+    def __init__(self, client: Client, server: Process, *, pace: float, prefix: str) -> None:
         self._client = client
         self._server = server
         self._pace = pace
-        self._says = says
+        self._prefix = prefix
         self._places = Places(f"bench-{time.time_ns() // 1_000_000:x}")
         self.rows: dict[str, dict[str, Any]] = {}
         self.memory: dict[str, float] = {}
 
     async def all(self) -> None:
-        """Measure everything, in an order in which each row finds what it needs."""
+        """Measure all rows, in an order that satisfies their dependencies."""
         self.memory["idle"] = self._server.rss_mib()
         for name in ("many", "some"):
             body = objects.namespace(f"{self._places.run}-{name}")
@@ -103,7 +112,7 @@ class Run:
     def _note(self, name: str, result: Result) -> None:
         self.rows[name] = result.to_json()
         print(
-            f"{self._says} {name:22} {result.per_second:9.0f}/s  p50 {result.p50_ms:7.2f} ms  "
+            f"{self._prefix} {name:22} {result.per_second:9.0f}/s  p50 {result.p50_ms:7.2f} ms  "
             f"p99 {result.p99_ms:7.2f} ms  server {result.server_us:7.0f} µs  "
             f"client {result.client_load:.2f}  others {result.foreign_load:.2f}",
             file=sys.stderr,
@@ -138,8 +147,8 @@ class Run:
         zipped = many._replace(accept_encoding="gzip")
         first = Call("GET", f"{self._places.many}?limit={PAGE}")
 
-        def next_page(answer: bytes) -> Call | None:
-            token = orjson.loads(answer)["metadata"].get("continue")
+        def next_page(response: bytes) -> Call | None:
+            token = orjson.loads(response)["metadata"].get("continue")
             return Call("GET", f"{first.path}&continue={quote(token)}") if token else None
 
         yield Phase("LIST 1,000, 1 client", 1, lambda _: some, seconds=2.5)
@@ -175,22 +184,22 @@ class Run:
             await watching.fan_out(self._client, self._server, namespace, watchers=100, writes=200)
             for _ in range(BURSTS)
         ]
-        # One burst takes a fifth of a second, in which a neighbour's hiccup is everything.
+        # One burst takes a fifth of a second, so a short disturbance distorts it.
         self._note("watch fan-out", sorted(bursts, key=lambda r: r.per_second)[BURSTS // 2])
 
     async def _crd(self) -> None:
-        """POST a CRD and ask for its objects until they can be listed."""
+        """POST a CRD and poll its objects until they can be listed."""
         began = time.perf_counter()
         body = objects.crd(self._places.group)
         await self._client.send(Call("POST", objects.CRDS, body, statuses=(201,)))
         listing = Call("GET", self._places.gadgets, statuses=(200, 404))
         while b'"items"' not in await self._client.send(listing):
             if time.perf_counter() - began > 30:
-                raise WrongAnswer("a CRD was not served within 30 s")
+                raise UnexpectedResponse("a CRD was not served within 30 s")
         took = (time.perf_counter() - began) * 1000
         self.rows["CRD ready"] = {"p50_ms": round(took, 2)}
-        print(f"{self._says} {'CRD ready':22} {took:.1f} ms", file=sys.stderr)
-        # A new CRD changes discovery and schemas in the background; not part of the next rows.
+        print(f"{self._prefix} {'CRD ready':22} {took:.1f} ms", file=sys.stderr)
+        # Exclude the background update of discovery and schemas from the next rows.
         await asyncio.sleep(1)
 
     def _customs(self) -> Iterator[Phase]:
@@ -219,10 +228,10 @@ class Run:
         return Phase("DELETE, 8 clients", 8, lambda i: calls[i], SOME, math.inf)
 
 
-async def measure(access: Access, server: Process, *, pace: float, says: str) -> dict[str, Any]:
-    """One pass; rows and memory as JSON."""
+async def measure(access: Access, server: Process, *, pace: float, prefix: str) -> dict[str, Any]:
+    """Run one pass; return rows and memory as JSON."""
     async with Client(access) as client:
-        one = Run(client, server, pace=pace, says=says)
+        one = Run(client, server, pace=pace, prefix=prefix)
         await one.all()
     return {"rows": one.rows, "memory": {k: round(v, 1) for k, v in one.memory.items()}}
 
@@ -243,26 +252,26 @@ def main(arguments: list[str] | None = None) -> int:
     for old in RESULTS.glob("apiserver-*.json"):
         old.unlink()
     for number in range(1, runs + 1):
-        says = f"[{number}/{runs}]"
+        prefix = f"[{number}/{runs}]"
         with uvloop_runner() as runner:
             if given.url:
-                result = runner.run(_measure_other(given, pace=pace, says=says))
+                result = runner.run(_measure_other(given, pace=pace, prefix=prefix))
             else:
                 with temporary_home() as home, Server(home) as server:
                     access, process = server.access(), server.process
-                    result = runner.run(measure(access, process, pace=pace, says=says))
+                    result = runner.run(measure(access, process, pace=pace, prefix=prefix))
         path = RESULTS / f"apiserver-{number}.json"
         path.write_bytes(orjson.dumps(result, option=orjson.OPT_INDENT_2))
     return 0
 
 
-async def _measure_other(given: argparse.Namespace, *, pace: float, says: str) -> dict[str, Any]:
+async def _measure_other(given: argparse.Namespace, *, pace: float, prefix: str) -> dict[str, Any]:
     access = Access(given.url.rstrip("/"), given.token, ssl.create_default_context(cafile=given.ca))
-    return await measure(access, Process(given.pid), pace=pace, says=says)
+    return await measure(access, Process(given.pid), pace=pace, prefix=prefix)
 
 
 def uvloop_runner() -> asyncio.Runner:
-    """A runner on the same loop the server uses."""
+    """Return a runner with the event loop that the server uses."""
     return asyncio.Runner(loop_factory=uvloop.new_event_loop)
 
 

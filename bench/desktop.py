@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The desktop: from `rdd start` to a container engine, and what it costs to have it.
+"""The desktop: from `rdd start` to a container engine, and its cost at rest.
 
     python -m bench.desktop [--quick]
 
-All controllers, the driver `host`, a real dockerd, a home directory of its own per round;
-root is needed. Commands are timed from their call to their end. Meanwhile one client reads
-the App again and again, which tells how responsive the control plane stays. Figures go to
-results/desktop.json, each the median over the rounds.
+All controllers, the driver `host`, a real dockerd, a new home directory per round; it needs
+root. Commands are timed from start to exit. Meanwhile one client reads the App continuously,
+which shows how responsive the control plane stays. Figures go to results/desktop.json, each
+the median over the rounds.
 """
 
 import argparse
@@ -79,15 +79,15 @@ class Api:
             headers = {**headers, "Content-Type": "application/merge-patch+json"}
         data = None if body is None else orjson.dumps(body)
         self._connection.request(method, path, data, headers)
-        answer = self._connection.getresponse()
-        found: dict[str, Any] = orjson.loads(answer.read())
-        if answer.status >= 300:
+        response = self._connection.getresponse()
+        found: dict[str, Any] = orjson.loads(response.read())
+        if response.status >= 300:
             raise RuntimeError(f"{method} {path}: {found}")
         return found
 
 
 class Desk:
-    """A home directory, and commands in it."""
+    """A home directory and the commands in it."""
 
     def __init__(self, home: Path) -> None:
         self.home = home
@@ -95,7 +95,7 @@ class Desk:
         self._environment = {"HOME": str(home), "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin"}
 
     def rdd(self, *words: str) -> float:
-        """How long a command takes."""
+        """Run a command and return its duration."""
         began = time.perf_counter()
         done = subprocess.run(
             [RDD, *words], env=self._environment, capture_output=True, text=True, timeout=TIMEOUT_S
@@ -125,7 +125,7 @@ class Desk:
 
 @contextlib.contextmanager
 def desk() -> Iterator[Desk]:
-    """A short path, because of the sockets; nothing of it is left."""
+    """Create a home directory with a short path, because of the sockets; delete it afterwards."""
     home = Path(tempfile.mkdtemp(prefix="rddb", dir="/tmp"))
     made = Desk(home)
     try:
@@ -137,7 +137,7 @@ def desk() -> Iterator[Desk]:
 
 @contextlib.contextmanager
 def reading(instance: Instance, path: str, times_ms: list[float]) -> Iterator[None]:
-    """Read an object all the time, from a thread."""
+    """Read an object continuously, from a thread."""
     is_over = threading.Event()
     api = Api(instance)
 
@@ -157,7 +157,7 @@ def reading(instance: Instance, path: str, times_ms: list[float]) -> Iterator[No
 
 
 def at_rest(process: Process) -> tuple[float, float]:
-    """Wake-ups per second and MiB of a process that is left alone."""
+    """Return wake-ups per second and MiB of an idle process."""
     time.sleep(SETTLE_S)
     before = process.switches()
     time.sleep(IDLE_S)
@@ -165,7 +165,7 @@ def at_rest(process: Process) -> tuple[float, float]:
 
 
 def control_plane(*, with_rest: bool) -> Figures:
-    """The daemon with all controllers, and no App."""
+    """Measure the daemon with all controllers, without an App."""
     with desk() as here:
         found = {"svc_start_s": here.rdd("svc", "start")}
         if with_rest:
@@ -174,7 +174,7 @@ def control_plane(*, with_rest: bool) -> Figures:
 
 
 def app(*, with_rest: bool, reads_ms: list[float]) -> Figures:
-    """The life of an App."""
+    """Measure the lifecycle of an App."""
     with desk() as here:
         found = {"start_s": here.rdd("start")}
         here.docker("import", "-", "tools", data=image())
@@ -190,7 +190,7 @@ def app(*, with_rest: bool, reads_ms: list[float]) -> Figures:
 
 
 def machine() -> Figures:
-    """A LimaVM with an engine: its start, and its adoption by another daemon."""
+    """Measure a LimaVM with an engine: its start and its adoption by another daemon."""
     with desk() as here:
         here.rdd("svc", "start")
         template = here.home / "t.yaml"
@@ -215,7 +215,7 @@ def machine() -> Figures:
 
 
 def until_started(api: Api, count: int) -> None:
-    """Wait until the machine has come up, or was taken over, so many times."""
+    """Wait until the machine has started, or was adopted, a number of times."""
     end = time.monotonic() + TIMEOUT_S
     while time.monotonic() < end:
         status = api.call("GET", f"{VMS}/t").get("status") or {}
@@ -223,11 +223,11 @@ def until_started(api: Api, count: int) -> None:
         if status.get("restartCount") == count and running[0]["status"] == "True":
             return
         time.sleep(0.002)
-    raise RuntimeError(f"the machine has not come up: {status}")
+    raise RuntimeError(f"the machine has not started: {status}")
 
 
 def time_to_socket(directory: Path) -> float:
-    """From the start of a host agent to its socket, in steps of 10 ms."""
+    """Return the time from the start of a host agent to its socket, in steps of 10 ms."""
     pid = int((directory / "ha.pid").read_text())
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     since_boot = int(fields[19]) / os.sysconf("SC_CLK_TCK")

@@ -3,10 +3,10 @@
 
     python -m bench.engine [--containers 1000] [--images 500] [--volumes 200] [--events 200]
 
-A real dockerd in namespaces of its own (root is needed) and the daemon as users start
-it, with the controllers of containers only; the App is played by this program. Latency
-is the time from an event's own timestamp in the engine to the arrival of the watch
-event at a client over HTTPS. Both clocks are this machine's.
+A real dockerd in separate namespaces (it needs root) and the daemon as users start it, with
+only the controllers of containers; this program writes the App. Latency is the time from the
+timestamp of an event in the engine to the arrival of the watch event at a client over HTTPS.
+Both use the clock of this machine.
 """
 
 import argparse
@@ -61,7 +61,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def fill(dockerd: Dockerd, given: argparse.Namespace) -> None:
-    """Have as many objects in the engine as asked for."""
+    """Create the requested number of objects in the engine."""
     began = time.perf_counter()
     for i in range(given.images - 1):
         dockerd.import_layer(f"bench/image{i}", str(i))
@@ -93,7 +93,7 @@ async def measure(dockerd: Dockerd, home: Path, given: argparse.Namespace) -> No
 
 
 async def connect(client: Client) -> float:
-    """The time from the machine's readiness to the engine's."""
+    """Return the time from the readiness of the machine to that of the engine."""
     await client.create(
         resource_of(App),
         {"metadata": {"name": "app"}, "spec": {"running": True, "namespace": "default"}},
@@ -131,7 +131,7 @@ Change = Callable[[Docker, str], Any]
 
 
 async def create(docker: Docker, id_: str) -> None:
-    raise AssertionError("made by the caller")
+    raise AssertionError("created by the caller")
 
 
 async def pause(docker: Docker, id_: str) -> None:
@@ -140,7 +140,7 @@ async def pause(docker: Docker, id_: str) -> None:
 
 
 async def latency(client: Client, dockerd: Dockerd, title: str, change: Change, count: int) -> None:
-    """Change containers one after the other, and see when clients hear of it."""
+    """Change containers one after the other and measure when clients receive the event."""
     happened: dict[tuple[str, str], int] = {}
     seen: dict[tuple[str, str], int] = {}
     docker = Docker(dockerd.socket)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `make bench` runs: every measurement, then the report.
+"""The program of `make bench`: all measurements, then the report.
 
     python -m bench.everything [--quick]
 
-About 6 minutes; with --quick about one, with rough figures that are only printed.
+Takes about 6 minutes; with --quick about one, with rough figures that are only printed.
 """
 
 import argparse

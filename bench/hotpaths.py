@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the server's time goes: a sampling profile of one kind of request.
+"""A sampling profile of the server for one kind of request.
 
     python -m bench.hotpaths create|put|patch|get|get-rv0|list|apply|delete [--seconds S]
 
-Runs the server in this process and a client in another one. A timer of CPU time
-interrupts the server and notes the Python functions on the stack. Python delivers the
-signal at the next step of the interpreter: time in C (TLS, JSON) counts for the Python
-function that called it or the one that runs next, so trust the larger figures. Two
-tables are printed: lines by their own samples, and functions by samples on the stack.
-What other threads burn is not sampled; its share of the CPU time is printed.
+Runs the server in this process and a client in another one. A timer of CPU time interrupts
+the server and records the Python functions on the stack. Python delivers the signal at the
+next step of the interpreter: time in C (TLS, JSON) counts for the Python function that called
+it or the one that runs next, so only the larger figures are reliable. It prints two tables:
+lines by their own samples, and functions by samples on the stack. Other threads are not
+sampled; it prints their share of the CPU time.
 """
 
 import argparse
@@ -83,7 +83,7 @@ class Sampler:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Sample while the block runs."""
+        """Sample during the block."""
         signal.signal(signal.SIGPROF, self._tick)
         signal.setitimer(signal.ITIMER_PROF, INTERVAL_S, INTERVAL_S)
         try:
@@ -121,7 +121,7 @@ def _short(path: str) -> str:
 
 
 async def profile(home: Path, what: str, seconds: float) -> None:
-    """Serve, have a child send requests, and sample meanwhile."""
+    """Serve and sample while a child process sends requests."""
     from rdd.daemon.control_plane import ServeOptions
     from rdd.daemon.stages import control_plane
     from rdd.instance import Instance
@@ -149,7 +149,7 @@ async def profile(home: Path, what: str, seconds: float) -> None:
 
 
 async def drive(access: Access, what: str, seconds: float) -> None:
-    """The client's side: prepare, say so, send."""
+    """Run the client: prepare, print "prepared", send."""
     async with Client(access) as client:
         me = Process(os.getpid())
 

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """A closed-loop load: N clients, each with one request in flight on its own connection.
 
-A phase is a numbered series of calls. The clients take the next number when their
-last call is answered; the phase ends after a number of operations or of seconds.
-Every answer's status is checked, and a wrong one ends the benchmark: a server that
-refuses requests quickly is not fast.
+A phase is a numbered series of calls. A client takes the next number when its last call is
+complete; the phase ends after a number of operations or of seconds. The status of every
+response is checked, and an unexpected one aborts the benchmark: a server that rejects
+requests quickly is not fast.
 
-An operation is one call, or a chain of them (`follow` makes the next call from an
-answer: the pages of a list). Latency runs from the first call until the last byte
-and includes what this client itself costs, which is why the server's CPU time per
-operation stands next to it: that figure does not know how fast the client is.
+An operation is one call, or a chain of them (`follow` makes the next call from a response:
+the pages of a list). Latency is measured from the first call to the last byte and includes
+the cost of this client. So the CPU time of the server per operation is measured, too: it does
+not depend on the client.
 """
 
 import asyncio
@@ -34,8 +34,8 @@ APPLY_PATCH = "application/apply-patch+yaml"
 _TICKS_PER_S = 100.0  # USER_HZ, which /proc/stat counts in on every Linux
 
 
-class WrongAnswer(Exception):
-    """The server answered, but not what the benchmark is about."""
+class UnexpectedResponse(Exception):
+    """The server responded with an unexpected status."""
 
 
 class Call(NamedTuple):
@@ -51,7 +51,7 @@ class Call(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """What is called, by how many, for how long."""
+    """The calls, the number of clients and the duration."""
 
     name: str
     clients: int
@@ -74,13 +74,13 @@ class Result:
     server_us: float
     """CPU time of the server per operation."""
     client_load: float
-    """Cores this client used; near 1 the client is the limit."""
+    """Cores that this client used; near 1 the client is the bottleneck."""
     foreign_load: float
     """Cores that neither client nor server used; a noisy phase if above 0.1."""
     extra: dict[str, float] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
-        """The figures, rounded to what they are worth."""
+        """Return the figures, rounded to significant digits."""
         flat = asdict(self)
         flat.update(flat.pop("extra"))
         return {name: _significant(value) for name, value in flat.items()}
@@ -113,30 +113,32 @@ class Client:
 
     @property
     def session(self) -> aiohttp.ClientSession:
-        """The connections; only inside the block."""
+        """Open the connections for the block."""
         assert self._session is not None
         return self._session
 
     async def send(self, call: Call) -> bytes:
-        """The body of the answer; raises WrongAnswer on another status than expected."""
+        """Return the body of the response; raise UnexpectedResponse for another status."""
         async with self.session.request(
             call.method, self.url(call.path), data=call.body, headers=self.headers(call)
-        ) as answer:
-            body = await answer.read()
-            if answer.status not in call.statuses:
-                raise WrongAnswer(f"{call.method} {call.path}: {answer.status} {body[:300]!r}")
+        ) as response:
+            body = await response.read()
+            if response.status not in call.statuses:
+                raise UnexpectedResponse(
+                    f"{call.method} {call.path}: {response.status} {body[:300]!r}"
+                )
             return body
 
     async def json(self, call: Call) -> Any:
-        """The answer, decoded."""
+        """Return the decoded response."""
         return orjson.loads(await self.send(call))
 
     def url(self, path: str) -> URL:
-        """The address of a path; paths are written encoded already."""
+        """Return the URL of a path, which is already encoded."""
         return URL(self._access.url + path, encoded=True)
 
     def headers(self, call: Call) -> dict[str, str]:
-        """The headers of a call, made once per kind of call."""
+        """Return the headers of a call, cached per kind of call."""
         key = (call.media, call.accept_encoding)
         found = self._headers.get(key)
         if found is None:
@@ -163,7 +165,7 @@ async def run(client: Client, server: Process, phase: Phase) -> Result:
 async def _drive(
     client: Client, phase: Phase, numbers: "itertools.count[int]", limit: float, until: float
 ) -> list[float]:
-    """Take numbers until there are enough or it is time; the latencies in milliseconds."""
+    """Run operations until the limit; return the latencies in milliseconds."""
     taken: list[float] = []
     clock = time.perf_counter
 
@@ -172,10 +174,10 @@ async def _drive(
             number = next(numbers)
             if number >= limit:
                 return
-            answer = await client.send(phase.call(number))
+            response = await client.send(phase.call(number))
             if phase.follow is not None:
-                while (further := phase.follow(answer)) is not None:
-                    answer = await client.send(further)
+                while (further := phase.follow(response)) is not None:
+                    response = await client.send(further)
             taken.append((clock() - began) * 1000)
 
     async with asyncio.TaskGroup() as group:
@@ -185,7 +187,7 @@ async def _drive(
 
 
 class Usage:
-    """What a stretch of time costs the server, this client and the rest of the machine."""
+    """CPU time of the server, this client and the rest of the machine over a period."""
 
     def __init__(self, server: Process) -> None:
         self._server = server
@@ -195,7 +197,7 @@ class Usage:
         return time.perf_counter(), self._server.cpu_s(), time.process_time(), _machine_cpu_s()
 
     def result(self, latencies_ms: list[float], operations: int | None = None) -> Result:
-        """The figures since this object was made."""
+        """Return the figures since this object was created."""
         wall, server, client, machine = (
             now - before for now, before in zip(self._now(), self._before, strict=True)
         )
@@ -214,7 +216,7 @@ class Usage:
 
 
 def quantile(ordered: list[float], share: float) -> float:
-    """The value below which a share of the ordered values lies; 0 if there are none."""
+    """Return a percentile of ordered values; 0 if there are none."""
     return ordered[min(len(ordered) - 1, int(share * len(ordered)))] if ordered else 0.0
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The objects the benchmarks write: ConfigMaps of a kibibyte, and a custom resource.
+"""Objects of the benchmarks: ConfigMaps of one KiB, and a custom resource.
 
-Texts are random but fixed, so that runs are comparable and compression finds little
-to repeat. The custom resource has what schemas of operators usually have: required
-members, defaults, patterns, ranges, an enumeration and a list keyed by name.
+Texts are random but fixed, so that runs are comparable and compress badly. The custom
+resource has a typical schema of operators: required members, defaults, patterns, ranges, an
+enumeration and a list keyed by name.
 """
 
 import random
@@ -23,17 +23,17 @@ TEXTS = [
 
 
 def text(number: int) -> str:
-    """One of a few random texts."""
+    """Return one of a few random texts."""
     return TEXTS[number % len(TEXTS)]
 
 
 def namespace(name: str) -> bytes:
-    """A Namespace."""
+    """Return a Namespace."""
     return orjson.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 
 
 def configmap(name: str, number: int, *, mark: str = "") -> bytes:
-    """A ConfigMap with one value of a kibibyte, and a mark that makes it another one."""
+    """Return a ConfigMap with a value of one KiB, and a mark that makes it unique."""
     data = {"value": text(number)}
     if mark:
         data["mark"] = mark
@@ -43,7 +43,7 @@ def configmap(name: str, number: int, *, mark: str = "") -> bytes:
 
 
 def crd(group: str, plural: str = "gadgets") -> bytes:
-    """A CustomResourceDefinition of namespaced objects with a status."""
+    """Return a CustomResourceDefinition of namespaced objects with a status."""
     kind = plural[:-1].capitalize()
     return orjson.dumps(
         {
@@ -73,7 +73,7 @@ def crd(group: str, plural: str = "gadgets") -> bytes:
 
 
 def custom(group: str, name: str, number: int, *, size: int) -> bytes:
-    """An object of that definition, about as large as a ConfigMap here."""
+    """Return an object of that definition, about as large as the ConfigMaps."""
     return orjson.dumps(
         {
             "apiVersion": f"{group}/v1",

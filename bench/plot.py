@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plot of the report: bars on a logarithmic scale, written as SVG by hand.
+"""The plot of the report: bars on a logarithmic scale, as SVG.
 
-One group of two bars per kind of request: how many times as many of them per second,
-and how many times less CPU time each. A notch on the upper bar is the promise. The
-scale is logarithmic because half and double are the same distance from equal.
+One group of two bars per kind of request: the factor in requests per second, and the factor
+in CPU time per request. A notch on the upper bar is the target. The scale is logarithmic
+because half and double have the same distance from equal.
 """
 
 import math
@@ -32,7 +32,7 @@ def _x(factor: float) -> float:
 
 
 def factors(bars: list[Bar], *, against: str) -> str:
-    """The plot."""
+    """Return the plot."""
     height = TOP + ROW * len(bars) + 16
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {LEFT + WIDTH + 50} {height}" '

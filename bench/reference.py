@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What rdd is measured against, and what it promises.
+"""The reference figures and the targets of rdd.
 
-The figures are those of kube-apiserver 1.36.4 + etcd 3.6.8 on the same kind of
-machine: 2 cores, the client on the same cores, fsync on, the median of runs with the
-same shapes and numbers of objects. CPU time is that of both processes together.
-They can be measured again with `python -m bench.apiserver --url …`.
+The figures are those of kube-apiserver 1.36.4 + etcd 3.6.8 on the same kind of machine: 2
+cores, the client on the same cores, fsync on, the median of runs with the same shapes and
+numbers of objects. CPU time is the sum of both processes. `python -m bench.apiserver --url …`
+measures them again.
 """
 
 from dataclasses import dataclass
@@ -12,19 +12,19 @@ from dataclasses import dataclass
 SOURCE = "kube-apiserver 1.36.4 + etcd 3.6.8 on the same kind of machine"
 
 CPU_SHARE = 0.5
-"""The server's CPU time per operation is at most this share of the reference's."""
+"""Limit of the server's CPU time per operation, as a share of the reference's."""
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """The reference's figures for one kind of request, and the factor promised."""
+    """Figures of the reference for one kind of request, and the required factor."""
 
     p50_ms: float
     p99_ms: float
     per_second: float | None = None
     server_us: float | None = None
     factor: float | None = None
-    """Operations per second, at least this many times the reference's."""
+    """Minimum of operations per second, as a multiple of the reference's."""
 
 
 ROWS: dict[str, Row] = {
@@ -54,14 +54,14 @@ ROWS: dict[str, Row] = {
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """A figure that must not exceed a limit (if it has one), whatever the reference does."""
+    """A figure with an absolute limit, if any."""
 
     name: str
     unit: str
     limit: float | None
     reference: float | None
     source: tuple[str, ...]
-    """Where the figure is: a results file's stem, then the keys in it."""
+    """Path of the figure: the stem of a results file, then the keys in it."""
 
 
 BOUNDS = (

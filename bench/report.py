@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From results to a report: medians, factors, promises kept or not, and a plot.
+"""Create the report from the results: medians, factors, targets, and a plot.
 
     python -m bench.report [--publish]
 
 Reads results/*.json and prints the tables; with --publish it also rewrites the parts of
-docs/performance.md between the marks and draws docs/performance/apiserver.svg. Exits
-with 1 if a promise of `reference` is not kept.
+docs/performance.md between the markers and draws docs/performance/apiserver.svg. Exits with 1
+if a target of `reference` is missed.
 """
 
 import argparse
@@ -33,7 +33,7 @@ NOISY = 0.1
 
 @dataclass(slots=True)
 class Report:
-    """Everything measured, as medians over the runs, and the text made of it."""
+    """All measurements, as medians over the runs, and the report."""
 
     runs: list[dict[str, Any]]
     start: dict[str, Any]
@@ -41,28 +41,28 @@ class Report:
     broken: list[str] = field(default_factory=list)
 
     def figure(self, path: tuple[str, ...]) -> float | None:
-        """The median of a figure, or None if it was not measured."""
+        """Return the median of a figure, or None if it was not measured."""
         sources = {"apiserver": self.runs, "start": [self.start], "desktop": [self.desktop]}
         return _median(sources[path[0]], path[1:])
 
     def row(self, name: str, figure: str) -> float | None:
-        """A figure of a row, from the runs in which nothing else used the machine, if any."""
+        """Return a figure of a row, from the undisturbed runs, if any."""
         rows = [run["rows"][name] for run in self.runs if name in run["rows"]]
         quiet = [row for row in rows if row.get("foreign_load", 0) <= NOISY]
         return _median(quiet or rows, (figure,))
 
     def text(self) -> str:
-        """The report on the API server in Markdown."""
+        """Return the report on the API server in Markdown."""
         bounds = self._bounds(reference.BOUNDS)
         parts = [*self._requests(), "", *bounds, "", *self._split(), "", *self._verdict()]
         return "\n".join(parts)
 
     def desktop_text(self) -> str:
-        """The same on the App and its machine; empty if it was not measured."""
+        """Return the report on the App and its machine; empty if it was not measured."""
         return "\n".join(self._bounds(reference.DESKTOP)) if self.desktop else ""
 
     def bars(self) -> list[plot.Bar]:
-        """Factors over the reference: requests per second, and CPU time per request."""
+        """Return factors over the reference: requests per second, and CPU time per request."""
         found = []
         for name, row in reference.ROWS.items():
             rate, cost = self.row(name, "per_second"), self.row(name, "server_us")
@@ -178,14 +178,14 @@ def _median(sources: list[dict[str, Any]], path: tuple[str, ...]) -> float | Non
 
 
 def shown(value: float) -> str:
-    """A number with as many digits as it is worth."""
+    """Return a number with its significant digits."""
     if value >= 100:
         return f"{value:,.0f}"
     return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
 def read() -> Report:
-    """The report of what lies in results/."""
+    """Return the report of results/."""
     runs = [orjson.loads(p.read_bytes()) for p in sorted(RESULTS.glob("apiserver-*.json"))]
     return Report(runs, _results("start"), _results("desktop"))
 
@@ -196,7 +196,7 @@ def _results(name: str) -> dict[str, Any]:
 
 
 def publish(text: str, desktop: str, bars: list[plot.Bar]) -> None:
-    """Put the report into the documentation."""
+    """Write the report into the documentation."""
     page = _with(PAGE.read_text(), "", text)
     if desktop:
         page = _with(page, "desktop, ", desktop)
@@ -209,19 +209,19 @@ def _with(page: str, part: str, text: str) -> str:
     before, begin, rest = page.partition(BEGIN.format(part))
     _, end, after = rest.partition(END.format(part))
     if not begin or not end:
-        raise SystemExit(f"{PAGE} has no place for the report")
+        raise SystemExit(f"{PAGE} has no markers for the report")
     return f"{before}{begin}\n\n{text}\n\n{end}{after}"
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="bench.report", description="tables of the results")
-    parser.add_argument("--publish", action="store_true", help="put them into docs/")
+    parser.add_argument("--publish", action="store_true", help="write them to docs/")
     given = parser.parse_args(arguments)
     report = read()
     if not report.runs:
-        raise SystemExit("nothing in bench/results; `make bench` measures first")
+        raise SystemExit("bench/results is empty; run `make bench` first")
     desktop = report.desktop_text()
-    text = report.text()  # last: it ends with every promise that was not kept
+    text = report.text()  # printed last: it ends with the missed targets
     print(text, desktop, sep="\n\n")
     if given.publish:
         publish(text, desktop, report.bars())

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The server under test: `rdd service serve` in a home directory of its own.
+"""The server under test: `rdd service serve` with a separate home directory.
 
-What a benchmark measures is the program as users start it, in a process apart from
-the client, over HTTPS, with a real file under it. Its CPU time, memory and context
-switches are read from outside, by process id. Without other arguments it runs none of
-rdd's own controllers: the API server is compared; `bench.desktop` measures the whole.
+A benchmark measures the program as users start it, in a separate process, over HTTPS, with a
+real disk file. CPU time, memory and context switches are read by process id. By default it
+runs no controllers of rdd, to compare only the API server; `bench.desktop` measures all.
 """
 
 import base64
@@ -31,12 +30,12 @@ POLL_S = 0.002
 
 
 class ServerFailed(Exception):
-    """The server did not start or did not stay."""
+    """The server did not start, or has exited."""
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How a client reaches a running server."""
+    """Connection details of a running server."""
 
     url: str
     token: str
@@ -44,24 +43,24 @@ class Access:
 
 
 class Process:
-    """What the kernel knows about a process."""
+    """Resource usage of a process."""
 
     def __init__(self, pid: int) -> None:
         self.pid = pid
-        # CPUCLOCK_SCHED of that process, as clock_getcpuclockid(3) would make it:
+        # CPUCLOCK_SCHED of that process, as clock_getcpuclockid(3) computes it:
         # nanoseconds, where /proc/<pid>/stat counts in hundredths of a second.
         self._clock = (~pid << 3) | 2
 
     def cpu_s(self) -> float:
-        """CPU time used so far, all threads."""
+        """Return the CPU time of all threads."""
         return time.clock_gettime(self._clock)
 
     def rss_mib(self) -> float:
-        """Resident memory."""
+        """Return the resident memory."""
         return int(self._status("status")["VmRSS"].split()[0]) / 1024
 
     def switches(self) -> int:
-        """How often a thread of the process has gone to sleep by itself."""
+        """Return the number of voluntary context switches of all threads."""
         found = 0
         for task in Path(f"/proc/{self.pid}/task").iterdir():
             found += int(self._status(f"task/{task.name}/status")["voluntary_ctxt_switches"])
@@ -74,7 +73,7 @@ class Process:
 
 
 class Server:
-    """A server on a home directory; the block runs while it answers.
+    """A running server with a home directory.
 
     `ready_s` is the time from starting the program to the first 200 of /readyz.
     """
@@ -107,7 +106,7 @@ class Server:
         self._stop()
 
     def access(self) -> Access:
-        """The administrator's way in, from the kubeconfig the server has written."""
+        """Return the connection of the administrator, from the kubeconfig of the server."""
         printed = subprocess.run(
             [RDD, "service", "paths", "config"],
             env=self._environment(),
@@ -130,10 +129,13 @@ class Server:
     def _wait_ready(self, port: int, began: float) -> None:
         assert self._child is not None
         tls = ssl.create_default_context()
-        tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE  # the certificate comes later
+        tls.check_hostname, tls.verify_mode = (
+            False,
+            ssl.CERT_NONE,
+        )  # the certificate does not exist yet
         while not _is_ready(port, tls):
             if self._child.poll() is not None:
-                raise ServerFailed(f"the server ended with {self._child.returncode}")
+                raise ServerFailed(f"the server exited with {self._child.returncode}")
             if time.perf_counter() - began > READY_WITHIN_S:
                 raise ServerFailed(f"the server is not ready after {READY_WITHIN_S:g} s")
             time.sleep(POLL_S)
@@ -153,7 +155,7 @@ class Server:
 
 @contextmanager
 def temporary_home() -> Iterator[Path]:
-    """A home directory for servers of one measurement, on the disk temporary files are on."""
+    """Create a home directory for one measurement, on the disk of temporary files."""
     with tempfile.TemporaryDirectory(prefix="rdd-bench-") as name:
         yield Path(name)
 
@@ -166,7 +168,7 @@ def _free_port() -> int:
 
 
 def _is_ready(port: int, tls: ssl.SSLContext) -> bool:
-    # http.client would do, but this must cost little next to what it waits for.
+    # Cheaper than http.client: polling must cost little compared with the server.
     try:
         with (
             socket.create_connection(("127.0.0.1", port), timeout=5) as plain,

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long the service commands take, and what an idle daemon costs.
+"""Duration of the service commands, and cost of an idle daemon.
 
-Each round uses a home of its own: start on a fresh instance, stop, start again, a
-start that finds everything running, stop. Then one daemon is left alone and its
-wake-ups and memory are read from /proc.
+Each round uses a new home directory: start a new instance, stop, start again, start while it
+runs, stop. Then the wake-ups and the memory of an idle daemon are read from /proc.
 """
 
 import os
@@ -27,7 +26,7 @@ def timed(environment: dict[str, str], *words: str) -> float:
 
 
 def switches(pid: int) -> int:
-    """How often all threads of a process were woken up."""
+    """Return the number of wake-ups of all threads of a process."""
     total = 0
     for path in Path(f"/proc/{pid}/task").iterdir():
         for line in (path / "status").read_text().splitlines():

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Start-up, memory at rest, wake-ups when idle, and memory under a long row of updates.
+"""Start-up time, memory at rest, wake-ups when idle, and memory under many updates.
 
     python -m bench.start [--quick]
 
-Start-up runs from starting the program to the first 200 of /readyz, median of some
-starts each: on an empty home directory, with 12,400 objects in the store, and with
-200 CRDs. Figures go to results/start.json, together with the time split that
-`bench.startsplit` makes.
+The start-up time is measured from starting the program to the first 200 of /readyz, as the
+median of several starts: with an empty home directory, with 12,400 objects in the store, and
+with 200 CRDs. Figures go to results/start.json, together with the steps that
+`bench.startsplit` measures.
 """
 
 import argparse
@@ -35,7 +35,7 @@ CONFIGMAPS = objects.CONFIGMAPS.format(NAMESPACE)
 
 
 def starts(home: Path, count: int) -> dict[str, float]:
-    """Start a server some times; the median time until it is ready, and its memory a second on."""
+    """Start a server several times; return the median start time, and the memory after 1 s."""
     ready, memory = [], []
     for _ in range(count):
         with Server(home) as server:
@@ -46,7 +46,7 @@ def starts(home: Path, count: int) -> dict[str, float]:
 
 
 def fresh_starts(count: int) -> dict[str, float]:
-    """The same on an empty home directory each time."""
+    """Start a server several times, each time with an empty home directory."""
     each = []
     for _ in range(count):
         with temporary_home() as home:
@@ -71,7 +71,7 @@ async def _fill_namespaced(server: Server, count: int) -> None:
 
 
 def with_objects(count: int) -> dict[str, float]:
-    """Starts on a store of ConfigMaps."""
+    """Measure starts with a store of ConfigMaps."""
     with temporary_home() as home:
         with Server(home) as server, uvloop_runner() as runner:
             runner.run(_fill_namespaced(server, OBJECTS))
@@ -79,10 +79,10 @@ def with_objects(count: int) -> dict[str, float]:
 
 
 def with_crds(count: int) -> dict[str, float]:
-    """Starts with CRDs, compared with starts of a used home directory without them."""
+    """Measure starts with CRDs, compared with a used home directory without them."""
     bodies = [objects.crd(f"g{i:03}.bench.rdd.test") for i in range(CRDS)]
     with temporary_home() as home:
-        starts(home, 1)  # makes the certificates
+        starts(home, 1)  # creates the certificates
         bare = starts(home, count)
         with Server(home) as server, uvloop_runner() as runner:
             runner.run(fill(server, objects.CRDS, bodies))
@@ -100,7 +100,7 @@ def with_crds(count: int) -> dict[str, float]:
 
 
 async def _use_crds(server: Server) -> None:
-    """One object of each kind, because what belongs to a kind may be made when it is needed."""
+    """Create one object of each kind, because kinds may be initialised lazily."""
     async with Client(server.access()) as client:
         for i in range(CRDS):
             group = f"g{i:03}.bench.rdd.test"
@@ -110,7 +110,7 @@ async def _use_crds(server: Server) -> None:
 
 
 def idle() -> dict[str, float]:
-    """What a server that nobody talks to does."""
+    """Measure an idle server."""
     with temporary_home() as home, Server(home) as server:
         time.sleep(2)
         switches, cpu = server.process.switches(), server.process.cpu_s()
@@ -123,7 +123,7 @@ def idle() -> dict[str, float]:
 
 
 def growth(updates: int) -> dict[str, Any]:
-    """Memory while 1,000 objects are updated again and again."""
+    """Measure memory while 1,000 objects are updated repeatedly."""
     with temporary_home() as home, Server(home) as server, uvloop_runner() as runner:
         return runner.run(_growth(server, updates))
 
@@ -151,7 +151,7 @@ async def _growth(server: Server, updates: int) -> dict[str, Any]:
 
 
 def split() -> dict[str, dict[str, float]]:
-    """Where the time of a start goes, on an empty and on a used home directory."""
+    """Measure the steps of a start, with an empty and with a used home directory."""
     with temporary_home() as home:
         return {name: _split(home) for name in ("first start", "second start")}
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the time of a start goes.
+"""Duration of the steps of a start.
 
     python -m bench.startsplit HOME
 
-Starts the control plane once in this process, with stopwatches around its steps,
-and prints milliseconds per step as JSON. Runs in a process of its own, because the
-first import of a module is part of what is measured.
+Starts the control plane once in this process, with timers around its steps, and prints
+milliseconds per step as JSON. It is a separate process, because the measurement includes the
+first import of every module.
 """
 
 import sys
@@ -22,7 +22,7 @@ from typing import Any  # noqa: E402
 
 
 class Stopwatch:
-    """Times functions that are replaced by their timed selves; inner ones are taken off outer."""
+    """Replaces functions by timed wrappers; inner times are subtracted from outer ones."""
 
     def __init__(self) -> None:
         self.ms: dict[str, float] = {}
@@ -40,7 +40,7 @@ class Stopwatch:
         self.ms[step] = self.ms.get(step, 0.0) + own * 1000
 
     def sync(self, owner: Any, name: str, step: str) -> None:
-        """Time a function."""
+        """Wrap a function."""
         inner: Callable[..., Any] = getattr(owner, name)
 
         @functools.wraps(inner)
@@ -54,7 +54,7 @@ class Stopwatch:
         setattr(owner, name, timed)
 
     def asynchronous(self, owner: Any, name: str, step: str) -> None:
-        """Time a coroutine function; nothing else may run meanwhile, which holds at start."""
+        """Wrap a coroutine function; no other task may run meanwhile, which holds at start."""
         inner: Callable[..., Awaitable[Any]] = getattr(owner, name)
 
         async def timed(*args: Any, **kwargs: Any) -> Any:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How long a call of `rdd` takes, as a multiple of an empty Python program.
+"""Duration of a call of `rdd`, as a multiple of an empty Python program.
 
-The absolute time says more about the machine than about us; the ratio is what the
-project promises: at most 6 for `rdd version` and `rdd service paths`. Runs alternate
-between the programs, so that a change in the machine's load meets all of them.
+The absolute time depends on the machine, so the target is a ratio: at most 6 for `rdd version`
+and `rdd service paths`. Runs alternate between the programs, so that changes of the load
+affect all of them.
 """
 
 import statistics

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How fast changes reach watchers: one at a steady rate, and a hundred in a burst."""
+"""Latency of watch events: one watcher at a steady rate, a hundred in a burst."""
 
 import asyncio
 import time
@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 import aiohttp
 import orjson
 from bench import objects
-from bench.load import Call, Client, Phase, Result, Usage, WrongAnswer, run
+from bench.load import Call, Client, Phase, Result, UnexpectedResponse, Usage, run
 from bench.server import Process
 
 NAMES = 20
@@ -19,10 +19,10 @@ ALL_WITHIN_S = 30.0
 async def latency(
     client: Client, server: Process, namespace: str, *, writes: int, per_second: int
 ) -> Result:
-    """PUT at a fixed rate; the time from the start of a PUT until its event is here.
+    """PUT at a fixed rate; measure the time from the start of a PUT to its event.
 
-    Writes start when their time has come and not when the last one is answered, so
-    that a slow moment shows in the latency of every write that falls into it.
+    Writes start on schedule, not when the previous one is complete, so that a slow moment
+    shows in the latency of every write during it.
     """
     path = objects.CONFIGMAPS.format(namespace)
     began: dict[str, float] = {}
@@ -42,14 +42,14 @@ async def latency(
             if len(taken) == writes:
                 return
 
-    async with _watch(client, path) as answer:
+    async with _watch(client, path) as response:
         usage = Usage(server)
         start = time.perf_counter()
         async with (
             asyncio.timeout(writes / per_second + ALL_WITHIN_S),
             asyncio.TaskGroup() as group,
         ):
-            group.create_task(read(answer.content))
+            group.create_task(read(response.content))
             for number in range(writes):
                 await asyncio.sleep(max(0.0, start + number / per_second - time.perf_counter()))
                 group.create_task(write(number))
@@ -59,7 +59,7 @@ async def latency(
 async def fan_out(
     client: Client, server: Process, namespace: str, *, watchers: int, writes: int
 ) -> Result:
-    """PUTs by 8 clients under many watches; events per second until all have all of them."""
+    """PUT with 8 clients and many watches; measure events per second until all are received."""
     path = objects.CONFIGMAPS.format(namespace)
 
     def put(number: int) -> Call:
@@ -71,15 +71,15 @@ async def fan_out(
         while seen < writes:
             piece, _ = await stream.readchunk()
             if not piece:
-                raise WrongAnswer("a watch ended early")
+                raise UnexpectedResponse("a watch ended early")
             seen += piece.count(b"\n")
 
-    async with asyncio.timeout(ALL_WITHIN_S), _watches(client, path, watchers) as answers:
+    async with asyncio.timeout(ALL_WITHIN_S), _watches(client, path, watchers) as responses:
         await asyncio.sleep(0.2)
         usage = Usage(server)
         async with asyncio.TaskGroup() as group:
-            for answer in answers:
-                group.create_task(count(answer.content))
+            for response in responses:
+                group.create_task(count(response.content))
             phase = Phase("fan-out", 8, put, operations=writes)
             writing = group.create_task(run(client, server, phase))
         result = usage.result([], operations=watchers * writes)
@@ -88,7 +88,7 @@ async def fan_out(
 
 
 async def prepare(client: Client, namespace: str) -> None:
-    """Make the objects that are written under watch."""
+    """Create the watched objects."""
     path = objects.CONFIGMAPS.format(namespace)
     for number in range(NAMES):
         body = objects.configmap(f"watched-{number}", number)
@@ -100,10 +100,10 @@ async def _watch(client: Client, path: str) -> AsyncIterator[aiohttp.ClientRespo
     listed = await client.json(Call("GET", f"{path}?limit=1"))
     version = listed["metadata"]["resourceVersion"]
     call = Call("GET", f"{path}?watch=1&resourceVersion={version}")
-    async with client.session.get(client.url(call.path), headers=client.headers(call)) as answer:
-        if answer.status != 200:
-            raise WrongAnswer(f"watch: {answer.status}")
-        yield answer
+    async with client.session.get(client.url(call.path), headers=client.headers(call)) as response:
+        if response.status != 200:
+            raise UnexpectedResponse(f"watch: {response.status}")
+        yield response
 
 
 @asynccontextmanager

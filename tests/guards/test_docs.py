@@ -118,3 +118,19 @@ def test_texts_call_the_service_by_one_name() -> None:
         if re.search(r"rdd svc\b|`svc [a-z]", line)
     ]
     assert mentions == []
+
+
+def test_recipes_name_files_that_exist() -> None:
+    """CONTRIBUTING.md sends people to files by name; a moved one must move there, too."""
+    recipes = (TOP / "CONTRIBUTING.md").read_text().partition("\n## Recipes\n")[2]
+    recipes = recipes.partition("\n## ")[0]
+    named = set(re.findall(r"`((?:[a-z_]+/)+(?:[a-z_]+\.(?:py|md))?)`", recipes))
+    assert len(named) > 20
+    roots = (TOP, TOP / "src" / "rdd")
+    assert {name for name in named if not any((root / name).exists() for root in roots)} == set()
+
+
+def test_recipes_cover_the_everyday_tasks() -> None:
+    recipes = (TOP / "CONTRIBUTING.md").read_text().partition("\n## Recipes\n")[2]
+    recipes = recipes.partition("\n## ")[0]
+    assert len(re.findall(r"^\*\*An? [a-zA-Z -]+\.\*\*", recipes, re.M)) == 10

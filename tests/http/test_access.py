@@ -76,7 +76,9 @@ async def robot(api: Api, *rules: Object, **spec: Any) -> dict[str, str]:
         ),
     ],
 )  # fmt: skip
-async def test_nobody_may_do_nothing(method: str, path: str, text: str, api: Api) -> None:
+async def test_anonymous_users_have_no_permissions(
+    method: str, path: str, text: str, api: Api
+) -> None:
     nobody = {"Authorization": ""}
     body = role("x") if method == "POST" else None
     status = await api.refused(403, method, path, body, headers=nobody)
@@ -84,17 +86,17 @@ async def test_nobody_may_do_nothing(method: str, path: str, text: str, api: Api
 
 
 @pytest.mark.parametrize("header", ["Bearer nonsense", "Bearer a.b.c"])
-async def test_a_wrong_token_is_not_nobody(header: str, api: Api) -> None:
+async def test_wrong_token_is_unauthorized_not_anonymous(header: str, api: Api) -> None:
     status = await api.refused(401, "GET", "/version", headers={"Authorization": header})
     assert (status["reason"], status["message"]) == ("Unauthorized", "Unauthorized")
 
 
-async def test_a_token_is_good_for_its_audience_only(api: Api) -> None:
+async def test_token_is_valid_for_its_audience_only(api: Api) -> None:
     headers = await robot(api, audiences=["somebody-else"])
     await api.refused(401, "GET", CONFIG_MAPS, headers=headers)
 
 
-async def test_a_token_ends_with_its_account(api: Api) -> None:
+async def test_token_is_invalid_after_deletion_of_its_account(api: Api) -> None:
     headers = await robot(api)
     status = await api.refused(403, "GET", CONFIG_MAPS, headers=headers)
     assert f'User "{ROBOT}" cannot list' in status["message"]
@@ -102,14 +104,14 @@ async def test_a_token_ends_with_its_account(api: Api) -> None:
     await api.refused(401, "GET", CONFIG_MAPS, headers=headers)
 
 
-async def test_a_token_ends_with_its_time(api: Api) -> None:
+async def test_token_expires(api: Api) -> None:
     headers = await robot(api, expirationSeconds=600)
     await api.refused(403, "GET", CONFIG_MAPS, headers=headers)
     await api.server.advance(700)
     await api.refused(401, "GET", CONFIG_MAPS, headers=headers)
 
 
-async def test_a_token_bound_to_a_secret_ends_with_it(api: Api) -> None:
+async def test_token_bound_to_a_secret_is_invalid_after_its_deletion(api: Api) -> None:
     await api.post(SECRETS, secret("anchor"))
     bound = {"kind": "Secret", "apiVersion": "v1", "name": "anchor"}
     headers = await robot(api, boundObjectRef=bound)
@@ -118,7 +120,7 @@ async def test_a_token_bound_to_a_secret_ends_with_it(api: Api) -> None:
     await api.refused(401, "GET", CONFIG_MAPS, headers=headers)
 
 
-async def test_everybody_may_ask_who_they_are(api: Api) -> None:
+async def test_authenticated_users_can_review_themselves(api: Api) -> None:
     headers = await robot(api)
     answer = await api.post(WHO, {}, headers=headers)
     info = answer["status"]["userInfo"]
@@ -134,7 +136,7 @@ async def test_everybody_may_ask_who_they_are(api: Api) -> None:
 # -- roles
 
 
-async def test_a_role_grants_exactly_what_it_says(api: Api) -> None:
+async def test_role_grants_exactly_its_rules(api: Api) -> None:
     await api.post(NAMESPACES, namespace("team"))
     headers = await robot(api, rule("get", "list", "create"))
     assert await api.names(CONFIG_MAPS, headers=headers) == []
@@ -162,7 +164,7 @@ async def test_names_restrict_a_role_to_single_objects(api: Api) -> None:
     await api.delete(f"{CONFIG_MAPS}/a", headers=headers)
 
 
-async def test_stars_stand_for_everything_in_their_place(api: Api) -> None:
+async def test_wildcards_match_everything_in_their_field(api: Api) -> None:
     granted = {"verbs": ["*"], "apiGroups": ["*"], "resources": ["configmaps", "*/token"]}
     headers = await robot(api, granted)
     await api.post(CONFIG_MAPS, config_map("a"), headers=headers)
@@ -171,7 +173,7 @@ async def test_stars_stand_for_everything_in_their_place(api: Api) -> None:
     await api.refused(403, "GET", SECRETS, headers=headers)
 
 
-async def test_a_cluster_role_is_bound_in_a_namespace_or_everywhere(api: Api) -> None:
+async def test_cluster_role_is_bound_in_a_namespace_or_everywhere(api: Api) -> None:
     await api.post(f"{RBAC}/clusterroles", role("lister", [rule("list")], kind="ClusterRole"))
     jo = as_user("jo")
     subjects = [{"kind": "User", "name": "jo"}]
@@ -193,14 +195,14 @@ async def test_groups_can_be_bound(api: Api) -> None:
     assert await api.names(CONFIG_MAPS, headers=headers) == []
 
 
-async def test_a_binding_to_a_missing_role_says_so(api: Api) -> None:
+async def test_binding_to_a_missing_role_is_reported(api: Api) -> None:
     subjects = [{"kind": "User", "name": "jo"}]
     await api.post(BINDINGS, binding("b", "none", subjects=subjects))
     status = await api.refused(403, "GET", CONFIG_MAPS, user=as_user("jo"))
     assert status["message"].endswith(': RBAC: role.rbac.authorization.k8s.io "none" not found')
 
 
-async def test_paths_are_granted_by_cluster_roles(api: Api) -> None:
+async def test_cluster_roles_grant_non_resource_paths(api: Api) -> None:
     jo = as_user("jo")
     await api.refused(403, "GET", "/metrics", user=jo)
     urls = [{"verbs": ["get"], "nonResourceURLs": ["/metrics", "/healthz/*"]}]
@@ -218,7 +220,7 @@ async def test_paths_are_granted_by_cluster_roles(api: Api) -> None:
     await api.refused(403, "GET", "/configz", user=jo)
 
 
-async def test_custom_resources_and_their_status_are_granted_apart(api: Api) -> None:
+async def test_custom_resources_and_their_status_are_granted_separately(api: Api) -> None:
     await api.install(crd(subresources={"status": {}}))
     granted = {
         "verbs": ["get", "patch"],
@@ -241,7 +243,7 @@ async def test_custom_resources_and_their_status_are_granted_apart(api: Api) -> 
 # -- escalation
 
 
-async def test_nobody_grants_more_than_they_have(api: Api) -> None:
+async def test_users_cannot_grant_more_than_they_have(api: Api) -> None:
     groups = ["rbac.authorization.k8s.io"]
     manage = {
         "verbs": ["create", "update"],
@@ -272,7 +274,7 @@ async def test_nobody_grants_more_than_they_have(api: Api) -> None:
         pytest.param("bind", "roles", BINDINGS, binding("b", "large"), id="bind"),
     ],
 )
-async def test_who_may_escalate_or_bind_may_grant_more(
+async def test_escalate_and_bind_permissions_allow_granting_more(
     verb: str, resource: str, path: str, body: Object, api: Api
 ) -> None:
     groups = ["rbac.authorization.k8s.io"]
@@ -328,7 +330,7 @@ async def test_who_may_escalate_or_bind_may_grant_more(
         ),
     ],
 )
-async def test_an_administrator_can_be_somebody_else(
+async def test_administrator_can_impersonate_users(
     headers: dict[str, str], expected: Object, api: Api
 ) -> None:
     admin = {"Authorization": f"Bearer {api.server.tokens['admin']}"}
@@ -338,7 +340,7 @@ async def test_an_administrator_can_be_somebody_else(
     assert f'User "{expected["username"]}" cannot list' in status["message"]
 
 
-async def test_a_group_alone_cannot_be_impersonated(api: Api) -> None:
+async def test_impersonating_a_group_requires_a_user(api: Api) -> None:
     admin = {"Authorization": f"Bearer {api.server.tokens['admin']}"}
     await api.refused(400, "POST", WHO, {}, headers={**admin, "Impersonate-Group": "devs"})
 
@@ -359,7 +361,7 @@ async def allowed(api: Api, spec: Object, kind: str = "subjectaccessreviews", **
     return answer["status"]["allowed"]
 
 
-async def test_reviews_answer_what_would_be_decided(api: Api) -> None:
+async def test_access_reviews_return_the_decision(api: Api) -> None:
     await api.post(ROLES, role("r", [rule("get")]))
     await api.post(BINDINGS, binding("b", "r", subjects=[{"kind": "User", "name": "ann"}]))
 
@@ -379,7 +381,7 @@ async def test_reviews_answer_what_would_be_decided(api: Api) -> None:
     assert await allowed(api, {"user": "ann", "nonResourceAttributes": url}) is False
 
 
-async def test_reviews_of_oneself(api: Api) -> None:
+async def test_self_subject_reviews_use_the_requesting_user(api: Api) -> None:
     headers = await robot(api, rule("get"))
     mine = {"verb": "get", "resource": "configmaps", "namespace": "default"}
     path = f"{REVIEWS}/selfsubjectaccessreviews"
@@ -439,7 +441,7 @@ async def test_reviews_of_oneself(api: Api) -> None:
         ),
     ],
 )
-async def test_reviews_of_nonsense_are_refused(
+async def test_malformed_reviews_are_rejected(
     path: str, spec: Object, field: str, api: Api
 ) -> None:
     body = {"metadata": {"namespace": "default"} if "/" in path else {}, "spec": spec}

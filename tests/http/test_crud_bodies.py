@@ -35,7 +35,7 @@ INTO_STRUCT = (
         pytest.param({"apiVersion": "v1", "metadata": {"name": "x"}}, id="no kind"),
     ],
 )
-async def test_kind_and_api_version_may_be_left_out(body: dict[str, Any], api: Api) -> None:
+async def test_kind_and_api_version_are_optional(body: dict[str, Any], api: Api) -> None:
     assert bare(await api.post(CONFIG_MAPS, body, expect=201)) == config_map("x")
 
 
@@ -65,7 +65,7 @@ async def test_kind_and_api_version_may_be_left_out(body: dict[str, Any], api: A
         ),
     ],
 )
-async def test_a_body_of_another_type_is_refused(
+async def test_body_of_another_type_is_rejected(
     kind: str, version: str, message: str, api: Api
 ) -> None:
     body = {"kind": kind, "apiVersion": version, "metadata": {"name": "x"}}
@@ -134,7 +134,9 @@ async def test_a_body_of_another_type_is_refused(
         ),
     ],
 )
-async def test_a_body_that_is_no_such_object_is_refused(body: str, message: str, api: Api) -> None:
+async def test_body_that_does_not_match_the_kind_is_rejected(
+    body: str, message: str, api: Api
+) -> None:
     status = await api.refused(400, "POST", CONFIG_MAPS, body)
     assert (status["reason"], status["message"]) == ("BadRequest", message)
 
@@ -164,7 +166,7 @@ async def test_requests_without_a_body_are_refused(api: Api) -> None:
 # -- YAML
 
 
-async def test_yaml_is_read_when_it_says_so(api: Api) -> None:
+async def test_yaml_content_type_is_decoded(api: Api) -> None:
     text = "kind: ConfigMap\nmetadata:\n  name: x\ndata:\n  a: '1'\n  b: |\n    two\n    lines\n"
     made = await api.post(CONFIG_MAPS, text, content_type="application/yaml")
     assert made["data"] == {"a": "1", "b": "two\nlines\n"}
@@ -189,12 +191,14 @@ async def test_yaml_is_read_when_it_says_so(api: Api) -> None:
         ),
     ],
 )
-async def test_yaml_that_is_no_such_object_is_refused(text: str, message: str, api: Api) -> None:
+async def test_yaml_that_does_not_match_the_kind_is_rejected(
+    text: str, message: str, api: Api
+) -> None:
     status = await api.refused(400, "POST", CONFIG_MAPS, text, content_type="application/yaml")
     assert message in status["message"]
 
 
-async def test_yaml_is_written_when_it_is_accepted(api: Api) -> None:
+async def test_yaml_is_returned_if_accepted(api: Api) -> None:
     await api.post(CONFIG_MAPS, config_map("x", {"k": "v"}))
     reply = await api.call("GET", f"{CONFIG_MAPS}/x", headers={"Accept": "application/yaml"})
     assert reply.content_type == "application/yaml"
@@ -216,13 +220,13 @@ async def test_bodies_in_unknown_formats_are_refused(media: str, api: Api) -> No
 
 
 @pytest.mark.parametrize("media", ["application/json", "application/yaml", "text/plain"])
-async def test_patches_have_media_types_of_their_own(media: str, api: Api) -> None:
+async def test_patches_require_patch_media_types(media: str, api: Api) -> None:
     await api.post(CONFIG_MAPS, config_map("x"))
     status = await api.refused(415, "PATCH", f"{CONFIG_MAPS}/x", {}, content_type=media)
     assert status["message"].startswith("415: Unsupported Media Type")
 
 
-async def test_parameters_of_a_media_type_do_not_matter(api: Api) -> None:
+async def test_media_type_parameters_are_ignored(api: Api) -> None:
     media = "application/json;charset=UTF-8"
     await api.post(CONFIG_MAPS, config_map("x"), content_type=media, expect=201)
 
@@ -240,7 +244,7 @@ async def test_parameters_of_a_media_type_do_not_matter(api: Api) -> None:
         pytest.param("application/json;as=Table;g=meta.k8s.io;v=v9", 406, id="unknown version"),
     ],
 )
-async def test_accept_decides_what_is_answered(accept: str, code: int, api: Api) -> None:
+async def test_accept_header_selects_the_representation(accept: str, code: int, api: Api) -> None:
     reply = await api.call("GET", CONFIG_MAPS, headers={"Accept": accept})
     assert reply.status == code
     assert reply.content_type == "application/json"
@@ -262,14 +266,14 @@ async def test_accept_decides_what_is_answered(accept: str, code: int, api: Api)
         pytest.param(f"{CONFIG_MAPS}/x/y/z", id="too deep"),
     ],
 )
-async def test_unknown_resources_of_known_groups_answer_a_status(path: str, api: Api) -> None:
+async def test_unknown_resources_of_builtin_groups_return_a_status(path: str, api: Api) -> None:
     status = await api.refused(404, "GET", path)
     assert status["message"] == "the server could not find the requested resource"
     assert status["details"] == {}
 
 
 @pytest.mark.parametrize("path", ["/oddity", "/apis/odd.example.com", "/apis/odd.example.com/v1/a"])
-async def test_paths_of_nobody_answer_plain_text(path: str, api: Api) -> None:
+async def test_unknown_paths_return_plain_text(path: str, api: Api) -> None:
     reply = await api.call("GET", path)
     assert (reply.status, reply.text) == (404, "404 page not found\n")
     assert reply.content_type == "text/plain; charset=utf-8"
@@ -292,13 +296,13 @@ async def test_paths_of_nobody_answer_plain_text(path: str, api: Api) -> None:
         pytest.param(CRDS, "customresourcedefinitions.apiextensions.k8s.io", id="definition"),
     ],
 )
-async def test_a_missing_object_is_named_with_its_group(path: str, what: str, api: Api) -> None:
+async def test_not_found_message_names_the_group(path: str, what: str, api: Api) -> None:
     for method in ("GET", "DELETE"):
         status = await api.refused(404, method, f"{path}/absent")
         assert status["message"] == f'{what} "absent" not found'
 
 
-async def test_the_name_in_the_body_must_be_that_of_the_path(api: Api) -> None:
+async def test_name_in_the_body_must_be_that_of_the_path(api: Api) -> None:
     await api.post(CONFIG_MAPS, config_map("x"))
     status = await api.refused(400, "PUT", f"{CONFIG_MAPS}/x", config_map("y"))
     assert status["message"] == (
@@ -318,7 +322,7 @@ async def test_pretty_and_unknown_parameters_change_nothing(api: Api) -> None:
     assert reply.text.startswith('{\n  "kind": "ConfigMap",\n')
 
 
-async def test_a_large_yaml_body_is_read_off_the_event_loop_with_the_same_result(api: Api) -> None:
+async def test_large_yaml_body_is_decoded_off_the_event_loop_with_the_same_result(api: Api) -> None:
     lines = "".join(f"  k{i}: '{i}'\n" for i in range(4000))
     text = f"apiVersion: v1\nkind: ConfigMap\nmetadata: {{name: big}}\ndata:\n{lines}"
     made = await api.post(CONFIG_MAPS, text, content_type="application/yaml")

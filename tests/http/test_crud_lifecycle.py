@@ -63,7 +63,7 @@ LIVES = [
 
 
 @pytest.mark.parametrize(("path", "obj", "change"), LIVES)
-async def test_an_object_is_created_read_replaced_and_deleted(
+async def test_object_is_created_read_replaced_and_deleted(
     path: str, obj: Object, change: tuple[str, Any], api: Api
 ) -> None:
     made = await api.post(path, obj, expect=201)
@@ -91,7 +91,7 @@ async def test_an_object_is_created_read_replaced_and_deleted(
         assert (missing["reason"], missing["details"]["name"]) == ("NotFound", "x")
 
 
-async def test_deleting_some_kinds_answers_the_object_itself(api: Api) -> None:
+async def test_deleting_some_kinds_returns_the_object(api: Api) -> None:
     await api.post(ACCOUNTS, account("x", automountServiceAccountToken=True))
     quota = {"apiVersion": "v1", "kind": "ResourceQuota", "metadata": {"name": "x"}}
     await api.post(QUOTAS, {**quota, "spec": {"hard": {"configmaps": "3"}}})
@@ -108,7 +108,7 @@ async def test_deleting_some_kinds_answers_the_object_itself(api: Api) -> None:
         pytest.param(NAMESPACES, namespace("x", labels={"team": "a"}), id="namespace"),
     ],
 )
-async def test_a_replacement_that_changes_nothing_keeps_the_version(
+async def test_replacement_that_changes_nothing_keeps_the_version(
     path: str, obj: Object, api: Api
 ) -> None:
     made = await api.post(path, obj)
@@ -125,14 +125,14 @@ async def test_generated_names_are_the_prefix_and_five_characters(api: Api) -> N
     assert all(re.fullmatch(r"job-[bcdfghjklmnpqrstvwxz2456789]{5}", n) for n in names)
 
 
-async def test_a_long_prefix_is_cut_and_kept_in_the_object(api: Api) -> None:
+async def test_long_generate_name_is_truncated_in_the_name_only(api: Api) -> None:
     prefix = "p" * 70 + "-"
     made = await api.post(CONFIG_MAPS, {"metadata": {"generateName": prefix}})
     assert made["metadata"]["generateName"] == prefix
     assert made["metadata"]["name"][:-5] == prefix[:58]
 
 
-async def test_a_name_wins_over_generate_name(api: Api) -> None:
+async def test_name_takes_precedence_over_generate_name(api: Api) -> None:
     made = await api.post(CONFIG_MAPS, config_map("given", generateName="other-"))
     assert made["metadata"]["name"] == "given"
 
@@ -140,7 +140,7 @@ async def test_a_name_wins_over_generate_name(api: Api) -> None:
 # -- optimistic locking
 
 
-async def test_a_replacement_of_an_old_version_is_a_conflict(api: Api) -> None:
+async def test_replacement_of_an_old_version_is_a_conflict(api: Api) -> None:
     first = await api.post(CONFIG_MAPS, config_map("x", {"n": "1"}))
     await api.put(f"{CONFIG_MAPS}/x", config_map("x", {"n": "2"}))
     status = await api.refused(409, "PUT", f"{CONFIG_MAPS}/x", first | {"data": {"n": "3"}})
@@ -163,7 +163,7 @@ async def test_of_many_simultaneous_replacements_of_one_version_one_wins(api: Ap
     assert sorted(codes) == [200] + [409] * 11
 
 
-async def test_a_replacement_with_another_uid_is_a_conflict(api: Api) -> None:
+async def test_replacement_with_another_uid_is_a_conflict(api: Api) -> None:
     made = await api.post(CONFIG_MAPS, config_map("x"))
     status = await api.refused(409, "PUT", f"{CONFIG_MAPS}/x", config_map("x", uid="other"))
     uid = made["metadata"]["uid"]
@@ -172,7 +172,7 @@ async def test_a_replacement_with_another_uid_is_a_conflict(api: Api) -> None:
     await api.put(f"{CONFIG_MAPS}/x", config_map("x", uid=uid), expect=200)
 
 
-async def test_a_malformed_version_is_refused(api: Api) -> None:
+async def test_malformed_resource_version_is_rejected(api: Api) -> None:
     await api.post(CONFIG_MAPS, config_map("x"))
     status = await api.refused(
         422, "PUT", f"{CONFIG_MAPS}/x", config_map("x", resourceVersion="seven")
@@ -180,7 +180,7 @@ async def test_a_malformed_version_is_refused(api: Api) -> None:
     assert causes(status) == [("metadata.resourceVersion", "FieldValueInvalid")]
 
 
-async def test_a_new_object_must_not_carry_a_version(api: Api) -> None:
+async def test_new_object_must_not_have_a_resource_version(api: Api) -> None:
     status = await api.refused(500, "POST", CONFIG_MAPS, config_map("x", resourceVersion="7"))
     assert status["message"] == "resourceVersion should not be set on objects to be created"
 
@@ -201,13 +201,13 @@ async def test_a_new_object_must_not_carry_a_version(api: Api) -> None:
         pytest.param(LEASES, lease("x", resourceVersion="3"), 201, id="lease with a version"),
     ],
 )
-async def test_replacing_what_is_missing_creates_it_for_some_kinds_only(
+async def test_update_of_a_missing_object_creates_it_for_some_kinds_only(
     path: str, obj: Object, code: int, api: Api
 ) -> None:
     assert (await api.call("PUT", f"{path}/x", obj)).status == code
 
 
-async def test_a_lease_is_replaced_only_with_its_version(api: Api) -> None:
+async def test_update_of_a_lease_requires_its_resource_version(api: Api) -> None:
     made = await api.post(LEASES, lease("x", {"holderIdentity": "a"}))
     status = await api.refused(422, "PUT", f"{LEASES}/x", lease("x", {"holderIdentity": "b"}))
     assert status["message"] == (
@@ -271,7 +271,7 @@ async def test_deletion_checks_its_preconditions(api: Api) -> None:
         ),
     ],
 )
-async def test_delete_options_that_make_no_sense_are_refused(
+async def test_contradictory_delete_options_are_rejected(
     options: Any, code: int, message: str, api: Api
 ) -> None:
     await api.post(CONFIG_MAPS, config_map("x"))
@@ -280,7 +280,7 @@ async def test_delete_options_that_make_no_sense_are_refused(
     await api.get(f"{CONFIG_MAPS}/x", expect=200)
 
 
-async def test_delete_options_of_another_kind_are_refused(api: Api) -> None:
+async def test_delete_options_of_another_kind_are_rejected(api: Api) -> None:
     await api.post(CONFIG_MAPS, config_map("x"))
     body = {"kind": "Secret", "apiVersion": "v1"}
     status = await api.refused(400, "DELETE", f"{CONFIG_MAPS}/x", body)
@@ -296,7 +296,7 @@ async def test_delete_options_may_be_in_the_query(api: Api) -> None:
     await api.delete(f"{CONFIG_MAPS}/x?propagationPolicy=Background&gracePeriodSeconds=0")
 
 
-async def test_a_collection_is_deleted_as_far_as_the_selectors_reach(api: Api) -> None:
+async def test_deletecollection_respects_selectors(api: Api) -> None:
     for name, tier in (("a", "front"), ("b", "back"), ("c", "front"), ("d", "back")):
         await api.post(CONFIG_MAPS, config_map(name, labels={"tier": tier}))
     gone = await api.delete(CONFIG_MAPS, query={"labelSelector": "tier=front"})
@@ -308,7 +308,7 @@ async def test_a_collection_is_deleted_as_far_as_the_selectors_reach(api: Api) -
     assert (await api.delete(CONFIG_MAPS))["items"] == []
 
 
-async def test_deleting_a_collection_marks_what_has_finalizers(api: Api) -> None:
+async def test_deletecollection_marks_objects_with_finalizers(api: Api) -> None:
     await api.post(CONFIG_MAPS, config_map("free"))
     await api.post(CONFIG_MAPS, config_map("held", finalizers=["shop.example.com/hold"]))
     gone = await api.delete(CONFIG_MAPS)
@@ -329,9 +329,7 @@ async def test_deleting_a_collection_marks_what_has_finalizers(api: Api) -> None
         pytest.param("POST", f"{CONFIG_MAPS}/x", id="creation below a name"),
     ],
 )
-async def test_verbs_that_a_path_does_not_have_are_refused(
-    method: str, path: str, api: Api
-) -> None:
+async def test_unsupported_verbs_are_rejected(method: str, path: str, api: Api) -> None:
     status = await api.refused(405, method, path, config_map("x"))
     assert status["reason"] == "MethodNotAllowed"
     assert status["message"] == "the server does not allow this method on the requested resource"
@@ -347,14 +345,14 @@ async def test_verbs_that_a_path_does_not_have_are_refused(
         pytest.param("HEAD", "/version", id="head of a document"),
     ],
 )
-async def test_other_methods_are_refused(method: str, path: str, api: Api) -> None:
+async def test_other_methods_are_rejected(method: str, path: str, api: Api) -> None:
     assert (await api.call(method, path)).status == 405
 
 
 # -- namespaces
 
 
-async def test_a_missing_namespace_can_be_read_but_not_written_to(api: Api) -> None:
+async def test_missing_namespace_can_be_read_but_not_written_to(api: Api) -> None:
     path = "/api/v1/namespaces/nowhere/configmaps"
     status = await api.refused(404, "POST", path, config_map("x"))
     assert status["message"] == 'namespaces "nowhere" not found'
@@ -365,7 +363,7 @@ async def test_a_missing_namespace_can_be_read_but_not_written_to(api: Api) -> N
     assert (await api.refused(404, "GET", f"{path}/x"))["details"]["kind"] == "configmaps"
 
 
-async def test_the_namespace_of_a_body_must_be_that_of_the_path(api: Api) -> None:
+async def test_namespace_of_a_body_must_be_that_of_the_path(api: Api) -> None:
     status = await api.refused(400, "POST", CONFIG_MAPS, config_map("x", namespace="other"))
     assert status["message"] == (
         "the namespace of the provided object does not match the namespace sent on the request"
@@ -374,7 +372,7 @@ async def test_the_namespace_of_a_body_must_be_that_of_the_path(api: Api) -> Non
     assert made["metadata"]["namespace"] == "default"
 
 
-async def test_a_namespace_gets_its_label_finalizer_and_phase(api: Api) -> None:
+async def test_new_namespace_gets_label_finalizer_and_phase(api: Api) -> None:
     name_label = "kubernetes.io/metadata.name"
     made = await api.post(NAMESPACES, namespace("team", labels={name_label: "mine", "a": "b"}))
     assert bare(made) == {
@@ -390,7 +388,7 @@ async def test_a_namespace_gets_its_label_finalizer_and_phase(api: Api) -> None:
 
 
 @pytest.mark.parametrize("phase", ["Terminating", "Resting"])
-async def test_the_phase_of_a_living_namespace_is_active(phase: str, api: Api) -> None:
+async def test_phase_of_a_namespace_is_active_until_deletion(phase: str, api: Api) -> None:
     await api.post(NAMESPACES, namespace("team"))
     body = namespace("team") | {"status": {"phase": phase}}
     status = await api.refused(422, "PUT", f"{NAMESPACES}/team/status", body)
@@ -417,7 +415,7 @@ async def test_finalizers_of_a_namespace_change_through_finalize_only(api: Api) 
 # -- events in two groups
 
 
-async def test_an_event_is_the_same_object_in_both_groups(api: Api) -> None:
+async def test_event_is_the_same_object_in_both_groups(api: Api) -> None:
     await api.post(EVENTS, event("x", reason="Why", message="words", type="Normal"))
     other = "/apis/events.k8s.io/v1/namespaces/default/events"
     seen = await api.get(f"{other}/x")
@@ -446,7 +444,7 @@ async def test_an_event_is_the_same_object_in_both_groups(api: Api) -> None:
 
 
 @pytest.mark.parametrize("space", ["", "elsewhere"])
-async def test_an_event_is_in_the_namespace_of_its_object(space: str, api: Api) -> None:
+async def test_event_must_be_in_the_namespace_of_its_object(space: str, api: Api) -> None:
     await api.post(NAMESPACES, namespace("team"))
     about = {"kind": "Thing", **({"namespace": space} if space else {})}
     path = EVENTS.replace("default", "team")
@@ -457,7 +455,7 @@ async def test_an_event_is_in_the_namespace_of_its_object(space: str, api: Api) 
     )
 
 
-async def test_a_new_style_event_must_say_when_and_how_grave(api: Api) -> None:
+async def test_events_v1_event_requires_time_and_type(api: Api) -> None:
     other = "/apis/events.k8s.io/v1/namespaces/default/events"
     body = {"metadata": {"name": "x"}, "regarding": {"namespace": "default"}}
     status = await api.refused(422, "POST", other, body)

@@ -69,7 +69,7 @@ async def complaints(api: Api, path: str, obj: Object) -> list[str]:
         pytest.param(ACCOUNTS, id="serviceaccount"),
     ],
 )
-async def test_a_name_is_required(path: str, api: Api) -> None:
+async def test_name_is_required(path: str, api: Api) -> None:
     assert await complaints(api, path, {"metadata": {}}) == [
         "metadata.name: Required value: name or generateName is required"
     ]
@@ -82,7 +82,7 @@ async def test_most_names_are_dns_subdomains(name: str, api: Api) -> None:
     ]
 
 
-async def test_a_name_has_at_most_253_characters(api: Api) -> None:
+async def test_name_has_at_most_253_characters(api: Api) -> None:
     await api.post(CONFIG_MAPS, config_map("n" * 253), expect=201)
     assert (await complaints(api, CONFIG_MAPS, config_map("n" * 254)))[0].endswith(
         "must be no more than 253 characters"
@@ -90,7 +90,7 @@ async def test_a_name_has_at_most_253_characters(api: Api) -> None:
 
 
 @pytest.mark.parametrize("name", ["a/b", "a%b", ".", ".."])
-async def test_names_of_roles_are_free_but_for_path_segments(name: str, api: Api) -> None:
+async def test_names_of_roles_are_any_path_segment(name: str, api: Api) -> None:
     await api.post(ROLES, role("system:Any_thing", []), expect=201)
     (problem,) = await complaints(api, ROLES, role(name, []))
     assert problem.startswith(f'metadata.name: Invalid value: "{name}": may not ')
@@ -109,7 +109,7 @@ async def test_names_of_namespaces_are_dns_labels(name: str, problem: str, api: 
     assert found[0].startswith(f'metadata.name: Invalid value: "{name}": {problem}')
 
 
-async def test_a_namespace_that_is_no_label_value_breaks_two_rules(api: Api) -> None:
+async def test_invalid_namespace_label_value_reports_two_errors(api: Api) -> None:
     assert causes(await api.refused(422, "POST", NAMESPACES, namespace("back-"))) == [
         ("metadata.name", "FieldValueInvalid"),
         ("metadata.labels", "FieldValueInvalid"),
@@ -199,7 +199,7 @@ def owner(**members: Any) -> dict[str, Any]:
         ),
     ],
 )
-async def test_owners_must_be_named_completely(
+async def test_owner_references_must_be_complete(
     owners: list[Any], problems: list[str], api: Api
 ) -> None:
     assert await complaints(api, CONFIG_MAPS, config_map("x", ownerReferences=owners)) == [
@@ -207,7 +207,7 @@ async def test_owners_must_be_named_completely(
     ]
 
 
-async def test_only_one_owner_is_the_controller(api: Api) -> None:
+async def test_only_one_owner_can_be_the_controller(api: Api) -> None:
     two = [owner(controller=True), owner(uid="u-2", name="other", controller=True)]
     (problem,) = await complaints(api, CONFIG_MAPS, config_map("x", ownerReferences=two))
     assert problem.endswith(
@@ -216,7 +216,7 @@ async def test_only_one_owner_is_the_controller(api: Api) -> None:
     )
 
 
-async def test_owners_given_twice_are_merged_with_a_warning(api: Api) -> None:
+async def test_duplicate_owner_references_are_merged_with_a_warning(api: Api) -> None:
     body = config_map("x", ownerReferences=[owner(), owner(), owner(uid="u-2")])
     reply = await api.call("POST", CONFIG_MAPS, body)
     assert len(reply.json()["metadata"]["ownerReferences"]) == 2
@@ -239,7 +239,7 @@ async def test_finalizers_are_qualified_or_standard(name: str, api: Api) -> None
         pytest.param("two words", ["metadata.finalizers", "metadata.finalizers[0]"], id="space"),
     ],
 )
-async def test_other_finalizers_are_refused(name: str, fields: list[str], api: Api) -> None:
+async def test_other_finalizers_are_rejected(name: str, fields: list[str], api: Api) -> None:
     status = await api.refused(422, "POST", CONFIG_MAPS, config_map("x", finalizers=[name]))
     assert [field for field, _ in causes(status)] == fields
 
@@ -276,7 +276,7 @@ async def test_keys_of_config_maps_are_file_names(members: Object, problem: str,
     assert await complaints(api, CONFIG_MAPS, config_map("x") | members) == [problem]
 
 
-async def test_a_config_map_has_at_most_one_mebibyte(api: Api) -> None:
+async def test_config_map_has_at_most_one_mebibyte(api: Api) -> None:
     half = "v" * (512 * 1024)
     await api.post(CONFIG_MAPS, config_map("x", {"a": half, "b": half}), expect=201)
     body = config_map("y", {"a": half, "b": half + "v"})
@@ -294,7 +294,7 @@ async def test_a_config_map_has_at_most_one_mebibyte(api: Api) -> None:
         pytest.param({"immutable": None}, "immutable", id="immutable removed"),
     ],
 )
-async def test_an_immutable_config_map_keeps_its_data(change: Object, field: str, api: Api) -> None:
+async def test_immutable_config_map_keeps_its_data(change: Object, field: str, api: Api) -> None:
     fixed = config_map("x", {"k": "v"}) | {"immutable": True}
     await api.post(CONFIG_MAPS, fixed)
     status = await api.refused(422, "PUT", f"{CONFIG_MAPS}/x", fixed | change)
@@ -307,14 +307,14 @@ async def test_an_immutable_config_map_keeps_its_data(change: Object, field: str
 # -- secrets
 
 
-async def test_string_data_is_encoded_into_data_and_never_shown(api: Api) -> None:
+async def test_string_data_is_encoded_into_data_and_never_returned(api: Api) -> None:
     made = await api.post(SECRETS, secret("x", {"a": "eA=="}, stringData={"a": "over", "b": "new"}))
     assert made["data"] == {"a": "b3Zlcg==", "b": "bmV3"}
     assert "stringData" not in made
     assert made["type"] == "Opaque"
 
 
-async def test_an_immutable_secret_keeps_its_data(api: Api) -> None:
+async def test_immutable_secret_keeps_its_data(api: Api) -> None:
     fixed = secret("x", {"k": "dg=="}, immutable=True)
     await api.post(SECRETS, fixed)
     for change, field in (({"data": {}}, "data"), ({"immutable": False}, "immutable")):
@@ -325,7 +325,7 @@ async def test_an_immutable_secret_keeps_its_data(api: Api) -> None:
     assert causes(status) == [("data", "FieldValueForbidden")]
 
 
-async def test_the_type_of_a_secret_never_changes(api: Api) -> None:
+async def test_type_of_a_secret_never_changes(api: Api) -> None:
     await api.post(SECRETS, secret("x", type="shop.example.com/a"))
     status = await api.refused(422, "PUT", f"{SECRETS}/x", secret("x", type="shop.example.com/b"))
     assert status["message"] == (
@@ -370,21 +370,21 @@ async def test_the_type_of_a_secret_never_changes(api: Api) -> None:
         ),
     ],
 )
-async def test_secrets_of_known_types_have_what_the_type_needs(
+async def test_secrets_of_known_types_require_their_keys(
     kind: str, members: Object, problems: list[str], api: Api
 ) -> None:
     body = secret("x", type=f"kubernetes.io/{kind}", **members)
     assert await complaints(api, SECRETS, body) == problems
 
 
-async def test_a_certificate_that_is_none_is_a_warning(api: Api) -> None:
+async def test_invalid_certificate_is_a_warning(api: Api) -> None:
     body = secret("x", {"tls.crt": "", "tls.key": ""}, type="kubernetes.io/tls")
     reply = await api.call("POST", SECRETS, body)
     assert reply.status == 201
     assert reply.warnings == ["tls: failed to find any PEM data in certificate input"]
 
 
-async def test_a_secret_has_at_most_one_mebibyte(api: Api) -> None:
+async def test_secret_has_at_most_one_mebibyte(api: Api) -> None:
     body = secret("x", stringData={"k": "v" * 1_048_577})
     assert await complaints(api, SECRETS, body) == [
         "data: Too long: may not be more than 1048576 bytes"
@@ -394,7 +394,7 @@ async def test_a_secret_has_at_most_one_mebibyte(api: Api) -> None:
 # -- roles
 
 
-async def test_the_role_of_a_binding_never_changes(api: Api) -> None:
+async def test_role_of_a_binding_never_changes(api: Api) -> None:
     await api.post(BINDINGS, binding("x", "one"))
     status = await api.refused(422, "PUT", f"{BINDINGS}/x", binding("x", "two"))
     assert status["message"] == (
@@ -430,7 +430,7 @@ async def test_the_role_of_a_binding_never_changes(api: Api) -> None:
         ),
     ],
 )
-async def test_rules_are_complete(rule: Object, problem: str, api: Api) -> None:
+async def test_rules_must_be_complete(rule: Object, problem: str, api: Api) -> None:
     assert await complaints(api, ROLES, role("x", [rule])) == [problem]
 
 
@@ -445,7 +445,7 @@ async def test_rules_are_complete(rule: Object, problem: str, api: Api) -> None:
         ),
     ],
 )
-async def test_aggregation_needs_selectors(selectors: list[Any], field: str, api: Api) -> None:
+async def test_aggregation_requires_selectors(selectors: list[Any], field: str, api: Api) -> None:
     body = role("x", kind="ClusterRole", aggregationRule={"clusterRoleSelectors": selectors})
     status = await api.refused(422, "POST", f"{RBAC}/clusterroles", body)
     assert field in [f for f, _ in causes(status)]
@@ -469,7 +469,7 @@ async def test_aggregation_needs_selectors(selectors: list[Any], field: str, api
         ),
     ],
 )
-async def test_subjects_are_complete(subject: Object, field: str, api: Api) -> None:
+async def test_subjects_must_be_complete(subject: Object, field: str, api: Api) -> None:
     path = f"{RBAC}/clusterrolebindings"
     body = binding("x", "r", kind="ClusterRoleBinding", to_kind="ClusterRole", subjects=[subject])
     status = await api.refused(422, "POST", path, body)

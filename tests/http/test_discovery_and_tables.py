@@ -137,7 +137,7 @@ async def test_groups_are_listed_with_their_versions(api: Api) -> None:
     assert {k: v for k, v in one.items() if k not in ("kind", "apiVersion")} == groups[one["name"]]
 
 
-async def test_a_definition_appears_in_discovery_and_leaves_it(api: Api) -> None:
+async def test_crd_is_discoverable_until_it_is_deleted(api: Api) -> None:
     names = {"shortNames": ["wd"], "categories": ["all"]}
     subresources = {
         "status": {},
@@ -158,7 +158,7 @@ async def test_a_definition_appears_in_discovery_and_leaves_it(api: Api) -> None
     assert (await api.call("GET", "/apis/shop.example.com")).status == 404
 
 
-async def test_versions_come_in_the_order_of_their_maturity(api: Api) -> None:
+async def test_versions_are_sorted_by_stability(api: Api) -> None:
     names = ["v1alpha1", "v2", "v1beta2", "v10beta1", "v1", "other", "v1beta10"]
     schema = {"openAPIV3Schema": {"type": "object"}}
     versions: list[Object] = [
@@ -172,7 +172,7 @@ async def test_versions_come_in_the_order_of_their_maturity(api: Api) -> None:
     assert group["preferredVersion"]["version"] == "v2"
 
 
-async def test_aggregated_discovery_says_all_at_once(api: Api) -> None:
+async def test_aggregated_discovery_returns_all_groups(api: Api) -> None:
     await api.install(crd())
     accept = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
     core = await api.get("/api", headers={"Accept": accept})
@@ -191,14 +191,14 @@ async def test_aggregated_discovery_says_all_at_once(api: Api) -> None:
     assert "v1" not in [g["metadata"].get("name") for g in groups["items"]]
 
 
-async def test_the_root_lists_paths(api: Api) -> None:
+async def test_root_lists_paths(api: Api) -> None:
     paths = (await api.get("/"))["paths"]
     assert {"/api", "/api/v1", "/apis", "/healthz", "/metrics", "/openapi/v2", "/version"} <= set(
         paths
     )
 
 
-async def test_the_version_is_that_of_a_kubernetes(api: Api) -> None:
+async def test_version_is_that_of_kubernetes(api: Api) -> None:
     version = await api.get("/version")
     assert (version["major"], version["minor"]) == ("1", "36")
     assert version["gitVersion"].startswith("v1.36.")
@@ -222,7 +222,7 @@ async def test_health_is_plain_text(name: str, api: Api) -> None:
     assert "[+]ping excluded: ok\n" in excluded.text
 
 
-async def test_anybody_may_ask_for_health_and_version_only(api: Api) -> None:
+async def test_anonymous_users_can_read_health_and_version_only(api: Api) -> None:
     nobody = {"Authorization": ""}
     for path in ("/healthz", "/livez", "/readyz", "/version"):
         assert (await api.call("GET", path, headers=nobody)).status == 200
@@ -241,7 +241,7 @@ async def test_metrics_are_in_the_text_format_of_prometheus(api: Api) -> None:
 # -- OpenAPI
 
 
-async def test_the_openapi_index_names_a_document_for_each_version(api: Api) -> None:
+async def test_openapi_index_lists_a_document_per_group_version(api: Api) -> None:
     await api.install(crd())
     paths = (await api.get("/openapi/v3"))["paths"]
     for name in (
@@ -256,7 +256,7 @@ async def test_the_openapi_index_names_a_document_for_each_version(api: Api) -> 
         assert (reply.status, reply.json()["openapi"]) == (200, "3.0.0")
 
 
-async def test_the_hash_of_a_document_changes_with_its_schema(api: Api) -> None:
+async def test_hash_of_a_document_changes_with_its_schema(api: Api) -> None:
     await api.install(crd())
 
     async def url() -> str:
@@ -400,7 +400,7 @@ USERS = [
         pytest.param(CRDS, crd(), "Name Created At", ["widgets.shop.example.com"], id="definition"),
     ],
 )
-async def test_tables_have_the_columns_kubectl_shows(
+async def test_tables_have_the_columns_of_kubectl(
     path: str, obj: Object, columns: str, cells: list[Any], api: Api
 ) -> None:
     made = await api.post(path, obj)
@@ -426,7 +426,7 @@ async def test_tables_have_the_columns_kubectl_shows(
         pytest.param("", "PartialObjectMetadata", id="default"),
     ],
 )
-async def test_rows_carry_as_much_of_the_object_as_asked(
+async def test_rows_include_the_object_as_requested(
     include: str, kind: str | None, api: Api
 ) -> None:
     await api.post(CONFIG_MAPS, config_map("x"))
@@ -435,7 +435,7 @@ async def test_rows_carry_as_much_of_the_object_as_asked(
     assert (obj and obj.get("kind")) == kind
 
 
-async def test_an_unknown_include_is_refused(api: Api) -> None:
+async def test_unknown_include_object_is_rejected(api: Api) -> None:
     query = {"includeObject": "Some"}
     reply = await api.call("GET", CONFIG_MAPS, headers=TABLE, query=query)
     assert reply.status in (400, 422)
@@ -451,7 +451,7 @@ async def test_tables_are_paged_like_lists(api: Api) -> None:
     assert [r["cells"][0] for r in rest["rows"]] == ["b"]
 
 
-async def test_custom_columns_are_read_from_the_object(api: Api) -> None:
+async def test_printer_columns_are_read_from_the_object(api: Api) -> None:
     columns = [
         {"name": "Size", "type": "integer", "jsonPath": ".spec.size", "description": "how large"},
         {"name": "Hue", "type": "string", "jsonPath": ".spec.hue", "priority": 1},
@@ -472,7 +472,7 @@ async def test_custom_columns_are_read_from_the_object(api: Api) -> None:
     assert (cells[0], cells[1], cells[2], cells[4]) == ("w", 3, None, "t")
 
 
-async def test_custom_resources_without_columns_show_their_age(api: Api) -> None:
+async def test_custom_resources_without_columns_have_an_age_column(api: Api) -> None:
     await api.install(crd())
     await api.post(WIDGETS, widget("w"))
     table = await api.get(WIDGETS, headers=TABLE)
@@ -480,7 +480,7 @@ async def test_custom_resources_without_columns_show_their_age(api: Api) -> None
 
 
 @pytest.mark.parametrize("version", ["v1", "v1beta1"])
-async def test_partial_objects_are_metadata_alone(version: str, api: Api) -> None:
+async def test_partial_objects_contain_only_metadata(version: str, api: Api) -> None:
     made = await api.post(SECRETS, secret("x", {"a": "MQ=="}))
     accept = f"application/json;as=PartialObjectMetadata;v={version};g=meta.k8s.io"
     one = await api.get(f"{SECRETS}/x", headers={"Accept": accept})
@@ -496,6 +496,6 @@ async def test_partial_objects_are_metadata_alone(version: str, api: Api) -> Non
     assert "MQ==" not in json.dumps(found)
 
 
-async def test_an_error_is_a_status_whatever_was_accepted(api: Api) -> None:
+async def test_error_is_a_status_in_any_representation(api: Api) -> None:
     status = await api.refused(404, "GET", f"{CONFIG_MAPS}/none", headers=TABLE)
     assert status["reason"] == "NotFound"

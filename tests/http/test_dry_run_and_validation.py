@@ -30,7 +30,7 @@ DRY = {"dryRun": "All"}
 # -- dry run
 
 
-async def test_a_dry_create_answers_like_a_create_and_stores_nothing(api: Api) -> None:
+async def test_dry_run_create_responds_like_create_and_stores_nothing(api: Api) -> None:
     revision = api.server.store.revision
     made = await api.post(CONFIG_MAPS, config_map("x", {"k": "v"}), query=DRY, expect=201)
     assert made["metadata"]["uid"]
@@ -40,7 +40,7 @@ async def test_a_dry_create_answers_like_a_create_and_stores_nothing(api: Api) -
     assert api.server.store.revision == revision
 
 
-async def test_a_dry_replacement_shows_the_new_object_only(api: Api) -> None:
+async def test_dry_run_update_returns_the_new_object_and_stores_nothing(api: Api) -> None:
     made = await api.post(CONFIG_MAPS, config_map("x", {"k": "v"}))
     shown = await api.put(X, config_map("x", {"k": "w"}), query=DRY)
     assert shown["data"] == {"k": "w"}
@@ -57,13 +57,15 @@ async def test_a_dry_replacement_shows_the_new_object_only(api: Api) -> None:
         pytest.param(JSON_PATCH, [{"op": "remove", "path": "/data/k"}], id="json"),
     ],
 )
-async def test_a_dry_patch_shows_the_new_object_only(kind: str, patch: Any, api: Api) -> None:
+async def test_dry_run_patch_returns_the_new_object_and_stores_nothing(
+    kind: str, patch: Any, api: Api
+) -> None:
     made = await api.post(CONFIG_MAPS, config_map("x", {"k": "v"}))
     assert "data" not in await api.patch(X, patch, kind, query=DRY)
     assert await api.get(X) == made
 
 
-async def test_a_dry_delete_deletes_nothing(api: Api) -> None:
+async def test_dry_run_delete_deletes_nothing(api: Api) -> None:
     made = await api.post(CONFIG_MAPS, config_map("x"))
     for body, query in ((None, DRY), ({"dryRun": ["All"]}, {}), ({"dryRun": ["All"]}, DRY)):
         gone = await api.delete(X, body, query=query)
@@ -78,7 +80,7 @@ async def test_a_dry_delete_deletes_nothing(api: Api) -> None:
     assert await api.names(CONFIG_MAPS) == ["x", "y"]
 
 
-async def test_a_dry_create_of_a_taken_name_is_refused(api: Api) -> None:
+async def test_dry_run_create_of_an_existing_name_is_rejected(api: Api) -> None:
     await api.post(CONFIG_MAPS, config_map("x"))
     status = await api.refused(409, "POST", CONFIG_MAPS, config_map("x"), query=DRY)
     assert status["reason"] == "AlreadyExists"
@@ -92,7 +94,7 @@ async def test_a_dry_create_of_a_taken_name_is_refused(api: Api) -> None:
         pytest.param("dryRun=All&dryRun=else", '["All","else"]', id="one of two"),
     ],
 )
-async def test_other_values_of_dry_run_are_refused_on_every_verb(
+async def test_other_values_of_dry_run_are_rejected_for_every_verb(
     query: str, shown: str, api: Api
 ) -> None:
     for method, kind, path, body, media in (
@@ -109,13 +111,13 @@ async def test_other_values_of_dry_run_are_refused_on_every_verb(
         )
 
 
-async def test_dry_run_may_be_said_twice(api: Api) -> None:
+async def test_dry_run_can_be_repeated(api: Api) -> None:
     path = f"{CONFIG_MAPS}?dryRun=All&dryRun=All"
     await api.post(path, config_map("x"), expect=201)
     assert await api.names(CONFIG_MAPS) == []
 
 
-async def test_tokens_and_reviews_take_dry_run(api: Api) -> None:
+async def test_tokens_and_reviews_accept_dry_run(api: Api) -> None:
     await api.post(ACCOUNTS, account("x"))
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
     token = await api.post(f"{ACCOUNTS}/x/token", request, query=DRY, expect=201)
@@ -141,7 +143,7 @@ async def outcome(
 
 
 @pytest.mark.parametrize("mode", ["", "Warn", "Ignore", "Strict"])
-async def test_unknown_fields_are_refused_warned_about_or_dropped(mode: str, api: Api) -> None:
+async def test_unknown_fields_are_errors_warnings_or_dropped(mode: str, api: Api) -> None:
     await api.post(CONFIG_MAPS, config_map("x"))
     new = {**ODD, "metadata": {"name": "y", "oddity": 1}}
     for method, path, body, good in (("POST", CONFIG_MAPS, new, 201), ("PUT", X, ODD, 200)):
@@ -156,7 +158,9 @@ async def test_unknown_fields_are_refused_warned_about_or_dropped(mode: str, api
 
 
 @pytest.mark.parametrize("media", [MERGE, STRATEGIC, JSON_PATCH])
-async def test_unknown_fields_of_patches(media: str, api: Api) -> None:
+async def test_unknown_fields_of_patches_are_errors_warnings_or_dropped(
+    media: str, api: Api
+) -> None:
     await api.post(CONFIG_MAPS, config_map("x"))
     patch: Any = {"odd": True}
     if media == JSON_PATCH:
@@ -178,7 +182,7 @@ TWICE = '{"metadata":{"name":"x","name":"x"},"data":{"k":"1","k":"2"}}'
 
 
 @pytest.mark.parametrize("mode", ["", "Warn", "Ignore", "Strict"])
-async def test_keys_given_twice_in_json(mode: str, api: Api) -> None:
+async def test_duplicate_json_keys_are_errors_warnings_or_ignored(mode: str, api: Api) -> None:
     problems = ['duplicate field "data.k"', 'duplicate field "metadata.name"']
     status, warnings, message = await outcome(api, "POST", CONFIG_MAPS, TWICE, mode)
     if mode == "Strict":
@@ -194,7 +198,7 @@ async def test_keys_given_twice_in_json(mode: str, api: Api) -> None:
 
 
 @pytest.mark.parametrize("mode", ["", "Warn", "Ignore", "Strict"])
-async def test_keys_given_twice_in_yaml(mode: str, api: Api) -> None:
+async def test_duplicate_yaml_keys_are_errors_warnings_or_ignored(mode: str, api: Api) -> None:
     text = "metadata:\n  name: x\ndata:\n  k: one\n  k: two\nimmutable: false\nimmutable: false\n"
     problems = [
         'line 5: key "k" already set in map',
@@ -227,7 +231,9 @@ SCHEMA = {
 
 
 @pytest.mark.parametrize("mode", ["", "Warn", "Ignore", "Strict"])
-async def test_unknown_and_repeated_fields_of_custom_resources(mode: str, api: Api) -> None:
+async def test_unknown_and_duplicate_fields_of_custom_resources_are_reported(
+    mode: str, api: Api
+) -> None:
     await api.install(crd(schema=SCHEMA))
     body = {**widget("w", {"n": 1, "bad": 2, "list": [{"y": 1, "z": 2}]}, odd=1), "root": 1}
     problems = [
@@ -258,7 +264,7 @@ async def test_unknown_and_repeated_fields_of_custom_resources(mode: str, api: A
 
 
 @pytest.mark.parametrize("mode", ["strict", "None", "warn"])
-async def test_other_modes_are_refused(mode: str, api: Api) -> None:
+async def test_other_validation_modes_are_rejected(mode: str, api: Api) -> None:
     for method, kind, path, body, media in (
         ("POST", "CreateOptions", CONFIG_MAPS, config_map("x"), ""),
         ("PUT", "UpdateOptions", X, config_map("x"), ""),
@@ -272,7 +278,7 @@ async def test_other_modes_are_refused(mode: str, api: Api) -> None:
         )
 
 
-async def test_only_so_many_warnings_are_sent(api: Api) -> None:
+async def test_number_of_warnings_is_limited(api: Api) -> None:
     many = config_map("x") | {f"odd{i:03}": i for i in range(150)}
     reply = await api.call("POST", CONFIG_MAPS, many)
     assert reply.status == 201
@@ -281,7 +287,7 @@ async def test_only_so_many_warnings_are_sent(api: Api) -> None:
     assert 'unknown field "odd000"' in status["message"]
 
 
-async def test_strictness_knows_the_fields_of_secrets(api: Api) -> None:
+async def test_strict_validation_accepts_the_fields_of_secrets(api: Api) -> None:
     strict = {"fieldValidation": "Strict"}
     fine = secret("x", {"a": ""}, stringData={"b": "c"}, type="Opaque", immutable=False)
     await api.post(SECRETS, fine, query=strict, expect=201)
@@ -303,13 +309,13 @@ def managers(obj: Object) -> list[str]:
         pytest.param("", "unknown", id="none"),
     ],
 )
-async def test_the_user_agent_names_the_manager(agent: str, name: str, api: Api) -> None:
+async def test_user_agent_is_the_default_field_manager(agent: str, name: str, api: Api) -> None:
     headers = {"User-Agent": agent} if agent else {}
     made = await api.post(CONFIG_MAPS, config_map("x", {"a": "b"}), headers=headers)
     assert managers(made) == [name]
 
 
-async def test_the_field_manager_wins_over_the_user_agent(api: Api) -> None:
+async def test_field_manager_takes_precedence_over_the_user_agent(api: Api) -> None:
     headers, query = {"User-Agent": "robot/1"}, {"fieldManager": "boss"}
     made = await api.post(CONFIG_MAPS, config_map("x", {"a": "b"}), headers=headers, query=query)
     assert managers(made) == ["boss"]
@@ -318,7 +324,7 @@ async def test_the_field_manager_wins_over_the_user_agent(api: Api) -> None:
 
 
 @pytest.mark.parametrize("name", ["m" * 129, "a\nb"])
-async def test_field_managers_are_short_and_printable(name: str, api: Api) -> None:
+async def test_field_managers_must_be_short_and_printable(name: str, api: Api) -> None:
     for method, path in (("POST", CONFIG_MAPS), ("PUT", X)):
         query = {"fieldManager": name}
         status = await api.refused(422, method, path, config_map("x"), query=query)

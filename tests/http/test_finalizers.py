@@ -39,12 +39,12 @@ async def leaving(api: Api) -> Api:
     return api
 
 
-async def test_a_second_deletion_changes_nothing(leaving: Api) -> None:
+async def test_second_deletion_changes_nothing(leaving: Api) -> None:
     before = await leaving.get(X)
     assert await leaving.delete(X) == before
 
 
-async def test_data_may_change_but_no_finalizer_may_be_added(leaving: Api) -> None:
+async def test_marked_object_accepts_data_but_no_new_finalizers(leaving: Api) -> None:
     await leaving.patch(X, {"data": {"k": "w"}, "metadata": {"labels": {"l": "m"}}}, MERGE)
     for names in ([A, B, C], [C]):
         patch = {"metadata": {"finalizers": names}}
@@ -57,7 +57,7 @@ async def test_data_may_change_but_no_finalizer_may_be_added(leaving: Api) -> No
     assert after["metadata"]["finalizers"] == [B, A]
 
 
-async def test_the_mark_cannot_be_removed_or_changed(leaving: Api) -> None:
+async def test_deletion_timestamp_cannot_be_removed_or_changed(leaving: Api) -> None:
     marked = (await leaving.get(X))["metadata"]["deletionTimestamp"]
     for value in (None, "2001-01-01T00:00:00Z"):
         after = await leaving.patch(X, {"metadata": {"deletionTimestamp": value}})
@@ -67,7 +67,7 @@ async def test_the_mark_cannot_be_removed_or_changed(leaving: Api) -> None:
     assert set(causes(status)) == {("metadata.deletionGracePeriodSeconds", "FieldValueInvalid")}
 
 
-async def test_the_name_is_taken_until_the_object_is_gone(leaving: Api) -> None:
+async def test_name_is_in_use_until_the_object_is_removed(leaving: Api) -> None:
     status = await leaving.refused(409, "POST", CONFIG_MAPS, config_map("x"))
     assert status["message"] == 'object is being deleted: configmaps "x" already exists'
     kept = await leaving.apply(X, config_map("x", {"z": "1"}))
@@ -75,7 +75,7 @@ async def test_the_name_is_taken_until_the_object_is_gone(leaving: Api) -> None:
 
 
 @pytest.mark.parametrize("way", ["put", "merge", "json", "strategic"])
-async def test_without_finalizers_the_object_goes(way: str, leaving: Api) -> None:
+async def test_removing_the_last_finalizer_removes_the_object(way: str, leaving: Api) -> None:
     if way == "put":
         last = await leaving.put(X, config_map("x"))
     elif way == "json":
@@ -90,14 +90,14 @@ async def test_without_finalizers_the_object_goes(way: str, leaving: Api) -> Non
     await leaving.refused(404, "GET", X)
 
 
-async def test_an_applier_that_lets_go_of_the_last_finalizer_deletes(api: Api) -> None:
+async def test_apply_without_the_last_finalizer_removes_the_object(api: Api) -> None:
     await api.apply(X, config_map("x", finalizers=[A]))
     await api.delete(X)
     await api.apply(X, config_map("x"))
     await api.refused(404, "GET", X)
 
 
-async def test_removing_finalizers_of_a_living_object_deletes_nothing(api: Api) -> None:
+async def test_removing_finalizers_of_an_unmarked_object_deletes_nothing(api: Api) -> None:
     await api.post(CONFIG_MAPS, config_map("x", finalizers=[A]))
     await api.patch(X, {"metadata": {"finalizers": None}}, MERGE)
     await api.get(X, expect=200)
@@ -116,7 +116,7 @@ async def test_removing_finalizers_of_a_living_object_deletes_nothing(api: Api) 
         pytest.param({"orphanDependents": False}, None, id="the old way of background"),
     ],
 )
-async def test_a_policy_leaves_its_finalizer(
+async def test_propagation_policy_adds_its_finalizer(
     options: Object, finalizer: str | None, api: Api
 ) -> None:
     await api.post(CONFIG_MAPS, config_map("x"))
@@ -131,7 +131,7 @@ async def test_a_policy_leaves_its_finalizer(
     assert held["metadata"]["finalizers"] == [A, *([finalizer] if finalizer else [])]
 
 
-async def test_a_later_policy_replaces_an_earlier_one(api: Api) -> None:
+async def test_later_propagation_policy_replaces_an_earlier_one(api: Api) -> None:
     await api.post(CONFIG_MAPS, config_map("x"))
     first = await api.delete(X, {"propagationPolicy": "Foreground"})
     assert first["metadata"]["finalizers"] == ["foregroundDeletion"]
@@ -140,7 +140,7 @@ async def test_a_later_policy_replaces_an_earlier_one(api: Api) -> None:
     assert (await api.delete(X, {"propagationPolicy": "Background"}))["kind"] == "Status"
 
 
-async def test_marking_raises_the_generation_of_a_custom_resource_once(api: Api) -> None:
+async def test_marking_increments_the_generation_of_a_custom_resource_once(api: Api) -> None:
     await api.install(crd())
     path = f"{WIDGETS}/w"
     made = await api.post(WIDGETS, widget("w", {"n": 1}, finalizers=[A]))
@@ -169,7 +169,7 @@ async def test_deleting_a_definition_deletes_its_objects_first(api: Api) -> None
 # -- namespaces
 
 
-async def test_nothing_new_is_accepted_in_a_leaving_namespace(api: Api) -> None:
+async def test_terminating_namespace_accepts_no_new_objects(api: Api) -> None:
     await api.post(NAMESPACES, namespace("team"))
     path = "/api/v1/namespaces/team/configmaps"
     await api.post(path, config_map("old"))
@@ -195,7 +195,7 @@ async def test_nothing_new_is_accepted_in_a_leaving_namespace(api: Api) -> None:
 
 
 @pytest.mark.parametrize("name", ["default", "kube-system", "kube-public"])
-async def test_some_namespaces_stay_for_ever(name: str, api: Api) -> None:
+async def test_some_namespaces_cannot_be_deleted(name: str, api: Api) -> None:
     for query in ({}, {"dryRun": "All"}):
         status = await api.refused(403, "DELETE", f"{NAMESPACES}/{name}", query=query)
         assert status["message"] == (
@@ -220,7 +220,7 @@ async def test_deleting_a_namespace_checks_preconditions_and_policy(api: Api) ->
     )
 
 
-async def test_a_dry_run_of_deleting_a_namespace_shows_what_would_be(api: Api) -> None:
+async def test_dry_run_delete_of_a_namespace_returns_the_marked_object(api: Api) -> None:
     await api.post(NAMESPACES, namespace("team"))
     shown = await api.delete(f"{NAMESPACES}/team", query={"dryRun": "All"})
     assert shown["status"]["phase"] == "Terminating"
@@ -229,7 +229,7 @@ async def test_a_dry_run_of_deleting_a_namespace_shows_what_would_be(api: Api) -
     assert "deletionTimestamp" not in kept["metadata"]
 
 
-async def test_a_namespace_goes_when_finalize_empties_it(api: Api) -> None:
+async def test_namespace_is_removed_when_finalize_clears_its_finalizers(api: Api) -> None:
     await api.post(NAMESPACES, namespace("team"))
     await api.delete(f"{NAMESPACES}/team")
     empty = namespace("team") | {"spec": {"finalizers": []}}
@@ -237,7 +237,7 @@ async def test_a_namespace_goes_when_finalize_empties_it(api: Api) -> None:
     await api.refused(404, "GET", f"{NAMESPACES}/team")
 
 
-async def test_finalizing_a_living_namespace_does_not_delete_it(api: Api) -> None:
+async def test_finalize_of_an_active_namespace_does_not_delete_it(api: Api) -> None:
     await api.post(NAMESPACES, namespace("team"))
     empty = namespace("team") | {"spec": {"finalizers": []}}
     await api.put(f"{NAMESPACES}/team/finalize", empty)

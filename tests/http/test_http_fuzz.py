@@ -341,7 +341,7 @@ def with_query(path: str, query: dict[str, str]) -> str:
     query=queries,
     user=users,
 )
-def test_bent_objects_are_created_or_refused(
+def test_mutated_objects_are_created_or_rejected(
     path: str, seed: int, patch: Any, query: dict[str, str], user: Any, world: World
 ) -> None:
     rng = random.Random(seed)
@@ -361,7 +361,7 @@ def test_bent_objects_are_created_or_refused(
     query=queries,
 )
 @example(path=f"{WIDGETS}/x", kind=MERGE, patch={"spec": {"parts": [{"id": None}]}}, query={})
-def test_random_patches_apply_or_are_refused(
+def test_random_patches_apply_or_are_rejected(
     path: str, kind: str, patch: Any, query: dict[str, str], world: World
 ) -> None:
     if isinstance(patch, dict) and kind == APPLY:
@@ -399,7 +399,7 @@ pointers = st.one_of(
         max_size=4,
     ),
 )
-def test_random_operations_apply_or_are_refused(path: str, ops: list[Any], world: World) -> None:
+def test_random_operations_apply_or_are_rejected(path: str, ops: list[Any], world: World) -> None:
     world.check("PATCH", path, encoded(ops), {"Content-Type": JSON_PATCH}, None)
 
 
@@ -417,7 +417,7 @@ def test_random_operations_apply_or_are_refused(path: str, ops: list[Any], world
     accept=accepts,
     user=users,
 )
-def test_random_requests_are_answered(
+def test_random_requests_get_a_response(
     method: str,
     path: str,
     query: dict[str, str],
@@ -442,13 +442,13 @@ def test_random_requests_are_answered(
     content_type="application/vnd.kubernetes.protobuf",
     path=CONFIG_MAPS,
 )
-def test_random_bytes_are_refused(data: bytes, content_type: str, path: str, world: World) -> None:
+def test_random_bytes_are_rejected(data: bytes, content_type: str, path: str, world: World) -> None:
     world.check("POST", path, data, {"Content-Type": content_type}, None)
 
 
 @BUDGET
 @given(seed=st.integers(0, 2**32), patch=values)
-def test_bent_schemas_are_installed_or_refused(seed: int, patch: Any, world: World) -> None:
+def test_mutated_schemas_are_installed_or_rejected(seed: int, patch: Any, world: World) -> None:
     rng = random.Random(seed)
     definition = crd("gadgets", "Gadget", schema=bent(SCHEMA, rng, patch))
     headers = {"Content-Type": "application/json"}

@@ -30,7 +30,7 @@ from rdd.testing import LiveServer, Options, Server
 # -- sizes
 
 
-async def test_a_body_larger_than_three_mebibytes_is_refused(wire: "Wire") -> None:
+async def test_body_larger_than_three_mebibytes_is_rejected(wire: "Wire") -> None:
     big = json.dumps(config_map("x", {"k": "v" * MAX_BODY_BYTES})).encode()
     reply = await wire.send("POST", CONFIG_MAPS, big)
     assert reply.status == 413
@@ -43,7 +43,7 @@ async def test_a_body_larger_than_three_mebibytes_is_refused(wire: "Wire") -> No
     assert (await wire.exchange(head + chunks + b"0\r\n\r\n")).status == 413
 
 
-async def test_an_object_too_large_to_store_is_refused(api: Api) -> None:
+async def test_object_too_large_to_store_is_rejected(api: Api) -> None:
     await api.install(crd())
     await api.post(WIDGETS, widget("fits", {"blob": "x" * 1_400_000}), expect=201)
     reply = await api.call("POST", WIDGETS, widget("x", {"blob": "x" * 1_600_000}))
@@ -60,7 +60,7 @@ def nested(depth: int) -> str:
 
 
 @pytest.mark.parametrize("depth", [10_001, 200_000])
-async def test_deeply_nested_bodies_are_refused(depth: int, api: Api) -> None:
+async def test_deeply_nested_bodies_are_rejected(depth: int, api: Api) -> None:
     await api.install(crd())
     await api.post(WIDGETS, widget("x"))
     one, deep = f"{WIDGETS}/x", nested(depth)
@@ -99,14 +99,14 @@ async def test_deeply_nested_bodies_are_refused(depth: int, api: Api) -> None:
         pytest.param("x: &x {k: v}\n" + "\n".join(f"y{i}: *x" for i in range(20_000)), id="many"),
     ],
 )
-async def test_yaml_aliases_cannot_blow_up(text: str, api: Api) -> None:
+async def test_yaml_alias_bombs_are_rejected(text: str, api: Api) -> None:
     reply = await api.call("POST", CONFIG_MAPS, text, content_type="application/yaml")
     assert 400 <= reply.status < 500
     reply = await api.call("PATCH", f"{CONFIG_MAPS}/x?fieldManager=m", text, content_type=APPLY)
     assert 400 <= reply.status < 500
 
 
-async def test_json_patches_cannot_multiply_an_object(api: Api) -> None:
+async def test_json_patch_cannot_grow_an_object_without_limit(api: Api) -> None:
     await api.install(crd())
     await api.post(WIDGETS, widget("x", {"a": ["0123456789"]}))
     ops = [{"op": "copy", "from": "/spec/a", "path": "/spec/a/-"} for _ in range(60)]
@@ -114,7 +114,7 @@ async def test_json_patches_cannot_multiply_an_object(api: Api) -> None:
     assert 400 <= reply.status < 500
 
 
-async def test_long_selectors_and_queries_are_answered(api: Api) -> None:
+async def test_long_selectors_and_queries_get_a_response(api: Api) -> None:
     labels = ",".join(f"l{i} in (a,b,c)" for i in range(2000))
     assert await api.names(CONFIG_MAPS, query={"labelSelector": labels}) == []
     fields = ",".join(["metadata.name!=x"] * 2000)
@@ -124,7 +124,7 @@ async def test_long_selectors_and_queries_are_answered(api: Api) -> None:
 # -- requests in flight, watches
 
 
-async def test_requests_over_the_limit_are_told_to_come_back() -> None:
+async def test_requests_over_the_limit_get_retry_after() -> None:
     limits = InFlight(reading=1, writing=1)
     async with Server(Options(limits=limits, builtin_controllers="")) as server:
         api = Api(server)
@@ -147,7 +147,7 @@ async def test_requests_over_the_limit_are_told_to_come_back() -> None:
         await api.get(CONFIG_MAPS, expect=200)
 
 
-async def test_a_burst_is_served_or_refused_but_never_lost() -> None:
+async def test_every_request_of_a_burst_gets_a_response() -> None:
     limits = InFlight(reading=8, writing=8)
     async with Server(Options(limits=limits, builtin_controllers="")) as server:
         api = Api(server)
@@ -158,7 +158,7 @@ async def test_a_burst_is_served_or_refused_but_never_lost() -> None:
         assert (limits.reading, limits.writing) == (0, 0)
 
 
-async def test_so_many_watches_and_no_more(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_number_of_watches_is_limited(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watching, "MAX_WATCHERS", 2)
     async with api.watch(CONFIG_MAPS), api.watch(CONFIG_MAPS):
         status = await api.refused(429, "GET", f"{CONFIG_MAPS}?watch=1")
@@ -269,7 +269,7 @@ async def wire(api: Api) -> AsyncIterator[Wire]:
     listener.close()
 
 
-async def test_requests_follow_each_other_on_one_connection(wire: Wire) -> None:
+async def test_connection_is_kept_alive_between_requests(wire: Wire) -> None:
     reader, writer = await wire.connect()
     for _ in range(3):
         writer.write(wire.head("GET", "/healthz"))
@@ -279,7 +279,7 @@ async def test_requests_follow_each_other_on_one_connection(wire: Wire) -> None:
         assert (await read_answer(reader)).body == b"ok"
 
 
-async def test_an_old_client_gets_its_connection_closed(wire: Wire) -> None:
+async def test_http_1_0_connection_is_closed_after_the_response(wire: Wire) -> None:
     reader, writer = await wire.connect()
     writer.write(b"GET /healthz HTTP/1.0\r\n\r\n")
     answer = await read_answer(reader)
@@ -309,9 +309,7 @@ async def test_an_old_client_gets_its_connection_closed(wire: Wire) -> None:
         ),
     ],
 )
-async def test_malformed_requests_are_refused_and_the_server_goes_on(
-    data: bytes, wire: Wire
-) -> None:
+async def test_malformed_requests_are_rejected_without_harm(data: bytes, wire: Wire) -> None:
     reader, writer = await wire.connect()
     writer.write(data)
     writer.write_eof()
@@ -336,13 +334,13 @@ async def test_malformed_requests_are_refused_and_the_server_goes_on(
         pytest.param("/api/v1/namespaces/default/configmaps?labelSelector=%ff", 400, id="bytes"),
     ],
 )
-async def test_odd_paths_and_queries_are_answered(path: str, status: int, wire: Wire) -> None:
+async def test_unusual_paths_and_queries_get_a_response(path: str, status: int, wire: Wire) -> None:
     answer = await wire.send("GET", path)
     assert answer.status in (status, 400), answer.body[:300]
     assert answer.status < 500
 
 
-async def test_a_header_value_cannot_start_another_header(wire: Wire) -> None:
+async def test_header_value_cannot_start_another_header(wire: Wire) -> None:
     await wire.api.install(crd())
     body = json.dumps(widget("x") | {"odd\r\nSet-Cookie: a=b": 1}).encode()
     answer = await wire.send("POST", WIDGETS, body)
@@ -350,7 +348,7 @@ async def test_a_header_value_cannot_start_another_header(wire: Wire) -> None:
     assert "\r\nSet-Cookie" not in answer.head
 
 
-async def test_a_client_that_leaves_in_the_middle_of_its_body_does_no_harm(wire: Wire) -> None:
+async def test_client_that_disconnects_during_its_body_does_no_harm(wire: Wire) -> None:
     _, writer = await wire.connect()
     writer.write(wire.head("POST", CONFIG_MAPS, "Content-Length: 5000\r\n") + b'{"metadata"')
     await writer.drain()
@@ -359,7 +357,7 @@ async def test_a_client_that_leaves_in_the_middle_of_its_body_does_no_harm(wire:
     assert answer.json()["items"] == []
 
 
-async def test_a_client_that_leaves_a_list_or_watch_is_forgotten(
+async def test_disconnect_during_a_list_or_watch_releases_its_resources(
     wire: Wire, caplog: pytest.LogCaptureFixture
 ) -> None:
     for i in range(200):
@@ -378,7 +376,7 @@ async def test_a_client_that_leaves_a_list_or_watch_is_forgotten(
     assert [r for r in caplog.records if r.levelno >= logging.ERROR] == []
 
 
-async def test_a_slow_watcher_is_closed_with_410_and_bounded_memory(wire: Wire) -> None:
+async def test_slow_watcher_is_closed_with_410_and_bounded_memory(wire: Wire) -> None:
     version = (await wire.api.get(CONFIG_MAPS))["metadata"]["resourceVersion"]
     reader, writer = await wire.connect(receive_bytes=4096)
     writer.transport.pause_reading()  # type: ignore[attr-defined]
@@ -404,7 +402,7 @@ async def test_a_slow_watcher_is_closed_with_410_and_bounded_memory(wire: Wire) 
     assert (event["type"], event["object"]["code"]) == ("ERROR", 410)
 
 
-async def test_other_watchers_do_not_notice_a_slow_one(wire: Wire) -> None:
+async def test_slow_watcher_does_not_affect_others(wire: Wire) -> None:
     query = "?watch=1&resourceVersion=0"
     _, slow = await wire.connect(receive_bytes=4096)
     slow.transport.pause_reading()  # type: ignore[attr-defined]
@@ -417,7 +415,7 @@ async def test_other_watchers_do_not_notice_a_slow_one(wire: Wire) -> None:
     assert [e["object"]["metadata"]["name"] for e in events] == [f"c{i:02}" for i in range(40)]
 
 
-async def test_large_lists_are_compressed_for_those_who_can(wire: Wire) -> None:
+async def test_large_lists_are_compressed_if_the_client_accepts_gzip(wire: Wire) -> None:
     for i in range(50):
         await wire.api.post(CONFIG_MAPS, config_map(f"c{i}", {"k": "v" * 5000}))
     plain = await wire.send("GET", CONFIG_MAPS)
@@ -426,7 +424,7 @@ async def test_large_lists_are_compressed_for_those_who_can(wire: Wire) -> None:
     assert len(packed.body) < len(plain.body) / 10
 
 
-async def test_closing_lets_requests_finish_and_ends_watches(wire: Wire) -> None:
+async def test_closing_drains_requests_and_ends_watches(wire: Wire) -> None:
     idle, _ = await wire.connect()
     watcher, writer = await wire.connect()
     writer.write(wire.head("GET", f"{CONFIG_MAPS}?watch=1"))
@@ -448,7 +446,7 @@ async def test_closing_lets_requests_finish_and_ends_watches(wire: Wire) -> None
         await asyncio.open_connection("127.0.0.1", wire.port)
 
 
-def test_a_client_that_never_says_goodbye_does_not_hold_up_the_close() -> None:
+def test_client_without_close_notify_does_not_delay_closing() -> None:
     import ssl
 
     live = LiveServer(Options(builtin_controllers=""))

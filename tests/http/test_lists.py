@@ -33,7 +33,7 @@ async def zoo(api: Api) -> Api:
     return api
 
 
-async def test_a_list_has_its_kind_and_version_its_items_do_not(zoo: Api) -> None:
+async def test_list_has_kind_and_version_but_its_items_do_not(zoo: Api) -> None:
     found = await zoo.get(CONFIG_MAPS)
     assert (found["kind"], found["apiVersion"]) == ("ConfigMapList", "v1")
     assert set(found["metadata"]) == {"resourceVersion"}
@@ -43,7 +43,7 @@ async def test_a_list_has_its_kind_and_version_its_items_do_not(zoo: Api) -> Non
     assert await zoo.names(CONFIG_MAPS) == [f"pet-{i}" for i in range(5)]
 
 
-async def test_an_empty_list_has_an_empty_array(api: Api) -> None:
+async def test_empty_list_has_an_empty_array(api: Api) -> None:
     found = await api.get(LEASES)
     assert (found["kind"], found["items"]) == ("LeaseList", [])
 
@@ -57,7 +57,7 @@ async def test_items_of_custom_resources_have_kind_and_version(api: Api) -> None
     assert (item["kind"], item["apiVersion"]) == ("Widget", "shop.example.com/v1")
 
 
-async def test_all_namespaces_come_in_the_order_of_their_keys(api: Api) -> None:
+async def test_list_of_all_namespaces_is_in_key_order(api: Api) -> None:
     for space in ("b", "b-2", "a"):
         await api.post(NAMESPACES, namespace(space))
         path = f"/api/v1/namespaces/{space}/configmaps"
@@ -92,7 +92,7 @@ async def test_all_namespaces_come_in_the_order_of_their_keys(api: Api) -> None:
         pytest.param("colour notin (red)", "01234", id="an absent label is not in"),
     ],
 )
-async def test_label_selectors_choose(selector: str, chosen: str, zoo: Api) -> None:
+async def test_label_selectors_select_objects(selector: str, chosen: str, zoo: Api) -> None:
     query = {"labelSelector": selector}
     assert await zoo.names(CONFIG_MAPS, query=query) == [f"pet-{i}" for i in chosen]
 
@@ -137,7 +137,7 @@ async def test_label_selectors_choose(selector: str, chosen: str, zoo: Api) -> N
         ),
     ],
 )
-async def test_label_selectors_that_do_not_parse_say_where(
+async def test_malformed_label_selectors_report_the_position(
     selector: str, message: str, api: Api
 ) -> None:
     query = {"labelSelector": selector}
@@ -160,7 +160,7 @@ async def test_label_selectors_that_do_not_parse_say_where(
         pytest.param("metadata.name=pet-1,metadata.namespace=default", "1", id="both"),
     ],
 )
-async def test_field_selectors_choose(selector: str, chosen: str, zoo: Api) -> None:
+async def test_field_selectors_select_objects(selector: str, chosen: str, zoo: Api) -> None:
     query = {"fieldSelector": selector}
     assert await zoo.names(CONFIG_MAPS, query=query) == [f"pet-{i}" for i in chosen]
 
@@ -205,7 +205,7 @@ async def test_secrets_can_be_selected_by_type(api: Api) -> None:
         pytest.param("reportingComponent=camera", [], id="reporting component"),
     ],
 )
-async def test_events_can_be_selected_by_what_they_are_about(
+async def test_events_can_be_selected_by_involved_object(
     selector: str, names: list[str], api: Api
 ) -> None:
     source = {"component": "camera"}
@@ -223,7 +223,7 @@ async def test_namespaces_can_be_selected_by_phase(api: Api) -> None:
     assert await api.names(NAMESPACES, query=query) == ["leaving"]
 
 
-async def test_custom_resources_can_be_selected_by_chosen_fields(api: Api) -> None:
+async def test_custom_resources_can_be_selected_by_selectable_fields(api: Api) -> None:
     schema = {
         "type": "object",
         "properties": {"spec": {"type": "object", "properties": {"size": {"type": "string"}}}},
@@ -241,7 +241,7 @@ async def test_custom_resources_can_be_selected_by_chosen_fields(api: Api) -> No
 # -- pages
 
 
-async def test_pages_follow_each_other(zoo: Api) -> None:
+async def test_pages_continue_without_gap_or_repetition(zoo: Api) -> None:
     first = await zoo.get(CONFIG_MAPS, query={"limit": 2})
     assert [o["metadata"]["name"] for o in first["items"]] == ["pet-0", "pet-1"]
     token = first["metadata"]["continue"]
@@ -265,7 +265,7 @@ async def test_later_pages_show_the_state_of_the_first(zoo: Api) -> None:
     assert await zoo.names(CONFIG_MAPS) == ["pet-0", "pet-2", "pet-3", "pet-4", "pet-9"]
 
 
-async def test_pages_of_a_selection_do_not_count_what_remains(zoo: Api) -> None:
+async def test_pages_of_a_selection_have_no_remaining_count(zoo: Api) -> None:
     query = {"limit": 1, "labelSelector": "kind=dog"}
     first = await zoo.get(CONFIG_MAPS, query=query)
     assert "remainingItemCount" not in first["metadata"]
@@ -273,7 +273,7 @@ async def test_pages_of_a_selection_do_not_count_what_remains(zoo: Api) -> None:
     assert await zoo.names(CONFIG_MAPS, query=query) == ["pet-4"]
 
 
-async def test_pages_go_over_namespaces(api: Api) -> None:
+async def test_pages_span_namespaces(api: Api) -> None:
     for space in ("a", "b", "c"):
         await api.post(NAMESPACES, namespace(space))
         await api.post(f"/api/v1/namespaces/{space}/configmaps", config_map("x"))
@@ -310,20 +310,20 @@ def token(**members: object) -> str:
         ),
     ],
 )
-async def test_continue_tokens_of_others_are_refused(text: str, message: str, api: Api) -> None:
+async def test_malformed_continue_tokens_are_rejected(text: str, message: str, api: Api) -> None:
     status = await api.refused(400, "GET", CONFIG_MAPS, query={"limit": 1, "continue": text})
     assert status["message"].startswith("invalid continue token: continue key is not valid: ")
     assert message in status["message"]
 
 
-async def test_a_continued_list_cannot_choose_a_version(zoo: Api) -> None:
+async def test_continued_list_cannot_have_a_resource_version(zoo: Api) -> None:
     page = await zoo.get(CONFIG_MAPS, query={"limit": 1})
     query = {"continue": page["metadata"]["continue"], "resourceVersion": "3"}
     status = await zoo.refused(400, "GET", CONFIG_MAPS, query=query)
     assert status["message"] == "specifying resource version is not allowed when using continue"
 
 
-async def test_a_page_that_is_no_longer_retained_offers_a_new_start(zoo: Api) -> None:
+async def test_compacted_page_returns_a_new_continue_token(zoo: Api) -> None:
     page = await zoo.get(CONFIG_MAPS, query={"limit": 2})
     await zoo.post(CONFIG_MAPS, config_map("pet-9"))
     await zoo.server.store.compact(zoo.server.store.revision)
@@ -337,7 +337,7 @@ async def test_a_page_that_is_no_longer_retained_offers_a_new_start(zoo: Api) ->
 # -- resource versions
 
 
-async def test_an_exact_version_shows_the_state_of_then(api: Api) -> None:
+async def test_exact_version_shows_the_state_at_that_revision(api: Api) -> None:
     await api.post(CONFIG_MAPS, config_map("x", {"n": "old"}))
     then = (await api.get(CONFIG_MAPS))["metadata"]["resourceVersion"]
     await api.put(f"{CONFIG_MAPS}/x", config_map("x", {"n": "new"}))
@@ -351,7 +351,7 @@ async def test_an_exact_version_shows_the_state_of_then(api: Api) -> None:
 
 
 @pytest.mark.parametrize("match", [None, "Exact", "NotOlderThan"])
-async def test_a_version_of_the_future_times_out(match: str | None, api: Api) -> None:
+async def test_future_version_times_out(match: str | None, api: Api) -> None:
     query = {"resourceVersion": "123456789"}
     if match:
         query["resourceVersionMatch"] = match
@@ -363,7 +363,7 @@ async def test_a_version_of_the_future_times_out(match: str | None, api: Api) ->
     ]
 
 
-async def test_a_forgotten_exact_version_is_gone(api: Api) -> None:
+async def test_compacted_exact_version_is_expired(api: Api) -> None:
     await api.post(CONFIG_MAPS, config_map("x"))
     await api.server.store.compact(api.server.store.revision)
     query = {"resourceVersion": "5", "resourceVersionMatch": "Exact"}
@@ -384,9 +384,7 @@ async def test_a_forgotten_exact_version_is_gone(api: Api) -> None:
         pytest.param("sendInitialEvents=true", "sendInitialEvents", id="initial events"),
     ],
 )
-async def test_options_that_contradict_each_other_are_refused(
-    query: str, field: str, api: Api
-) -> None:
+async def test_contradictory_options_are_rejected(query: str, field: str, api: Api) -> None:
     status = await api.refused(422, "GET", f"{CONFIG_MAPS}?{query}")
     start = f'ListOptions.meta.k8s.io "" is invalid: {field}: '
     assert status["message"].startswith((start + "Forbidden: ", start + "Unsupported value: "))
@@ -420,7 +418,7 @@ async def test_booleans_in_the_query_are_lenient(api: Api) -> None:
 
 
 @pytest.mark.parametrize("version", ["abc", "-1", "1.5"])
-async def test_malformed_versions_of_lists_are_refused(version: str, api: Api) -> None:
+async def test_malformed_versions_of_lists_are_rejected(version: str, api: Api) -> None:
     reply = await api.call("GET", CONFIG_MAPS, query={"resourceVersion": version})
     assert reply.status in (400, 500)
     assert f'strconv.ParseUint: parsing "{version}": invalid syntax' in reply.json()["message"]

@@ -120,7 +120,7 @@ async def test_json_patches_apply(ops: list[Any], data: Object | None, patched: 
         pytest.param([{"op": "remove", "path": "/metadata/finalizers/0"}], id="empty list"),
     ],
 )
-async def test_json_patches_that_cannot_apply_change_nothing(ops: list[Any], patched: Api) -> None:
+async def test_json_patches_that_fail_change_nothing(ops: list[Any], patched: Api) -> None:
     before = await patched.get(X)
     first = {"op": "replace", "path": "/data/b", "value": "changed"}
     status = await patched.refused(422, "PATCH", X, [first, *ops], content_type=JSON_PATCH)
@@ -141,14 +141,12 @@ async def test_json_patches_that_cannot_apply_change_nothing(ops: list[Any], pat
         pytest.param("", "error decoding patch: unexpected end of JSON input", id="empty"),
     ],
 )
-async def test_json_patches_that_are_none_are_refused(
-    body: Any, message: str, patched: Api
-) -> None:
+async def test_malformed_json_patches_are_rejected(body: Any, message: str, patched: Api) -> None:
     status = await patched.refused(400, "PATCH", X, body, content_type=JSON_PATCH)
     assert (status["reason"], status["message"]) == ("BadRequest", message)
 
 
-async def test_a_json_patch_has_at_most_10000_operations(patched: Api) -> None:
+async def test_json_patch_has_at_most_10000_operations(patched: Api) -> None:
     ops = [{"op": "test", "path": "/data/a", "value": "1"}] * 10_001
     status = await patched.refused(413, "PATCH", X, ops, content_type=JSON_PATCH)
     assert status["message"] == (
@@ -157,7 +155,7 @@ async def test_a_json_patch_has_at_most_10000_operations(patched: Api) -> None:
     )
 
 
-async def test_json_patches_count_list_places(api: Api) -> None:
+async def test_json_patches_address_list_items_by_index(api: Api) -> None:
     names = [f"shop.example.com/{n}" for n in "abcde"]
     await api.post(CONFIG_MAPS, config_map("x", finalizers=names[:2]))
 
@@ -181,7 +179,7 @@ async def test_json_patches_count_list_places(api: Api) -> None:
         )
 
 
-async def test_a_json_patch_may_leave_unknown_fields_behind_with_a_warning(patched: Api) -> None:
+async def test_json_patch_with_unknown_fields_is_a_warning(patched: Api) -> None:
     ops = [{"op": "add", "path": "/extra", "value": 1}]
     reply = await patched.call("PATCH", X, ops, content_type=JSON_PATCH)
     assert (reply.status, reply.warnings) == (200, ['unknown field "extra"'])
@@ -218,7 +216,7 @@ async def test_merge_patches_replace_lists(api: Api) -> None:
     assert "finalizers" not in after["metadata"]
 
 
-async def test_merge_patches_of_labels_touch_only_what_they_name(patched: Api) -> None:
+async def test_merge_patches_of_labels_change_only_the_named_labels(patched: Api) -> None:
     patch = {"metadata": {"labels": {"tier": None, "new": "n"}, "annotations": None}}
     after = await patched.patch(X, patch, MERGE)
     assert after["metadata"]["labels"] == {"zone": "a", "new": "n"}
@@ -226,7 +224,7 @@ async def test_merge_patches_of_labels_touch_only_what_they_name(patched: Api) -
 
 
 @pytest.mark.parametrize("body", ["[]", "7", '"x"'])
-async def test_merge_patches_are_objects(body: str, patched: Api) -> None:
+async def test_merge_patches_must_be_objects(body: str, patched: Api) -> None:
     await patched.refused(400, "PATCH", X, body, content_type=MERGE)
 
 
@@ -234,7 +232,7 @@ async def test_merge_patches_are_objects(body: str, patched: Api) -> None:
 
 
 @pytest.mark.parametrize("kind", [MERGE, STRATEGIC])
-async def test_patches_cannot_change_who_an_object_is(kind: str, patched: Api) -> None:
+async def test_patches_cannot_change_name_namespace_or_uid(kind: str, patched: Api) -> None:
     for meta, code, message in (
         ({"name": "y"}, 400, "the name of the object (y) does not match the name on the URL (x)"),
         (
@@ -260,14 +258,14 @@ async def test_patches_cannot_change_who_an_object_is(kind: str, patched: Api) -
         assert await patched.patch(X, {"metadata": meta}, kind) == before
 
 
-async def test_patches_cannot_change_what_an_object_is(patched: Api) -> None:
+async def test_patches_cannot_change_kind_or_api_version(patched: Api) -> None:
     for patch in ({"kind": "Secret"}, {"apiVersion": "v2"}):
         status = await patched.refused(422, "PATCH", X, patch, content_type=MERGE)
         assert status["message"].startswith(' "" is invalid: patch: Invalid value: ')
         assert causes(status) == [("patch", "FieldValueInvalid")]
 
 
-async def test_a_patch_can_insist_on_a_version(patched: Api) -> None:
+async def test_patch_can_require_a_resource_version(patched: Api) -> None:
     before = await patched.get(X)
     version = before["metadata"]["resourceVersion"]
     meta = {"resourceVersion": version}
@@ -279,7 +277,7 @@ async def test_a_patch_can_insist_on_a_version(patched: Api) -> None:
 
 
 @pytest.mark.parametrize("kind", [JSON_PATCH, MERGE, STRATEGIC])
-async def test_what_is_missing_cannot_be_patched(kind: str, api: Api) -> None:
+async def test_patch_of_a_missing_object_is_not_found(kind: str, api: Api) -> None:
     body: Any = [] if kind == JSON_PATCH else {}
     for path, what in ((X, "configmaps"), (f"{ROLES}/x", "roles.rbac.authorization.k8s.io")):
         status = await api.refused(404, "PATCH", path, body, content_type=kind)
@@ -298,7 +296,7 @@ async def test_what_is_missing_cannot_be_patched(kind: str, api: Api) -> None:
         pytest.param({"data": {"$retainKeys": ["a"], "a": "7"}}, {"a": "7"}, id="retain keys"),
     ],
 )
-async def test_strategic_patches_have_directives(
+async def test_strategic_patches_support_directives(
     patch: Object, data: Object | None, patched: Api
 ) -> None:
     assert (await patched.patch(X, patch, STRATEGIC)).get("data") == data
@@ -338,7 +336,7 @@ async def test_strategic_patches_merge_owners_by_uid(api: Api) -> None:
     assert status["message"] == "map: map[name:q] does not contain declared merge key: uid"
 
 
-async def test_strategic_patches_know_the_lists_of_accounts(api: Api) -> None:
+async def test_strategic_patches_merge_the_lists_of_service_accounts(api: Api) -> None:
     body = account("x", secrets=[{"name": "a"}, {"name": "b"}], imagePullSecrets=[{"name": "p"}])
     await api.post(ACCOUNTS, body)
     path = f"{ACCOUNTS}/x"
@@ -395,7 +393,7 @@ async def test_strategic_patches_know_the_lists_of_accounts(api: Api) -> None:
         ),
     ],
 )
-async def test_strategic_patches_of_other_kinds(
+async def test_strategic_patches_merge_other_kinds(
     path: str, obj: Object, patch: Object, member: str, after: Any, api: Api
 ) -> None:
     await api.post(path, obj)
@@ -453,7 +451,7 @@ async def test_custom_resources_have_no_strategic_patch(api: Api) -> None:
         ),
     ],
 )
-async def test_patches_cannot_change_who_a_custom_resource_is(
+async def test_patches_cannot_change_the_identity_of_a_custom_resource(
     patch: Object, code: int, message: str, api: Api
 ) -> None:
     await api.install(crd())
@@ -508,12 +506,12 @@ async def test_definitions_can_be_patched(api: Api) -> None:
         ),
     ],
 )
-async def test_options_of_patches_are_checked(query: Object, problem: str, patched: Api) -> None:
+async def test_options_of_patches_are_validated(query: Object, problem: str, patched: Api) -> None:
     status = await patched.refused(422, "PATCH", X, {}, content_type=MERGE, query=query)
     assert status["message"] == f'PatchOptions.meta.k8s.io "" is invalid: {problem}'
 
 
-async def test_patches_record_who_changed_what(patched: Api) -> None:
+async def test_patches_record_field_managers(patched: Api) -> None:
     await patched.patch(X, {"data": {"m": "1"}}, MERGE, query={"fieldManager": "merger"})
     ops = [{"op": "add", "path": "/data/j", "value": "1"}]
     await patched.patch(X, ops, JSON_PATCH, query={"fieldManager": "jsoner"})
@@ -533,7 +531,7 @@ async def test_patches_record_who_changed_what(patched: Api) -> None:
     assert "managedFields" not in cleared["metadata"]
 
 
-async def test_a_cluster_role_is_patched_below_its_group(api: Api) -> None:
+async def test_cluster_role_is_patched_in_its_group(api: Api) -> None:
     path = f"{RBAC}/clusterroles"
     await api.post(path, role("x", [], kind="ClusterRole"))
     after = await api.patch(f"{path}/x", {"metadata": {"labels": {"a": "b"}}}, STRATEGIC)

@@ -85,7 +85,7 @@ def proto_config_map(name: str, **members: Any) -> bytes:
         ),
     ],
 )
-async def test_created_objects_are_those_of_json(
+async def test_protobuf_and_json_create_the_same_objects(
     path: str, definition: str, obj: dict[str, Any], api: Api
 ) -> None:
     metadata = {"name": "x", "labels": {"l": "v"}, "annotations": {"a": ""}}
@@ -108,14 +108,14 @@ def fields_of(obj: dict[str, Any]) -> list[Any]:
     return [entry["fieldsV1"] for entry in obj["metadata"]["managedFields"]]
 
 
-async def test_an_object_read_and_sent_back_is_unchanged(api: Api) -> None:
+async def test_update_with_the_read_object_changes_nothing(api: Api) -> None:
     created = await api.post(CONFIG_MAPS, config_map("a", {"k": "v"}), expect=201)
     assert created["metadata"]["managedFields"]
     sent = body(CORE + "ConfigMap", created)
     assert await api.put(f"{CONFIG_MAPS}/a", sent, expect=200, **CLIENT) == created
 
 
-async def test_an_update_with_an_old_version_conflicts(api: Api) -> None:
+async def test_update_with_an_old_version_conflicts(api: Api) -> None:
     created = await api.post(CONFIG_MAPS, config_map("a"), expect=201)
     await api.put(f"{CONFIG_MAPS}/a", config_map("a", {"k": "v"}))
     await api.refused(409, "PUT", f"{CONFIG_MAPS}/a", body(CORE + "ConfigMap", created), **CLIENT)
@@ -126,7 +126,7 @@ async def test_objects_are_validated(api: Api) -> None:
     assert status["message"].startswith('ConfigMap "B_d" is invalid: metadata.name: Invalid value')
 
 
-async def test_unknown_fields_are_no_matter_even_if_validation_is_strict(api: Api) -> None:
+async def test_unknown_fields_are_ignored_even_with_strict_validation(api: Api) -> None:
     named = delimited(1, delimited(1, b"a") + integer(99, 1))
     strange = envelope(named + delimited(77, b"?"), "ConfigMap")
     created = await api.post(
@@ -149,7 +149,7 @@ async def test_definitions_are_created_and_served(api: Api) -> None:
 # ------------------------------------------------------------------ reviews and tokens
 
 
-async def test_access_reviews_are_answered(api: Api) -> None:
+async def test_access_reviews_are_decoded(api: Api) -> None:
     about = {"resourceAttributes": {"verb": "get", "resource": "secrets", "namespace": "default"}}
     base = "/apis/authorization.k8s.io/v1"
     sent = body(AUTHORIZATION + "SelfSubjectAccessReview", {"spec": about})
@@ -161,13 +161,13 @@ async def test_access_reviews_are_answered(api: Api) -> None:
     assert (answer["spec"], answer["status"]["allowed"]) == (spec, False)
 
 
-async def test_clients_learn_who_they_are(api: Api) -> None:
+async def test_self_subject_reviews_are_decoded(api: Api) -> None:
     path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
     sent = body(AUTHENTICATION + "SelfSubjectReview", {})
     assert (await api.post(path, sent, expect=201, **CLIENT))["status"]["userInfo"]["username"]
 
 
-async def test_tokens_are_given_out(api: Api) -> None:
+async def test_token_requests_are_decoded(api: Api) -> None:
     await api.post(ACCOUNTS, account("robot"), expect=201)
     sent = body(AUTHENTICATION + "TokenRequest", {"spec": {"expirationSeconds": 1200}})
     answer = await api.post(f"{ACCOUNTS}/robot/token", sent, expect=201, **CLIENT)
@@ -177,7 +177,7 @@ async def test_tokens_are_given_out(api: Api) -> None:
 # ------------------------------------------------------------------ deletions
 
 
-async def test_delete_options_are_read(api: Api) -> None:
+async def test_delete_options_are_decoded(api: Api) -> None:
     await api.post(CONFIG_MAPS, config_map("a"), expect=201)
     options = message(DELETE_OPTIONS, {"preconditions": {"uid": "other"}})
     await api.refused(
@@ -189,7 +189,7 @@ async def test_delete_options_are_read(api: Api) -> None:
     await api.refused(404, "GET", f"{CONFIG_MAPS}/a")
 
 
-async def test_custom_resources_take_delete_options_but_no_objects(api: Api) -> None:
+async def test_custom_resources_accept_delete_options_but_no_objects(api: Api) -> None:
     await api.install(crd())
     widget = {"apiVersion": "shop.example.com/v1", "kind": "Widget", "metadata": {"name": "w"}}
     await api.post(WIDGETS, widget, expect=201)
@@ -261,6 +261,6 @@ UNRECOGNIZED = "the object provided is unrecognized (must be of type ConfigMap):
         ),
     ],
 )
-async def test_refusals(sent: bytes, message: str, api: Api) -> None:
+async def test_malformed_messages_are_rejected(sent: bytes, message: str, api: Api) -> None:
     status = await api.refused(400, "POST", CONFIG_MAPS, sent, **CLIENT)
     assert (status["reason"], status["message"]) == ("BadRequest", message)

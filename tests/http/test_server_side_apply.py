@@ -101,7 +101,7 @@ async def conflicts(api: Api, path: str, body: Object, manager: str) -> list[tup
 # -- creation, change, removal
 
 
-async def test_apply_creates_then_changes_nothing(api: Api) -> None:
+async def test_first_apply_creates_and_second_changes_nothing(api: Api) -> None:
     body = config_map("x", {"a": "1"}, labels={"l": ""})
     made = await api.apply(X, body, expect=201)
     assert owned(made, "tester") == {
@@ -111,7 +111,7 @@ async def test_apply_creates_then_changes_nothing(api: Api) -> None:
     assert await api.apply(X, body, expect=200) == made
 
 
-async def test_what_is_no_longer_applied_goes(api: Api) -> None:
+async def test_fields_that_are_no_longer_applied_are_removed(api: Api) -> None:
     await api.apply(X, config_map("x", {"a": "1", "b": "2"}, labels={"l": "", "m": ""}))
     less = await api.apply(X, config_map("x", {"a": "1"}, labels={"l": ""}))
     assert (less["data"], less["metadata"]["labels"]) == ({"a": "1"}, {"l": ""})
@@ -120,14 +120,14 @@ async def test_what_is_no_longer_applied_goes(api: Api) -> None:
     assert "managedFields" not in none["metadata"]
 
 
-async def test_what_others_own_stays(api: Api) -> None:
+async def test_fields_of_other_managers_stay(api: Api) -> None:
     await api.apply(X, config_map("x", {"a": "1"}), "one")
     await api.apply(X, config_map("x", {"b": "2"}), "two")
     both = await api.apply(X, config_map("x"), "one")
     assert both["data"] == {"b": "2"}
 
 
-async def test_what_two_own_stays_until_both_let_go(api: Api) -> None:
+async def test_shared_field_is_removed_when_its_last_manager_drops_it(api: Api) -> None:
     for manager in ("one", "two"):
         await api.apply(X, config_map("x", {"a": "1"}), manager)
     assert (await api.apply(X, config_map("x"), "one"))["data"] == {"a": "1"}
@@ -137,7 +137,7 @@ async def test_what_two_own_stays_until_both_let_go(api: Api) -> None:
 # -- conflicts
 
 
-async def test_another_value_of_an_owned_field_is_a_conflict(api: Api) -> None:
+async def test_changing_a_field_of_another_manager_is_a_conflict(api: Api) -> None:
     await api.apply(X, config_map("x", {"a": "1"}), "one")
     body = config_map("x", {"a": "2"})
     assert await conflicts(api, X, body, "two") == [(".data.a", 'conflict with "one"')]
@@ -160,7 +160,7 @@ async def test_conflicts_are_grouped_by_manager(api: Api) -> None:
     )
 
 
-async def test_a_conflict_with_an_updater_names_the_version(api: Api) -> None:
+async def test_conflict_with_an_updater_names_the_version(api: Api) -> None:
     await api.post(CONFIG_MAPS, config_map("x", {"a": "1"}), query={"fieldManager": "maker"})
     assert await conflicts(api, X, config_map("x", {"a": "2"}), "one") == [
         (".data.a", 'conflict with "maker" using v1')
@@ -170,7 +170,7 @@ async def test_a_conflict_with_an_updater_names_the_version(api: Api) -> None:
     assert owned(shared, "maker", "Update") == {"f:data": {".": {}, "f:a": {}}}
 
 
-async def test_an_update_takes_what_it_changes(api: Api) -> None:
+async def test_update_takes_ownership_of_changed_fields(api: Api) -> None:
     await api.apply(X, config_map("x", {"a": "1", "b": "1"}), "one")
     query = {"fieldManager": "editor"}
     after = await api.put(X, config_map("x", {"a": "2", "b": "1"}), query=query)
@@ -181,7 +181,7 @@ async def test_an_update_takes_what_it_changes(api: Api) -> None:
     ]
 
 
-async def test_an_update_that_removes_a_field_frees_it(api: Api) -> None:
+async def test_update_that_removes_a_field_releases_it(api: Api) -> None:
     await api.apply(X, config_map("x", {"a": "1", "b": "1"}), "one")
     after = await api.put(X, config_map("x", {"b": "1"}))
     assert owned(after, "one") == {"f:data": {"f:b": {}}}
@@ -197,7 +197,7 @@ async def test_one_name_that_applies_and_updates_is_two_managers(api: Api) -> No
     ]
 
 
-async def test_who_cleared_the_managers_owns_everything_before_the_first_apply(api: Api) -> None:
+async def test_cleared_managed_fields_are_owned_by_before_first_apply(api: Api) -> None:
     await api.post(CONFIG_MAPS, config_map("x", {"a": "1"}))
     nothing: list[list[Object]] = [[], [{}]]
     for cleared in nothing:
@@ -227,7 +227,7 @@ async def test_who_cleared_the_managers_owns_everything_before_the_first_apply(a
         ),
     ],
 )
-async def test_a_manager_is_required(query: Object, problem: str, api: Api) -> None:
+async def test_manager_is_required(query: Object, problem: str, api: Api) -> None:
     status = await api.refused(422, "PATCH", X, config_map("x"), content_type=APPLY, query=query)
     assert status["message"] == f'PatchOptions.meta.k8s.io "" is invalid: {problem}'
 
@@ -268,14 +268,14 @@ async def test_a_manager_is_required(query: Object, problem: str, api: Api) -> N
         ),
     ],
 )
-async def test_a_body_must_be_the_object_of_the_path(body: Object, message: str, api: Api) -> None:
+async def test_body_must_be_the_object_of_the_path(body: Object, message: str, api: Api) -> None:
     query = {"fieldManager": "m"}
     status = await api.refused(400, "PATCH", X, body, content_type=APPLY, query=query)
     assert status["message"] == message
 
 
 @pytest.mark.parametrize("mode", ["", "Ignore", "Warn", "Strict"])
-async def test_unknown_fields_are_always_refused(mode: str, api: Api) -> None:
+async def test_unknown_fields_are_always_rejected(mode: str, api: Api) -> None:
     body = config_map("x") | {"oddity": 1}
     query = {"fieldManager": "m", "fieldValidation": mode}
     status = await api.refused(500, "PATCH", X, body, content_type=APPLY, query=query)
@@ -286,7 +286,7 @@ async def test_unknown_fields_are_always_refused(mode: str, api: Api) -> None:
     )
 
 
-async def test_yaml_with_keys_given_twice_is_a_warning_or_an_error(api: Api) -> None:
+async def test_duplicate_yaml_keys_are_a_warning_or_an_error(api: Api) -> None:
     text = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata:\n  a: one\n  a: two\n"
     reply = await api.call("PATCH", X, text, content_type=APPLY, query={"fieldManager": "m"})
     assert (reply.status, reply.json()["data"]) == (201, {"a": "two"})
@@ -296,14 +296,14 @@ async def test_yaml_with_keys_given_twice_is_a_warning_or_an_error(api: Api) -> 
     assert status["message"].startswith("error strict decoding YAML: ")
 
 
-async def test_yaml_and_json_bodies_mean_the_same(api: Api) -> None:
+async def test_yaml_and_json_bodies_are_equivalent(api: Api) -> None:
     body = config_map("x", {"a": "1"}, annotations={"b": "c"})
     made = await api.apply(X, yaml.safe_dump(body), expect=201)
     assert await api.apply(X, body, expect=200) == made
 
 
 @pytest.mark.parametrize("media", ["application/apply-patch+json", "application/apply-patch"])
-async def test_other_apply_media_types_are_refused(media: str, api: Api) -> None:
+async def test_other_apply_media_types_are_rejected(media: str, api: Api) -> None:
     query = {"fieldManager": "m"}
     await api.refused(415, "PATCH", X, config_map("x"), content_type=media, query=query)
 
@@ -329,7 +329,7 @@ async def test_versions_and_uids_are_preconditions(api: Api) -> None:
     )
 
 
-async def test_null_is_a_value_that_can_be_owned(api: Api) -> None:
+async def test_null_values_can_be_owned(api: Api) -> None:
     made = await api.apply(X, config_map("x", {"a": None, "b": "2"}))
     assert made["data"] == {"a": "", "b": "2"}
     body = config_map("x", labels=None) | {"data": None}
@@ -338,7 +338,7 @@ async def test_null_is_a_value_that_can_be_owned(api: Api) -> None:
     assert owned(none, "tester") == {"f:data": {}, "f:metadata": {"f:labels": {}}}
 
 
-async def test_a_dry_run_applies_nothing(api: Api) -> None:
+async def test_dry_run_applies_nothing(api: Api) -> None:
     made = await api.apply(X, config_map("x", {"a": "1"}), dryRun="All", expect=201)
     assert owned(made, "tester") == {"f:data": {"f:a": {}}}
     await api.refused(404, "GET", X)
@@ -350,7 +350,7 @@ async def test_a_dry_run_applies_nothing(api: Api) -> None:
 # -- kinds
 
 
-async def test_rules_of_roles_are_one_value(api: Api) -> None:
+async def test_rules_of_roles_are_atomic(api: Api) -> None:
     for path, kind in ((ROLES, "Role"), (f"{RBAC}/clusterroles", "ClusterRole")):
         rules = [{"verbs": ["get"], "apiGroups": [""], "resources": ["secrets"]}]
         made = await api.apply(f"{path}/x", role("x", rules, kind=kind), "one")
@@ -384,7 +384,7 @@ async def test_finalizers_are_a_set(api: Api) -> None:
     assert less["metadata"]["finalizers"] == [b]
 
 
-async def test_a_lease_is_applied_field_by_field(api: Api) -> None:
+async def test_lease_is_applied_field_by_field(api: Api) -> None:
     path = f"{LEASES}/x"
     await api.apply(path, lease("x", {"holderIdentity": "a", "leaseDurationSeconds": 9}), "one")
     assert await conflicts(api, path, lease("x", {"holderIdentity": "b"}), "two") == [
@@ -398,7 +398,7 @@ async def test_a_lease_is_applied_field_by_field(api: Api) -> None:
     }
 
 
-async def test_a_namespace_and_its_status_have_their_own_owners(api: Api) -> None:
+async def test_namespace_and_its_status_have_separate_managers(api: Api) -> None:
     path = f"{NAMESPACES}/x"
     await api.apply(path, namespace("x", labels={"a": "b"}), "one")
     condition = {"type": "Good", "status": "True", "reason": "R", "message": "m"}
@@ -412,7 +412,7 @@ async def test_a_namespace_and_its_status_have_their_own_owners(api: Api) -> Non
 # -- custom resources
 
 
-async def test_entries_of_a_list_map_have_their_own_owners(shop: Api) -> None:
+async def test_entries_of_a_list_map_have_separate_managers(shop: Api) -> None:
     await shop.apply(W, widget("w", {"parts": [{"id": "a", "count": 1}]}), "one")
     both = await shop.apply(W, widget("w", {"parts": [{"id": "b", "count": 2}]}), "two")
     assert [p["id"] for p in both["spec"]["parts"]] == ["a", "b"]
@@ -429,7 +429,7 @@ async def test_entries_of_a_list_map_have_their_own_owners(shop: Api) -> None:
     assert more["spec"]["parts"] == [{"id": "b", "count": 2, "notes": {"n": "o"}}]
 
 
-async def test_the_order_of_a_list_map_follows_the_last_applier(shop: Api) -> None:
+async def test_order_of_a_list_map_follows_the_last_applier(shop: Api) -> None:
     def body(ids: str) -> Object:
         return widget("w", {"parts": [{"id": i} for i in ids]})
 
@@ -453,7 +453,7 @@ async def test_sets_merge_and_atomic_values_do_not(shop: Api) -> None:
     assert taken["spec"]["whole"] == {"b": 2}
 
 
-async def test_defaults_belong_to_nobody(shop: Api) -> None:
+async def test_defaults_have_no_manager(shop: Api) -> None:
     made = await shop.apply(W, widget("w", {"size": 1}), "one")
     assert made["spec"] == {"size": 1, "hue": "grey"}
     assert owned(made, "one") == {"f:spec": {"f:size": {}}}
@@ -488,7 +488,7 @@ async def test_defaults_belong_to_nobody(shop: Api) -> None:
         pytest.param({"tags": "t"}, ".spec.tags: expected list, got ", id="no list"),
     ],
 )
-async def test_values_that_break_the_schema_cannot_be_applied(
+async def test_values_that_violate_the_schema_cannot_be_applied(
     spec: Object, problem: str, shop: Api
 ) -> None:
     query = {"fieldManager": "m"}
@@ -498,7 +498,7 @@ async def test_values_that_break_the_schema_cannot_be_applied(
     )
 
 
-async def test_status_is_applied_apart(shop: Api) -> None:
+async def test_status_is_applied_separately(shop: Api) -> None:
     query = {"fieldManager": "st"}
     body = widget("w") | {"status": {"phase": "Good"}}
     status = await shop.refused(404, "PATCH", f"{W}/status", body, content_type=APPLY, query=query)
@@ -510,7 +510,7 @@ async def test_status_is_applied_apart(shop: Api) -> None:
     assert ignored["status"] == {"phase": "Good"}
 
 
-async def test_what_the_schema_does_not_know_is_owned_deeply(api: Api) -> None:
+async def test_fields_outside_the_schema_are_owned_individually(api: Api) -> None:
     await api.install(crd())
     made = await api.apply(W, widget("w", {"list": [1], "map": {"deep": {"n": 1}}}), "one")
     fields: Object = {"f:list": {}, "f:map": {".": {}, "f:deep": {".": {}, "f:n": {}}}}

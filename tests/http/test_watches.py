@@ -51,7 +51,9 @@ async def now(api: Api, path: str = CONFIG_MAPS) -> Object:
 
 
 @pytest.mark.parametrize("query", [{}, {"resourceVersion": ""}, {"resourceVersion": "0"}])
-async def test_a_watch_from_nowhere_starts_with_what_is_there(query: Object, api: Api) -> None:
+async def test_watch_without_version_starts_with_the_current_objects(
+    query: Object, api: Api
+) -> None:
     for name in ("a", "b"):
         await api.post(CONFIG_MAPS, config_map(name))
     async with api.watch(CONFIG_MAPS, query=query) as stream:
@@ -60,7 +62,7 @@ async def test_a_watch_from_nowhere_starts_with_what_is_there(query: Object, api
         assert shown(await stream.take(1)) == [("ADDED", "c")]
 
 
-async def test_a_watch_from_a_version_shows_every_change_after_it(api: Api) -> None:
+async def test_watch_from_a_version_shows_every_later_change(api: Api) -> None:
     await api.post(CONFIG_MAPS, config_map("a", {"n": "1"}))
     query = await now(api)
     await api.put(f"{CONFIG_MAPS}/a", config_map("a", {"n": "2"}))
@@ -76,7 +78,7 @@ async def test_a_watch_from_a_version_shows_every_change_after_it(api: Api) -> N
         assert shown(await stream.take(1)) == [("DELETED", "b")]
 
 
-async def test_a_watch_resumes_from_any_event_it_has_seen(api: Api) -> None:
+async def test_watch_resumes_from_any_event_it_has_seen(api: Api) -> None:
     query = await now(api)
     for i in range(6):
         await api.post(CONFIG_MAPS, config_map(f"c{i}"))
@@ -87,7 +89,9 @@ async def test_a_watch_resumes_from_any_event_it_has_seen(api: Api) -> None:
         assert shown(await stream.take(3)) == [("ADDED", f"c{i}") for i in (3, 4, 5)]
 
 
-async def test_a_long_past_is_read_from_the_log(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_old_changes_are_read_from_the_store(
+    api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
     query = await now(api)
     for i in range(1500):  # more than the cache remembers
         await api.post(CONFIG_MAPS, config_map(f"c{i:04}"))
@@ -96,7 +100,7 @@ async def test_a_long_past_is_read_from_the_log(api: Api, monkeypatch: pytest.Mo
     assert shown(events) == [("ADDED", f"c{i:04}") for i in range(1500)]
 
 
-async def test_a_forgotten_version_gives_an_error_event(api: Api) -> None:
+async def test_compacted_version_gives_an_error_event(api: Api) -> None:
     query = await now(api)
     for i in range(1200):
         await api.post(CONFIG_MAPS, config_map(f"c{i}"))
@@ -149,7 +153,7 @@ async def test_changes_during_a_replay_arrive_after_it_without_gap_or_repetition
     assert shown(events) == [("ADDED", name) for name in names]
 
 
-async def test_a_compaction_during_a_replay_ends_the_watch(
+async def test_compaction_during_a_replay_ends_the_watch(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ResourceCache, "RING_COUNT", 1)
@@ -186,7 +190,7 @@ async def test_closing_the_server_ends_a_replay(api: Api, monkeypatch: pytest.Mo
 
 
 @pytest.mark.parametrize("version", ["soon", "-7", "0.5"])
-async def test_a_malformed_version_is_an_error(version: str, api: Api) -> None:
+async def test_malformed_version_is_an_error(version: str, api: Api) -> None:
     path = f"{CONFIG_MAPS}?watch=1&resourceVersion={version}"
     status = await api.refused(500, "GET", path)
     assert status["message"] == (
@@ -208,7 +212,7 @@ async def test_initial_events_end_with_a_bookmark(api: Api) -> None:
         assert shown(await stream.take(1)) == [("ADDED", "b")]
 
 
-async def test_without_initial_events_only_the_future_is_shown(api: Api) -> None:
+async def test_without_initial_events_only_later_changes_are_shown(api: Api) -> None:
     await api.post(CONFIG_MAPS, config_map("a"))
     query = {"sendInitialEvents": "false", "resourceVersionMatch": "NotOlderThan"}
     async with api.watch(CONFIG_MAPS, query=query) as stream:
@@ -234,7 +238,7 @@ async def test_without_initial_events_only_the_future_is_shown(api: Api) -> None
         ),
     ],
 )
-async def test_odd_combinations_of_initial_events_are_refused(
+async def test_invalid_combinations_of_initial_events_are_rejected(
     query: str, reasons: list[str], api: Api
 ) -> None:
     status = await api.refused(422, "GET", f"{CONFIG_MAPS}?watch=1&{query}")
@@ -263,7 +267,7 @@ async def test_objects_enter_and_leave_a_selection(api: Api) -> None:
     )
 
 
-async def test_a_watch_of_one_name_shows_that_object_only(api: Api) -> None:
+async def test_watch_of_one_name_shows_that_object_only(api: Api) -> None:
     query = {**await now(api), "fieldSelector": "metadata.name=b"}
     async with api.watch(CONFIG_MAPS, query=query) as stream:
         for name in ("a", "b", "c"):
@@ -273,7 +277,7 @@ async def test_a_watch_of_one_name_shows_that_object_only(api: Api) -> None:
         assert shown(await stream.take(2)) == [("ADDED", "b"), ("DELETED", "b")]
 
 
-async def test_a_selection_by_a_field_follows_its_changes(api: Api) -> None:
+async def test_selection_by_a_field_follows_its_changes(api: Api) -> None:
     await api.post(NAMESPACES, namespace("team"))
     query = {**await now(api, NAMESPACES), "fieldSelector": "status.phase=Terminating"}
     async with api.watch(NAMESPACES, query=query) as stream:
@@ -282,7 +286,7 @@ async def test_a_selection_by_a_field_follows_its_changes(api: Api) -> None:
         assert shown(await stream.take(1)) == [("ADDED", "team")]
 
 
-async def test_the_old_watch_paths_work(api: Api) -> None:
+async def test_deprecated_watch_paths_work(api: Api) -> None:
     await api.post(CONFIG_MAPS, config_map("a"))
     path = "/api/v1/watch/namespaces/default/configmaps"
     async with api.watch(path) as stream:
@@ -293,7 +297,7 @@ async def test_the_old_watch_paths_work(api: Api) -> None:
         assert shown(await stream.take(2)) == [("ADDED", "a"), ("DELETED", "a")]
 
 
-async def test_a_watch_of_all_namespaces_sees_them_all(api: Api) -> None:
+async def test_watch_of_all_namespaces_sees_them_all(api: Api) -> None:
     await api.post(NAMESPACES, namespace("team"))
     path = "/api/v1/configmaps"
     query = {**await now(api, path), "labelSelector": "mine"}
@@ -307,7 +311,7 @@ async def test_a_watch_of_all_namespaces_sees_them_all(api: Api) -> None:
     assert shown(events) == [("ADDED", "a"), ("ADDED", "b"), ("DELETED", "b")]
 
 
-async def test_a_watch_of_one_namespace_sees_no_other(api: Api) -> None:
+async def test_watch_of_one_namespace_sees_no_other(api: Api) -> None:
     await api.post(NAMESPACES, namespace("team"))
     async with api.watch(CONFIG_MAPS, query=await now(api)) as stream:
         await api.post("/api/v1/namespaces/team/configmaps", config_map("a"))
@@ -336,7 +340,7 @@ async def test_deleting_a_collection_gives_an_event_for_each_object(api: Api) ->
     assert sorted(shown(events)) == [("DELETED", name) for name in ("a", "b", "c")]
 
 
-async def test_a_write_that_changes_nothing_is_no_event(api: Api) -> None:
+async def test_write_that_changes_nothing_is_no_event(api: Api) -> None:
     await api.post(CONFIG_MAPS, config_map("a", {"n": "1"}))
     async with api.watch(CONFIG_MAPS, query=await now(api)) as stream:
         await api.put(f"{CONFIG_MAPS}/a", config_map("a", {"n": "1"}))
@@ -345,7 +349,7 @@ async def test_a_write_that_changes_nothing_is_no_event(api: Api) -> None:
         assert shown(await stream.take(1)) == [("ADDED", "b")]
 
 
-async def test_custom_resources_are_watched_like_others(api: Api) -> None:
+async def test_custom_resources_can_be_watched(api: Api) -> None:
     await api.install(crd())
     query = await now(api, WIDGETS)
     chosen = {**query, "labelSelector": "l"}
@@ -360,7 +364,7 @@ async def test_custom_resources_are_watched_like_others(api: Api) -> None:
         assert [e["type"] for e in await some.take(2)] == ["ADDED", "DELETED"]
 
 
-async def test_tables_carry_their_columns_once(api: Api) -> None:
+async def test_only_the_first_table_has_column_definitions(api: Api) -> None:
     await api.post(CONFIG_MAPS, config_map("a", {"x": "1"}))
     async with api.watch(CONFIG_MAPS, headers=TABLE) as stream:
         first = (await stream.next())["object"]
@@ -383,7 +387,7 @@ async def test_partial_objects_have_metadata_only(api: Api) -> None:
     assert set(obj) == {"kind", "apiVersion", "metadata"}
 
 
-async def test_a_watch_is_never_yaml(api: Api) -> None:
+async def test_watch_is_never_yaml(api: Api) -> None:
     headers = {"Accept": "application/yaml"}
     reply = await api.call("GET", f"{CONFIG_MAPS}?watch=1", headers=headers)
     assert reply.status == 406
@@ -393,13 +397,13 @@ async def test_a_watch_is_never_yaml(api: Api) -> None:
 # -- how a watch ends
 
 
-async def test_a_watch_ends_when_its_time_is_up(api: Api) -> None:
+async def test_watch_ends_after_its_timeout(api: Api) -> None:
     await api.post(CONFIG_MAPS, config_map("a"))
     async with api.watch(CONFIG_MAPS, query={"timeoutSeconds": "1"}) as stream:
         assert shown(await stream.rest()) == [("ADDED", "a")]
 
 
-async def test_bookmarks_come_to_those_who_asked(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_bookmarks_are_sent_on_request(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watching, "BOOKMARK_EVERY_S", 0.05)
     query = {**await now(api), "allowWatchBookmarks": "true"}
     async with api.watch(CONFIG_MAPS, query=query) as stream:
@@ -411,7 +415,7 @@ async def test_bookmarks_come_to_those_who_asked(api: Api, monkeypatch: pytest.M
         assert mark["object"]["metadata"].get("name") is None
 
 
-async def test_a_watch_ends_when_its_definition_goes(api: Api) -> None:
+async def test_watch_ends_when_its_crd_is_deleted(api: Api) -> None:
     await api.install(crd())
     await api.post(WIDGETS, widget("a"))
     async with api.watch(WIDGETS, query=await now(api, WIDGETS)) as stream:
@@ -420,7 +424,7 @@ async def test_a_watch_ends_when_its_definition_goes(api: Api) -> None:
     assert shown(events)[0] == ("DELETED", "a")
 
 
-async def test_a_client_that_leaves_is_forgotten(api: Api) -> None:
+async def test_disconnected_client_is_removed(api: Api) -> None:
     core = api.server.running.core
     async with api.watch(CONFIG_MAPS):
         await asyncio.sleep(0)
@@ -429,7 +433,7 @@ async def test_a_client_that_leaves_is_forgotten(api: Api) -> None:
     assert not core.watchers[("", "v1", "configmaps")].views
 
 
-async def test_watchers_of_the_same_share_their_lines(api: Api) -> None:
+async def test_watchers_of_the_same_selection_share_a_view(api: Api) -> None:
     query: dict[str, Any] = await now(api)
     streams = [await api.server.watch(CONFIG_MAPS, query=query) for _ in range(20)]
     await asyncio.sleep(0)

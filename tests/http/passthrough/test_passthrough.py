@@ -71,13 +71,13 @@ async def test_any_method_reaches_the_handler_with_path_query_and_body(
 
 
 @pytest.mark.parametrize("path", ["/passthrough/c/e", "/passthrough/c/e/"])
-async def test_the_rest_of_a_path_begins_with_a_slash(world: World, path: str) -> None:
+async def test_rest_of_a_path_begins_with_a_slash(world: World, path: str) -> None:
     world.offer(echo)
     _, seen = await world.get(path)
     assert seen["rest"] == "/"
 
 
-async def test_a_head_request_is_answered_without_a_body(world: World) -> None:
+async def test_head_request_is_answered_without_a_body(world: World) -> None:
     async def handler(request: web.BaseRequest, rest: str) -> web.StreamResponse:
         return web.Response(text="four", headers={"X-Method": request.method})
 
@@ -114,7 +114,7 @@ async def test_credentials_stay_with_the_server_and_so_do_headers_of_the_connect
         assert SECRET not in str(seen)
 
 
-async def test_a_response_flows_while_it_is_made(world: World) -> None:
+async def test_response_flows_while_it_is_made(world: World) -> None:
     asked, go_on = asyncio.Event(), asyncio.Event()
 
     async def handler(request: web.BaseRequest, rest: str) -> web.StreamResponse:
@@ -137,7 +137,7 @@ async def test_a_response_flows_while_it_is_made(world: World) -> None:
         assert await response.content.read() == b"second"
 
 
-async def test_a_request_flows_while_it_is_sent(world: World) -> None:
+async def test_request_flows_while_it_is_sent(world: World) -> None:
     received: list[bytes] = []
 
     async def handler(request: web.BaseRequest, rest: str) -> web.StreamResponse:
@@ -183,7 +183,7 @@ async def test_who_does_not_read_stops_who_writes(world: World) -> None:
     assert size == 250 * MiB
 
 
-async def test_a_client_that_waits_for_a_sign_before_its_body_gets_it(world: World) -> None:
+async def test_client_that_waits_for_a_sign_before_its_body_gets_it(world: World) -> None:
     world.offer(echo)
     async with world.session.post(world.at(), data=b"body", expect100=True) as response:
         assert response.status == 207
@@ -213,7 +213,7 @@ async def test_redirects_are_the_clients_business(world: World) -> None:
         assert response.headers["Location"] == "/elsewhere"
 
 
-async def test_a_connection_is_used_again_after_a_passthrough(world: World) -> None:
+async def test_connection_is_used_again_after_a_passthrough(world: World) -> None:
     world.offer(echo)
     for _ in range(3):
         assert (await world.get())[0] == 207
@@ -224,7 +224,7 @@ async def test_a_connection_is_used_again_after_a_passthrough(world: World) -> N
 # -- who may, and what there is
 
 
-async def test_a_request_is_authenticated_and_authorised_first(world: World) -> None:
+async def test_request_is_authenticated_and_authorised_first(world: World) -> None:
     called: list[str] = []
 
     async def handler(request: web.BaseRequest, rest: str) -> web.StreamResponse:
@@ -245,7 +245,7 @@ async def test_a_request_is_authenticated_and_authorised_first(world: World) -> 
     assert called == []
 
 
-async def test_a_role_can_allow_one_endpoint_to_somebody(world: World) -> None:
+async def test_role_can_allow_one_endpoint_to_somebody(world: World) -> None:
     world.offer(echo)
     world.offer(echo, endpoint="other")
     rbac = world.at("/apis/rbac.authorization.k8s.io/v1")
@@ -310,7 +310,7 @@ async def test_what_is_expected_but_not_there_yet_is_unavailable(world: World) -
     assert (await world.get("/passthrough/c/x/"))[0] == 404
 
 
-async def test_the_registration_of_a_new_owner_survives_the_end_of_the_old_one(
+async def test_registration_of_a_new_owner_survives_the_end_of_the_old_one(
     tmp_path: Path,
 ) -> None:
     async def new(request: web.BaseRequest, rest: str) -> web.StreamResponse:
@@ -323,7 +323,7 @@ async def test_the_registration_of_a_new_owner_survives_the_end_of_the_old_one(
         assert await world.get() == (200, "new")
 
 
-async def test_a_caller_without_a_connection_is_refused(world: World) -> None:
+async def test_caller_without_a_connection_is_refused(world: World) -> None:
     from tests.runtime.runtime_world import ADMIN
 
     from rdd.apiserver.http.request import Request
@@ -339,7 +339,7 @@ async def test_a_caller_without_a_connection_is_refused(world: World) -> None:
 # -- failures
 
 
-async def test_a_handler_that_breaks_is_an_internal_error(
+async def test_handler_that_breaks_is_an_internal_error(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def handler(request: web.BaseRequest, rest: str) -> web.StreamResponse:
@@ -353,7 +353,7 @@ async def test_a_handler_that_breaks_is_an_internal_error(
     assert "a mistake" in caplog.text
 
 
-async def test_a_handler_that_breaks_off_leaves_an_answer_without_an_end(
+async def test_handler_that_breaks_off_leaves_an_answer_without_an_end(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def handler(request: web.BaseRequest, rest: str) -> web.StreamResponse:
@@ -368,7 +368,7 @@ async def test_a_handler_that_breaks_off_leaves_an_answer_without_an_end(
             await response.read()
 
 
-async def test_a_handler_is_cancelled_when_its_client_goes(world: World) -> None:
+async def test_handler_is_cancelled_when_its_client_goes(world: World) -> None:
     started, ended = asyncio.Event(), asyncio.Event()
 
     async def handler(request: web.BaseRequest, rest: str) -> web.StreamResponse:
@@ -422,7 +422,7 @@ async def test_what_is_under_way_ends_with_its_controller(world: World) -> None:
             assert last.type in (WSMsgType.CLOSE, WSMsgType.CLOSED)
 
 
-async def test_the_server_stops_without_waiting_for_endless_requests(tmp_path: Path) -> None:
+async def test_server_stops_without_waiting_for_endless_requests(tmp_path: Path) -> None:
     ended = asyncio.Event()
 
     async def handler(request: web.BaseRequest, rest: str) -> web.StreamResponse:
@@ -446,7 +446,7 @@ async def test_the_server_stops_without_waiting_for_endless_requests(tmp_path: P
     assert ended.is_set()
 
 
-async def test_a_backend_that_is_gone_is_unavailable(outside: World) -> None:
+async def test_backend_that_is_gone_is_unavailable(outside: World) -> None:
     outside.offer(echo)
     assert outside.external is not None
     await outside.external.stop()
@@ -455,7 +455,7 @@ async def test_a_backend_that_is_gone_is_unavailable(outside: World) -> None:
     assert answer["message"] == "the controller cannot be reached: Connection refused"
 
 
-async def test_a_backend_that_says_nothing_sensible_is_a_bad_gateway(outside: World) -> None:
+async def test_backend_that_says_nothing_sensible_is_a_bad_gateway(outside: World) -> None:
     for said in (b"", b"what?\r\n\r\n"):
 
         async def greet(
@@ -513,7 +513,7 @@ async def test_whoever_connects_directly_is_refused(
     assert called == []
 
 
-async def test_a_backend_that_has_another_secret_now_is_unavailable(outside: World) -> None:
+async def test_backend_that_has_another_secret_now_is_unavailable(outside: World) -> None:
     outside.offer(echo)
     assert outside.external is not None
     outside.external.secret = "of another run"
@@ -521,7 +521,7 @@ async def test_a_backend_that_has_another_secret_now_is_unavailable(outside: Wor
     assert (status, answer["reason"]) == (503, "ServiceUnavailable")
 
 
-async def test_a_backend_that_does_not_run_the_controller_says_so(outside: World) -> None:
+async def test_backend_that_does_not_run_the_controller_says_so(outside: World) -> None:
     outside.offer(echo)
     assert outside.external is not None
     outside.external.remove("c", "e", echo)
@@ -578,7 +578,7 @@ async def test_pings_are_answered_by_the_other_end(world: World) -> None:
         assert (answer.type, answer.data) == (WSMsgType.PONG, b"still there?")
 
 
-async def test_the_close_code_of_the_client_reaches_the_handler(world: World) -> None:
+async def test_close_code_of_the_client_reaches_the_handler(world: World) -> None:
     codes: list[int | None] = []
 
     async def handler(request: web.BaseRequest, rest: str) -> web.StreamResponse:
@@ -598,7 +598,7 @@ async def test_the_close_code_of_the_client_reaches_the_handler(world: World) ->
     assert codes == [4567]
 
 
-async def test_a_slow_reader_of_messages_stops_their_writer(world: World) -> None:
+async def test_slow_reader_of_messages_stops_their_writer(world: World) -> None:
     sent = 0
 
     async def handler(request: web.BaseRequest, rest: str) -> web.StreamResponse:
@@ -625,7 +625,7 @@ async def test_a_slow_reader_of_messages_stops_their_writer(world: World) -> Non
     assert size == 100 * MiB
 
 
-async def test_a_slow_handler_stops_the_messages_of_a_client(world: World) -> None:
+async def test_slow_handler_stops_the_messages_of_a_client(world: World) -> None:
     go_on = asyncio.Event()
     received = 0
 
@@ -660,7 +660,7 @@ async def test_a_slow_handler_stops_the_messages_of_a_client(world: World) -> No
     await until(lambda: received == 100 * MiB)
 
 
-async def test_a_refused_upgrade_is_an_answer_like_any_other(world: World) -> None:
+async def test_refused_upgrade_is_an_answer_like_any_other(world: World) -> None:
     async def handler(request: web.BaseRequest, rest: str) -> web.StreamResponse:
         if rest == "/":
             return web.Response(status=400, text="no container is named")
@@ -676,7 +676,7 @@ async def test_a_refused_upgrade_is_an_answer_like_any_other(world: World) -> No
     assert refused.value.status == 404
 
 
-async def test_a_websocket_is_authorised_like_any_request(world: World) -> None:
+async def test_websocket_is_authorised_like_any_request(world: World) -> None:
     world.offer(parrot)
     with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
         await world.session.ws_connect(world.at(), headers={"Authorization": "Bearer user-token"})
@@ -698,7 +698,7 @@ async def test_many_websockets_do_not_disturb_each_other(world: World) -> None:
     assert (limits.reading, limits.writing) == (0, 0)
 
 
-async def test_a_backend_that_dies_ends_the_websocket(outside: World) -> None:
+async def test_backend_that_dies_ends_the_websocket(outside: World) -> None:
     outside.offer(parrot)
     assert outside.external is not None
     async with outside.session.ws_connect(outside.at()) as ws:
@@ -715,7 +715,7 @@ async def test_other_upgrades_are_not_passed_on(outside: World) -> None:
     assert "Upgrade" not in seen["headers"]
 
 
-async def test_a_host_closes_its_socket() -> None:
+async def test_host_closes_its_socket() -> None:
     sock = listen_on_loopback(0)
     host = HttpPassthrough(sock, secret=SECRET)
     await host.start()

@@ -13,7 +13,7 @@ from rdd.store.contract import Compacted, Delete, KeyValue, Put, Unavailable
 from rdd.store.sqlite.store import SqliteStore
 
 
-async def test_a_backup_is_a_store_with_history(store: AnyStore, tmp_path: Path) -> None:
+async def test_backup_is_a_store_with_history(store: AnyStore, tmp_path: Path) -> None:
     for n in range(4):
         await store.commit([Put("/a", b"%d" % n)])
     await store.commit([Put("/b", b"1"), Delete("/a")])
@@ -40,7 +40,7 @@ async def test_a_backup_is_a_store_with_history(store: AnyStore, tmp_path: Path)
         await copy.close()
 
 
-async def test_a_backup_under_writes_is_one_moment(store: AnyStore, tmp_path: Path) -> None:
+async def test_backup_under_writes_is_one_moment(store: AnyStore, tmp_path: Path) -> None:
     """Every transaction writes the same number to two keys; a copy must never mix them."""
     target = tmp_path / "backup.db"
 
@@ -59,7 +59,7 @@ async def test_a_backup_under_writes_is_one_moment(store: AnyStore, tmp_path: Pa
     assert store.revision == 300
 
 
-async def test_a_backup_replaces_an_older_one(store: AnyStore, tmp_path: Path) -> None:
+async def test_backup_replaces_an_older_one(store: AnyStore, tmp_path: Path) -> None:
     target = tmp_path / "backup.db"
     target.write_bytes(b"older")
     await store.commit([Put("/a", b"1")])
@@ -69,7 +69,7 @@ async def test_a_backup_replaces_an_older_one(store: AnyStore, tmp_path: Path) -
     await copy.close()
 
 
-async def test_a_failed_backup_leaves_nothing_behind(store: AnyStore, tmp_path: Path) -> None:
+async def test_failed_backup_leaves_nothing_behind(store: AnyStore, tmp_path: Path) -> None:
     target = tmp_path / "backup"
     target.mkdir()
     (target / "file").touch()
@@ -85,7 +85,7 @@ async def test_a_failed_backup_leaves_nothing_behind(store: AnyStore, tmp_path: 
         await store.backup(tmp_path / "missing" / "backup.db")
 
 
-async def test_a_store_is_not_overwritten_with_itself(
+async def test_store_is_not_overwritten_with_itself(
     sqlite_store: SqliteStore, disk: Harness
 ) -> None:
     await sqlite_store.commit([Put("/a", b"1")])

@@ -65,7 +65,7 @@ async def test_compacting_backwards_changes_nothing(store: AnyStore) -> None:
     assert store.compacted == 2
 
 
-async def test_a_key_can_return_after_its_delete_was_compacted(store: AnyStore) -> None:
+async def test_key_can_return_after_its_delete_was_compacted(store: AnyStore) -> None:
     await store.commit([Put("/a", b"1")])
     await store.commit([Delete("/a")])
     await store.compact(2)
@@ -120,7 +120,7 @@ async def test_history_by_count_survives_any_age(harness: Harness) -> None:
     await store.scan("/", revision=1)
 
 
-async def test_a_clock_set_back_does_not_stop_compaction(harness: Harness) -> None:
+async def test_clock_set_back_does_not_stop_compaction(harness: Harness) -> None:
     store = await harness.open(StoreOptions(keep_revisions=5, keep_s=60, compact_every=5))
     await asyncio.gather(*(store.commit([Put("/a", b"v")]) for _ in range(600)))
     harness.clock.now -= 1_000_000
@@ -131,7 +131,7 @@ async def test_a_clock_set_back_does_not_stop_compaction(harness: Harness) -> No
     assert store.compacted > 600
 
 
-async def test_the_file_stops_growing_under_constant_updates(disk: Harness) -> None:
+async def test_file_stops_growing_under_constant_updates(disk: Harness) -> None:
     store = await disk.open(StoreOptions(keep_revisions=100, keep_s=0, compact_every=50))
     sizes: list[int] = []
     for _ in range(10):
@@ -147,7 +147,7 @@ async def test_the_file_stops_growing_under_constant_updates(disk: Harness) -> N
     assert max(sizes) < 3_000_000
 
 
-async def test_a_large_file_gives_up_history_by_age(
+async def test_large_file_gives_up_history_by_age(
     disk: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer, "CHECKPOINT_PAGES", 10)
@@ -178,7 +178,7 @@ async def test_space_of_a_burst_returns_to_the_file_system(disk: Harness) -> Non
     assert disk.path.stat().st_size < before / 3
 
 
-async def test_an_interrupted_sweep_continues_after_a_restart(
+async def test_interrupted_sweep_continues_after_a_restart(
     disk: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer, "SWEEP_ROWS", 5)

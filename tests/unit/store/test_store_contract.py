@@ -39,14 +39,14 @@ async def test_commits_are_numbered_from_one_without_gap(store: AnyStore) -> Non
     assert store.revision == 3
 
 
-async def test_a_record_tells_when_it_was_created_and_last_changed(store: AnyStore) -> None:
+async def test_record_tells_when_it_was_created_and_last_changed(store: AnyStore) -> None:
     await store.commit([Put("/a", b"1")])
     await store.commit([Put("/b", b"1")])
     await store.commit([Put("/a", b"2")])
     assert await store.get("/a") == KeyValue("/a", b"2", revision=3, created=1)
 
 
-async def test_a_key_that_returns_after_a_delete_is_created_anew(store: AnyStore) -> None:
+async def test_key_that_returns_after_a_delete_is_created_anew(store: AnyStore) -> None:
     await store.commit([Put("/a", b"1")])
     await store.commit([Delete("/a")])
     await store.commit([Put("/a", b"2", expect=ABSENT)])
@@ -72,7 +72,7 @@ async def test_all_operations_of_a_transaction_share_one_revision(store: AnyStor
         pytest.param(Delete("/a", expect=ABSENT), 1, id="delete of a live key expected absent"),
     ],
 )
-async def test_a_failed_comparison_writes_nothing_and_tells_the_current_revision(
+async def test_failed_comparison_writes_nothing_and_tells_the_current_revision(
     store: AnyStore, op: Op, current: int
 ) -> None:
     await store.commit([Put("/a", b"1")])
@@ -101,7 +101,7 @@ async def test_matching_expectations_succeed(store: AnyStore) -> None:
         pytest.param([Delete("/none"), Delete("/more")], id="deletes of nothing"),
     ],
 )
-async def test_a_commit_that_changes_nothing_returns_the_current_revision(
+async def test_commit_that_changes_nothing_returns_the_current_revision(
     store: AnyStore, ops: list[Op]
 ) -> None:
     await store.commit([Put("/a", b"1")])
@@ -109,7 +109,7 @@ async def test_a_commit_that_changes_nothing_returns_the_current_revision(
     assert store.revision == 1
 
 
-async def test_an_ignored_delete_does_not_disturb_its_neighbours(store: AnyStore) -> None:
+async def test_ignored_delete_does_not_disturb_its_neighbours(store: AnyStore) -> None:
     batches: list[Sequence[StoreEvent]] = []
     store.observe(batches.append)
     await store.commit([Delete("/none"), Put("/a", b"1")])
@@ -127,7 +127,7 @@ async def test_an_ignored_delete_does_not_disturb_its_neighbours(store: AnyStore
         ),
     ],
 )
-async def test_an_impossible_transaction_is_refused_before_anything_happens(
+async def test_impossible_transaction_is_refused_before_anything_happens(
     store: AnyStore, ops: list[Op], message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
@@ -136,14 +136,14 @@ async def test_an_impossible_transaction_is_refused_before_anything_happens(
     assert await store.commit([Put("/a", b"1", expect=ABSENT)]) == 1
 
 
-async def test_the_largest_transaction_is_one_revision(store: AnyStore) -> None:
+async def test_largest_transaction_is_one_revision(store: AnyStore) -> None:
     assert await store.commit([Put(f"/{n:04}", b"v") for n in range(MAX_OPS)]) == 1
     page = await store.scan("/")
     assert len(page.records) == MAX_OPS
     assert {record.revision for record in page.records} == {1}
 
 
-async def test_a_check_of_another_key_decides_without_changing_it(store: AnyStore) -> None:
+async def test_check_of_another_key_decides_without_changing_it(store: AnyStore) -> None:
     first = await store.commit([Put("/lease", b"a")])
     await store.commit([Put("/object", b"1"), Check("/lease", first)])
     second = await store.commit([Put("/lease", b"b")])
@@ -159,7 +159,7 @@ async def test_a_check_of_another_key_decides_without_changing_it(store: AnyStor
     assert await store.commit([Check("/lease", second)]) == second
 
 
-async def test_a_check_sees_a_change_that_is_on_its_way(store: AnyStore) -> None:
+async def test_check_sees_a_change_that_is_on_its_way(store: AnyStore) -> None:
     first = await store.commit([Put("/lease", b"a")])
     taking = asyncio.ensure_future(store.commit([Put("/lease", b"b")]))
     await asyncio.sleep(0)
@@ -244,7 +244,7 @@ async def test_old_revisions_can_be_read(store: AnyStore) -> None:
     assert await store.get("/a", revision=2) == KeyValue("/a", b"2", 2, 1)
 
 
-async def test_the_future_cannot_be_read(store: AnyStore) -> None:
+async def test_future_cannot_be_read(store: AnyStore) -> None:
     await store.commit([Put("/a", b"1")])
     message = "revision 2 is in the future, the newest is 1"
     with pytest.raises(FutureRevision, match=message):
@@ -275,14 +275,14 @@ async def test_observers_get_every_event_before_the_commit_returns(store: AnySto
     assert len(events) == 3
 
 
-async def test_an_observer_sees_the_revision_of_its_batch(store: AnyStore) -> None:
+async def test_observer_sees_the_revision_of_its_batch(store: AnyStore) -> None:
     seen: list[int] = []
     store.observe(lambda events: seen.append(store.revision - events[-1].revision))
     await asyncio.gather(*(store.commit([Put(f"/{n}", b"v")]) for n in range(20)))
     assert set(seen) == {0}
 
 
-async def test_a_broken_observer_disturbs_nobody(
+async def test_broken_observer_disturbs_nobody(
     store: AnyStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(events: Sequence[StoreEvent]) -> None:
@@ -297,9 +297,7 @@ async def test_a_broken_observer_disturbs_nobody(
 
 
 @pytest.mark.parametrize("expect", [ANY, 1])
-async def test_the_previous_value_is_read_when_no_hint_is_given(
-    store: AnyStore, expect: int
-) -> None:
+async def test_previous_value_is_read_when_no_hint_is_given(store: AnyStore, expect: int) -> None:
     events: list[StoreEvent] = []
     await store.commit([Put("/a", b"1")])
     store.observe(events.extend)
@@ -307,7 +305,7 @@ async def test_the_previous_value_is_read_when_no_hint_is_given(
     assert (events[0].previous, events[0].previous_revision) == (b"1", 1)
 
 
-async def test_the_hint_is_taken_only_with_a_revision_to_vouch_for_it(store: AnyStore) -> None:
+async def test_hint_is_taken_only_with_a_revision_to_vouch_for_it(store: AnyStore) -> None:
     events: list[StoreEvent] = []
     await store.commit([Put("/a", b"1")])
     store.observe(events.extend)
@@ -326,12 +324,12 @@ async def test_nothing_is_in_flight_after_a_commit(store: AnyStore) -> None:
     await store.settled("/never")
 
 
-async def test_a_relaxed_commit_is_visible_like_any_other(store: AnyStore) -> None:
+async def test_relaxed_commit_is_visible_like_any_other(store: AnyStore) -> None:
     assert await store.commit([Put("/a", b"1")], durable=False) == 1
     assert await store.get("/a") == KeyValue("/a", b"1", 1, 1)
 
 
-async def test_a_closed_store_refuses_and_closes_again(store: AnyStore, tmp_path: Path) -> None:
+async def test_closed_store_refuses_and_closes_again(store: AnyStore, tmp_path: Path) -> None:
     await store.commit([Put("/a", b"1")])
     await store.close()
     await store.close()

@@ -130,7 +130,7 @@ def unclean_garbage(path: Path) -> None:
         pytest.param(unclean_garbage, " is damaged (", id="garbage after an unclean end"),
     ],
 )
-async def test_a_damaged_file_is_refused_and_left_as_it_is(
+async def test_damaged_file_is_refused_and_left_as_it_is(
     disk: Harness, healthy: Path, damage: Callable[[Path], None], message: str
 ) -> None:
     damage(healthy)
@@ -144,19 +144,19 @@ async def test_a_damaged_file_is_refused_and_left_as_it_is(
         await disk.open()  # and the lock is free again
 
 
-async def test_a_file_of_a_newer_version_is_refused(disk: Harness, healthy: Path) -> None:
+async def test_file_of_a_newer_version_is_refused(disk: Harness, healthy: Path) -> None:
     patch(60, struct.pack(">I", schema.VERSION + 1))(healthy)
     with pytest.raises(Damaged, match=r"was written by a newer version \(format 2, this version"):
         await disk.open()
 
 
-async def test_a_directory_is_not_a_store(disk: Harness) -> None:
+async def test_directory_is_not_a_store(disk: Harness) -> None:
     disk.path.mkdir()
     with pytest.raises(Damaged, match="is a directory, not a store"):
         await disk.open()
 
 
-async def test_the_log_of_a_missing_file_is_not_applied_to_a_new_one(disk: Harness) -> None:
+async def test_log_of_a_missing_file_is_not_applied_to_a_new_one(disk: Harness) -> None:
     store = await disk.open()
     assert isinstance(store, SqliteStore)
     await store.commit([Put("/a", b"1")])
@@ -168,7 +168,7 @@ async def test_the_log_of_a_missing_file_is_not_applied_to_a_new_one(disk: Harne
     assert not crashed.path.exists()
 
 
-async def test_a_damaged_value_found_while_reading_is_reported_as_damage(
+async def test_damaged_value_found_while_reading_is_reported_as_damage(
     disk: Harness, healthy: Path
 ) -> None:
     """After a clean end the data pages are not walked at the start; reading them tells."""
@@ -183,7 +183,7 @@ async def test_a_damaged_value_found_while_reading_is_reported_as_damage(
         await store.scan("")
 
 
-async def test_a_file_that_may_not_be_read_is_not_called_damaged(
+async def test_file_that_may_not_be_read_is_not_called_damaged(
     disk: Harness, healthy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(schema, "connect_reader", lambda path: sqlite3.connect("/nowhere/a.db"))
@@ -191,7 +191,7 @@ async def test_a_file_that_may_not_be_read_is_not_called_damaged(
         await disk.open()
 
 
-async def test_a_healthy_file_passes_the_full_check(disk: Harness, healthy: Path) -> None:
+async def test_healthy_file_passes_the_full_check(disk: Harness, healthy: Path) -> None:
     mark_unclean(healthy)
     store = await disk.open()
     assert len((await store.scan("")).records) == 60

@@ -16,7 +16,7 @@ async def live(store: AnyStore) -> list[str]:
     return [record.key for record in (await store.scan("")).records]
 
 
-async def test_an_expired_key_is_deleted_with_an_event(harness: Harness, store: AnyStore) -> None:
+async def test_expired_key_is_deleted_with_an_event(harness: Harness, store: AnyStore) -> None:
     await store.commit([Put("/a", b"1", ttl_s=60)])
     recorder = Recorder(store)
     harness.clock.now += 59
@@ -46,7 +46,7 @@ async def test_every_expired_key_has_a_revision_of_its_own(
         pytest.param(Put("/a", b"2", ttl_s=5), [], id="a shorter one counts as well"),
     ],
 )
-async def test_a_write_renews_a_key(
+async def test_write_renews_a_key(
     harness: Harness, store: AnyStore, renewal: Put, expected: list[str]
 ) -> None:
     await store.commit([Put("/a", b"1", ttl_s=60)])
@@ -57,7 +57,7 @@ async def test_a_write_renews_a_key(
     assert await live(store) == expected
 
 
-async def test_a_renewed_key_expires_in_the_end(harness: Harness, store: AnyStore) -> None:
+async def test_renewed_key_expires_in_the_end(harness: Harness, store: AnyStore) -> None:
     for _ in range(2_000):
         await store.commit([Put("/a", b"1", ttl_s=60)], durable=False)
     harness.clock.now += 60
@@ -74,7 +74,7 @@ async def test_expiry_survives_a_restart(disk: Harness) -> None:
     assert await live(again) == ["/b", "/c"]
 
 
-async def test_the_timer_removes_without_being_asked(
+async def test_timer_removes_without_being_asked(
     harness: Harness, store: AnyStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(expiry, "SHORTEST_WAIT_S", 0)
@@ -85,7 +85,7 @@ async def test_the_timer_removes_without_being_asked(
     assert await live(store) == ["/a"]
 
 
-async def test_an_earlier_expiry_moves_the_timer_forward(
+async def test_earlier_expiry_moves_the_timer_forward(
     harness: Harness, store: AnyStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     delays: list[float] = []
@@ -105,7 +105,7 @@ async def test_an_earlier_expiry_moves_the_timer_forward(
     assert delays == [pytest.approx(expiry.LONGEST_WAIT_S), pytest.approx(60)]
 
 
-async def test_a_key_renewed_while_its_removal_starts_lives_on(sqlite_store: SqliteStore) -> None:
+async def test_key_renewed_while_its_removal_starts_lives_on(sqlite_store: SqliteStore) -> None:
     clock = sqlite_store._options.clock
     await sqlite_store.commit([Put("/a", b"1", ttl_s=60)])
     clock.now += 61  # type: ignore[attr-defined]
@@ -119,7 +119,7 @@ async def test_a_key_renewed_while_its_removal_starts_lives_on(sqlite_store: Sql
     assert await sqlite_store.expire() == 1
 
 
-async def test_a_removal_that_failed_is_tried_again(
+async def test_removal_that_failed_is_tried_again(
     harness: Harness, store: AnyStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await store.commit([Put("/a", b"1", ttl_s=60)])
@@ -135,7 +135,7 @@ async def test_a_removal_that_failed_is_tried_again(
     assert await store.expire() == 1
 
 
-async def test_a_failing_timer_says_so_and_waits_longer(
+async def test_failing_timer_says_so_and_waits_longer(
     harness: Harness,
     store: AnyStore,
     monkeypatch: pytest.MonkeyPatch,

@@ -36,7 +36,7 @@ async def free_disk(store: SqliteStore) -> None:
     await run(store, "PRAGMA max_page_count = 1000000")
 
 
-async def test_a_comparison_with_a_write_in_flight_says_so(sqlite_store: SqliteStore) -> None:
+async def test_comparison_with_a_write_in_flight_says_so(sqlite_store: SqliteStore) -> None:
     async with held_writer(sqlite_store):
         create = asyncio.ensure_future(sqlite_store.commit([Put("/a", b"1", expect=ABSENT)]))
         await turn()
@@ -52,7 +52,7 @@ async def test_a_comparison_with_a_write_in_flight_says_so(sqlite_store: SqliteS
     assert await create == 1
 
 
-async def test_a_write_may_build_on_one_in_flight(sqlite_store: SqliteStore) -> None:
+async def test_write_may_build_on_one_in_flight(sqlite_store: SqliteStore) -> None:
     events: list[StoreEvent] = []
     sqlite_store.observe(events.extend)
     async with held_writer(sqlite_store):
@@ -75,7 +75,7 @@ async def test_a_write_may_build_on_one_in_flight(sqlite_store: SqliteStore) -> 
     ]
 
 
-async def test_a_cancelled_caller_does_not_undo_the_write(sqlite_store: SqliteStore) -> None:
+async def test_cancelled_caller_does_not_undo_the_write(sqlite_store: SqliteStore) -> None:
     async with held_writer(sqlite_store):
         commit = asyncio.ensure_future(sqlite_store.commit([Put("/a", b"1")]))
         await turn()
@@ -85,7 +85,7 @@ async def test_a_cancelled_caller_does_not_undo_the_write(sqlite_store: SqliteSt
     assert sqlite_store.revision == 1
 
 
-async def test_a_full_disk_fails_the_commit_and_nothing_is_written(
+async def test_full_disk_fails_the_commit_and_nothing_is_written(
     sqlite_store: SqliteStore,
 ) -> None:
     await sqlite_store.commit([Put("/a", b"1")])
@@ -190,7 +190,7 @@ async def test_batches_behind_a_failure_fail_untried_until_the_loop_knows(
     assert "no such device" in str(outcomes[3])
 
 
-async def test_a_store_that_lost_its_file_refuses_writes(
+async def test_store_that_lost_its_file_refuses_writes(
     sqlite_store: SqliteStore, disk: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer, "FILE_CHECK_INTERVAL_S", 0)
@@ -268,7 +268,7 @@ async def test_closing_waits_for_writes_in_flight(disk: Harness) -> None:
     assert len((await again.scan("")).records) == 5
 
 
-async def test_a_store_that_cannot_say_goodbye_still_closes(
+async def test_store_that_cannot_say_goodbye_still_closes(
     sqlite_store: SqliteStore, disk: Harness, caplog: pytest.LogCaptureFixture
 ) -> None:
     await sqlite_store.commit([Put("/a", b"1")])

@@ -82,7 +82,7 @@ async def test_commits_between_two_chunks_are_part_of_the_history(
     assert [event.revision for event in seen] == list(range(2, 41))
 
 
-async def test_a_chunk_never_splits_a_revision(
+async def test_chunk_never_splits_a_revision(
     store: AnyStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reader, "CHUNK_BYTES", 10)
@@ -112,7 +112,7 @@ async def test_history_before_the_compacted_revision_is_refused(
     assert [event.revision for event in await read_history(store, "/", 3)] == [4]
 
 
-async def test_a_compaction_before_the_read_starts_is_noticed(sqlite_store: SqliteStore) -> None:
+async def test_compaction_before_the_read_starts_is_noticed(sqlite_store: SqliteStore) -> None:
     for _ in range(10):
         await sqlite_store.commit([Put("/a", b"v")])
     release = threading.Event()

@@ -23,13 +23,13 @@ TEXT = st.text(
         pytest.param("\ud7ff", "\ue000", id="surrogates do not exist"),
     ],
 )
-def test_the_end_of_a_prefix(prefix: str, end: str | bytes) -> None:
+def test_end_of_a_prefix(prefix: str, end: str | bytes) -> None:
     assert prefix_end(prefix) == end
 
 
 @given(TEXT, TEXT, TEXT)
 @settings(max_examples=200, deadline=None)
-def test_a_range_holds_exactly_the_keys_with_the_prefix_after_the_start(
+def test_range_holds_exactly_the_keys_with_the_prefix_after_the_start(
     prefix: str, after: str, key: str
 ) -> None:
     low, high = scan_range(prefix, after)
@@ -39,5 +39,5 @@ def test_a_range_holds_exactly_the_keys_with_the_prefix_after_the_start(
     assert inside == (key.startswith(prefix) and (not after or key > after))
 
 
-def test_the_bound_of_a_revision_separates_it_from_the_next() -> None:
+def test_bound_of_a_revision_separates_it_from_the_next() -> None:
     assert (7 << 12) + 4095 < first_id_after(7) == 8 << 12

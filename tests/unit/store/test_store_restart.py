@@ -87,14 +87,14 @@ async def test_opening_and_closing_without_a_write_changes_nothing(disk: Harness
         await store.close()
 
 
-async def test_a_clean_end_leaves_one_file_and_its_lock(disk: Harness) -> None:
+async def test_clean_end_leaves_one_file_and_its_lock(disk: Harness) -> None:
     store = await disk.open()
     await store.commit([Put("/a", b"1")])
     await store.close()
     assert sorted(os.listdir(disk.directory)) == ["store.db", "store.db.lock"]
 
 
-async def test_the_files_are_readable_by_their_owner_only(disk: Harness) -> None:
+async def test_files_are_readable_by_their_owner_only(disk: Harness) -> None:
     store = await disk.open()
     await store.commit([Put("/a", b"1")])
     for name in os.listdir(disk.directory):
@@ -108,7 +108,7 @@ async def test_missing_directories_are_made(disk: Harness) -> None:
     assert stat.S_IMODE(disk.directory.stat().st_mode) == 0o700
 
 
-async def test_a_second_open_in_this_process_is_refused(disk: Harness) -> None:
+async def test_second_open_in_this_process_is_refused(disk: Harness) -> None:
     await disk.open()
     with pytest.raises(
         StoreInUse, match=rf"store\.db is in use by another process \(pid {os.getpid()}"
@@ -116,7 +116,7 @@ async def test_a_second_open_in_this_process_is_refused(disk: Harness) -> None:
         await disk.open()
 
 
-async def test_a_second_open_in_another_process_is_refused(disk: Harness) -> None:
+async def test_second_open_in_another_process_is_refused(disk: Harness) -> None:
     store = await disk.open()
     await store.commit([Put("/a", b"1")])
     program = (
@@ -130,14 +130,14 @@ async def test_a_second_open_in_another_process_is_refused(disk: Harness) -> Non
     assert await store.commit([Put("/a", b"2")]) == 2
 
 
-async def test_a_closed_store_can_be_opened_by_others(disk: Harness) -> None:
+async def test_closed_store_can_be_opened_by_others(disk: Harness) -> None:
     store = await disk.open()
     await store.close()
     again = await disk.open()
     assert again.revision == 0
 
 
-async def test_a_file_system_without_locks_is_named(
+async def test_file_system_without_locks_is_named(
     disk: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(file: int, operation: int) -> None:
@@ -148,7 +148,7 @@ async def test_a_file_system_without_locks_is_named(
         await disk.open()
 
 
-def test_the_store_runs_on_uvloop(tmp_path: Path) -> None:
+def test_store_runs_on_uvloop(tmp_path: Path) -> None:
     uvloop = pytest.importorskip("uvloop")
 
     async def use() -> list[int]:

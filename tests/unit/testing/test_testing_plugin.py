@@ -74,7 +74,7 @@ def test_another_project_gets_a_server_from_the_fixtures(
     assert "4 passed" in done.stdout, done.stdout + done.stderr
 
 
-def test_the_kopf_example_passes(clean_environment: Mapping[str, str]) -> None:
+def test_kopf_example_passes(clean_environment: Mapping[str, str]) -> None:
     example = Path(__file__).parents[3] / "examples" / "02-kopf-operator"
     plugins = [] if entry_points(group="pytest11", name="rdd") else ["-p", "rdd.testing.plugin"]
     without = [f"no:{name}" for name in ("randomly", "looptime_plugin", "cacheprovider")]
@@ -84,7 +84,7 @@ def test_the_kopf_example_passes(clean_environment: Mapping[str, str]) -> None:
     assert "4 passed" in done.stdout, done.stdout + done.stderr
 
 
-def test_the_plugin_imports_nothing_of_the_server() -> None:
+def test_plugin_imports_nothing_of_the_server() -> None:
     script = (
         "import sys, rdd.testing.plugin; "
         "print([m for m in sys.modules if m.startswith(('rdd.', 'aiohttp', 'cryptography'))])"

@@ -49,7 +49,7 @@ async def names(server: Server, path: str) -> list[str]:
 # -- manifests
 
 
-def test_a_directory_gives_the_crds_of_all_its_files(tmp_path: Path) -> None:
+def test_directory_gives_the_crds_of_all_its_files(tmp_path: Path) -> None:
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "b.yml").write_text(
         "kind: CustomResourceDefinition\nmetadata: {name: two}\n---\n---\n"
@@ -75,7 +75,7 @@ def test_dates_stay_text(tmp_path: Path) -> None:
         pytest.param(None, "No such file", id="no file"),
     ],
 )
-def test_a_manifest_that_is_no_crd_is_refused_with_its_name(
+def test_manifest_that_is_no_crd_is_refused_with_its_name(
     text: str | None, problem: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "crd.yaml"
@@ -97,7 +97,7 @@ async def test_crds_and_objects_are_there_after_the_start() -> None:
         assert await names(server, CONFIG_MAPS) == ["given"]
 
 
-async def test_a_refused_crd_is_an_error_of_the_start() -> None:
+async def test_refused_crd_is_an_error_of_the_start() -> None:
     broken = crd()
     broken["spec"]["versions"][0]["schema"] = {}
     with pytest.raises(ManifestError, match="schemas are required"):
@@ -109,7 +109,7 @@ async def test_two_crds_with_the_same_kind_are_an_error_of_the_start() -> None:
         await Server(crds=[crd(), crd("sofas", "Lamp")]).start()
 
 
-async def test_a_server_that_was_not_started_says_so() -> None:
+async def test_server_that_was_not_started_says_so() -> None:
     with pytest.raises(RuntimeError, match="not running"):
         await Server().request("GET", "/version")
 
@@ -150,7 +150,7 @@ async def test_reset_ends_watches_and_forgets_old_lists() -> None:
         assert (await server.request("GET", CONFIG_MAPS, query=exactly)).status == 410
 
 
-async def test_a_client_that_resumes_after_a_reset_sees_everything_deleted() -> None:
+async def test_client_that_resumes_after_a_reset_sees_everything_deleted() -> None:
     async with Server() as server:
         made = await server.create(config_map("one"))
         since = made["metadata"]["resourceVersion"]
@@ -168,7 +168,7 @@ async def test_reset_removes_more_objects_than_one_commit_takes() -> None:
         assert await names(server, CONFIG_MAPS) == []
 
 
-async def test_the_built_in_controllers_clean_up_and_survive_a_reset() -> None:
+async def test_built_in_controllers_clean_up_and_survive_a_reset() -> None:
     async with Server() as server:
         for _ in range(2):
             await server.create(
@@ -194,7 +194,7 @@ async def test_controllers_can_be_left_out() -> None:
         assert await names(server, "/api/v1/serviceaccounts") == []
 
 
-async def test_a_frozen_clock_gives_its_time_to_objects_and_expires_events() -> None:
+async def test_frozen_clock_gives_its_time_to_objects_and_expires_events() -> None:
     clock = Clock(1_000_000_000, frozen=True)
     async with Server(Options(clock=clock, builtin_controllers="")) as server:
         made = await server.create(config_map("a"))
@@ -215,7 +215,7 @@ async def test_a_frozen_clock_gives_its_time_to_objects_and_expires_events() -> 
         )
 
 
-def test_a_clock_does_not_run_backwards() -> None:
+def test_clock_does_not_run_backwards() -> None:
     clock = Clock(5.0, frozen=True)
     clock.advance(2)
     assert clock() == 7.0
@@ -285,7 +285,7 @@ async def test_until_waits_for_an_object_to_come_change_and_go() -> None:
 # -- the live server
 
 
-def test_a_live_server_writes_a_kubeconfig_for_each_user(tmp_path: Path) -> None:
+def test_live_server_writes_a_kubeconfig_for_each_user(tmp_path: Path) -> None:
     with LiveServer(Options(users={"jo": []}), directory=tmp_path) as live:
         assert live.url in live.kubeconfig.read_text()
         assert live.server.tokens["jo"] in live.kubeconfig_of("jo").read_text()
@@ -293,7 +293,7 @@ def test_a_live_server_writes_a_kubeconfig_for_each_user(tmp_path: Path) -> None
             live.kubeconfig_of("nobody")
 
 
-def test_a_live_server_can_be_advanced_reset_and_asked_from_outside() -> None:
+def test_live_server_can_be_advanced_reset_and_asked_from_outside() -> None:
     with LiveServer(crds=[crd()]) as live:
         directory = live.directory
         live.install(crd("sofas", "Sofa"))
@@ -306,6 +306,6 @@ def test_a_live_server_can_be_advanced_reset_and_asked_from_outside() -> None:
     live.close()
 
 
-def test_a_live_server_that_cannot_start_raises_what_went_wrong() -> None:
+def test_live_server_that_cannot_start_raises_what_went_wrong() -> None:
     with pytest.raises(ManifestError, match="no CustomResourceDefinition"):
         LiveServer(crds=[config_map("a")]).start()

@@ -32,7 +32,7 @@ async def loaded(store: MemoryStore) -> ObjectCache:
     return cache
 
 
-async def test_a_write_is_in_the_cache_when_its_commit_returns() -> None:
+async def test_write_is_in_the_cache_when_its_commit_returns() -> None:
     store = MemoryStore()
     cache = await loaded(store)
     maps = cache.resource(CONFIG_MAPS, namespaced=True)
@@ -62,7 +62,7 @@ async def test_objects_are_listed_in_key_order_over_all_namespaces() -> None:
     assert found == ["a-b/y", "a/c", "a/z", "b/x"]
 
 
-async def test_a_list_shows_a_later_change_of_one_of_its_objects() -> None:
+async def test_list_shows_a_later_change_of_one_of_its_objects() -> None:
     store = MemoryStore()
     cache = await loaded(store)
     maps = cache.resource(CONFIG_MAPS, namespaced=True)
@@ -114,7 +114,7 @@ async def test_remembered_changes_are_bounded_by_bytes(monkeypatch: pytest.Monke
     assert 1 <= len(maps.ring) <= 3
 
 
-async def test_a_new_schema_reforms_what_was_written_before_it() -> None:
+async def test_new_schema_reforms_what_was_written_before_it() -> None:
     store = MemoryStore()
     cache = await loaded(store)
     widgets = cache.resource(WIDGETS, namespaced=True)

@@ -31,7 +31,7 @@ def test_kind_version_and_resource_version_are_not_stored() -> None:
     }
 
 
-def test_a_head_and_a_body_make_the_object_again() -> None:
+def test_head_and_a_body_make_the_object_again() -> None:
     body = codec.with_revision(codec.encode(an_object(data={"k": "v"})), 17)
     whole = orjson.loads(codec.head("ConfigMap", "v1") + body)
     assert whole == an_object(
@@ -52,7 +52,7 @@ def test_metadata_comes_first_even_if_the_object_has_it_last() -> None:
         pytest.param("uid", id="word"),
     ],
 )
-def test_a_name_that_looks_like_a_uid_does_not_confuse_the_splice(name: str) -> None:
+def test_name_that_looks_like_a_uid_does_not_confuse_the_splice(name: str) -> None:
     obj = an_object()
     obj["metadata"]["name"] = name
     body = codec.with_revision(codec.encode(obj), 3)
@@ -83,17 +83,17 @@ def test_splicing_a_revision_can_be_undone(name: str, data: dict[str, str], revi
         pytest.param(an_object(spec={"apiVersion": "x/v1"}), "", id="a nested one is no tag"),
     ],
 )
-def test_an_object_without_a_tag_has_none(obj: dict[str, Any], tag: str) -> None:
+def test_object_without_a_tag_has_none(obj: dict[str, Any], tag: str) -> None:
     assert codec.tag_of(codec.with_revision(codec.encode(obj), 1)) == tag
 
 
-def test_a_tag_is_the_api_version_an_object_was_stored_in() -> None:
+def test_tag_is_the_api_version_an_object_was_stored_in() -> None:
     stored = codec.encode(an_object(spec={"apiVersion": "x/v1"}), tag="example.com/v2")
     assert codec.tag_of(stored) == "example.com/v2"
     assert codec.decode(stored)["apiVersion"] == "example.com/v2"
 
 
-def test_the_order_of_members_makes_no_difference() -> None:
+def test_order_of_members_makes_no_difference() -> None:
     first = codec.encode(an_object(data={"a": "1", "b": "2"}))
     second = codec.encode(an_object(data={"b": "2", "a": "1"}))
     assert first != second

@@ -81,14 +81,14 @@ async def world() -> World:
     return World(store, cache)
 
 
-async def test_a_batch_is_rendered_once_for_all_watchers_of_a_view(world: World) -> None:
+async def test_batch_is_rendered_once_for_all_watchers_of_a_view(world: World) -> None:
     clients = [world.watch()[0] for _ in range(3)]
     await world.put("a", "b")
     assert [client.received for client in clients] == [[b"ADDED a@1\nADDED b@1\n"]] * 3
     assert world.rendered == 2
 
 
-async def test_a_slow_watcher_ends_and_the_others_continue(world: World) -> None:
+async def test_slow_watcher_ends_and_the_others_continue(world: World) -> None:
     slow, lost = world.watch()
     fast, _ = world.watch()
     slow.is_reading = False
@@ -100,7 +100,7 @@ async def test_a_slow_watcher_ends_and_the_others_continue(world: World) -> None
     assert fast.received == [b"ADDED a@1\n", b"ADDED b@2\n", b"ADDED c@3\n"]
 
 
-async def test_the_backlog_of_a_starting_watcher_is_bounded(
+async def test_backlog_of_a_starting_watcher_is_bounded(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(watchers, "MAX_BEHIND_BYTES", 25)
@@ -115,14 +115,14 @@ async def test_the_backlog_of_a_starting_watcher_is_bounded(
     assert (watcher.backlog, client.ends) == ([], 1)
 
 
-async def test_a_watcher_receives_only_changes_after_its_start(world: World) -> None:
+async def test_watcher_receives_only_changes_after_its_start(world: World) -> None:
     client, _ = world.watch(after=2)
     for name in "abc":
         await world.put(name)
     assert client.received == [b"ADDED c@3\n"]
 
 
-async def test_a_watcher_that_starts_inside_a_batch_receives_the_rest(world: World) -> None:
+async def test_watcher_that_starts_inside_a_batch_receives_the_rest(world: World) -> None:
     client, _ = world.watch(after=1)
     view = world.hub.views["all"]
     for name in "ab":
@@ -140,7 +140,7 @@ async def test_closing_ends_all_watchers_without_an_error(world: World) -> None:
     assert client.received == []
 
 
-async def test_a_view_without_watchers_is_dropped(world: World) -> None:
+async def test_view_without_watchers_is_dropped(world: World) -> None:
     _, first = world.watch()
     _, second = world.watch()
     world.hub.leave("all", first)

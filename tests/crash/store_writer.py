@@ -30,23 +30,23 @@ OPTIONS = StoreOptions(keep_revisions=300, keep_s=0, compact_every=50)
 
 
 def value_of(key: str, number: int) -> bytes:
-    """A value of 50 bytes to 12 KiB that proves its key and number."""
+    """Return a value of 50 bytes to 12 KiB that contains its key and number."""
     digest = hashlib.sha256(f"{key} {number}".encode()).hexdigest()
     return f"{number} ".encode() + digest.encode() * (1 + int(digest[:2], 16) % 200)
 
 
 def number_of(value: bytes) -> int:
-    """The number a value was made from."""
+    """Return the number of a value."""
     return int(value.split(b" ", 1)[0])
 
 
 def report(kind: str, key: str, revision: int, number: int) -> None:
-    """One line, whole or not at all: shorter than what a pipe takes atomically."""
+    """Print a line atomically: it is shorter than the atomic size of a pipe."""
     os.write(1, f"{kind} {key} {revision} {number}\n".encode())
 
 
 async def write(store: SqliteStore, task: int, seed: int, live: dict[str, tuple[int, int]]) -> None:
-    """Change the keys of one task for ever."""
+    """Change the keys of one task forever."""
     choose = random.Random(f"{seed}/{task}")
     while True:
         key = f"/task-{task}/{choose.randrange(KEYS_PER_TASK)}"
@@ -70,7 +70,7 @@ async def main(path: Path, seed: int) -> None:
     writer.CHECKPOINT_PAGES = 60
     store = await SqliteStore.open(path, options=OPTIONS)
     report("open", "-", store.revision, 0)
-    # Numbers go on from what is stored; a key that was deleted starts behind the crash.
+    # Numbers continue from the stored ones; a deleted key starts after the crash.
     start = store.revision * 1_000
     live = {f"/task-{task}/{n}": (0, start) for task in range(TASKS) for n in range(KEYS_PER_TASK)}
     for record in (await store.scan("")).records:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """kill -9 at random points during concurrent writes.
 
-One file lives through many lives of a writing process (store_writer.py). After
-each kill the file is opened here and compared with what was acknowledged. A
-short run is always part of the suite; `make soak` kills hundreds of times.
+A writing process (store_writer.py) runs many times on one file. After each kill
+the test opens the file and compares it with the acknowledged writes. A short
+form is part of the suite; `make soak` kills hundreds of times.
 """
 
 import os
@@ -28,8 +28,8 @@ KILLS, KILLS_IN_SOAK = 25, 400
 Acknowledged = tuple[str, str, int, int]  # kind, key, revision, number
 
 
-def live_and_die(path: Path, seed: int, acknowledgements: int) -> Iterator[Acknowledged]:
-    """Run the writer and kill it some moments after so many acknowledgements."""
+def run_and_kill(path: Path, seed: int, acknowledgements: int) -> Iterator[Acknowledged]:
+    """Run the writer and kill it shortly after some acknowledgements."""
     program = Path(__file__).with_name("store_writer.py")
     with start_program(
         [sys.executable, str(program), str(path), str(seed)],
@@ -38,7 +38,7 @@ def live_and_die(path: Path, seed: int, acknowledgements: int) -> Iterator[Ackno
         assert child.stdout is not None
         for number, line in enumerate(child.stdout):
             if number == acknowledgements:
-                # Any point of the next write, not just the moment of an acknowledgement.
+                # Kill at any point of the next write, not only at an acknowledgement.
                 time.sleep(random.Random(seed).random() * 0.003)
                 child.send_signal(signal.SIGKILL)
             kind, key, revision, count = line.split()
@@ -47,7 +47,7 @@ def live_and_die(path: Path, seed: int, acknowledgements: int) -> Iterator[Ackno
 
 
 def copy_of(path: Path, directory: Path) -> Path:
-    """The file and its log, copied while nobody uses them."""
+    """Copy the file and its log while they are not in use."""
     directory.mkdir()
     for suffix in ("", "-wal"):
         if os.path.exists(f"{path}{suffix}"):
@@ -56,7 +56,7 @@ def copy_of(path: Path, directory: Path) -> Path:
 
 
 async def replay(store: SqliteStore, after: int) -> list[StoreEvent]:
-    """All events after a revision."""
+    """Return all events after a revision."""
     events: list[StoreEvent] = []
     while after < store.revision:
         chunk = await store.history("", after)
@@ -66,7 +66,7 @@ async def replay(store: SqliteStore, after: int) -> list[StoreEvent]:
 
 
 class Witness:
-    """What was acknowledged in all lives so far."""
+    """Records everything acknowledged in all runs so far."""
 
     def __init__(self) -> None:
         self.newest: dict[str, tuple[int, str, int]] = {}
@@ -107,11 +107,11 @@ class Witness:
             elif found is not None:
                 assert found.revision > revision, "an older value came back"
             elif kind == "put":
-                # Only a delete that was in flight when the process died may have removed it.
+                # Only a delete in flight during the kill may have removed it.
                 last = [event for event in events if event.key == key][-1]
                 assert (last.type, last.revision > revision) == (EventType.DELETE, True)
 
-        # A write that was in flight may have survived; once it was seen, it must stay.
+        # A write in flight may have survived; once it was seen, it must stay.
         for event in events:
             number = 0 if event.type is EventType.DELETE else number_of(event.value)
             change = (event.type.value, event.key, number)
@@ -135,14 +135,14 @@ async def test_no_acknowledged_write_is_lost_when_the_process_is_killed(
     path = tmp_path / "store.db"
     choose = random.Random(SEED)
     witness = Witness()
-    lives = KILLS_IN_SOAK if soak else KILLS
-    for life in range(lives):
+    runs = KILLS_IN_SOAK if soak else KILLS
+    for number in range(runs):
         before = witness.revision
-        witness.note(live_and_die(path, SEED * 1_000 + life, choose.randrange(1, 250)))
-        # Half of the time a copy is looked at, so that the next life finds the file as the
-        # kill left it, and not as a clean shutdown here left it.
-        looked_at = path if choose.random() < 0.5 else copy_of(path, tmp_path / str(life))
-        store = await SqliteStore.open(looked_at, options=OPTIONS)
+        witness.note(run_and_kill(path, SEED * 1_000 + number, choose.randrange(1, 250)))
+        # Half of the time a copy is checked, so that the next run opens the file as the kill
+        # left it, not after a clean shutdown.
+        checked = path if choose.random() < 0.5 else copy_of(path, tmp_path / str(number))
+        store = await SqliteStore.open(checked, options=OPTIONS)
         try:
             await witness.check(store)
             after = max(before, store.compacted, 1)
@@ -150,4 +150,4 @@ async def test_no_acknowledged_write_is_lost_when_the_process_is_killed(
                 await witness.check_previous_values(store, after)
         finally:
             await store.close()
-    assert len(witness.changes) > lives
+    assert len(witness.changes) > runs

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A terse client for tests of the HTTP behaviour, on the server without a socket.
+"""A concise client for tests of the HTTP API, on a server without a socket.
 
 `post`, `put`, … check the status and return the decoded body; `refused` makes a
 request that must fail and returns the Status.
@@ -40,7 +40,7 @@ class Api:
         self.server = server
 
     async def call(self, method: str, path: str, body: Body = None, **options: Any) -> Reply:
-        """Any request, any answer."""
+        """Make a request and return any response."""
         return await self.server.request(method, path, body, **options)
 
     async def _done(
@@ -87,7 +87,7 @@ class Api:
     async def refused(
         self, code: int, method: str, path: str, body: Body = None, **options: Any
     ) -> Object:
-        """The Status of a request that must fail with that code."""
+        """Return the Status of a request that must fail with a code."""
         reply = await self.call(method, path, body, **options)
         assert reply.status == code, f"{method} {path}: {reply.status} {reply.text}"
         status: Object = reply.json()
@@ -96,12 +96,12 @@ class Api:
         return status
 
     async def names(self, path: str, **options: Any) -> list[str]:
-        """The names in a list."""
+        """Return the names in a list."""
         return [o["metadata"]["name"] for o in (await self.get(path, **options))["items"]]
 
     @asynccontextmanager
     async def watch(self, path: str, **options: Any) -> AsyncIterator[WatchStream]:
-        """A watch, closed at the end of the block."""
+        """Open a watch and close it at the end of the block."""
         async with await self.server.watch(path, **options) as stream:
             yield stream
 
@@ -181,7 +181,7 @@ def crd(
     names: Object | None = None,
     **version: Any,
 ) -> Object:
-    """A CRD with one version `v1`, whose `spec` is free unless a schema is given."""
+    """Return a CRD with one version `v1`; its `spec` accepts anything unless a schema is given."""
     free = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     default = {"type": "object", "properties": {"spec": free, "status": free}}
     one = {
@@ -217,14 +217,14 @@ def widget(name: str, spec: Any = None, **metadata: Any) -> Object:
 
 
 def bare(obj: Object) -> Object:
-    """An object without what the server adds to its metadata."""
+    """Return an object without the metadata that the server adds."""
     added = ("uid", "resourceVersion", "creationTimestamp", "managedFields", "namespace")
     meta = {k: v for k, v in obj["metadata"].items() if k not in added}
     return {**obj, "metadata": meta}
 
 
 def causes(status: Object) -> list[tuple[str, str]]:
-    """The fields and reasons a Status blames."""
+    """Return the fields and reasons of the causes of a Status."""
     return [(c["field"], c["reason"]) for c in status["details"].get("causes", [])]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Who may do what: anonymous users, tokens, roles, impersonation, reviews."""
+"""Authentication and authorisation: anonymous users, tokens, roles, impersonation, reviews."""
 
 from typing import Any
 
@@ -38,7 +38,7 @@ def rule(*verbs: str, resources: Any = ("configmaps",), **more: Any) -> Object:
 
 
 async def robot(api: Api, *rules: Object, **spec: Any) -> dict[str, str]:
-    """Headers of a service account that has a role with some rules."""
+    """Return the headers of a service account that has a role with some rules."""
     await api.post(ACCOUNTS, account("robot"))
     if rules:
         await api.post(ROLES, role("granted", list(rules)))
@@ -49,7 +49,7 @@ async def robot(api: Api, *rules: Object, **spec: Any) -> dict[str, str]:
     return {"Authorization": f"Bearer {issued['status']['token']}"}
 
 
-# -- who is asking
+# -- authentication
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bodies, media types and paths: what is understood and what is answered when it is not."""
+"""Bodies, media types and paths, and the errors about them."""
 
 from typing import Any
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Create, read, replace, delete: the life of objects and who may overwrite whom."""
+"""Create, read, update, delete; optimistic locking and preconditions."""
 
 import asyncio
 import re
@@ -115,7 +115,7 @@ async def test_replacement_that_changes_nothing_keeps_the_version(
     assert (await api.put(f"{path}/x", obj))["metadata"] == made["metadata"]
 
 
-# -- names the server makes
+# -- generated names
 
 
 async def test_generated_names_are_the_prefix_and_five_characters(api: Api) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What objects may look like: metadata of all kinds, and the rules of single kinds."""
+"""Validation: the metadata of all kinds, and the rules of single kinds."""
 
 from typing import Any
 
@@ -49,7 +49,7 @@ IMMUTABLE = "Forbidden: field is immutable when `immutable` is set"
 
 
 async def complaints(api: Api, path: str, obj: Object) -> list[str]:
-    """What an Invalid answer says, one text per cause, and that the message is made of them."""
+    """Return the causes of an Invalid response; check that the message lists them."""
     status = await api.refused(422, "POST", path, obj)
     found = [f"{c['field']}: {c['message']}" for c in status["details"]["causes"]]
     assert status["reason"] == "Invalid"

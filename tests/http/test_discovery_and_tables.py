@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a server says about itself: discovery, health, versions, OpenAPI, Tables."""
+"""Discovery, health, versions, OpenAPI and Tables."""
 
 import json
 from typing import Any

@@ -136,7 +136,7 @@ PROBLEMS = ['unknown field "extra"', 'unknown field "metadata.oddity"', 'unknown
 async def outcome(
     api: Api, method: str, path: str, body: Any, mode: str, media: str = ""
 ) -> tuple[int, list[str], str]:
-    """Status, sorted warnings and message of a request under a validation mode."""
+    """Return status, sorted warnings and message of a request in a validation mode."""
     query = {"fieldValidation": mode} if mode else {}
     reply = await api.call(method, path, body, query=query, content_type=media)
     return reply.status, sorted(reply.warnings), reply.json().get("message", "")

@@ -30,7 +30,7 @@ X = f"{CONFIG_MAPS}/x"
 
 @pytest.fixture
 async def leaving(api: Api) -> Api:
-    """A server with the config map `x`, deleted but held by two finalizers."""
+    """A server with the config map `x`, deleted but retained by two finalizers."""
     await api.post(CONFIG_MAPS, config_map("x", {"k": "v"}, finalizers=[A, B]))
     marked = await api.delete(X)
     assert marked["kind"] == "ConfigMap"
@@ -112,8 +112,8 @@ async def test_removing_finalizers_of_an_unmarked_object_deletes_nothing(api: Ap
         pytest.param({"propagationPolicy": "Orphan"}, "orphan", id="orphan"),
         pytest.param({"propagationPolicy": "Foreground"}, "foregroundDeletion", id="foreground"),
         pytest.param({"propagationPolicy": "Background"}, None, id="background"),
-        pytest.param({"orphanDependents": True}, "orphan", id="the old way"),
-        pytest.param({"orphanDependents": False}, None, id="the old way of background"),
+        pytest.param({"orphanDependents": True}, "orphan", id="deprecated orphan"),
+        pytest.param({"orphanDependents": False}, None, id="deprecated background"),
     ],
 )
 async def test_propagation_policy_adds_its_finalizer(

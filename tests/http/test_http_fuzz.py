@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random requests against the whole server: it answers each, and never by accident.
+"""Fuzz tests of the whole server: every request gets a deliberate response.
 
-An answer by accident is a 500 with reason InternalError, which only an
+An accidental response is a 500 with reason InternalError, which only an
 exception in the server causes, or an error in its log. (Kubernetes itself
-answers some malformed requests with 500; those have no reason.) Requests are
-made of valid ones, bent: wrong methods, paths, queries, media types, mutated
-bodies and patches.
+returns 500 for some malformed requests; those have no reason.) Requests are
+mutations of valid ones: wrong methods, paths, queries, media types, bodies and
+patches.
 
-The budget is fixed in examples and seconds; RDD_SOAK=1 runs long.
+The number of examples and seconds is limited; RDD_SOAK=1 runs longer.
 """
 
 import asyncio
@@ -102,7 +102,7 @@ SCHEMA = {
 
 
 class World:
-    """A server in a loop of its own, kept over all examples of a test."""
+    """A server in its own event loop, shared by all examples of a test."""
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
@@ -130,7 +130,7 @@ class World:
         self.loop.close()
 
     def check(self, method: str, path: str, body: bytes, headers: dict[str, str], user: Any) -> int:
-        """Make a request; it must be answered properly."""
+        """Make a request and check that the response is deliberate."""
         status, text = self.run(self._ask(method, path, body, headers, user))
         logged, self.records[:] = [_text(record) for record in self.records], []
         assert not logged, logged[0]
@@ -159,7 +159,7 @@ def _text(record: logging.LogRecord) -> str:
 
 
 class Collector(logging.Handler):
-    """Keeps the errors of the server."""
+    """Records the errors of the server."""
 
     def __init__(self, records: list[logging.LogRecord]) -> None:
         super().__init__(logging.ERROR)
@@ -179,7 +179,7 @@ def world() -> Iterator[World]:
     world.close()
 
 
-# -- what requests are made of
+# -- parts of requests
 
 COLLECTIONS = {
     CONFIG_MAPS: config_map("x", {"a": "b"}),
@@ -283,12 +283,12 @@ users = st.sampled_from([None, as_user("jo", "readers"), as_user("")])
 
 
 def encoded(value: Any) -> bytes:
-    """JSON of anything, lone surrogates and infinities included."""
+    """Encode any value as JSON, including lone surrogates and infinities."""
     return json.dumps(value).encode("utf-8", "surrogatepass")
 
 
 def bent(value: Any, rng: random.Random, patch: Any) -> Any:
-    """A copy of a value with one place changed: removed, replaced, doubled or grown."""
+    """Return a copy of a value with one member removed, replaced, doubled or grown."""
     copy = json.loads(json.dumps(value))
     places: list[tuple[Any, Any]] = []
 
@@ -320,7 +320,7 @@ def bent(value: Any, rng: random.Random, patch: Any) -> Any:
             else:
                 node[key] = [node[key], patch]
         except (KeyError, IndexError):
-            continue  # an earlier change took the place away
+            continue  # an earlier mutation removed the member
     return copy
 
 
@@ -430,7 +430,7 @@ def test_random_requests_get_a_response(
     headers = {"Content-Type": content_type, "Accept": accept}
     path = path.replace("?", "%3f").replace("#", "%23")
     if method == "DELETE" and path in (CRDS, f"{RBAC}/clusterroles"):
-        return  # without them, nothing is left to try
+        return  # the remaining steps need them
     world.check(method, with_query(path, query), body, headers, user)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nothing a client sends, or fails to read, may hurt the server or its other clients."""
+"""Limits: no input and no slow client harms the server or its other clients."""
 
 import asyncio
 import json
@@ -172,7 +172,7 @@ async def test_number_of_watches_is_limited(api: Api, monkeypatch: pytest.Monkey
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """An answer as bytes came in."""
+    """A response as raw bytes."""
 
     status: int
     head: str
@@ -215,7 +215,7 @@ class Wire:
         return await self.exchange(self.head(method, path, length + extra) + body)
 
     async def exchange(self, data: bytes) -> Answered:
-        """Send bytes on a new connection and read one answer."""
+        """Send bytes on a new connection and read one response."""
         reader, writer = await self.connect()
         try:
             writer.write(data)
@@ -229,7 +229,7 @@ class Wire:
 
 
 async def read_answer(reader: asyncio.StreamReader) -> Answered:
-    """One answer with a length, or everything up to the end of the connection."""
+    """Read one response with a length, or everything up to the end of the connection."""
     async with asyncio.timeout(20):
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
         status = int(head.split()[1])
@@ -240,7 +240,7 @@ async def read_answer(reader: asyncio.StreamReader) -> Answered:
 
 
 async def read_chunk(reader: asyncio.StreamReader) -> bytes:
-    """One chunk of a streamed answer; empty at its end."""
+    """Read one chunk of a streamed response; empty at its end."""
     async with asyncio.timeout(20):
         size = int(await reader.readline(), 16)
         data = await reader.readexactly(size)
@@ -249,7 +249,7 @@ async def read_chunk(reader: asyncio.StreamReader) -> bytes:
 
 
 async def eventually(condition: Callable[[], bool]) -> None:
-    """Give both sides of a connection their turns until a condition holds."""
+    """Run both sides of a connection until a condition is true."""
     async with asyncio.timeout(20):
         while not condition():  # noqa: ASYNC110  (what is waited for is a socket's doing)
             await asyncio.sleep(0.001)
@@ -274,7 +274,7 @@ async def test_connection_is_kept_alive_between_requests(wire: Wire) -> None:
     for _ in range(3):
         writer.write(wire.head("GET", "/healthz"))
         assert (await read_answer(reader)).body == b"ok"
-    writer.write(wire.head("GET", "/healthz") * 5)  # without waiting for answers
+    writer.write(wire.head("GET", "/healthz") * 5)  # without waiting for responses
     for _ in range(5):
         assert (await read_answer(reader)).body == b"ok"
 
@@ -325,7 +325,7 @@ async def test_malformed_requests_are_rejected_without_harm(data: bytes, wire: W
         pytest.param("/api/v1/namespaces/default/configmaps/%", 404, id="lone percent"),
         pytest.param("/api/v1/namespaces/default/configmaps/%zz", 404, id="no hex"),
         pytest.param("/api/v1/namespaces/default/configmaps/%ff%fe", 404, id="no UTF-8"),
-        pytest.param("/api/v1/namespaces/default/configmaps/..%2f..%2fsecrets", 404, id="climbing"),
+        pytest.param("/api/v1/namespaces/default/configmaps/..%2f..%2fsecrets", 404, id="parent"),
         pytest.param("//api//v1//", 404, id="slashes"),
         pytest.param(
             "/api/v1/namespaces/default/configmaps?" + "&".join(["a=b"] * 5000), 200, id="q"

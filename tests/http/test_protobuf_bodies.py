@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Protobuf bodies: read for built-in kinds as JSON is, answered in JSON."""
+"""Protobuf bodies: decoded for built-in kinds as JSON is; the response is JSON."""
 
 from typing import Any
 
@@ -91,14 +91,14 @@ async def test_protobuf_and_json_create_the_same_objects(
     metadata = {"name": "x", "labels": {"l": "v"}, "annotations": {"a": ""}}
     sent = {"metadata": metadata, **obj}
     created = await api.post(path, body(f"io.k8s.api.{definition}", sent), expect=201, **CLIENT)
-    # Another name, because a deleted namespace is there for a while.
+    # Another name, because a deleted namespace exists for a while.
     from_json = await api.post(path, {**sent, "metadata": {**metadata, "name": "y"}}, expect=201)
     assert without_name(created) == without_name(from_json)
     assert fields_of(created) == fields_of(from_json)
 
 
 def without_name(obj: dict[str, Any]) -> dict[str, Any]:
-    """What a client chose; the name of a namespace is also a label."""
+    """Return the metadata that the client set; the name of a namespace is also a label."""
     found = bare(obj)
     metadata = {k: v for k, v in found["metadata"].items() if k not in ("name", "labels")}
     return {**found, "metadata": metadata}
@@ -218,7 +218,7 @@ async def test_patches_are_never_protobuf(api: Api) -> None:
     await api.refused(415, "PATCH", f"{CONFIG_MAPS}/a", proto_config_map("a"), **CLIENT)
 
 
-# ------------------------------------------------------------------ refusals
+# ------------------------------------------------------------------ errors
 
 UNRECOGNIZED = "the object provided is unrecognized (must be of type ConfigMap): "
 

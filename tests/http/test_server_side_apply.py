@@ -82,7 +82,7 @@ async def shop(api: Api) -> Api:
 
 
 def owned(obj: Object, manager: str, operation: str = "Apply") -> Any:
-    """What a manager owns, None if nothing."""
+    """Return the fields that a manager owns, None if there are none."""
     for entry in obj["metadata"].get("managedFields", []):
         if (entry["manager"], entry["operation"]) == (manager, operation):
             return entry["fieldsV1"]
@@ -90,7 +90,7 @@ def owned(obj: Object, manager: str, operation: str = "Apply") -> Any:
 
 
 async def conflicts(api: Api, path: str, body: Object, manager: str) -> list[tuple[str, str]]:
-    """The fields and messages of the conflicts an apply runs into."""
+    """Return the fields and messages of the conflicts of an apply."""
     query = {"fieldManager": manager}
     status = await api.refused(409, "PATCH", path, body, content_type=APPLY, query=query)
     assert status["reason"] == "Conflict"
@@ -208,7 +208,7 @@ async def test_cleared_managed_fields_are_owned_by_before_first_apply(api: Api) 
     ]
 
 
-# -- what a body must be
+# -- validation of the body
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Watches: where they start, what they show, how they end."""
+"""Watches: start, content and end."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -38,16 +38,16 @@ INITIAL = {
 
 
 def shown(events: list[Object]) -> list[tuple[str, str]]:
-    """Type and name of events."""
+    """Return the types and names of events."""
     return [(e["type"], e["object"]["metadata"].get("name", "")) for e in events]
 
 
 async def now(api: Api, path: str = CONFIG_MAPS) -> Object:
-    """A query that watches from the present state of a list on."""
+    """Return a query that watches from the current state of a list."""
     return {"resourceVersion": (await api.get(path))["metadata"]["resourceVersion"]}
 
 
-# -- where a watch starts
+# -- start
 
 
 @pytest.mark.parametrize("query", [{}, {"resourceVersion": ""}, {"resourceVersion": "0"}])
@@ -93,7 +93,7 @@ async def test_old_changes_are_read_from_the_store(
     api: Api, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     query = await now(api)
-    for i in range(1500):  # more than the cache remembers
+    for i in range(1500):  # more than the ring of the cache holds
         await api.post(CONFIG_MAPS, config_map(f"c{i:04}"))
     async with api.watch(CONFIG_MAPS, query=query) as stream:
         events = await stream.take(1500)
@@ -246,7 +246,7 @@ async def test_invalid_combinations_of_initial_events_are_rejected(
     assert status["details"]["group"] == "meta.k8s.io"
 
 
-# -- what a watch shows
+# -- content
 
 
 async def test_objects_enter_and_leave_a_selection(api: Api) -> None:
@@ -394,7 +394,7 @@ async def test_watch_is_never_yaml(api: Api) -> None:
     assert "reason: NotAcceptable" in reply.text
 
 
-# -- how a watch ends
+# -- end
 
 
 async def test_watch_ends_after_its_timeout(api: Api) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A server on a TLS socket, and endpoints behind it: in this process or behind a proxy."""
+"""A server on a TLS socket with endpoints in this process or behind a proxy."""
 
 import ssl
 from collections.abc import AsyncIterator
@@ -24,7 +24,7 @@ TOKENS = {"admin-token": User("admin", ("system:masters",)), "user-token": User(
 
 
 class World:
-    """The server, a client of it, and a place for endpoints."""
+    """The server, a client, and a host of endpoints."""
 
     def __init__(
         self, server: ApiServer, http: HttpServer, url: str, session: aiohttp.ClientSession
@@ -33,9 +33,9 @@ class World:
         self.http = http
         self.url = url
         self.session = session
-        """Speaks as the administrator."""
+        """A session of the administrator."""
         self.external: HttpPassthrough | None = None
-        """Where endpoints are, if not in this process."""
+        """The host of endpoints outside this process."""
         self.backend: PassthroughBackend | None = None
 
     def offer(self, handler: Handler, controller: str = "c", endpoint: str = "e") -> None:
@@ -56,7 +56,7 @@ class World:
         return self.url + path
 
     async def get(self, path: str = "/passthrough/c/e/", **options: Any) -> tuple[int, Any]:
-        """Status and body, decoded if it is JSON."""
+        """Return status and body, decoded if it is JSON."""
         async with self.session.get(self.at(path), **options) as response:
             is_json = response.content_type == "application/json"
             return response.status, await response.json() if is_json else await response.text()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests that controllers answer: the same from outside, wherever the controller runs."""
+"""Passthrough requests: clients see the same behaviour wherever the controller runs."""
 
 import asyncio
 import io
@@ -77,7 +77,7 @@ async def test_rest_of_a_path_begins_with_a_slash(world: World, path: str) -> No
     assert seen["rest"] == "/"
 
 
-async def test_head_request_is_answered_without_a_body(world: World) -> None:
+async def test_response_to_head_has_no_body(world: World) -> None:
     async def handler(request: web.BaseRequest, rest: str) -> web.StreamResponse:
         return web.Response(text="four", headers={"X-Method": request.method})
 
@@ -90,7 +90,7 @@ async def test_head_request_is_answered_without_a_body(world: World) -> None:
     assert (status, text) == (200, "four")
 
 
-async def test_credentials_stay_with_the_server_and_so_do_headers_of_the_connection(
+async def test_credentials_and_hop_by_hop_headers_are_not_forwarded(
     world: World,
 ) -> None:
     world.offer(echo)
@@ -114,7 +114,7 @@ async def test_credentials_stay_with_the_server_and_so_do_headers_of_the_connect
         assert SECRET not in str(seen)
 
 
-async def test_response_flows_while_it_is_made(world: World) -> None:
+async def test_response_is_streamed(world: World) -> None:
     asked, go_on = asyncio.Event(), asyncio.Event()
 
     async def handler(request: web.BaseRequest, rest: str) -> web.StreamResponse:
@@ -130,14 +130,14 @@ async def test_response_flows_while_it_is_made(world: World) -> None:
     async with world.session.get(world.at()) as response:
         assert await response.content.read(5) == b"first"
         assert asked.is_set()
-        # Nothing is counted as in flight although the request is.
+        # The request is not counted as in flight.
         limits = world.server.limits
         assert (limits.reading, limits.writing) == (0, 0)
         go_on.set()
         assert await response.content.read() == b"second"
 
 
-async def test_request_flows_while_it_is_sent(world: World) -> None:
+async def test_request_body_is_streamed(world: World) -> None:
     received: list[bytes] = []
 
     async def handler(request: web.BaseRequest, rest: str) -> web.StreamResponse:
@@ -156,8 +156,8 @@ async def test_request_flows_while_it_is_sent(world: World) -> None:
         assert await response.text() == str(5 + 16 * MiB)
 
 
-async def test_who_does_not_read_stops_who_writes(world: World) -> None:
-    """Neither the server nor the proxy keeps what a slow client has not taken."""
+async def test_slow_reader_applies_backpressure_to_the_writer(world: World) -> None:
+    """Neither the server nor the proxy buffers data for a slow client."""
     written = 0
 
     async def handler(request: web.BaseRequest, rest: str) -> web.StreamResponse:
@@ -173,7 +173,7 @@ async def test_who_does_not_read_stops_who_writes(world: World) -> None:
     async with world.session.get(world.at()) as response:
         assert await response.content.read(10) == bytes(10)
         before = -1
-        while before != written:  # until it stands still
+        while before != written:  # until no more is written
             before = written
             await asyncio.sleep(0.3)
         assert written < 64 * MiB
@@ -183,14 +183,14 @@ async def test_who_does_not_read_stops_who_writes(world: World) -> None:
     assert size == 250 * MiB
 
 
-async def test_client_that_waits_for_a_sign_before_its_body_gets_it(world: World) -> None:
+async def test_expect_continue_is_confirmed(world: World) -> None:
     world.offer(echo)
     async with world.session.post(world.at(), data=b"body", expect100=True) as response:
         assert response.status == 207
         assert (await response.json())["body"] == "body"
 
 
-async def test_compressed_bodies_and_cookies_are_left_as_they_are(world: World) -> None:
+async def test_compressed_bodies_and_cookies_are_forwarded_unchanged(world: World) -> None:
     async def handler(request: web.BaseRequest, rest: str) -> web.StreamResponse:
         answer = web.Response(body=b"\x1f\x8bnot really", headers={"Content-Encoding": "x-own"})
         answer.set_cookie("a", "1")
@@ -203,7 +203,7 @@ async def test_compressed_bodies_and_cookies_are_left_as_they_are(world: World) 
         assert len(response.headers.getall("Set-Cookie")) == 2
 
 
-async def test_redirects_are_the_clients_business(world: World) -> None:
+async def test_redirects_are_forwarded_to_the_client(world: World) -> None:
     async def handler(request: web.BaseRequest, rest: str) -> web.StreamResponse:
         raise web.HTTPFound("/elsewhere")
 
@@ -213,7 +213,7 @@ async def test_redirects_are_the_clients_business(world: World) -> None:
         assert response.headers["Location"] == "/elsewhere"
 
 
-async def test_connection_is_used_again_after_a_passthrough(world: World) -> None:
+async def test_connection_is_reused_after_a_passthrough_request(world: World) -> None:
     world.offer(echo)
     for _ in range(3):
         assert (await world.get())[0] == 207
@@ -221,7 +221,7 @@ async def test_connection_is_used_again_after_a_passthrough(world: World) -> Non
     assert world.http.connections == 1
 
 
-# -- who may, and what there is
+# -- authorisation and routing
 
 
 async def test_request_is_authenticated_and_authorised_first(world: World) -> None:
@@ -237,7 +237,7 @@ async def test_request_is_authenticated_and_authorised_first(world: World) -> No
     status, refusal = await world.get(headers={"Authorization": "Bearer user-token"})
     assert (status, refusal["reason"]) == (403, "Forbidden")
     assert refusal["message"] == 'forbidden: User "user" cannot get path "/passthrough/c/e/"'
-    # Not even the body of a stranger is read.
+    # The body of an unauthenticated request is not read.
     async with world.session.post(
         world.at(), data=io.BytesIO(bytes(4 * MiB)), headers={"Authorization": "Bearer user-token"}
     ) as response:
@@ -245,7 +245,7 @@ async def test_request_is_authenticated_and_authorised_first(world: World) -> No
     assert called == []
 
 
-async def test_role_can_allow_one_endpoint_to_somebody(world: World) -> None:
+async def test_role_can_grant_a_single_endpoint(world: World) -> None:
     world.offer(echo)
     world.offer(echo, endpoint="other")
     rbac = world.at("/apis/rbac.authorization.k8s.io/v1")
@@ -278,7 +278,7 @@ async def test_role_can_allow_one_endpoint_to_somebody(world: World) -> None:
 @pytest.mark.parametrize(
     "path", ["/passthrough/c/unknown/", "/passthrough/x/e/", "/passthrough/c", "/passthrough/"]
 )
-async def test_what_nobody_offers_is_not_found(world: World, path: str) -> None:
+async def test_unknown_endpoint_is_not_found(world: World, path: str) -> None:
     world.offer(echo)
     status, answer = await world.get(path)
     name = path.removeprefix("/passthrough/").rstrip("/")
@@ -286,7 +286,7 @@ async def test_what_nobody_offers_is_not_found(world: World, path: str) -> None:
     assert answer["message"].startswith(f'passthrough "{name}')
 
 
-async def test_what_is_offered_no_more_is_unavailable_and_comes_back(world: World) -> None:
+async def test_unregistered_endpoint_is_unavailable_until_registered_again(world: World) -> None:
     world.offer(echo)
     world.withdraw(echo)
     async with world.session.get(world.at()) as response:
@@ -301,7 +301,7 @@ async def test_what_is_offered_no_more_is_unavailable_and_comes_back(world: Worl
     assert (await world.get())[0] == 207
 
 
-async def test_what_is_expected_but_not_there_yet_is_unavailable(world: World) -> None:
+async def test_expected_endpoint_is_unavailable_until_registered(world: World) -> None:
     world.server.passthroughs.expect("c")
     assert (await world.get("/passthrough/c/e/"))[0] == 503
     assert (await world.get("/passthrough/x/e/"))[0] == 404
@@ -310,7 +310,7 @@ async def test_what_is_expected_but_not_there_yet_is_unavailable(world: World) -
     assert (await world.get("/passthrough/c/x/"))[0] == 404
 
 
-async def test_registration_of_a_new_owner_survives_the_end_of_the_old_one(
+async def test_unregistering_an_old_handler_keeps_the_new_one(
     tmp_path: Path,
 ) -> None:
     async def new(request: web.BaseRequest, rest: str) -> web.StreamResponse:
@@ -323,7 +323,7 @@ async def test_registration_of_a_new_owner_survives_the_end_of_the_old_one(
         assert await world.get() == (200, "new")
 
 
-async def test_caller_without_a_connection_is_refused(world: World) -> None:
+async def test_in_process_caller_is_rejected(world: World) -> None:
     from tests.runtime.runtime_world import ADMIN
 
     from rdd.apiserver.http.request import Request
@@ -339,7 +339,7 @@ async def test_caller_without_a_connection_is_refused(world: World) -> None:
 # -- failures
 
 
-async def test_handler_that_breaks_is_an_internal_error(
+async def test_exception_in_a_handler_is_an_internal_error(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def handler(request: web.BaseRequest, rest: str) -> web.StreamResponse:
@@ -353,7 +353,7 @@ async def test_handler_that_breaks_is_an_internal_error(
     assert "a mistake" in caplog.text
 
 
-async def test_handler_that_breaks_off_leaves_an_answer_without_an_end(
+async def test_exception_after_the_head_breaks_the_connection(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def handler(request: web.BaseRequest, rest: str) -> web.StreamResponse:
@@ -368,7 +368,7 @@ async def test_handler_that_breaks_off_leaves_an_answer_without_an_end(
             await response.read()
 
 
-async def test_handler_is_cancelled_when_its_client_goes(world: World) -> None:
+async def test_handler_is_cancelled_when_its_client_disconnects(world: World) -> None:
     started, ended = asyncio.Event(), asyncio.Event()
 
     async def handler(request: web.BaseRequest, rest: str) -> web.StreamResponse:
@@ -389,7 +389,7 @@ async def test_handler_is_cancelled_when_its_client_goes(world: World) -> None:
     await asyncio.wait_for(ended.wait(), 20)
 
 
-async def test_what_is_under_way_ends_with_its_controller(world: World) -> None:
+async def test_unregistering_cancels_active_requests(world: World) -> None:
     started = asyncio.Event()
 
     async def silent(request: web.BaseRequest, rest: str) -> web.StreamResponse:
@@ -446,7 +446,7 @@ async def test_server_stops_without_waiting_for_endless_requests(tmp_path: Path)
     assert ended.is_set()
 
 
-async def test_backend_that_is_gone_is_unavailable(outside: World) -> None:
+async def test_unreachable_backend_is_unavailable(outside: World) -> None:
     outside.offer(echo)
     assert outside.external is not None
     await outside.external.stop()
@@ -455,7 +455,7 @@ async def test_backend_that_is_gone_is_unavailable(outside: World) -> None:
     assert answer["message"] == "the controller cannot be reached: Connection refused"
 
 
-async def test_backend_that_says_nothing_sensible_is_a_bad_gateway(outside: World) -> None:
+async def test_malformed_response_of_a_backend_is_a_bad_gateway(outside: World) -> None:
     for said in (b"", b"what?\r\n\r\n"):
 
         async def greet(
@@ -479,7 +479,7 @@ async def test_backend_that_says_nothing_sensible_is_a_bad_gateway(outside: Worl
         await stranger.wait_closed()
 
 
-# -- external backends have a secret
+# -- the secret of external backends
 
 
 @pytest.mark.parametrize(
@@ -492,7 +492,7 @@ async def test_backend_that_says_nothing_sensible_is_a_bad_gateway(outside: Worl
         pytest.param({"Authorization": "Bearer admin-token"}, id="the token of the server"),
     ],
 )
-async def test_whoever_connects_directly_is_refused(
+async def test_direct_connection_to_a_backend_is_rejected(
     outside: World, headers: dict[str, str]
 ) -> None:
     called: list[str] = []
@@ -513,7 +513,7 @@ async def test_whoever_connects_directly_is_refused(
     assert called == []
 
 
-async def test_backend_that_has_another_secret_now_is_unavailable(outside: World) -> None:
+async def test_backend_with_another_secret_is_unavailable(outside: World) -> None:
     outside.offer(echo)
     assert outside.external is not None
     outside.external.secret = "of another run"
@@ -521,7 +521,7 @@ async def test_backend_that_has_another_secret_now_is_unavailable(outside: World
     assert (status, answer["reason"]) == (503, "ServiceUnavailable")
 
 
-async def test_backend_that_does_not_run_the_controller_says_so(outside: World) -> None:
+async def test_backend_without_the_controller_is_unavailable(outside: World) -> None:
     outside.offer(echo)
     assert outside.external is not None
     outside.external.remove("c", "e", echo)
@@ -548,7 +548,7 @@ async def parrot(request: web.BaseRequest, rest: str) -> web.StreamResponse:
 
 
 @pytest.mark.parametrize("compress", [0, 15])
-async def test_messages_go_both_ways_and_the_close_code_arrives(
+async def test_messages_and_close_code_are_relayed_in_both_directions(
     world: World, compress: int
 ) -> None:
     world.offer(parrot)
@@ -569,7 +569,7 @@ async def test_messages_go_both_ways_and_the_close_code_arrives(
         assert (last.type, last.data, last.extra) == (WSMsgType.CLOSE, 4321, "as you wish")
 
 
-async def test_pings_are_answered_by_the_other_end(world: World) -> None:
+async def test_pings_are_relayed_end_to_end(world: World) -> None:
     world.offer(parrot)
     async with world.session.ws_connect(world.at(), autoping=False) as ws:
         await ws.receive_str()
@@ -598,7 +598,7 @@ async def test_close_code_of_the_client_reaches_the_handler(world: World) -> Non
     assert codes == [4567]
 
 
-async def test_slow_reader_of_messages_stops_their_writer(world: World) -> None:
+async def test_slow_reader_of_messages_applies_backpressure(world: World) -> None:
     sent = 0
 
     async def handler(request: web.BaseRequest, rest: str) -> web.StreamResponse:
@@ -625,7 +625,7 @@ async def test_slow_reader_of_messages_stops_their_writer(world: World) -> None:
     assert size == 100 * MiB
 
 
-async def test_slow_handler_stops_the_messages_of_a_client(world: World) -> None:
+async def test_slow_handler_applies_backpressure_to_the_client(world: World) -> None:
     go_on = asyncio.Event()
     received = 0
 
@@ -660,7 +660,7 @@ async def test_slow_handler_stops_the_messages_of_a_client(world: World) -> None
     await until(lambda: received == 100 * MiB)
 
 
-async def test_refused_upgrade_is_an_answer_like_any_other(world: World) -> None:
+async def test_rejected_upgrade_is_forwarded_as_a_response(world: World) -> None:
     async def handler(request: web.BaseRequest, rest: str) -> web.StreamResponse:
         if rest == "/":
             return web.Response(status=400, text="no container is named")
@@ -683,7 +683,7 @@ async def test_websocket_is_authorised_like_any_request(world: World) -> None:
     assert refused.value.status == 403
 
 
-async def test_many_websockets_do_not_disturb_each_other(world: World) -> None:
+async def test_many_websockets_work_concurrently(world: World) -> None:
     world.offer(parrot)
 
     async def talk(i: int) -> None:
@@ -708,7 +708,7 @@ async def test_backend_that_dies_ends_the_websocket(outside: World) -> None:
         assert last.type in (WSMsgType.CLOSE, WSMsgType.CLOSED)
 
 
-async def test_other_upgrades_are_not_passed_on(outside: World) -> None:
+async def test_other_upgrades_are_not_forwarded(outside: World) -> None:
     outside.offer(echo)
     status, seen = await outside.get(headers={"Connection": "Upgrade", "Upgrade": "tcp"})
     assert status == 207

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Fixtures: every test that asks for `store` or `harness` runs on both implementations."""
+"""Fixtures: every test with `store` or `harness` runs on both implementations."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -24,7 +24,7 @@ async def store(harness: Harness) -> AnyStore:
 
 @pytest.fixture
 async def disk(tmp_path: Path) -> AsyncIterator[Harness]:
-    """For what only the SQLite store can do."""
+    """A harness of the SQLite store only."""
     harness = Harness("sqlite", tmp_path)
     yield harness
     await harness.close()

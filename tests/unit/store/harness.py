@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stores for tests: both implementations behind one way to open and reopen them."""
+"""A common way to open and reopen both implementations."""
 
 import asyncio
 import shutil
@@ -19,7 +19,7 @@ AnyStore = SqliteStore | MemoryStore
 
 
 class Clock:
-    """A wall clock that moves when told to."""
+    """A wall clock that tests move."""
 
     def __init__(self, now: float = 1_700_000_000.0) -> None:
         self.now = now
@@ -57,7 +57,7 @@ class Harness:
 
 
 async def crash_copy(store: SqliteStore, source: Path, target: Path) -> None:
-    """What is on disk at this moment, as a crash of the process would leave it."""
+    """Copy the files as a crash of the process would leave them."""
 
     def copy(_: sqlite3.Connection) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -69,7 +69,7 @@ async def crash_copy(store: SqliteStore, source: Path, target: Path) -> None:
 
 @asynccontextmanager
 async def held_writer(store: SqliteStore) -> AsyncIterator[None]:
-    """Keep the writer from writing, so that commits stay in flight."""
+    """Block the writer, so that commits stay in flight."""
     release, holding = threading.Event(), threading.Event()
 
     def hold(_: sqlite3.Connection) -> None:
@@ -86,7 +86,7 @@ async def held_writer(store: SqliteStore) -> AsyncIterator[None]:
 
 
 async def turn() -> None:
-    """Let every task that is ready run until it waits."""
+    """Run every ready task until it waits."""
     for _ in range(3):
         await asyncio.sleep(0)
 
@@ -104,7 +104,7 @@ class Recorder:
         self._changed.set()
 
     async def wait_for(self, count: int) -> list[StoreEvent]:
-        """Return all events when there are at least that many."""
+        """Wait for at least that many events and return all."""
         while len(self.events) < count:
             self._changed.clear()
             await self._changed.wait()
@@ -123,5 +123,5 @@ async def read_history(store: AnyStore, prefix: str = "", after: int = 0) -> lis
 
 
 def brief(events: Sequence[StoreEvent]) -> list[tuple[str, str, bytes, int]]:
-    """Events in short."""
+    """Return type, key, value and revision of events."""
     return [(event.type.value, event.key, event.value, event.revision) for event in events]

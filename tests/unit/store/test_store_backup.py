@@ -40,7 +40,7 @@ async def test_backup_is_a_store_with_history(store: AnyStore, tmp_path: Path) -
         await copy.close()
 
 
-async def test_backup_under_writes_is_one_moment(store: AnyStore, tmp_path: Path) -> None:
+async def test_backup_during_writes_is_consistent(store: AnyStore, tmp_path: Path) -> None:
     """Every transaction writes the same number to two keys; a copy must never mix them."""
     target = tmp_path / "backup.db"
 
@@ -85,7 +85,7 @@ async def test_failed_backup_leaves_nothing_behind(store: AnyStore, tmp_path: Pa
         await store.backup(tmp_path / "missing" / "backup.db")
 
 
-async def test_store_is_not_overwritten_with_itself(
+async def test_backup_onto_the_store_itself_is_rejected(
     sqlite_store: SqliteStore, disk: Harness
 ) -> None:
     await sqlite_store.commit([Put("/a", b"1")])

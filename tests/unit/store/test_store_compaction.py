@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Compaction: what goes, what stays, when, and what it does to the file."""
+"""Compaction: what it removes and keeps, when it runs, and its effect on the file."""
 
 import asyncio
 import sqlite3
@@ -14,7 +14,7 @@ from rdd.store.sqlite.store import SqliteStore
 
 
 async def stored(store: AnyStore) -> int:
-    """Rows in the log after everything that is compacted has been swept."""
+    """Return the number of rows after all compacted ones have been swept."""
     if not isinstance(store, SqliteStore):
         return len(store._log)
     counts: list[int] = []
@@ -46,7 +46,7 @@ async def test_compaction_keeps_live_values_and_later_history(store: AnyStore) -
     assert (event.value, event.previous, event.previous_revision) == (b"3", b"2", 4)
 
 
-async def test_reads_before_the_compacted_revision_are_refused(store: AnyStore) -> None:
+async def test_reads_before_the_compacted_revision_are_rejected(store: AnyStore) -> None:
     for _ in range(3):
         await store.commit([Put("/a", b"v")])
     await store.compact(2)
@@ -65,7 +65,7 @@ async def test_compacting_backwards_changes_nothing(store: AnyStore) -> None:
     assert store.compacted == 2
 
 
-async def test_key_can_return_after_its_delete_was_compacted(store: AnyStore) -> None:
+async def test_key_can_be_created_again_after_its_delete_was_compacted(store: AnyStore) -> None:
     await store.commit([Put("/a", b"1")])
     await store.commit([Delete("/a")])
     await store.compact(2)
@@ -76,7 +76,7 @@ async def test_key_can_return_after_its_delete_was_compacted(store: AnyStore) ->
     assert (event.type, event.created, event.previous) == (EventType.PUT, 3, None)
 
 
-async def test_compaction_in_steps_sweeps_what_an_earlier_one_had_to_keep(
+async def test_later_compaction_sweeps_rows_that_an_earlier_one_kept(
     store: AnyStore,
 ) -> None:
     for n in range(10):
@@ -120,7 +120,7 @@ async def test_history_by_count_survives_any_age(harness: Harness) -> None:
     await store.scan("/", revision=1)
 
 
-async def test_clock_set_back_does_not_stop_compaction(harness: Harness) -> None:
+async def test_compaction_continues_after_the_clock_is_set_back(harness: Harness) -> None:
     store = await harness.open(StoreOptions(keep_revisions=5, keep_s=60, compact_every=5))
     await asyncio.gather(*(store.commit([Put("/a", b"v")]) for _ in range(600)))
     harness.clock.now -= 1_000_000
@@ -142,12 +142,12 @@ async def test_file_stops_growing_under_constant_updates(disk: Harness) -> None:
         await stored(store)
         sizes.append(disk.path.stat().st_size)
     assert await stored(store) < 500
-    # 10 MB were written. How much of it waits for the next slice of compaction when the file
-    # is looked at differs from run to run; that the file is reused does not.
+    # 10 MB were written. How much of it is still to be swept when the size is read varies
+    # between runs; that the space is reused does not.
     assert max(sizes) < 3_000_000
 
 
-async def test_large_file_gives_up_history_by_age(
+async def test_large_file_drops_history_regardless_of_age(
     disk: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer, "CHECKPOINT_PAGES", 10)
@@ -165,7 +165,7 @@ def truncate(connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
-async def test_space_of_a_burst_returns_to_the_file_system(disk: Harness) -> None:
+async def test_space_of_a_burst_is_returned_to_the_file_system(disk: Harness) -> None:
     store = await disk.open()
     await asyncio.gather(*(store.commit([Put("/a", b"v" * 60_000)]) for _ in range(400)))
     await stored(store)

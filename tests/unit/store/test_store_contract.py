@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every line of the contract in types.py, for both implementations."""
+"""The contract of contract.py, for both implementations."""
 
 import asyncio
 from collections.abc import Sequence
@@ -39,14 +39,16 @@ async def test_commits_are_numbered_from_one_without_gap(store: AnyStore) -> Non
     assert store.revision == 3
 
 
-async def test_record_tells_when_it_was_created_and_last_changed(store: AnyStore) -> None:
+async def test_record_has_the_revisions_of_creation_and_last_change(store: AnyStore) -> None:
     await store.commit([Put("/a", b"1")])
     await store.commit([Put("/b", b"1")])
     await store.commit([Put("/a", b"2")])
     assert await store.get("/a") == KeyValue("/a", b"2", revision=3, created=1)
 
 
-async def test_key_that_returns_after_a_delete_is_created_anew(store: AnyStore) -> None:
+async def test_key_created_again_after_a_delete_has_a_new_creation_revision(
+    store: AnyStore,
+) -> None:
     await store.commit([Put("/a", b"1")])
     await store.commit([Delete("/a")])
     await store.commit([Put("/a", b"2", expect=ABSENT)])
@@ -72,7 +74,7 @@ async def test_all_operations_of_a_transaction_share_one_revision(store: AnyStor
         pytest.param(Delete("/a", expect=ABSENT), 1, id="delete of a live key expected absent"),
     ],
 )
-async def test_failed_comparison_writes_nothing_and_tells_the_current_revision(
+async def test_failed_comparison_writes_nothing_and_reports_the_current_revision(
     store: AnyStore, op: Op, current: int
 ) -> None:
     await store.commit([Put("/a", b"1")])
@@ -109,7 +111,7 @@ async def test_commit_that_changes_nothing_returns_the_current_revision(
     assert store.revision == 1
 
 
-async def test_ignored_delete_does_not_disturb_its_neighbours(store: AnyStore) -> None:
+async def test_ignored_delete_does_not_affect_other_operations(store: AnyStore) -> None:
     batches: list[Sequence[StoreEvent]] = []
     store.observe(batches.append)
     await store.commit([Delete("/none"), Put("/a", b"1")])
@@ -127,7 +129,7 @@ async def test_ignored_delete_does_not_disturb_its_neighbours(store: AnyStore) -
         ),
     ],
 )
-async def test_impossible_transaction_is_refused_before_anything_happens(
+async def test_invalid_transaction_is_rejected_without_effect(
     store: AnyStore, ops: list[Op], message: str
 ) -> None:
     with pytest.raises(ValueError, match=message):
@@ -143,7 +145,7 @@ async def test_largest_transaction_is_one_revision(store: AnyStore) -> None:
     assert {record.revision for record in page.records} == {1}
 
 
-async def test_check_of_another_key_decides_without_changing_it(store: AnyStore) -> None:
+async def test_check_compares_another_key_without_changing_it(store: AnyStore) -> None:
     first = await store.commit([Put("/lease", b"a")])
     await store.commit([Put("/object", b"1"), Check("/lease", first)])
     second = await store.commit([Put("/lease", b"b")])
@@ -159,7 +161,7 @@ async def test_check_of_another_key_decides_without_changing_it(store: AnyStore)
     assert await store.commit([Check("/lease", second)]) == second
 
 
-async def test_check_sees_a_change_that_is_on_its_way(store: AnyStore) -> None:
+async def test_check_includes_writes_in_flight(store: AnyStore) -> None:
     first = await store.commit([Put("/lease", b"a")])
     taking = asyncio.ensure_future(store.commit([Put("/lease", b"b")]))
     await asyncio.sleep(0)
@@ -207,13 +209,13 @@ async def test_keys_sort_by_code_point(store: AnyStore) -> None:
         pytest.param("/a/", "", 3, ["/a/1", "/a/2", "/a/3"], False, id="exactly the limit"),
         pytest.param("/a/", "/a/3", 0, [], False, id="after the last"),
         pytest.param("/a/", "/", 1, ["/a/1"], True, id="after sorts before the prefix"),
-        pytest.param("/a/", "/b", 0, [], False, id="after sorts behind the prefix"),
+        pytest.param("/a/", "/b", 0, [], False, id="after sorts past the prefix"),
         pytest.param("/a/1", "", 0, ["/a/1"], False, id="a prefix may be a key"),
         pytest.param("/z", "", 0, [], False, id="nothing"),
         pytest.param("", "/a0", 0, ["/b/1"], False, id="everything after a key"),
     ],
 )
-async def test_scan_gives_ordered_pages(
+async def test_scan_returns_ordered_pages(
     store: AnyStore, prefix: str, after: str, limit: int, found: list[str], more: bool
 ) -> None:
     for key in ("/b/1", "/a/3", "/a/gone", "/a/1", "/a/2", "/a0"):
@@ -244,7 +246,7 @@ async def test_old_revisions_can_be_read(store: AnyStore) -> None:
     assert await store.get("/a", revision=2) == KeyValue("/a", b"2", 2, 1)
 
 
-async def test_future_cannot_be_read(store: AnyStore) -> None:
+async def test_future_revisions_cannot_be_read(store: AnyStore) -> None:
     await store.commit([Put("/a", b"1")])
     message = "revision 2 is in the future, the newest is 1"
     with pytest.raises(FutureRevision, match=message):
@@ -282,7 +284,7 @@ async def test_observer_sees_the_revision_of_its_batch(store: AnyStore) -> None:
     assert set(seen) == {0}
 
 
-async def test_broken_observer_disturbs_nobody(
+async def test_failing_observer_does_not_affect_others(
     store: AnyStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     def broken(events: Sequence[StoreEvent]) -> None:
@@ -305,7 +307,7 @@ async def test_previous_value_is_read_when_no_hint_is_given(store: AnyStore, exp
     assert (events[0].previous, events[0].previous_revision) == (b"1", 1)
 
 
-async def test_hint_is_taken_only_with_a_revision_to_vouch_for_it(store: AnyStore) -> None:
+async def test_previous_hint_is_used_only_with_an_expected_revision(store: AnyStore) -> None:
     events: list[StoreEvent] = []
     await store.commit([Put("/a", b"1")])
     store.observe(events.extend)
@@ -329,7 +331,9 @@ async def test_relaxed_commit_is_visible_like_any_other(store: AnyStore) -> None
     assert await store.get("/a") == KeyValue("/a", b"1", 1, 1)
 
 
-async def test_closed_store_refuses_and_closes_again(store: AnyStore, tmp_path: Path) -> None:
+async def test_closed_store_rejects_calls_and_can_be_closed_again(
+    store: AnyStore, tmp_path: Path
+) -> None:
     await store.commit([Put("/a", b"1")])
     await store.close()
     await store.close()

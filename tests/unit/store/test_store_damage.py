@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files that are not healthy stores: each is refused by name and left as it is."""
+"""Files that are not healthy stores: each is rejected by name and left unchanged."""
 
 import os
 import sqlite3
@@ -23,7 +23,7 @@ ADVICE = (
 
 @pytest.fixture
 async def healthy(disk: Harness) -> Path:
-    """A file with enough pages to damage some, cleanly closed."""
+    """Create a cleanly closed file with enough pages to damage some."""
     store = await disk.open()
     for n in range(60):
         await store.commit([Put(f"/{n:02}/{'k' * 200}", b"%02d" % n * 1_000)])
@@ -102,7 +102,7 @@ def mark_unclean(path: Path) -> None:
 
 
 def unclean_garbage(path: Path) -> None:
-    """A page in the middle of the data, which only a full walk finds."""
+    """Damage a page in the middle of the data, which only a full check finds."""
     mark_unclean(path)
     with closing(sqlite3.connect(path)) as connection:
         (page,) = connection.execute(
@@ -130,7 +130,7 @@ def unclean_garbage(path: Path) -> None:
         pytest.param(unclean_garbage, " is damaged (", id="garbage after an unclean end"),
     ],
 )
-async def test_damaged_file_is_refused_and_left_as_it_is(
+async def test_damaged_file_is_rejected_and_left_unchanged(
     disk: Harness, healthy: Path, damage: Callable[[Path], None], message: str
 ) -> None:
     damage(healthy)
@@ -141,10 +141,10 @@ async def test_damaged_file_is_refused_and_left_as_it_is(
     assert str(failure.value).endswith(ADVICE)
     assert content(healthy) == before
     with pytest.raises(Damaged):
-        await disk.open()  # and the lock is free again
+        await disk.open()  # the lock was released
 
 
-async def test_file_of_a_newer_version_is_refused(disk: Harness, healthy: Path) -> None:
+async def test_file_of_a_newer_version_is_rejected(disk: Harness, healthy: Path) -> None:
     patch(60, struct.pack(">I", schema.VERSION + 1))(healthy)
     with pytest.raises(Damaged, match=r"was written by a newer version \(format 2, this version"):
         await disk.open()
@@ -171,7 +171,7 @@ async def test_log_of_a_missing_file_is_not_applied_to_a_new_one(disk: Harness) 
 async def test_damaged_value_found_while_reading_is_reported_as_damage(
     disk: Harness, healthy: Path
 ) -> None:
-    """After a clean end the data pages are not walked at the start; reading them tells."""
+    """After a clean shutdown the data pages are not checked at start; a read finds the damage."""
     with closing(sqlite3.connect(healthy)) as connection:
         pages = connection.execute(
             "SELECT pageno FROM dbstat WHERE name = 'log' AND pagetype = 'leaf'"
@@ -183,7 +183,7 @@ async def test_damaged_value_found_while_reading_is_reported_as_damage(
         await store.scan("")
 
 
-async def test_file_that_may_not_be_read_is_not_called_damaged(
+async def test_unreadable_file_is_not_reported_as_damaged(
     disk: Harness, healthy: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(schema, "connect_reader", lambda path: sqlite3.connect("/nowhere/a.db"))

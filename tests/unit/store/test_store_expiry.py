@@ -27,7 +27,7 @@ async def test_expired_key_is_deleted_with_an_event(harness: Harness, store: Any
     assert await live(store) == []
 
 
-async def test_every_expired_key_has_a_revision_of_its_own(
+async def test_every_expired_key_is_removed_in_its_own_revision(
     harness: Harness, store: AnyStore
 ) -> None:
     await store.commit([Put(f"/{n:03}", b"v", ttl_s=1) for n in range(300)])
@@ -41,9 +41,9 @@ async def test_every_expired_key_has_a_revision_of_its_own(
 @pytest.mark.parametrize(
     ("renewal", "expected"),
     [
-        pytest.param(Put("/a", b"2", ttl_s=60), ["/a"], id="a new time to live counts"),
-        pytest.param(Put("/a", b"2"), ["/a"], id="a write without one makes it permanent"),
-        pytest.param(Put("/a", b"2", ttl_s=5), [], id="a shorter one counts as well"),
+        pytest.param(Put("/a", b"2", ttl_s=60), ["/a"], id="new time to live"),
+        pytest.param(Put("/a", b"2"), ["/a"], id="no time to live"),
+        pytest.param(Put("/a", b"2", ttl_s=5), [], id="shorter time to live"),
     ],
 )
 async def test_write_renews_a_key(
@@ -74,7 +74,7 @@ async def test_expiry_survives_a_restart(disk: Harness) -> None:
     assert await live(again) == ["/b", "/c"]
 
 
-async def test_timer_removes_without_being_asked(
+async def test_timer_removes_expired_keys(
     harness: Harness, store: AnyStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(expiry, "SHORTEST_WAIT_S", 0)
@@ -105,7 +105,7 @@ async def test_earlier_expiry_moves_the_timer_forward(
     assert delays == [pytest.approx(expiry.LONGEST_WAIT_S), pytest.approx(60)]
 
 
-async def test_key_renewed_while_its_removal_starts_lives_on(sqlite_store: SqliteStore) -> None:
+async def test_key_renewed_during_its_removal_is_kept(sqlite_store: SqliteStore) -> None:
     clock = sqlite_store._options.clock
     await sqlite_store.commit([Put("/a", b"1", ttl_s=60)])
     clock.now += 61  # type: ignore[attr-defined]
@@ -119,7 +119,7 @@ async def test_key_renewed_while_its_removal_starts_lives_on(sqlite_store: Sqlit
     assert await sqlite_store.expire() == 1
 
 
-async def test_removal_that_failed_is_tried_again(
+async def test_failed_removal_is_retried(
     harness: Harness, store: AnyStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await store.commit([Put("/a", b"1", ttl_s=60)])
@@ -135,7 +135,7 @@ async def test_removal_that_failed_is_tried_again(
     assert await store.expire() == 1
 
 
-async def test_failing_timer_says_so_and_waits_longer(
+async def test_failed_removal_by_the_timer_is_logged_and_retried_later(
     harness: Harness,
     store: AnyStore,
     monkeypatch: pytest.MonkeyPatch,

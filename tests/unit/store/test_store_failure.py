@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Writes in flight, and disks that fail under them."""
+"""Writes in flight, and disk failures."""
 
 import asyncio
 import os
@@ -28,7 +28,7 @@ async def run(store: SqliteStore, sql: str) -> list[object]:
 
 
 async def fill_disk(store: SqliteStore) -> None:
-    """Let SQLite find no further page: a real SQLITE_FULL."""
+    """Cause a real SQLITE_FULL."""
     await run(store, "PRAGMA max_page_count = 1")
 
 
@@ -36,7 +36,9 @@ async def free_disk(store: SqliteStore) -> None:
     await run(store, "PRAGMA max_page_count = 1000000")
 
 
-async def test_comparison_with_a_write_in_flight_says_so(sqlite_store: SqliteStore) -> None:
+async def test_failed_comparison_with_a_write_in_flight_is_pending(
+    sqlite_store: SqliteStore,
+) -> None:
     async with held_writer(sqlite_store):
         create = asyncio.ensure_future(sqlite_store.commit([Put("/a", b"1", expect=ABSENT)]))
         await turn()
@@ -99,7 +101,7 @@ async def test_full_disk_fails_the_commit_and_nothing_is_written(
     assert (await sqlite_store.scan("")).records == [KeyValue("/a", b"1", 1, 1)]
 
 
-async def test_writes_work_again_when_the_disk_does_and_no_revision_returns(
+async def test_writes_succeed_after_a_full_disk_without_reusing_revisions(
     sqlite_store: SqliteStore, disk: Harness
 ) -> None:
     first = await sqlite_store.commit([Put("/a", b"1")])
@@ -116,7 +118,7 @@ async def test_writes_work_again_when_the_disk_does_and_no_revision_returns(
     assert await again.commit([Put("/a", b"3", expect=second)]) == 6
 
 
-async def test_revisions_of_failed_writes_do_not_return_after_a_restart(
+async def test_revisions_of_failed_writes_are_not_reused_after_a_restart(
     sqlite_store: SqliteStore, disk: Harness
 ) -> None:
     await sqlite_store.commit([Put("/a", b"1")])
@@ -129,17 +131,17 @@ async def test_revisions_of_failed_writes_do_not_return_after_a_restart(
     assert await again.commit([Put("/a", b"1")]) == 3
 
 
-async def test_everything_queued_behind_a_failure_fails_with_it(
+async def test_writes_queued_behind_a_failure_fail(
     sqlite_store: SqliteStore,
 ) -> None:
     await sqlite_store.commit([Put("/a", b"1")])
     async with held_writer(sqlite_store):
         lost = [asyncio.ensure_future(sqlite_store.commit([Put("/a", BIG, expect=1)]))]
-        await turn()  # the first is with the writer, the next come as batches of their own
+        await turn()  # the writer has the first one; the next are separate batches
         for op in (Put("/a", b"3", expect=2), Put("/b", b"x"), Delete("/a", expect=3)):
             lost.append(asyncio.ensure_future(sqlite_store.commit([op])))
             await turn()
-        # The disk fills for the first only; the others would fit.
+        # The disk is full for the first only; the others would fit.
         asyncio.get_running_loop().call_soon(lambda: None)
         original = sqlite_store._writer._write
         failures = iter([sqlite3.OperationalError("disk I/O error")])
@@ -157,7 +159,7 @@ async def test_everything_queued_behind_a_failure_fails_with_it(
     assert await sqlite_store.commit([Put("/a", b"2", expect=1)]) == 6
 
 
-async def test_batches_behind_a_failure_fail_untried_until_the_loop_knows(
+async def test_batches_behind_a_failure_fail_without_a_try_until_the_next_epoch(
     sqlite_store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     attempts: list[int] = []
@@ -190,7 +192,7 @@ async def test_batches_behind_a_failure_fail_untried_until_the_loop_knows(
     assert "no such device" in str(outcomes[3])
 
 
-async def test_store_that_lost_its_file_refuses_writes(
+async def test_store_whose_file_was_removed_rejects_writes(
     sqlite_store: SqliteStore, disk: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(writer, "FILE_CHECK_INTERVAL_S", 0)
@@ -206,7 +208,7 @@ async def test_store_that_lost_its_file_refuses_writes(
     assert await sqlite_store.commit([Put("/a", b"2")]) == 4
 
 
-async def test_only_relaxed_batches_relax_the_disk(sqlite_store: SqliteStore) -> None:
+async def test_only_batches_of_relaxed_commits_skip_the_fsync(sqlite_store: SqliteStore) -> None:
     full, normal = 2, 1
     await sqlite_store.commit([Put("/a", b"1")], durable=False)
     assert await run(sqlite_store, "PRAGMA synchronous") == [full], "the block is reserved first"
@@ -221,7 +223,7 @@ async def test_only_relaxed_batches_relax_the_disk(sqlite_store: SqliteStore) ->
     assert await run(sqlite_store, "PRAGMA fullfsync") == [1]
 
 
-async def test_compaction_that_cannot_be_recorded_is_put_off(
+async def test_failed_compaction_is_logged_and_retried(
     disk: Harness, caplog: pytest.LogCaptureFixture
 ) -> None:
     store = await disk.open(StoreOptions(keep_revisions=10, keep_s=0, compact_every=5))
@@ -238,7 +240,7 @@ async def failing_compact(revision: int) -> None:
     raise Unavailable("disk full")
 
 
-async def test_housekeeping_that_fails_is_tried_again_with_the_next_write(
+async def test_failed_maintenance_is_retried_with_the_next_write(
     sqlite_store: SqliteStore, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for _ in range(50):
@@ -268,7 +270,7 @@ async def test_closing_waits_for_writes_in_flight(disk: Harness) -> None:
     assert len((await again.scan("")).records) == 5
 
 
-async def test_store_that_cannot_say_goodbye_still_closes(
+async def test_store_closes_even_if_the_clean_mark_fails(
     sqlite_store: SqliteStore, disk: Harness, caplog: pytest.LogCaptureFixture
 ) -> None:
     await sqlite_store.commit([Put("/a", b"1")])

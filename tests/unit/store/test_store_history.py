@@ -101,7 +101,7 @@ async def test_chunk_never_splits_a_revision(
 
 
 @pytest.mark.parametrize("after", [0, 2])
-async def test_history_before_the_compacted_revision_is_refused(
+async def test_history_before_the_compacted_revision_is_rejected(
     store: AnyStore, after: int
 ) -> None:
     for _ in range(4):
@@ -112,7 +112,7 @@ async def test_history_before_the_compacted_revision_is_refused(
     assert [event.revision for event in await read_history(store, "/", 3)] == [4]
 
 
-async def test_compaction_before_the_read_starts_is_noticed(sqlite_store: SqliteStore) -> None:
+async def test_compaction_before_the_read_starts_is_detected(sqlite_store: SqliteStore) -> None:
     for _ in range(10):
         await sqlite_store.commit([Put("/a", b"v")])
     release = threading.Event()

@@ -19,17 +19,17 @@ TEXT = st.text(
         pytest.param("/pods/", "/pods0", id="the next code point"),
         pytest.param("", NO_END, id="no prefix, no end"),
         pytest.param("a\U0010ffff", "b", id="the last code point has no next"),
-        pytest.param("\U0010ffff", NO_END, id="nothing sorts behind the last"),
+        pytest.param("\U0010ffff", NO_END, id="nothing sorts after the last"),
         pytest.param("\ud7ff", "\ue000", id="surrogates do not exist"),
     ],
 )
-def test_end_of_a_prefix(prefix: str, end: str | bytes) -> None:
+def test_prefix_end_is_greater_than_all_keys_of_the_prefix(prefix: str, end: str | bytes) -> None:
     assert prefix_end(prefix) == end
 
 
 @given(TEXT, TEXT, TEXT)
 @settings(max_examples=200, deadline=None)
-def test_range_holds_exactly_the_keys_with_the_prefix_after_the_start(
+def test_scan_range_contains_exactly_the_keys_of_the_prefix_after_the_start(
     prefix: str, after: str, key: str
 ) -> None:
     low, high = scan_range(prefix, after)
@@ -39,5 +39,5 @@ def test_range_holds_exactly_the_keys_with_the_prefix_after_the_start(
     assert inside == (key.startswith(prefix) and (not after or key > after))
 
 
-def test_bound_of_a_revision_separates_it_from_the_next() -> None:
+def test_first_id_after_separates_a_revision_from_the_next() -> None:
     assert (7 << 12) + 4095 < first_id_after(7) == 8 << 12

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random histories of both stores against a model that is too simple to be wrong.
+"""Random histories of both stores, compared with a trivial model.
 
-The model is the list of all events. Whatever a store is asked, the answer must
-be what a walk along that list gives, across compactions, expiry, restarts and
-crashes.
+The model is the list of all events. Every result of a store must equal the one
+computed from that list, across compactions, expiry, restarts and crashes.
 """
 
 import asyncio
@@ -61,7 +60,7 @@ class StoreMachine(RuleBasedStateMachine):
         self.events: list[StoreEvent] = []
         self.expiry: dict[str, float] = {}
         self.crashes = itertools.count()
-        self.ceiling = 0  # no revision at or below this may be handed out again
+        self.ceiling = 0  # no revision at or below this may be assigned again
         self.store: AnyStore
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -177,7 +176,7 @@ class StoreMachine(RuleBasedStateMachine):
         assert self.store.compacted == expected
 
     @rule(share=st.floats(0, 1), prefix=st.sampled_from(["", "/a", "/a/", "/é"]))
-    def read_the_past(self, share: float, prefix: str) -> None:
+    def read_an_old_revision(self, share: float, prefix: str) -> None:
         oldest, newest = self.store.compacted, self.store.revision
         revision = oldest + round((newest - oldest) * share)
         if revision == 0:
@@ -191,7 +190,7 @@ class StoreMachine(RuleBasedStateMachine):
             assert self.run(self.store.get(record.key, revision=revision)) == record
 
     @rule(limit=st.integers(1, 3))
-    def read_the_present_in_pages(self, limit: int) -> None:
+    def read_the_current_revision_in_pages(self, limit: int) -> None:
         found: list[KeyValue] = []
         after, more = "", True
         while more:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the SQLite store finds after a clean and after an unclean end."""
+"""The SQLite store after a clean and after an unclean shutdown."""
 
 import asyncio
 import errno
@@ -17,7 +17,7 @@ from rdd.store.contract import Compacted, Delete, KeyValue, Put, StoreEvent, Sto
 from rdd.store.sqlite.store import SqliteStore
 
 
-async def test_everything_is_there_after_a_restart(disk: Harness) -> None:
+async def test_all_data_is_available_after_a_restart(disk: Harness) -> None:
     store = await disk.open()
     await store.commit([Put("/a", b"1"), Put("/b", b"1")])
     await store.commit([Put("/a", b"2")])
@@ -56,7 +56,7 @@ async def test_compaction_survives_a_restart(disk: Harness) -> None:
         await again.history("/", 2)
 
 
-async def test_after_a_crash_nothing_is_lost_and_revisions_continue_behind_the_reservation(
+async def test_crash_loses_nothing_and_revisions_continue_behind_the_reservation(
     disk: Harness,
 ) -> None:
     store = await disk.open()
@@ -87,7 +87,7 @@ async def test_opening_and_closing_without_a_write_changes_nothing(disk: Harness
         await store.close()
 
 
-async def test_clean_end_leaves_one_file_and_its_lock(disk: Harness) -> None:
+async def test_clean_shutdown_leaves_one_file_and_its_lock(disk: Harness) -> None:
     store = await disk.open()
     await store.commit([Put("/a", b"1")])
     await store.close()
@@ -101,14 +101,14 @@ async def test_files_are_readable_by_their_owner_only(disk: Harness) -> None:
         assert stat.S_IMODE((disk.directory / name).stat().st_mode) == 0o600, name
 
 
-async def test_missing_directories_are_made(disk: Harness) -> None:
+async def test_missing_directories_are_created(disk: Harness) -> None:
     disk.directory = disk.directory / "one" / "two"
     store = await disk.open()
     await store.commit([Put("/a", b"1")])
     assert stat.S_IMODE(disk.directory.stat().st_mode) == 0o700
 
 
-async def test_second_open_in_this_process_is_refused(disk: Harness) -> None:
+async def test_second_open_in_this_process_is_rejected(disk: Harness) -> None:
     await disk.open()
     with pytest.raises(
         StoreInUse, match=rf"store\.db is in use by another process \(pid {os.getpid()}"
@@ -116,7 +116,7 @@ async def test_second_open_in_this_process_is_refused(disk: Harness) -> None:
         await disk.open()
 
 
-async def test_second_open_in_another_process_is_refused(disk: Harness) -> None:
+async def test_second_open_in_another_process_is_rejected(disk: Harness) -> None:
     store = await disk.open()
     await store.commit([Put("/a", b"1")])
     program = (
@@ -137,7 +137,7 @@ async def test_closed_store_can_be_opened_by_others(disk: Harness) -> None:
     assert again.revision == 0
 
 
-async def test_file_system_without_locks_is_named(
+async def test_file_system_without_locks_is_reported(
     disk: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(file: int, operation: int) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Faults: who is struck, how often, with what."""
+"""Faults: which requests they affect, how often, and how."""
 
 import asyncio
 import http.client
@@ -34,7 +34,7 @@ async def put(server: Server, name: str) -> tuple[int, str]:
     return reply.status, reply.json().get("message", "")
 
 
-async def test_conflict_strikes_once_and_names_the_object(server: Server) -> None:
+async def test_conflict_applies_once_and_names_the_object(server: Server) -> None:
     fault = server.faults.conflict()
     status, message = await put(server, "a")
     assert status == 409
@@ -53,7 +53,7 @@ async def test_conflict_strikes_once_and_names_the_object(server: Server) -> Non
         pytest.param(lambda f: f.too_many(), 429, "TooManyRequests", id="too many"),
     ],
 )
-async def test_error_has_the_status_and_reason_asked_for(
+async def test_error_has_the_given_status_and_reason(
     add: Callable[[Faults], Fault], status: int, reason: str | None, server: Server
 ) -> None:
     add(server.faults)
@@ -61,7 +61,7 @@ async def test_error_has_the_status_and_reason_asked_for(
     assert (reply.status, reply.json().get("reason")) == (status, reason)
 
 
-async def test_too_many_says_when_to_come_back(server: Server) -> None:
+async def test_too_many_has_retry_after(server: Server) -> None:
     server.faults.too_many(2, retry_after=7)
     for _ in range(2):
         reply = await server.request("GET", PATH)
@@ -87,7 +87,7 @@ async def test_too_many_says_when_to_come_back(server: Server) -> None:
         pytest.param({"subresource": "status"}, False, id="another subresource"),
     ],
 )
-async def test_fault_strikes_only_what_was_selected(
+async def test_fault_applies_only_to_the_selected_requests(
     where: dict[str, Any], struck: bool, server: Server
 ) -> None:
     fault = server.faults.error(500, **where)
@@ -95,7 +95,7 @@ async def test_fault_strikes_only_what_was_selected(
     assert (status == 500, fault.hits == 1) == (struck, struck)
 
 
-async def test_fault_without_number_strikes_until_its_block_ends(server: Server) -> None:
+async def test_fault_without_count_applies_until_its_block_ends(server: Server) -> None:
     with server.faults.error(500, None, resource="configmaps") as fault:
         for _ in range(3):
             assert (await server.request("GET", PATH)).status == 500
@@ -104,12 +104,12 @@ async def test_fault_without_number_strikes_until_its_block_ends(server: Server)
     assert (await server.request("GET", "/version")).status == 200
 
 
-async def test_server_itself_is_never_struck(server: Server) -> None:
+async def test_requests_of_the_server_itself_are_unaffected(server: Server) -> None:
     server.faults.error(500, None)
     await server.create(config_map("c"))
 
 
-async def test_fault_of_ones_own(server: Server) -> None:
+async def test_custom_fault_returns_its_own_response(server: Server) -> None:
     async def act(request: Request, handle: Handle) -> AnyResponse:
         answer = await handle(request)
         assert isinstance(answer, Response)
@@ -119,7 +119,7 @@ async def test_fault_of_ones_own(server: Server) -> None:
     assert (await server.request("GET", f"{PATH}/a")).json() == {"odd": True}
 
 
-async def test_gone_ends_a_watch_and_refuses_lists_from_the_past_only(server: Server) -> None:
+async def test_gone_ends_a_watch_and_rejects_old_lists_only(server: Server) -> None:
     server.faults.gone(None)
     stream = await server.watch(PATH, query={"resourceVersion": 3})
     (event,) = await stream.rest()
@@ -132,7 +132,7 @@ async def test_gone_ends_a_watch_and_refuses_lists_from_the_past_only(server: Se
     assert (reply.status, reply.json()["reason"]) == (410, "Expired")
 
 
-async def test_dropped_watch_breaks_after_so_many_events(server: Server) -> None:
+async def test_dropped_watch_breaks_after_some_events(server: Server) -> None:
     server.faults.drop_watch(after=1)
     stream = await server.watch(PATH)
     assert (await stream.next())["object"]["metadata"]["name"] == "a"
@@ -142,13 +142,13 @@ async def test_dropped_watch_breaks_after_so_many_events(server: Server) -> None
         assert len(await whole.take(2)) == 2
 
 
-async def test_watch_that_ends_by_itself_before_it_is_dropped_ends_well(server: Server) -> None:
+async def test_watch_that_ends_before_it_is_dropped_ends_normally(server: Server) -> None:
     server.faults.drop_watch(after=10)
     stream = await server.watch(PATH, query={"timeoutSeconds": 1})
     assert len(await stream.rest()) == 2
 
 
-async def test_slow_watch_delivers_everything_later_and_in_order(server: Server) -> None:
+async def test_slow_watch_delays_events_and_keeps_their_order(server: Server) -> None:
     server.faults.slow_watch(0.02)
     started = asyncio.get_running_loop().time()
     async with await server.watch(PATH) as stream:
@@ -158,14 +158,14 @@ async def test_slow_watch_delivers_everything_later_and_in_order(server: Server)
     assert asyncio.get_running_loop().time() - started >= 0.06
 
 
-async def test_delayed_answer_is_the_right_one(server: Server) -> None:
+async def test_delayed_response_is_correct(server: Server) -> None:
     started = asyncio.get_running_loop().time()
     server.faults.delay(0.02, verb="get")
     assert (await server.request("GET", f"{PATH}/a")).status == 200
     assert asyncio.get_running_loop().time() - started >= 0.02
 
 
-async def test_answer_is_lost_after_the_request_was_carried_out(server: Server) -> None:
+async def test_response_is_lost_after_the_request_was_executed(server: Server) -> None:
     server.faults.lose_answer(verb="create")
     with pytest.raises(ConnectionResetError):
         await server.request("POST", PATH, config_map("c"))

@@ -56,7 +56,7 @@ TESTS = """
 """
 
 
-def test_another_project_gets_a_server_from_the_fixtures(
+def test_fixtures_work_in_another_project(
     tmp_path: Path, clean_environment: Mapping[str, str]
 ) -> None:
     (tmp_path / "crds").mkdir()
@@ -67,7 +67,7 @@ def test_another_project_gets_a_server_from_the_fixtures(
         "asyncio_default_fixture_loop_scope = function\nfilterwarnings = error\n"
     )
     plugins = [] if entry_points(group="pytest11", name="rdd") else ["-p", "rdd.testing.plugin"]
-    # looptime leaves the loops it makes for synchronous tests unclosed.
+    # looptime does not close the loops that it creates for synchronous tests.
     without = ["-p", "no:randomly", "-p", "no:looptime_plugin"]
     command = [sys.executable, "-m", "pytest", "-q", *without, *plugins]
     done = run_program(command, cwd=tmp_path, env=clean_environment)
@@ -84,7 +84,7 @@ def test_kopf_example_passes(clean_environment: Mapping[str, str]) -> None:
     assert "4 passed" in done.stdout, done.stdout + done.stderr
 
 
-def test_plugin_imports_nothing_of_the_server() -> None:
+def test_plugin_does_not_import_the_server() -> None:
     script = (
         "import sys, rdd.testing.plugin; "
         "print([m for m in sys.modules if m.startswith(('rdd.', 'aiohttp', 'cryptography'))])"
@@ -93,7 +93,7 @@ def test_plugin_imports_nothing_of_the_server() -> None:
     assert done.stdout.strip() == "['rdd.testing', 'rdd.testing.plugin']", done.stderr
 
 
-def test_every_exported_name_can_be_had() -> None:
+def test_every_exported_name_can_be_imported() -> None:
     assert [getattr(rdd.testing, name).__name__ for name in rdd.testing.__all__] == (
         rdd.testing.__all__
     )

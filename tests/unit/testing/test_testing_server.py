@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The test server: what it loads, what a reset brings back, what time does."""
+"""The test server: manifests, reset, clock and users."""
 
 import asyncio
 from pathlib import Path
@@ -49,7 +49,7 @@ async def names(server: Server, path: str) -> list[str]:
 # -- manifests
 
 
-def test_directory_gives_the_crds_of_all_its_files(tmp_path: Path) -> None:
+def test_crds_of_a_directory_are_loaded_from_all_its_files(tmp_path: Path) -> None:
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / "b.yml").write_text(
         "kind: CustomResourceDefinition\nmetadata: {name: two}\n---\n---\n"
@@ -75,7 +75,7 @@ def test_dates_stay_text(tmp_path: Path) -> None:
         pytest.param(None, "No such file", id="no file"),
     ],
 )
-def test_manifest_that_is_no_crd_is_refused_with_its_name(
+def test_invalid_manifest_is_rejected_with_its_name(
     text: str | None, problem: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "crd.yaml"
@@ -88,7 +88,7 @@ def test_manifest_that_is_no_crd_is_refused_with_its_name(
 # -- the server
 
 
-async def test_crds_and_objects_are_there_after_the_start() -> None:
+async def test_crds_and_objects_exist_after_the_start() -> None:
     options = Options(crds=[crd()], objects=[config_map("given", a="1")])
     async with Server(options, crds=[crd("sofas", "Sofa")]) as server:
         for plural in ("lamps", "sofas"):
@@ -97,24 +97,24 @@ async def test_crds_and_objects_are_there_after_the_start() -> None:
         assert await names(server, CONFIG_MAPS) == ["given"]
 
 
-async def test_refused_crd_is_an_error_of_the_start() -> None:
+async def test_start_fails_with_an_invalid_crd() -> None:
     broken = crd()
     broken["spec"]["versions"][0]["schema"] = {}
     with pytest.raises(ManifestError, match="schemas are required"):
         await Server(crds=[broken]).start()
 
 
-async def test_two_crds_with_the_same_kind_are_an_error_of_the_start() -> None:
+async def test_start_fails_with_two_crds_of_the_same_kind() -> None:
     with pytest.raises(ManifestError, match='not served: "LampList" is already in use'):
         await Server(crds=[crd(), crd("sofas", "Lamp")]).start()
 
 
-async def test_server_that_was_not_started_says_so() -> None:
+async def test_server_that_was_not_started_raises() -> None:
     with pytest.raises(RuntimeError, match="not running"):
         await Server().request("GET", "/version")
 
 
-async def test_reset_brings_back_the_state_after_the_start() -> None:
+async def test_reset_restores_the_initial_state() -> None:
     options = Options(crds=[crd()], objects=[config_map("given", a="1")])
     async with Server(options) as server:
         before = {r.key: r.value for r in (await server.store.scan("")).records}
@@ -138,7 +138,7 @@ async def test_reset_brings_back_the_state_after_the_start() -> None:
         assert await names(server, "/apis/example.com/v1/sofas") == []
 
 
-async def test_reset_ends_watches_and_forgets_old_lists() -> None:
+async def test_reset_ends_watches_and_expires_old_lists() -> None:
     async with Server() as server:
         before = server.store.revision
         stream = await server.watch(CONFIG_MAPS, query={"resourceVersion": before})
@@ -160,7 +160,7 @@ async def test_client_that_resumes_after_a_reset_sees_everything_deleted() -> No
             assert (event["type"], event["object"]["metadata"]["name"]) == ("DELETED", "one")
 
 
-async def test_reset_removes_more_objects_than_one_commit_takes() -> None:
+async def test_reset_removes_more_objects_than_one_commit_allows() -> None:
     async with Server() as server:
         for i in range(2500):
             await server.create(config_map(f"c{i}"))
@@ -189,12 +189,12 @@ async def test_built_in_controllers_clean_up_and_survive_a_reset() -> None:
             assert accounts == ["default"] * 3
 
 
-async def test_controllers_can_be_left_out() -> None:
+async def test_controllers_can_be_disabled() -> None:
     async with Server(Options(builtin_controllers="*,-serviceaccount")) as server:
         assert await names(server, "/api/v1/serviceaccounts") == []
 
 
-async def test_frozen_clock_gives_its_time_to_objects_and_expires_events() -> None:
+async def test_frozen_clock_sets_timestamps_and_expires_events() -> None:
     clock = Clock(1_000_000_000, frozen=True)
     async with Server(Options(clock=clock, builtin_controllers="")) as server:
         made = await server.create(config_map("a"))
@@ -215,7 +215,7 @@ async def test_frozen_clock_gives_its_time_to_objects_and_expires_events() -> No
         )
 
 
-def test_clock_does_not_run_backwards() -> None:
+def test_clock_cannot_be_moved_backwards() -> None:
     clock = Clock(5.0, frozen=True)
     clock.advance(2)
     assert clock() == 7.0
@@ -225,7 +225,7 @@ def test_clock_does_not_run_backwards() -> None:
     assert clock() == 5.0
 
 
-async def test_users_may_do_what_they_are_allowed() -> None:
+async def test_users_have_the_permissions_of_their_roles() -> None:
     async with Server(Options(users={"jo": ["readers"]})) as server:
         path = "/api/v1/namespaces/default/configmaps"
         headers = {"Authorization": f"Bearer {server.tokens['jo']}"}
@@ -261,7 +261,7 @@ async def test_objects_of_unknown_kinds_cannot_be_created() -> None:
             await server.create({"apiVersion": "example.com/v1", "kind": "Lamp"})
 
 
-async def test_until_waits_for_an_object_to_come_change_and_go() -> None:
+async def test_until_waits_for_creation_change_and_deletion() -> None:
     async with Server() as server:
         path = f"{CONFIG_MAPS}/a"
         assert await server.until(path, lambda obj: obj is None) is None
@@ -293,7 +293,7 @@ def test_live_server_writes_a_kubeconfig_for_each_user(tmp_path: Path) -> None:
             live.kubeconfig_of("nobody")
 
 
-def test_live_server_can_be_advanced_reset_and_asked_from_outside() -> None:
+def test_live_server_can_be_used_from_other_threads() -> None:
     with LiveServer(crds=[crd()]) as live:
         directory = live.directory
         live.install(crd("sofas", "Sofa"))
@@ -306,6 +306,6 @@ def test_live_server_can_be_advanced_reset_and_asked_from_outside() -> None:
     live.close()
 
 
-def test_live_server_that_cannot_start_raises_what_went_wrong() -> None:
+def test_live_server_raises_the_error_of_its_start() -> None:
     with pytest.raises(ManifestError, match="no CustomResourceDefinition"):
         LiveServer(crds=[config_map("a")]).start()

@@ -42,7 +42,7 @@ async def test_write_is_in_the_cache_when_its_commit_returns() -> None:
     assert entry.decode()["metadata"]["resourceVersion"] == str(revision)
 
 
-async def test_what_was_stored_before_is_found_when_a_resource_is_first_used() -> None:
+async def test_stored_objects_are_loaded_on_first_use_of_a_resource() -> None:
     store = MemoryStore()
     await store.commit([Put(f"{WIDGETS}ns/a", stored("a"))])
     await store.commit([Put("/registry/namespaces/ns", stored("ns"))])
@@ -52,7 +52,7 @@ async def test_what_was_stored_before_is_found_when_a_resource_is_first_used() -
     assert [e.name for e in names.entries()] == ["ns"]
 
 
-async def test_objects_are_listed_in_key_order_over_all_namespaces() -> None:
+async def test_objects_of_all_namespaces_are_listed_in_key_order() -> None:
     store = MemoryStore()
     cache = await loaded(store)
     maps = cache.resource(CONFIG_MAPS, namespaced=True)
@@ -74,7 +74,7 @@ async def test_list_shows_a_later_change_of_one_of_its_objects() -> None:
     assert maps.entries("ns")[1].labels == {"x": "1"}
 
 
-async def test_changes_carry_the_state_before_and_the_revision_of_a_deletion() -> None:
+async def test_changes_have_the_previous_state_and_the_revision_of_a_deletion() -> None:
     store = MemoryStore()
     cache = await loaded(store)
     maps = cache.resource(CONFIG_MAPS, namespaced=True)
@@ -90,7 +90,7 @@ async def test_changes_carry_the_state_before_and_the_revision_of_a_deletion() -
     assert maps.count == 0 and maps.get("ns", "a") is None
 
 
-async def test_recent_changes_are_remembered_and_old_ones_are_not(
+async def test_ring_keeps_recent_changes_only(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(ResourceCache, "RING_COUNT", 3)
@@ -104,7 +104,7 @@ async def test_recent_changes_are_remembered_and_old_ones_are_not(
     assert maps.changes_after(revisions[0]) is None
 
 
-async def test_remembered_changes_are_bounded_by_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_ring_is_bounded_by_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ResourceCache, "RING_BYTES", 500)
     store = MemoryStore()
     cache = await loaded(store)
@@ -114,7 +114,7 @@ async def test_remembered_changes_are_bounded_by_bytes(monkeypatch: pytest.Monke
     assert 1 <= len(maps.ring) <= 3
 
 
-async def test_new_schema_reforms_what_was_written_before_it() -> None:
+async def test_reform_converts_objects_written_before_a_revision() -> None:
     store = MemoryStore()
     cache = await loaded(store)
     widgets = cache.resource(WIDGETS, namespaced=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Objects as bytes: what is stored, and what is spliced in."""
+"""The encoding of objects: the stored form and the inserted revision."""
 
 import uuid
 from typing import Any
@@ -31,7 +31,7 @@ def test_kind_version_and_resource_version_are_not_stored() -> None:
     }
 
 
-def test_head_and_a_body_make_the_object_again() -> None:
+def test_head_and_body_are_the_object() -> None:
     body = codec.with_revision(codec.encode(an_object(data={"k": "v"})), 17)
     whole = orjson.loads(codec.head("ConfigMap", "v1") + body)
     assert whole == an_object(
@@ -52,7 +52,7 @@ def test_metadata_comes_first_even_if_the_object_has_it_last() -> None:
         pytest.param("uid", id="word"),
     ],
 )
-def test_name_that_looks_like_a_uid_does_not_confuse_the_splice(name: str) -> None:
+def test_name_that_looks_like_a_uid_is_not_taken_for_one(name: str) -> None:
     obj = an_object()
     obj["metadata"]["name"] = name
     body = codec.with_revision(codec.encode(obj), 3)
@@ -65,12 +65,14 @@ def test_name_that_looks_like_a_uid_does_not_confuse_the_splice(name: str) -> No
     st.dictionaries(st.text(max_size=5), st.text(max_size=10), max_size=3),
     st.integers(min_value=1, max_value=2**62),
 )
-def test_splicing_a_revision_can_be_undone(name: str, data: dict[str, str], revision: int) -> None:
+def test_without_revision_reverses_with_revision(
+    name: str, data: dict[str, str], revision: int
+) -> None:
     obj = {"metadata": {"name": name, "uid": str(uuid.uuid4())}, "data": data}
     try:
         stored = codec.encode(obj)
     except orjson.JSONEncodeError:
-        return  # lone surrogates never get past decoding
+        return  # decoding rejects lone surrogates
     body = codec.with_revision(stored, revision)
     assert codec.decode(body)["metadata"]["resourceVersion"] == str(revision)
     assert codec.without_revision(body) == stored
@@ -80,7 +82,7 @@ def test_splicing_a_revision_can_be_undone(name: str, data: dict[str, str], revi
     ("obj", "tag"),
     [
         pytest.param(an_object(), "", id="untagged"),
-        pytest.param(an_object(spec={"apiVersion": "x/v1"}), "", id="a nested one is no tag"),
+        pytest.param(an_object(spec={"apiVersion": "x/v1"}), "", id="nested apiVersion"),
     ],
 )
 def test_object_without_a_tag_has_none(obj: dict[str, Any], tag: str) -> None:
@@ -93,7 +95,7 @@ def test_tag_is_the_api_version_an_object_was_stored_in() -> None:
     assert codec.decode(stored)["apiVersion"] == "example.com/v2"
 
 
-def test_order_of_members_makes_no_difference() -> None:
+def test_comparison_ignores_the_order_of_members() -> None:
     first = codec.encode(an_object(data={"a": "1", "b": "2"}))
     second = codec.encode(an_object(data={"b": "2", "a": "1"}))
     assert first != second

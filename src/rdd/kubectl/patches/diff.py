@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The patch between two or three states of an object, of a type that its resource supports."""
 
+from rdd.api import names
 from rdd.api.mergepatch import create_merge_patch
 from rdd.api.types import Object
 from rdd.client.resources import MERGE_PATCH, STRATEGIC_PATCH, ApiResource
@@ -12,11 +13,12 @@ from rdd.kubectl.session import Session
 # servers, which do not support strategic merge patches.
 _BUILT_IN = frozenset((
     "", "apps", "autoscaling", "batch", "extensions", "policy",
-    "admissionregistration.k8s.io", "apiextensions.k8s.io", "apiregistration.k8s.io",
-    "authentication.k8s.io", "authorization.k8s.io", "certificates.k8s.io", "coordination.k8s.io",
-    "discovery.k8s.io", "events.k8s.io", "flowcontrol.apiserver.k8s.io",
-    "internal.apiserver.k8s.io", "networking.k8s.io", "node.k8s.io", "rbac.authorization.k8s.io",
-    "resource.k8s.io", "scheduling.k8s.io", "storage.k8s.io", "storagemigration.k8s.io",
+    names.ADMISSION_GROUP, names.AUTHENTICATION_GROUP, names.AUTHORIZATION_GROUP,
+    names.COORDINATION_GROUP, names.EVENTS_GROUP, names.EXTENSIONS_GROUP, names.RBAC_GROUP,
+    names.REGISTRATION_GROUP, "certificates.k8s.io", "discovery.k8s.io",
+    "flowcontrol.apiserver.k8s.io", "internal.apiserver.k8s.io", "networking.k8s.io",
+    "node.k8s.io", "resource.k8s.io", "scheduling.k8s.io", "storage.k8s.io",
+    "storagemigration.k8s.io",
 ))  # fmt: skip
 
 

@@ -15,6 +15,7 @@ docker_context     the Docker context of the instance
 from functools import partial
 from pathlib import Path
 
+from rdd.api import names
 from rdd.controllers.containers.engine.backend import Backend
 from rdd.controllers.containers.engine.docker_context import DockerContext
 from rdd.controllers.containers.engine.endpoints import EngineHandle
@@ -34,7 +35,7 @@ from rdd.kinds.crd import definition_of
 from rdd.kinds.kind import Kind
 from rdd.runtime import Context, Controller, maps, watch
 
-CONTAINERD_SOCKET = Path("rd") / "sock" / "containerd.sock"
+CONTAINERD_SOCKET = Path(names.APP_VM_NAME) / "sock" / "containerd.sock"
 """The socket of containerd in the App's machine, relative to LIMA_HOME."""
 
 WORKERS = 32

@@ -63,49 +63,49 @@ KINDS: dict[str, tuple[str, str, bool]] = {
 
 
 def required(field: str, detail: str = "") -> FieldError:
-    """Return a value that must be there is missing."""
+    """Return the error for a missing required value."""
     return FieldError("Required", field, detail=detail)
 
 
 def invalid(field: str, value: Any, detail: str) -> FieldError:
-    """Return a value is malformed."""
+    """Return the error for a malformed value."""
     return FieldError("Invalid", field, value, detail)
 
 
 def type_invalid(field: str, value: Any, detail: str) -> FieldError:
-    """Return a value has the wrong JSON type."""
+    """Return the error for a value of the wrong JSON type."""
     return FieldError("TypeInvalid", field, value, detail)
 
 
 def not_supported(field: str, value: Any, supported: Iterable[str]) -> FieldError:
-    """Return a value is not one of a closed set; the set is shown in the order given."""
+    """Return the error for a value outside of a closed set, which it lists in the order given."""
     values = ", ".join(gotext.quote(v) for v in supported)
     return FieldError("NotSupported", field, value, f"supported values: {values}" if values else "")
 
 
 def duplicate(field: str, value: Any) -> FieldError:
-    """Return a value that must be unique occurs again."""
+    """Return the error for a duplicate of a unique value."""
     return FieldError("Duplicate", field, value)
 
 
 def forbidden(field: str, detail: str) -> FieldError:
-    """Return a value may not be set (now, here)."""
+    """Return the error for a value that must not be set."""
     return FieldError("Forbidden", field, detail=detail)
 
 
 def not_found(field: str, value: Any) -> FieldError:
-    """Return a value refers to something that does not exist."""
+    """Return the error for a dangling reference."""
     return FieldError("NotFound", field, value)
 
 
 def too_long(field: str, max_length: int) -> FieldError:
-    """Return a text has too many bytes; the text itself is not repeated."""
+    """Return the error for a text with too many bytes, without repeating it."""
     plural = "byte" if max_length == 1 else "bytes"
     return FieldError("TooLong", field, detail=f"may not be more than {max_length} {plural}")
 
 
 def too_many(field: str, actual: int, maximum: int) -> FieldError:
-    """Return a list has too many items."""
+    """Return the error for a list with too many items."""
     plural = "item" if maximum == 1 else "items"
     return FieldError("TooMany", field, actual, f"must have at most {maximum} {plural}")
 

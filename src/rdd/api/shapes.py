@@ -47,11 +47,11 @@ class SchemaNode(Protocol):
 
     @property
     def preserve_unknown(self) -> bool:
-        """Return undeclared members are kept."""
+        """Return whether undeclared members are kept."""
 
     @property
     def embedded(self) -> bool:
-        """Return the object is a resource with apiVersion, kind and metadata."""
+        """Return whether the object is a resource with apiVersion, kind and metadata."""
 
     @property
     def list_type(self) -> str:
@@ -67,11 +67,11 @@ class SchemaNode(Protocol):
 
     @property
     def patch_strategy(self) -> str:
-        """Of strategic merge patch."""
+        """Return the setting of strategic merge patch."""
 
     @property
     def patch_merge_key(self) -> str:
-        """Of strategic merge patch."""
+        """Return the setting of strategic merge patch."""
 
 
 class Shape:

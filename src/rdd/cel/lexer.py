@@ -71,7 +71,7 @@ def tokenize(source: str) -> tuple[list[Token], list[Issue]]:
 
 
 def _unreadable(source: str, pos: int) -> str:
-    """Return an unterminated string is unreadable to its end, anything else for one character."""
+    """Return the length of invalid input: an unterminated string, else one character."""
     if source[pos] in "'\"":
         return source[pos:].split("\n", 1)[0]
     return source[pos]

@@ -7,9 +7,9 @@ after the store acknowledged it:
 
     put KEY REVISION NUMBER        delete KEY REVISION 0
 
-`value_of` gives the value from key and number, so that the parent can tell a
-whole value from a torn one. Small limits make compaction, checkpoints and
-reservations happen all the time: kills shall hit them as well.
+`value_of` derives the value from key and number, so that the parent detects
+torn values. Small limits make compaction, checkpoints and reservations
+frequent, so that kills hit them as well.
 """
 
 import asyncio

@@ -79,9 +79,9 @@ async def robot(api: Api, *rules: Object, **spec: Any) -> dict[str, str]:
 async def test_anonymous_users_have_no_permissions(
     method: str, path: str, text: str, api: Api
 ) -> None:
-    nobody = {"Authorization": ""}
+    anonymous = {"Authorization": ""}
     body = role("x") if method == "POST" else None
-    status = await api.refused(403, method, path, body, headers=nobody)
+    status = await api.refused(403, method, path, body, headers=anonymous)
     assert (status["reason"], status["message"]) == ("Forbidden", text)
 
 
@@ -92,7 +92,7 @@ async def test_wrong_token_is_unauthorized_not_anonymous(header: str, api: Api) 
 
 
 async def test_token_is_valid_for_its_audience_only(api: Api) -> None:
-    headers = await robot(api, audiences=["somebody-else"])
+    headers = await robot(api, audiences=["another-audience"])
     await api.refused(401, "GET", CONFIG_MAPS, headers=headers)
 
 
@@ -376,8 +376,8 @@ async def test_access_reviews_return_the_decision(api: Api) -> None:
     groups = {"user": "ben", "groups": ["system:masters"]}
     assert await allowed(api, {**groups, **attributes("delete")}) is True
     url = {"path": "/version", "verb": "get"}
-    nobody = {"user": "system:anonymous", "groups": ["system:unauthenticated"]}
-    assert await allowed(api, {**nobody, "nonResourceAttributes": url}) is True
+    anonymous = {"user": "system:anonymous", "groups": ["system:unauthenticated"]}
+    assert await allowed(api, {**anonymous, "nonResourceAttributes": url}) is True
     assert await allowed(api, {"user": "ann", "nonResourceAttributes": url}) is False
 
 
@@ -407,7 +407,7 @@ async def test_self_subject_reviews_use_the_requesting_user(api: Api) -> None:
             "subjectaccessreviews",
             {"resourceAttributes": {"verb": "get"}},
             "spec.user",
-            id="nobody",
+            id="anonymous",
         ),
         pytest.param(
             "subjectaccessreviews", {"user": "x"}, "spec.resourceAttributes", id="nothing"

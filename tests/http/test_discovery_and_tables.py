@@ -223,11 +223,11 @@ async def test_health_is_plain_text(name: str, api: Api) -> None:
 
 
 async def test_anonymous_users_can_read_health_and_version_only(api: Api) -> None:
-    nobody = {"Authorization": ""}
+    anonymous = {"Authorization": ""}
     for path in ("/healthz", "/livez", "/readyz", "/version"):
-        assert (await api.call("GET", path, headers=nobody)).status == 200
+        assert (await api.call("GET", path, headers=anonymous)).status == 200
     for path in ("/metrics", "/api", "/openapi/v2"):
-        assert (await api.call("GET", path, headers=nobody)).status == 403
+        assert (await api.call("GET", path, headers=anonymous)).status == 403
     assert (await api.call("GET", "/api", user=as_user("jo"))).status == 200
 
 

@@ -456,13 +456,13 @@ async def test_unreachable_backend_is_unavailable(outside: World) -> None:
 
 
 async def test_malformed_response_of_a_backend_is_a_bad_gateway(outside: World) -> None:
-    for said in (b"", b"what?\r\n\r\n"):
+    for data in (b"", b"what?\r\n\r\n"):
 
         async def greet(
-            reader: asyncio.StreamReader, writer: asyncio.StreamWriter, said: bytes = said
+            reader: asyncio.StreamReader, writer: asyncio.StreamWriter, data: bytes = data
         ) -> None:
             await reader.readuntil(b"\r\n\r\n")
-            writer.write(said)
+            writer.write(data)
             writer.close()
 
         stranger = await asyncio.start_server(greet, "127.0.0.1", 0)
@@ -504,11 +504,11 @@ async def test_direct_connection_to_a_backend_is_rejected(
     outside.offer(handler)
     assert outside.external is not None
     url = outside.external.url
-    async with aiohttp.ClientSession() as anybody:
-        async with anybody.get(f"{url}c/e/", headers=headers) as response:
+    async with aiohttp.ClientSession() as session:
+        async with session.get(f"{url}c/e/", headers=headers) as response:
             assert response.status == 401
         with pytest.raises(aiohttp.WSServerHandshakeError) as refused:
-            await anybody.ws_connect(f"{url}c/e/", headers=headers)
+            await session.ws_connect(f"{url}c/e/", headers=headers)
         assert refused.value.status == 401
     assert called == []
 
@@ -539,7 +539,7 @@ async def parrot(request: web.BaseRequest, rest: str) -> web.StreamResponse:
     async for message in ws:
         if message.type == WSMsgType.TEXT:
             if message.data == "bye":
-                await ws.close(code=4321, message=b"as you wish")
+                await ws.close(code=4321, message=b"on request")
                 break
             await ws.send_str(message.data)
         else:
@@ -566,7 +566,7 @@ async def test_messages_and_close_code_are_relayed_in_both_directions(
         assert await ws.receive_bytes() == large
         await ws.send_str("bye")
         last = await ws.receive()
-        assert (last.type, last.data, last.extra) == (WSMsgType.CLOSE, 4321, "as you wish")
+        assert (last.type, last.data, last.extra) == (WSMsgType.CLOSE, 4321, "on request")
 
 
 async def test_pings_are_relayed_end_to_end(world: World) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starts a container engine, follows its volumes through the API, and asks for one."""
+"""Start a container engine, watch its volumes through the API, and create one."""
 
 import asyncio
 import os
@@ -20,13 +20,13 @@ INSTANCE = Instance("eg", home=Path(os.environ["HOME"]))
 
 
 def rdd(*words: str) -> str:
-    """What a command of rdd prints."""
+    """Run a command of rdd and return its output."""
     command = ["rdd", "--instance", INSTANCE.suffix, *words]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
 def is_complete(volume: dict[str, Any]) -> bool:
-    """Whether the mirror of a volume has been filled in, and is not on its way out."""
+    """Return whether the mirror of a volume has a status and is not being deleted."""
     return "status" in volume and "deletionTimestamp" not in volume["metadata"]
 
 
@@ -37,16 +37,16 @@ async def follow() -> None:
         async with aclosing(events):
             async for event in events:
                 if event.type == "SYNCED":
-                    print("nothing yet; asking for a volume")
+                    print("no volumes; creating one")
                     metadata = {"name": "one", "namespace": namespace}
                     spec = {"name": "data", "driver": "local"}
                     await client.create(REQUESTS, {"metadata": metadata, "spec": spec})
                 elif event.type == "DELETED":
-                    print("gone, here and in the engine")
+                    print("deleted in the API and in the engine")
                     return
                 elif is_complete(event.object):
-                    print("the engine has:", event.object["status"]["name"])
-                    print("rdd volumes shows:", rdd("volumes", "--quiet").strip())
+                    print("volume in the engine:", event.object["status"]["name"])
+                    print("rdd volumes:", rdd("volumes", "--quiet").strip())
                     name = event.object["metadata"]["name"]
                     await client.delete(VOLUMES, name, namespace=namespace)
 

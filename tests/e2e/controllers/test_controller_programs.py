@@ -328,7 +328,7 @@ def of_another_version(world: World) -> None:
 @pytest.mark.parametrize(
     ("break_it", "said"),
     [
-        pytest.param(damaged, "config.yaml is no YAML: ", id="damaged"),
+        pytest.param(damaged, "config.yaml: yaml: ", id="damaged"),
         pytest.param(unreadable, "config.yaml: Is a directory", id="unreadable"),
         pytest.param(missing, "config.yaml: No such file or directory", id="missing"),
         pytest.param(foreign, "is the kubeconfig of another server", id="foreign"),

@@ -15,6 +15,7 @@ from typing import Any
 
 from rdd.api import names
 from rdd.client.kubeconfig import ConnectionConfig, KubeconfigError, load
+from rdd.client.tls import client_context
 from rdd.daemon.managers.discovery import CONFIG_MAP_PATH
 from rdd.daemon.service.errors import ServiceError, VersionMismatch
 from rdd.instance import Instance
@@ -94,8 +95,7 @@ class Probe:
 
 def _connect(connection: ConnectionConfig, timeout_s: float) -> http.client.HTTPConnection:
     host = connection.server.partition("://")[2]
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.load_verify_locations(cadata=connection.authority)
+    context = client_context(connection)
     return http.client.HTTPSConnection(host, timeout=timeout_s, context=context)
 
 

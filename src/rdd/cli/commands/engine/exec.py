@@ -99,13 +99,12 @@ class _Session:
 
     @contextlib.asynccontextmanager
     async def _connected(self) -> "AsyncIterator[ClientWebSocketResponse]":
-        import ssl
-
         import aiohttp
 
+        from rdd.client.tls import client_context
+
         config = self._config
-        tls = ssl.create_default_context(cadata=config.authority or None)
-        tls.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+        tls = client_context(config)
         headers = {"Authorization": f"Bearer {config.token}"}
         async with aiohttp.ClientSession(headers=headers) as session:
             try:

@@ -199,14 +199,14 @@ def disk(facts: Facts) -> Finding:
 def certificates(facts: Facts) -> Finding:
     """Check whether the certificate of the API matches the kubeconfig, and its expiry."""
     from rdd.client.kubeconfig import KubeconfigError, load
+    from rdd.client.tls import client_context
 
     try:
         login = load(facts.instance.config)
+        context = client_context(login)
     except KubeconfigError as error:
         return not_applicable(f"The control plane is not running: {error}")
     address = urlsplit(login.server)
-    context = ssl.create_default_context(cadata=login.authority)
-    context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     host, port = address.hostname or "127.0.0.1", address.port or 443
     try:
         with (

@@ -86,7 +86,7 @@ async def test_rejects_second_app(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wish", "stored"),
+    ("requested", "stored"),
     [
         ({"enabled": True}, {"enabled": True, "version": "1.34.6"}),
         ({"enabled": True, "version": "stable"}, {"enabled": True, "version": "1.34.6"}),
@@ -97,10 +97,10 @@ async def test_rejects_second_app(world: World) -> None:
     ],
 )
 async def test_channels_are_resolved_to_versions(
-    world: World, wish: dict[str, Any], stored: dict[str, Any]
+    world: World, requested: dict[str, Any], stored: dict[str, Any]
 ) -> None:
     async with managed(world, rules()):
-        assert (await created(world, kubernetes=wish))["kubernetes"] == stored
+        assert (await created(world, kubernetes=requested))["kubernetes"] == stored
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ def condition(kind: str, status: str = "True") -> dict[str, str]:
 
 @pytest.fixture
 def facts(tmp_path: Path) -> Facts:
-    """The facts of a running App in a temporary home."""
+    """Return the facts of a running App in a temporary home."""
     app = {
         "spec": {"running": True, "containerEngine": {"name": "moby"}},
         "status": {

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A real dockerd of its own, and a registry beside it.
+"""A real dockerd and containerd for tests, and a registry.
 
-The engine lives in namespaces of its own (processes, mounts, network with only
-loopback): ending its first process ends everything it ever started, and nothing
-is left on the machine. Its root image is Debian's static busybox.
+The engine runs in its own namespaces (processes, mounts, a network with only loopback):
+ending its first process ends everything that it started, and nothing is left on the host.
+Its root image is Debian's static busybox.
 """
 
 import hashlib
@@ -33,15 +33,15 @@ APPLETS = (
 )  # fmt: skip
 
 
-# Processes and mounts of its own; what runtimes keep in /run belongs to them, too.
-APART = (
+# Separate processes and mounts; /run is separate because runtimes keep state there.
+ISOLATED = (
     "unshare", "--pid", "--mount", "--fork", "--kill-child", "--mount-proc",
     "sh", "-c", 'mount -t tmpfs run /run && exec "$@"', "sh",
 )  # fmt: skip
 
 
 class Dockerd:
-    """An engine that can be killed and started again with the same data."""
+    """An engine that can be killed and restarted with the same data."""
 
     def __init__(self, program: Path, directory: Path) -> None:
         self.program = program
@@ -53,11 +53,11 @@ class Dockerd:
     def start(self) -> None:
         self.directory.mkdir(parents=True, exist_ok=True)
         environment = {**os.environ, "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin"}
-        # A socket path must be short; the rest can be anywhere.
+        # Only the path of the socket must be short.
         with self._log.open("ab") as log:
             self._process = start_program(
                 [
-                    *APART, sys.executable, str(ROOT / "scripts" / "offline.py"),
+                    *ISOLATED, sys.executable, str(ROOT / "scripts" / "offline.py"),
                     str(self.program),
                     "--data-root", str(self.directory / "data"),
                     "--exec-root", str(self.directory / "exec"),
@@ -83,11 +83,11 @@ class Dockerd:
             return False
 
     def kill(self) -> None:
-        """As a crash: the engine and everything it runs are gone at once."""
+        """Kill the engine and all its processes at once, like a crash."""
         if self._process is not None:
             self._process.end()
             self._process = None
-        # What a boot would clear: ids of processes in it mean others in the next namespace.
+        # A boot would remove these files; their process IDs are invalid in the next namespace.
         (self.directory / "pid").unlink(missing_ok=True)
         shutil.rmtree(self.directory / "exec", ignore_errors=True)
 
@@ -102,39 +102,39 @@ class Dockerd:
 
     @property
     def pid(self) -> int:
-        """Of the engine's first process, as the test sees it."""
+        """The process ID of the engine in the namespace of the test."""
         assert self._process is not None
         children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
         return int(children.read_text().split()[0])
 
-    # -- asking it directly
+    # -- requests
 
     def call(self, method: str, path: str, body: Any = None, *, raw: bool = False) -> Any:
-        """A request of another client than ours."""
+        """Send a request with an independent client."""
         connection = _Connection(self.socket)
         try:
             data = body if isinstance(body, bytes) else json.dumps(body) if body else None
             connection.request(method, path, data, {"Content-Type": "application/json"})
-            answer = connection.getresponse()
-            found = answer.read()
+            response = connection.getresponse()
+            found = response.read()
         finally:
             connection.close()
-        assert answer.status < 400, found
+        assert response.status < 400, found
         return found if raw else json.loads(found or b"null")
 
     def import_image(self, repository: str = "busybox", tag: str = "latest", **files: str) -> str:
-        """An image of busybox; more files make it another one."""
-        answer = self.call(
+        """Import an image of busybox; further files make its ID unique."""
+        response = self.call(
             "POST", f"/images/create?fromSrc=-&repo={repository}&tag={tag}",
             archive(files), raw=True,
         )  # fmt: skip
-        return str(json.loads(answer.splitlines()[-1])["status"])
+        return str(json.loads(response.splitlines()[-1])["status"])
 
     def import_layer(self, repository: str, text: str) -> str:
-        """An image with nothing but a small file, made quickly."""
+        """Import an image that contains only a small file, which is fast."""
         path = f"/images/create?fromSrc=-&repo={repository}&tag=latest"
-        answer = self.call("POST", path, _tar({"file": text}), raw=True)
-        return str(json.loads(answer.splitlines()[-1])["status"])
+        response = self.call("POST", path, _tar({"file": text}), raw=True)
+        return str(json.loads(response.splitlines()[-1])["status"])
 
     def create(self, name: str = "", **members: Any) -> str:
         body = {"Image": IMAGE, "Cmd": ["sleep", "1000"], "StopSignal": "SIGKILL", **members}
@@ -155,13 +155,13 @@ class Dockerd:
         return self.call("GET", f"/containers/{id_}/json")
 
     def events(self, id_: str, action: str) -> list[Any]:
-        """What has happened to a container."""
+        """Return the past events of a container."""
         filters = quote(json.dumps({"container": [id_], "event": [action]}))
         path = f"/events?since=1&until={time.time():.9f}&filters={filters}"
         return [json.loads(line) for line in self.call("GET", path, raw=True).splitlines()]
 
     def clear(self) -> None:
-        """Leave nothing but the busybox image."""
+        """Remove everything except the busybox image."""
         for container in self.call("GET", "/containers/json?all=1"):
             self.remove(container["Id"])
         for volume in self.call("GET", "/volumes")["Volumes"] or ():
@@ -185,7 +185,7 @@ class _Connection(http.client.HTTPConnection):
 
 
 def archive(files: dict[str, str]) -> bytes:
-    """A root directory with busybox."""
+    """Return a root directory with busybox."""
     busybox = next(path for path in ("/usr/bin/busybox", "/bin/busybox") if Path(path).exists())
     return _tar(files, Path(busybox))
 
@@ -208,7 +208,7 @@ def _tar(files: dict[str, str], busybox: Path | None = None) -> bytes:
 
 @contextmanager
 def dockerd(real_part: Callable[[str], Path], directory: Path) -> Iterator[Dockerd]:
-    """An engine with the busybox image, gone without a trace at the end."""
+    """Run an engine with the busybox image during the block, and remove its files."""
     real_part("busybox")
     engine = Dockerd(real_part("dockerd"), directory)
     try:
@@ -220,7 +220,7 @@ def dockerd(real_part: Callable[[str], Path], directory: Path) -> Iterator[Docke
 
 
 class Containerd:
-    """A containerd in namespaces of its own, driven by its own client."""
+    """A containerd in separate namespaces, controlled by its own client."""
 
     def __init__(self, program: Path, client: Path, directory: Path) -> None:
         self.program = program
@@ -240,7 +240,7 @@ class Containerd:
         environment = {**os.environ, "PATH": f"{os.environ['PATH']}:/usr/sbin:/sbin"}
         with (self.directory / "log").open("ab") as log:
             self._process = start_program(
-                [*APART, str(self.program), "--config", str(config)],
+                [*ISOLATED, str(self.program), "--config", str(config)],
                 stdout=log,
                 stderr=log,
                 env=environment,
@@ -265,7 +265,7 @@ class Containerd:
     def ctr(
         self, *words: str, namespace: str = "default", is_checked: bool = True
     ) -> CompletedProcess[str]:
-        # The client mounts file systems itself, so it has to be where the engine is.
+        # The client mounts file systems itself, so it runs in the namespace of the engine.
         assert self._process is not None
         enter: list[str] = []
         if is_checked:
@@ -297,7 +297,7 @@ class Containerd:
 
 
 def image_archive(name: str) -> bytes:
-    """An image of busybox as `docker save` writes it."""
+    """Return an image of busybox in the format of `docker save`."""
     layer = archive({})
     diff = hashlib.sha256(layer).hexdigest()
     config = json.dumps(
@@ -326,7 +326,7 @@ def image_archive(name: str) -> bytes:
 
 @contextmanager
 def containerd(real_part: Callable[[str], Path], directory: Path) -> Iterator[Containerd]:
-    """A containerd, gone without a trace at the end."""
+    """Run a containerd during the block, and remove its files."""
     real_part("busybox")
     engine = Containerd(real_part("containerd"), real_part("ctr"), directory)
     try:
@@ -345,7 +345,7 @@ def registry(
     port: int = 5000,
     htpasswd: Path | None = None,
 ) -> Iterator[str]:
-    """A registry that the engine can reach; its host and port."""
+    """Run a registry in the network of an engine, and return its host and port."""
     program = real_part("docker-registry")
     directory.mkdir(parents=True, exist_ok=True)
     config = directory / "config.yml"
@@ -357,35 +357,35 @@ def registry(
     if htpasswd is not None:
         text += f"auth: {{htpasswd: {{realm: test, path: {htpasswd}}}}}\n"
     config.write_text(text)
-    with beside(engine, directory / "log", str(program), "serve", str(config)):
+    with in_network_of(engine, directory / "log", str(program), "serve", str(config)):
         wait_for_port(engine, port)
         yield f"localhost:{port}"
 
 
 @contextmanager
 def silent_port(engine: Dockerd, port: int) -> Iterator[None]:
-    """A port that the engine can connect to, where nobody ever answers."""
+    """Open a port in the network of an engine that accepts connections and never responds."""
     code = f"import socket, time; s = socket.create_server(('127.0.0.1', {port})); time.sleep(600)"
-    with beside(engine, engine.directory / "silent.log", sys.executable, "-c", code):
+    with in_network_of(engine, engine.directory / "silent.log", sys.executable, "-c", code):
         wait_for_port(engine, port)
         yield
 
 
 @contextmanager
-def beside(engine: Dockerd, log: Path, *command: str) -> Iterator[None]:
-    """A program in the network of an engine."""
+def in_network_of(engine: Dockerd, log: Path, *command: str) -> Iterator[None]:
+    """Run a program in the network of an engine."""
     enter = ["nsenter", f"--net=/proc/{engine.pid}/ns/net"]
     with log.open("wb") as file, start_program([*enter, *command], stdout=file, stderr=file):
         yield
 
 
 def wait_for_port(engine: Dockerd, port: int) -> None:
-    """Return when somebody listens in the network of an engine."""
+    """Wait until a port is open in the network of an engine."""
     end = time.monotonic() + START_S
     wanted = f":{port:04X} "
     while True:
         table = Path(f"/proc/{engine.pid}/net/tcp").read_text()
         if any(wanted in line and " 0A " in line for line in table.splitlines()):
             return
-        assert time.monotonic() < end, f"nobody listens on {port}"
+        assert time.monotonic() < end, f"port {port} is not open"
         time.sleep(0.02)

@@ -164,11 +164,11 @@ async def test_one_event_costs_one_request_and_one_write(
 ) -> None:
     ids = [docker.create(f"many{i}") for i in range(100)]
     await world.until(lambda: mirrors_exactly(world, set(ids)))
-    asked: list[str] = []
+    requests: list[str] = []
     exchange = Docker._exchange
 
     def count(self: Docker, method: str, path: str, *rest: Any, **options: Any) -> Any:
-        asked.append(path)
+        requests.append(path)
         return exchange(self, method, path, *rest, **options)
 
     monkeypatch.setattr(Docker, "_exchange", count)
@@ -181,7 +181,7 @@ async def test_one_event_costs_one_request_and_one_write(
     writes = [write for write in world.writes if "/leases/" not in write[1]]
     paths = [resource_of(Container).path(NAMESPACE, id_, "status") for id_ in ids[:2]]
     assert writes == [("PATCH", path) for path in paths]
-    assert asked == [f"/containers/{id_}/json" for id_ in ids[:2]]
+    assert requests == [f"/containers/{id_}/json" for id_ in ids[:2]]
 
 
 async def test_concurrent_status_writes_lose_nothing(world: World, docker: Dockerd) -> None:

@@ -39,7 +39,7 @@ def docker(
 def hub(
     docker: Dockerd, real_part: Callable[[str], Path], tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
-    """A registry without credentials."""
+    """Run a registry without authentication."""
     with registry(real_part, docker, tmp_path_factory.mktemp("hub")) as address:
         yield address
 
@@ -244,16 +244,16 @@ async def test_request_is_removed_ten_minutes_after_its_end(
 
 
 async def test_volume_is_created(world: World, docker: Dockerd) -> None:
-    await world.request(VolumeCreateRequest, "new", driver="local", name="asked")
+    await world.request(VolumeCreateRequest, "new", driver="local", name="data")
     assert (await world.outcome(VolumeCreateRequest, "new"))[0] == "Complete"
-    assert docker.call("GET", "/volumes/asked")["Driver"] == "local"
+    assert docker.call("GET", "/volumes/data")["Driver"] == "local"
     await world.request(VolumeCreateRequest, "unnamed", driver="local")
     assert (await world.outcome(VolumeCreateRequest, "unnamed"))[0] == "Complete"
     await world.until(lambda: has_volumes(world, 2))
-    message = 'volume name "asked" is already in use'
-    await world.rejected(VolumeCreateRequest, message, driver="local", name="asked")
+    message = 'volume name "data" is already in use'
+    await world.rejected(VolumeCreateRequest, message, driver="local", name="data")
     with pytest.raises(errors.Forbidden, match=message):
-        await world.request(VolumeCreateRequest, "again", driver="local", name="asked")
+        await world.request(VolumeCreateRequest, "again", driver="local", name="data")
 
 
 async def test_failed_volume_request_has_the_message_of_the_engine(world: World) -> None:

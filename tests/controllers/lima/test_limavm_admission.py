@@ -95,17 +95,17 @@ async def test_image_is_required_except_for_the_host_driver(vms: VMWorld) -> Non
 async def test_driver_selection_does_not_block_the_server(
     vms: VMWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[threading.Thread] = []
+    threads: list[threading.Thread] = []
 
     def choose(*_: object, **__: object) -> str:
-        asked.append(threading.current_thread())
+        threads.append(threading.current_thread())
         return "qemu"
 
     monkeypatch.setattr("rdd.vm.drivers.selection.driver_for", choose)
     await vms.source("images: [{location: /image}]\nprovision: [{mode: yq}]\n")
     assert "provision[0].mode" in await rejection(vms.create())
-    assert asked
-    assert threading.main_thread() not in asked
+    assert threads
+    assert threading.main_thread() not in threads
 
 
 async def test_rejects_unknown_driver(vms: VMWorld) -> None:
@@ -114,7 +114,7 @@ async def test_rejects_unknown_driver(vms: VMWorld) -> None:
     wanted["metadata"]["annotations"] = {names.DRIVER: "xen"}
     assert await rejection(vms.client.create(LIMAVMS, wanted)) == (
         DENIED.format("defaulter")
-        + f'{names.DRIVER} "xen" is no driver; known are host, lima, qemu'
+        + f'{names.DRIVER} "xen" is not a driver; supported are host, lima, qemu'
     )
 
 

@@ -85,7 +85,7 @@ class NamespaceDeletionGuard:
 
 
 def _by_namespace(obj: Object) -> tuple[str, ...]:
-    """What the engine has: neither objects of others, nor those on their way out."""
+    """Return the namespace of a mirror that is not being deleted."""
     namespace = (obj.get("status") or {}).get("namespace")
     if not namespace or not backend_of(obj) or is_deleting(obj):
         return ()

@@ -104,7 +104,7 @@ class LimaVMAdmission:
         driver = _driver_of(vm)
         if driver and driver not in catalog.DRIVERS:
             known = ", ".join(sorted(catalog.DRIVERS))
-            raise Denied(f'{names.DRIVER} "{driver}" is no driver; known are {known}')
+            raise Denied(f'{names.DRIVER} "{driver}" is not a driver; supported are {known}')
         text = await self._source(vm, namespace)
         await self._check_template(text, vm.spec.params, "", driver=driver)
         finalizers = list(metadata.get("finalizers") or ())
@@ -167,14 +167,14 @@ class LimaVMAdmission:
         await run(check)
 
     async def _driver(self, template: Template, name: str, driver: str) -> str:
-        """Which driver runs, or would run, an instance. Raises HostError."""
+        """Return the driver that runs, or would run, an instance. Raises HostError."""
         if name and (recorded := self._home.directory(name).driver):
             return recorded
         request = selection.request_of(template, self._environment, driver=driver)
         possible = selection.candidates(request, self._environment)
         if len(possible) == 1:
             return possible[0]
-        # What works here matters only where there is a choice; programs are asked then.
+        # Only a real choice depends on the availability of drivers, which runs programs.
         return await asyncio.to_thread(selection.driver_for, template, self._environment)
 
     async def _check_new_params(self, request: AdmissionRequest[LimaVM]) -> None:

@@ -245,7 +245,7 @@ def test_start_ends_at_once_with_what_is_missing_and_goes_on_when_that_is_there(
     assert (done.code, done.last[0]) == (1, "fatal")
     lines = done.last[1].split("\\n")
     assert lines[0] == "Nothing can run containers here:"
-    assert [line.split()[0] for line in lines[1:]] == ["host", "qemu", "lima"]
+    assert [line.split()[0] for line in lines[1:]] == ["lima", "host", "qemu"]
     assert "containerd is not installed" in lines[1]
     assert "to change that: apt-get install" in lines[1]
     (problem,) = [p for p in status_of(world)["problems"] if p["name"] == "app"]

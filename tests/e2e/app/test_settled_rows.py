@@ -331,7 +331,7 @@ async def test_nothing_that_could_run_containers(request: pytest.FixtureRequest)
         message = await desk.said(SETTLED, "NoDriver")
         lines = message.splitlines()
         assert lines[0] == "Nothing can run containers here:"
-        assert [line.split()[0] for line in lines[1:]] == ["host", "qemu", "lima"]
+        assert [line.split()[0] for line in lines[1:]] == ["lima", "host", "qemu"]
         assert all("; to change that: " in line for line in lines[1:])
         check(desk, request.function)
 

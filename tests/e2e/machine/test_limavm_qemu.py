@@ -83,7 +83,7 @@ def test_virtual_machine_of_a_user_from_creation_to_clone(place: Place) -> None:
     assert disk["virtualBytes"] == 2 << 30
     assert "size in the guest" in rdd("limavm", "disk", "show", "copy").out
     trimmed = rdd("--log-level=info", "limavm", "disk", "trim", "copy")
-    assert "takes" in trimmed.last[1]
+    assert "uses" in trimmed.last[1]
     for name in ("vm", "copy"):
         rdd("limavm", "delete", "--force", name)
         assert not place.directory(name).exists()

@@ -18,7 +18,7 @@ from tests.e2e.service.service_world import World
 from tests.e2e.service.service_world import world as make_world
 from tests.programs import run_program
 
-from rdd.vm.drivers.host.k3s import cached
+from rdd.vm.drivers.host.k3s import cached_k3s
 
 ROOT = Path(__file__).parents[3]
 RELEASE = "v1.33.7+k3s3"
@@ -72,7 +72,7 @@ def chosen(world: World, docker: Path) -> None:
 
 
 def install_k3s(world: World) -> None:
-    path = cached(RELEASE, world.environment())
+    path = cached_k3s(RELEASE, world.environment())
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(
         f'#!/bin/sh\nexec env PYTHONPATH={ROOT}:{ROOT}/src {sys.executable} -m tests.k3s "$@"\n'

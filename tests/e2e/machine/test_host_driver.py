@@ -55,7 +55,7 @@ def test_events_are_limas(machine: Machine) -> None:
 
 
 def test_probes_that_are_left_out_are_told(machine: Machine) -> None:
-    assert "1 probes are not run" in machine.log()
+    assert "1 probes are ignored" in machine.log()
 
 
 def test_published_port_is_reachable_here_until_its_container_ends(machine: Machine) -> None:

@@ -24,7 +24,7 @@ from tests.e2e.machine.host_world import (
 from tests.programs import start_program
 
 from rdd.vm.agent import client as agentclient
-from rdd.vm.drivers.host.state import HostMachineState
+from rdd.vm.drivers.host.state import HostMachinePhase, HostMachineState
 from rdd.vm.drivers.host.teardown import cleanup
 from rdd.vm.instance_dir import InstanceStatus
 
@@ -285,18 +285,20 @@ while True:
 """
 
 
-@pytest.mark.parametrize("state", ["starting", "stopping"])
-def test_machine_that_is_not_running_is_not_taken_over(hosts: HostWorld, state: str) -> None:
-    """An agent died while it brought its machine up or down."""
+@pytest.mark.parametrize("phase", [HostMachinePhase.STARTING, HostMachinePhase.STOPPING])
+def test_machine_without_a_finished_start_or_stop_is_not_adopted(
+    hosts: HostWorld, phase: HostMachinePhase
+) -> None:
+    """An agent died while it started or stopped its machine."""
     machine = hosts.machine("m")
     machine.start()
     holder = machine.holder
     machine.kill_agent()
-    record = HostMachineState.read(machine.paths.record)
-    assert record is not None
-    assert record.state == "running"
-    replace(record, state=state).write(machine.paths.record)
-    if state == "stopping":
+    state = HostMachineState.read(machine.paths.state_file)
+    assert state is not None
+    assert state.phase is HostMachinePhase.RUNNING
+    replace(state, phase=phase).write(machine.paths.state_file)
+    if phase is HostMachinePhase.STOPPING:
         os.kill(holder, signal.SIGTERM)
     machine.start()
     assert machine.holder != holder

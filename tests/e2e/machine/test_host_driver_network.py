@@ -133,7 +133,7 @@ def test_networks_of_this_machine_are_avoided(nets: tuple[HostWorld, Net, Net]) 
     here.ip("addr add 172.17.0.1/16 dev up0")
     machine = world.machine("m", prefix=here.prefix)
     machine.start()
-    assert '"host_ip": "172.30.' in machine.paths.record.read_text()
+    assert '"host_ip": "172.30.' in machine.paths.state_file.read_text()
     subnet = "{{(index .IPAM.Config 0).Subnet}}"
     bridge = machine.docker("network", "inspect", "bridge", "-f", subnet)
     assert not bridge.startswith(("172.17.", "10.133."))

@@ -67,7 +67,7 @@ def test_virtual_machine_of_a_user_from_creation_to_clone(place: Place) -> None:
     ]
     assert rdd("limavm", "snapshot", "list", "vm").out.splitlines()[1].startswith("good  20")
     again = place.world.try_rdd("limavm", "snapshot", "create", "vm", "good")
-    assert 'there is a snapshot "good" already' in again.last[1]
+    assert 'snapshot "good" already exists' in again.last[1]
 
     rdd("limavm", "start", "vm")
     shell(place, "vm", "echo second >/data/file; sync")

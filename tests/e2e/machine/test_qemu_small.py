@@ -167,7 +167,7 @@ async def test_emulator_that_dies_is_told_and_leaves_nothing_behind(small: World
     await small.start("vm")
     await small.kill(directory.driver_process())
     seen = await small.until("vm", lambda seen: seen.phase is Phase.STOPPED)
-    assert "qemu was ended by SIGKILL" in seen.reason
+    assert "qemu was killed by SIGKILL" in seen.reason
     assert directory.status() is InstanceStatus.STOPPED
     await small.start("vm")
 
@@ -180,7 +180,7 @@ async def test_emulator_that_dies_during_the_boot_is_told_and_can_be_started_aga
     await eventually(lambda: directory.driver_process() is not None)
     await small.kill(directory.driver_process())
     seen = await small.until("vm", lambda seen: seen.phase is Phase.STOPPED)
-    assert "qemu was ended by SIGKILL" in seen.reason
+    assert "qemu was killed by SIGKILL" in seen.reason
     assert directory.status() is InstanceStatus.STOPPED
     await small.start("vm")
 

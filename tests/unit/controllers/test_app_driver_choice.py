@@ -22,7 +22,7 @@ QEMU = f"qemu-system-{ARCH} qemu-img ssh ssh-keygen"
 LIMA = "limactl"
 APT = "apt-get install -y --no-install-recommends"
 INSTALL_QEMU = "install qemu: apt-get install qemu-system-x86 qemu-utils, or brew install qemu"
-INSTALL_LIMA = "install it as https://lima-vm.io/docs/installation/ says"
+INSTALL_LIMA = "see https://lima-vm.io/docs/installation/"
 
 Machine = Callable[..., dict[str, str]]
 
@@ -31,7 +31,7 @@ Machine = Callable[..., dict[str, str]]
 def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Machine:
     """Creates an environment with exactly these programs, for root or another user."""
     monkeypatch.setattr("rdd.vm.drivers.host.commands._DAEMON_PATH", ())
-    monkeypatch.setattr("rdd.vm.drivers.qemu.programs._ELSEWHERE", ())
+    monkeypatch.setattr("rdd.vm.drivers.qemu.programs._EXTRA_DIRECTORIES", ())
     tun = tmp_path / "tun"
 
     def install(programs: str, *, is_root: bool, has_tun: bool = True) -> dict[str, str]:

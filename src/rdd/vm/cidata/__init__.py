@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cidata disk: what a guest learns about itself when it boots.
+"""The cidata disk: the configuration of a guest, which it reads at boot.
 
 It is a NoCloud data source of cloud-init (label `cidata`, files `meta-data`, `user-data`,
-`network-config`), so cloud images understand it; the files beside these have Lima's names
-where Lima has them. `user-data` only makes the user and has cloud-init run `boot.sh` twice at each
-boot: before the ssh server starts for the environment, at the end for everything else (mounts,
-provision scripts, marker files). Our own guest runs that script too, without cloud-init.
+`network-config`), so cloud images support it; further files have Lima's names where Lima has
+them. `user-data` only creates the user and makes cloud-init run `boot.sh` twice at each boot:
+before the ssh server starts for the environment, at the end for everything else (mounts,
+provision scripts, marker files). rdd's own guest runs that script, too, without cloud-init.
 docs/internals.md lists the files.
 
-The id in `meta-data` is new at each boot: cloud-init then does its work again, and a marker file
-left from an earlier boot is not taken for one of this boot.
+The id in `meta-data` changes at each boot: cloud-init then repeats its work, and a marker file
+of an earlier boot is recognised as stale.
 """
 
 import json
@@ -25,8 +25,8 @@ from rdd.vm.template.variables import hostname
 
 LABEL = "cidata"
 GUEST_IP = "192.168.5.15"
-GATEWAY_IP = "192.168.5.2"  # this machine, as the guest sees it
-DNS_IP = "192.168.5.3"  # answers as this machine's resolver does
+GATEWAY_IP = "192.168.5.2"  # this host, in the guest's network
+DNS_IP = "192.168.5.3"  # forwards queries to the host's resolver
 NETWORK = "192.168.5.0/24"
 MOUNT_POINT = "/mnt/lima-cidata"
 BOOT_DONE = "/run/lima-boot-done"
@@ -59,7 +59,7 @@ _PER_BOOT = f"#!/bin/sh\n{_MOUNT}exec sh {MOUNT_POINT}/boot.sh >>{LOG} 2>&1\n"
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A directory of this machine that the guest mounts by itself at boot."""
+    """A directory of this host that the guest mounts at boot."""
 
     kind: str
     """`virtiofs` or `9p`."""
@@ -70,7 +70,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guest:
-    """What the disk says beside the template."""
+    """The inputs of the disk besides the template."""
 
     name: str
     instance_id: str
@@ -79,21 +79,21 @@ class Guest:
     mac: str
     shares: Sequence[Share] = ()
     environment: Mapping[str, str] | None = None
-    """The environment of this machine's user, for the proxies in it."""
+    """The environment of the user, for its proxy variables."""
 
 
 def disk(template: Template, guest: Guest) -> bytes:
-    """The image of the disk. Raises OSError when a file that the template names is missing."""
+    """Return the disk image. Raises OSError if a file of the template is missing."""
     return iso9660.image(files(template, guest), label=LABEL)
 
 
 def meta_data(guest: Guest) -> str:
-    """What the marker files in the guest hold when they are of this boot."""
+    """Return the content of this boot's marker files."""
     return f"instance-id: {guest.instance_id}\nlocal-hostname: {hostname(guest.name)}\n"
 
 
 def files(template: Template, guest: Guest) -> dict[str, bytes]:
-    """Name and content of everything on the disk."""
+    """Return the files of the disk by name."""
     found = {
         "meta-data": meta_data(guest),
         "user-data": "#cloud-config\n" + json.dumps(_user_data(template, guest), indent=1) + "\n",
@@ -161,7 +161,7 @@ def _user_data(template: Template, guest: Guest) -> dict[str, object]:
                 "ssh_authorized_keys": list(guest.keys),
             }
         ],
-        # cloud-init runs this before the ssh server starts, and the scripts long afterwards.
+        # cloud-init runs this before it starts the ssh server, and the scripts long afterwards.
         "bootcmd": [["sh", "-c", _BEFORE_SSH]],
         "write_files": [
             {
@@ -197,13 +197,13 @@ def _environment(template: Template, guest: Guest) -> str:
             for spelled in (name, name.upper()):
                 value = (guest.environment or {}).get(spelled, "")
                 if value and spelled not in values:
-                    # A proxy on this machine has another address in the guest.
+                    # A proxy on the host's loopback has another address in the guest.
                     values[spelled] = _LOOPBACK.sub(GATEWAY_IP, value)
     return "".join(f"{key}={_quoted(value)}\n" for key, value in values.items())
 
 
 def _quoted(value: str) -> str:
-    """A value for /etc/environment, which PAM reads and shells can source."""
+    """Quote a value for /etc/environment, which PAM and shells read."""
     return value if re.fullmatch(r"[A-Za-z0-9_./:@,+=-]*", value) else f'"{value}"'
 
 
@@ -212,7 +212,7 @@ def _hosts(template: Template, guest: Guest) -> str:
     wanted = dict(template.host_resolver.hosts) if template.host_resolver.enabled else {}
     for name in wanted:
         target, steps = wanted[name], 0
-        while target in wanted and steps < len(wanted):  # names may lead to names
+        while target in wanted and steps < len(wanted):  # names may be aliases
             target, steps = wanted[target], steps + 1
         target = addresses.get(target, target)
         if _ADDRESS.fullmatch(target):

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A writer of small ISO 9660 images with Rock Ridge names, for the cidata disk.
 
-The disk is written anew at each start of a machine and holds a few dozen small files, so
-it is built in memory and no program (genisoimage, xorriso, mkisofs; none is everywhere) is
-needed. Written are the primary volume descriptor, both path tables, directories and files,
-and of Rock Ridge (SUSP) the three fields a Linux kernel reads: SP in the root directory, PX with
-the mode, NM with the real name. Plain ISO names are only numbers, as nobody reads them.
+The disk is rewritten at each start of a machine and holds a few dozen small files, so it is
+built in memory without a program (genisoimage, xorriso, mkisofs; none is ubiquitous). The image
+has the primary volume descriptor, both path tables, directories and files, and the three Rock
+Ridge (SUSP) fields that a Linux kernel reads: SP in the root directory, PX with the mode, NM
+with the real name. The plain ISO names are just numbers, because no guest reads them.
 """
 
 import math
@@ -15,19 +15,19 @@ from typing import Final, Literal
 
 SECTOR_BYTES = 2048
 _BYTE_ORDERS: Final = ("little", "big")
-_FIRST_SECTOR = 16  # what stands before is for boot loaders
+_FIRST_SECTOR = 16  # the sectors before are for boot loaders
 _DIRECTORY_MODE = 0o040755
 _FILE_MODE = 0o100644
 _SCRIPT_MODE = 0o100755
 _SYSTEM_USE_START = b"SP\x07\x01\xbe\xef\x00"
 _NO_TIME = b"0" * 16 + b"\0"
-# Nobody looks at times on this disk, and without them equal content gives equal bytes.
+# A constant time: equal content gives equal bytes.
 _RECORDED = bytes([100, 1, 1, 0, 0, 0, 0])
 
 
 @dataclass(slots=True)
 class _Entry:
-    """A file or a directory on its way to the disk."""
+    """A file or a directory of the image."""
 
     name: str
     number: int
@@ -49,7 +49,7 @@ class _Entry:
 
 
 def image(files: Mapping[str, bytes], *, label: str) -> bytes:
-    """A disk with `files` (relative paths with `/`) and a volume label of at most 32 characters.
+    """Return a disk with `files` (relative paths with `/`) and a label of up to 32 characters.
 
     Files that begin with `#!` are executable. Raises ValueError for a name that does not fit.
     """
@@ -109,7 +109,7 @@ def _tree(files: Mapping[str, bytes]) -> _Entry:
 
 def _checked(name: str) -> str:
     if not 0 < len(name.encode()) <= 120 or name in (".", ".."):
-        raise ValueError(f"{name!r} cannot be a file name on a cidata disk")
+        raise ValueError(f"{name!r} is not a valid file name on a cidata disk")
     return name
 
 
@@ -121,7 +121,7 @@ def _breadth_first(root: _Entry) -> Iterator[_Entry]:
 
 
 def _parents(directories: list[_Entry]) -> dict[int, int]:
-    """The number of each directory's parent, counted from 1; the root is its own."""
+    """Return the number of each directory's parent, from 1; the root is its own parent."""
     found = {id(directories[0]): 1}
     for number, node in enumerate(directories, 1):
         for child in node.children.values():
@@ -140,7 +140,7 @@ def _directory(node: _Entry, parent: _Entry) -> bytes:
         records.append(_record(child, child.identifier, _posix(child) + alternate))
     out = bytearray()
     for record in records:
-        if len(out) % SECTOR_BYTES + len(record) > SECTOR_BYTES:  # none may cross a boundary
+        if len(out) % SECTOR_BYTES + len(record) > SECTOR_BYTES:  # no record may cross a boundary
             out += b"\0" * (-len(out) % SECTOR_BYTES)
         out += record
     return bytes(out + b"\0" * (-len(out) % SECTOR_BYTES))

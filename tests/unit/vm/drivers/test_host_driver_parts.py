@@ -91,7 +91,7 @@ def test_all_missing_packages_are_in_one_command(programs: Callable[..., dict[st
 
 def test_engine_nobody_knows_is_refused() -> None:
     answer = engine_availability("lxc", {}, is_root=True)
-    assert answer.reason == 'does not know the container engine "lxc"'
+    assert answer.reason == 'does not support the container engine "lxc"'
     assert answer.fix == "set CONTAINER_ENGINE to moby, containerd"
 
 
@@ -201,8 +201,8 @@ def test_shell_without_a_command_is_a_login_shell() -> None:
     assert (opened.env, opened.cwd) == ({}, None)
 
 
-def test_record_is_read_as_it_was_written_and_damage_is_none(tmp_path: Path) -> None:
-    record = HostMachineState(
+def test_state_survives_a_round_trip_and_damage_is_none(tmp_path: Path) -> None:
+    state = HostMachineState(
         engine="moby",
         mode="root",
         host_ip="10.1.0.1",
@@ -210,8 +210,9 @@ def test_record_is_read_as_it_was_written_and_damage_is_none(tmp_path: Path) -> 
         uplinks=("eth0",),
         sockets=("/d.sock",),
     )
-    record.write(tmp_path / "host.json")
-    assert HostMachineState.read(tmp_path / "host.json") == record
+    state.write(tmp_path / "host.json")
+    assert json.loads((tmp_path / "host.json").read_text())["state"] == "running"
+    assert HostMachineState.read(tmp_path / "host.json") == state
     (tmp_path / "host.json").write_text('{"engine": ')
     assert HostMachineState.read(tmp_path / "host.json") is None
     assert HostMachineState.read(tmp_path / "none") is None
@@ -301,8 +302,8 @@ def test_own_listeners_are_found() -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
         mine = Listener("tcp", "127.0.0.1", port)
-        assert mine in listening.look(os.getpid())
-        assert mine not in listening.look(os.getpid(), without=[mine])
+        assert mine in listening.scan(os.getpid())
+        assert mine not in listening.scan(os.getpid(), without=[mine])
 
 
 # Names
@@ -317,16 +318,16 @@ def question(name: str, kind: int = 1) -> bytes:
 
 def test_name_we_know_is_answered_with_its_address() -> None:
     asked = question("Host.Docker.Internal")
-    parsed = dns.parse_question(asked)
+    parsed = dns.parse_query(asked)
     assert parsed == ("host.docker.internal", 1, len(asked))
-    answer = dns.own_answer(asked, len(asked), 1, "10.1.0.1")
+    answer = dns.static_response(asked, len(asked), 1, "10.1.0.1")
     assert struct.unpack("!HHHH", answer[:8]) == (7, 0x8180, 1, 1)
     assert answer.endswith(socket.inet_aton("10.1.0.1"))
 
 
 def test_name_we_know_has_no_ipv6_address() -> None:
     asked = question("host.docker.internal", 28)
-    answer = dns.own_answer(asked, len(asked), 28, "10.1.0.1")
+    answer = dns.static_response(asked, len(asked), 28, "10.1.0.1")
     assert struct.unpack("!HHHH", answer[:8]) == (7, 0x8180, 1, 0)
 
 
@@ -349,7 +350,7 @@ def test_failure_repeats_the_question() -> None:
     ],
 )
 def test_what_is_no_question_is_not_answered(message: bytes) -> None:
-    assert dns.parse_question(message) is None
+    assert dns.parse_query(message) is None
     assert dns.failure(message) is None
 
 
@@ -361,7 +362,7 @@ def test_names_of_the_template_may_be_aliases() -> None:
         "c": "192.0.2.7",
         "loop": "loop",
     }
-    names = dns.known_names(hosts, "10.1.0.1")
+    names = dns.static_names(hosts, "10.1.0.1")
     assert (names["host.a"], names["b"], names["c"]) == ("10.1.0.1", "10.1.0.1", "192.0.2.7")
     assert names["host.docker.internal"] == "10.1.0.1"
     assert "loop" not in names
@@ -375,7 +376,7 @@ def test_resolvers_and_search_list_come_from_this_machine(tmp_path: Path) -> Non
         "options edns0\n"
     )
     assert dns.nameservers(path) == ["127.0.0.53", "fe80::1"]
-    assert dns.inside_text("10.1.0.2", path) == (
+    assert dns.resolv_conf_text("10.1.0.2", path) == (
         "nameserver 10.1.0.2\nsearch a.example\noptions edns0\n"
     )
     assert dns.nameservers(tmp_path / "none") == []
@@ -386,7 +387,7 @@ def test_resolvers_and_search_list_come_from_this_machine(tmp_path: Path) -> Non
 STATUS = "Name:\tsleep\nPPid:\t{parent}\nNSpid:\t{pids}\nSigCgt:\t{caught:016x}\n"
 
 
-def process(pid: int, parent: int, pids: str, caught: int = 0) -> unhandled_signals.Process:
+def process(pid: int, parent: int, pids: str, caught: int = 0) -> unhandled_signals.ProcessStatus:
     return unhandled_signals.parse(pid, STATUS.format(parent=parent, pids=pids, caught=caught))
 
 
@@ -413,11 +414,11 @@ def test_only_first_processes_of_our_containers_are_found() -> None:
 def test_first_process_hears_only_what_it_has_a_handler_for(
     caught: int, number: int, hears: bool
 ) -> None:
-    assert process(12, 11, "12 6 1", caught).hears(number) is hears
+    assert process(12, 11, "12 6 1", caught).receives(number) is hears
 
 
 def test_any_other_process_is_ended_by_a_signal() -> None:
-    assert process(13, 11, "13 7 9").hears(signal.SIGTERM)
+    assert process(13, 11, "13 7 9").receives(signal.SIGTERM)
 
 
 @pytest.mark.parametrize(

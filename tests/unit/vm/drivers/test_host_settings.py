@@ -52,7 +52,7 @@ def test_dockerd_gets_the_settings_of_the_template_and_keeps_its_own(paths: Mach
 @pytest.mark.parametrize("text", ["{", "[]"])
 def test_settings_that_cannot_be_read_are_told(paths: MachinePaths, text: str) -> None:
     template = Template(provision=(data(settings.DAEMON_JSON, text),))
-    with pytest.raises(HostError, match=r"/etc/docker/daemon\.json is no JSON"):
+    with pytest.raises(HostError, match=r"/etc/docker/daemon\.json is not (a )?JSON"):
         dockerd(paths, template)
 
 
@@ -86,7 +86,7 @@ def test_the_program_is_looked_for_in_the_cache_and_on_the_path(tmp_path: Path) 
     assert k3s.find_k3s(RELEASE, environment) is None
     program(tmp_path / "bin" / "k3s")
     assert k3s.find_k3s(RELEASE, environment) == tmp_path / "bin" / "k3s"
-    cached = k3s.cached(RELEASE, environment)
+    cached = k3s.cached_k3s(RELEASE, environment)
     assert cached == tmp_path / ".cache" / "rdd" / "k3s" / RELEASE / "k3s"
     program(cached)
     assert k3s.find_k3s(RELEASE, environment) == cached
@@ -113,9 +113,9 @@ def test_k3s_is_run_with_the_port_and_the_files_of_the_template(
 ) -> None:
     environment = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
     template = Template(param=CLUSTER, provision=(data(settings.REGISTRIES, "{}"),))
-    assert k3s.k3s(paths, template, environment=environment) is None
-    program(k3s.cached(RELEASE, environment))
-    service = k3s.k3s(paths, template, environment=environment)
+    assert k3s.k3s_service(paths, template, environment=environment) is None
+    program(k3s.cached_k3s(RELEASE, environment))
+    service = k3s.k3s_service(paths, template, environment=environment)
     assert service is not None
     registries = paths.config("k3s-registries")
     assert json.loads(service.config) == {
@@ -129,20 +129,20 @@ def test_k3s_is_run_with_the_port_and_the_files_of_the_template(
     }
     assert service.files == {registries: "{}"}
     other = Template(param={**CLUSTER, "CONTAINER_ENGINE": "containerd"})
-    alone = k3s.k3s(paths, other, environment=environment)
+    alone = k3s.k3s_service(paths, other, environment=environment)
     assert alone is not None and "docker" not in json.loads(alone.config)
     off = Template(param={**CLUSTER, "KUBERNETES_ENABLED": "false"})
-    assert k3s.k3s(paths, off, environment=environment) is None
+    assert k3s.k3s_service(paths, off, environment=environment) is None
 
 
 def test_k3s_is_started_again_and_ends_when_told(paths: MachinePaths, tmp_path: Path) -> None:
     environment = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
-    path = k3s.cached(RELEASE, environment)
+    path = k3s.cached_k3s(RELEASE, environment)
     path.parent.mkdir(parents=True)
     path.write_text(f'#!/bin/sh\necho "$@" >>{tmp_path}/ran\n')
     path.chmod(0o755)
     template = Template(param={**CLUSTER, "CONTAINER_ENGINE": "containerd"})
-    service = k3s.k3s(paths, template, environment=environment)
+    service = k3s.k3s_service(paths, template, environment=environment)
     assert service is not None
     with start_program(
         [str(service.program), *service.arguments], env=dict(service.environment)

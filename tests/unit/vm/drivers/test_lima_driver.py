@@ -251,7 +251,10 @@ async def test_crash_of_the_virtual_machine_is_told_with_limas_last_words(lima: 
 async def test_limactl_that_was_removed_is_named_with_the_remedy(lima: Lima) -> None:
     await lima.create()
     (lima.folder / "bin" / "limactl").unlink()
-    with pytest.raises(HostError, match=r"limactl is not on the PATH any more.*lima-vm\.io|brew"):
+    with pytest.raises(
+        HostError,
+        match=r"limactl, which runs this machine, is no longer on the PATH.*lima-vm\.io|brew",
+    ):
         await lima.machines.start("vm")
     await lima.machines.delete("vm")
     assert list(lima.home.path.iterdir()) == []

@@ -54,7 +54,7 @@ def test_limactl_is_usable_where_it_is_installed(environment: Environment) -> No
     ("platform", "fix"),
     [
         ("darwin", "brew install lima"),
-        ("linux", "install it as https://lima-vm.io/docs/installation/ says"),
+        ("linux", "see https://lima-vm.io/docs/installation/"),
     ],
 )
 def test_missing_limactl_is_told_with_the_way_to_get_it(
@@ -80,10 +80,10 @@ def test_root_cannot_use_limactl(environment: Environment, monkeypatch: pytest.M
         ),
         pytest.param(
             "limactl version <unknown>",
-            'limactl does not tell its version: "limactl version <unknown>"',
+            'limactl --version printed no version: "limactl version <unknown>"',
             id="unknown",
         ),
-        pytest.param("", 'limactl does not tell its version: ""', id="nothing"),
+        pytest.param("", 'limactl --version printed no version: ""', id="nothing"),
     ],
 )
 def test_version_decides(environment: Environment, said: str, reason: str) -> None:

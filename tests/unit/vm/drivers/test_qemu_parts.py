@@ -214,9 +214,11 @@ async def test_snapshots_have_names(disk: Path) -> None:
     await disks.create_snapshot(disk, "two")
     await disks.create_snapshot(disk, disks.SUSPEND_TAG)
     assert [one.name for one in await disks.snapshots(disk)] == ["one", "two"]
-    with pytest.raises(disks.SnapshotError, match='there is a snapshot "one" already'):
+    with pytest.raises(disks.SnapshotError, match='snapshot "one" already exists'):
         await disks.create_snapshot(disk, "one")
-    with pytest.raises(disks.SnapshotError, match='no snapshot "three"; there are: one, two'):
+    with pytest.raises(
+        disks.SnapshotError, match='snapshot "three" does not exist; existing snapshots: one, two'
+    ):
         await disks.restore_snapshot(disk, "three")
     await disks.restore_snapshot(disk, "one")
     await disks.delete_snapshot(disk, "one")
@@ -226,7 +228,7 @@ async def test_snapshots_have_names(disk: Path) -> None:
 
 
 async def test_image_that_is_only_a_difference_is_refused(disk: Path) -> None:
-    with pytest.raises(HostError, match='it is only what differs from "image"'):
+    with pytest.raises(HostError, match='is incomplete: it depends on "image"'):
         await disks.create_overlay(disk, disk.with_name("other"), 0)
 
 
@@ -253,7 +255,7 @@ async def test_damaged_image_is_told(tmp_path: Path, qemu_path: Path) -> None:
         pytest.param({"template": "x"}, "the template has changed", id="template"),
         pytest.param(
             {"qemu": "9.0", "cpu": "x"},
-            "the processor model is another one, qemu has another version",
+            "the processor model has changed, the version of qemu has changed",
             id="two",
         ),
     ],
@@ -268,7 +270,7 @@ def test_suspended_state_is_read_back_and_taken(tmp_path: Path) -> None:
     kept = suspension.Suspended(KIND, "iid-1")
     suspension.write(path, kept)
     assert suspension.read(path) == kept
-    suspension.take(path)
+    suspension.clear(path)
     assert not path.exists()
     path.write_text("{}")
     assert suspension.read(path) is None
@@ -337,7 +339,7 @@ def test_forwards_are_written_as_ssh_wants_them(forward: Forward, expected: str)
 async def test_address_that_is_taken_is_told_with_the_reason(tmp_path: Path) -> None:
     target = SshTarget(port=1, user="x", identity=tmp_path / "k", control=tmp_path / "c")
     link = GuestConnection(
-        target, log=tmp_path / "log", keep=lambda carried: None, warn=lambda text: None
+        target, log=tmp_path / "log", record=lambda forwards: None, warn=lambda text: None
     )
     with socket.create_server(("127.0.0.1", 0)) as server:
         port = server.getsockname()[1]
@@ -398,7 +400,7 @@ async def test_template_without_an_image_for_this_architecture_is_told(
     directory = InstanceDirectory(tmp_path / "lima" / "vm")
     directory.path.mkdir(parents=True)
     wanted = template("images: [{location: 'http://127.0.0.1:1/disk', arch: aarch64}]\n")
-    with pytest.raises(HostError, match="no image for x86_64; it has: aarch64"):
+    with pytest.raises(HostError, match="no image for x86_64; available: aarch64"):
         await catalog.provider("qemu").prepare(
             directory,
             wanted,

@@ -107,7 +107,7 @@ async def test_end_of_the_emulator_ends_every_wait(emulator: Emulator) -> None:
 async def test_silence_is_an_error_after_the_timeout(emulator: Emulator) -> None:
     emulator.answers["stop"] = lambda command: None
     qmp = await Qmp.connect(emulator.path)
-    with pytest.raises(QmpError, match=r"did not answer stop within 0\.01 s"):
+    with pytest.raises(QmpError, match=r"did not respond to stop within 0\.01 s"):
         await qmp.execute("stop", timeout_s=0.01)
     with pytest.raises(QmpError, match=r"did not report STOP within 0\.01 s"):
         await qmp.wait_event("STOP", timeout_s=0.01)

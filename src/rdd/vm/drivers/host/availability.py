@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether this machine can run a container engine without a virtual machine.
+"""Whether this host can run a container engine without a virtual machine.
 
-Each reason comes with the command that changes it. Nothing is tried out, so asking is free of
-side effects and takes a millisecond.
+Each reason comes with the command that fixes it. The check starts nothing, so it has no side
+effects and takes a millisecond.
 """
 
 import os
@@ -17,7 +17,7 @@ from rdd.vm.drivers.protocol import Availability
 
 DEFAULT_ENGINE = "moby"
 
-# What is looked for, what it is for, and the Debian package that has it.
+# Program, its purpose, and its Debian package.
 _ENGINE_PROGRAMS = {
     "moby": (
         ("dockerd", "the container engine", "docker.io"),
@@ -49,7 +49,7 @@ TUN = Path("/dev/net/tun")
 def engine_availability(
     engine: str, environment: Mapping[str, str], *, is_root: bool | None = None, tun: Path = TUN
 ) -> Availability:
-    """Whether an engine (empty: none) works here."""
+    """Return whether an engine works on this host; an empty name means no engine."""
     if sys.platform != "linux":
         return _refusal("works on Linux only", "choose a virtual machine: vmType qemu or vz")
     if not engine:
@@ -57,7 +57,7 @@ def engine_availability(
     if engine not in ENGINES:
         known = ", ".join(ENGINES)
         return _refusal(
-            f'does not know the container engine "{engine}"', f"set CONTAINER_ENGINE to {known}"
+            f'does not support the container engine "{engine}"', f"set CONTAINER_ENGINE to {known}"
         )
     if is_root is None:
         is_root = os.geteuid() == 0
@@ -82,7 +82,7 @@ def engine_availability(
 
 
 def rootless_network(environment: Mapping[str, str]) -> str:
-    """The helper that connects an engine without root; empty when there is none."""
+    """Return the installed network helper for a rootless engine; empty if there is none."""
     return next((name for name in _ROOTLESS_NETWORKS if find(name, environment)), "")
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver itself: what the host agent calls.
+"""The driver `host` of one machine, as the host agent uses it.
 
-A machine of this driver is the engine that the template asks for, run by root or without, or
-nothing at all. Then the agent stands for the machine: its identity is the driver's.
+A machine of this driver is the engine of the template, run as root or rootless, or no process
+at all. Without an engine the agent represents the machine: it is also the driver process.
 """
 
 import asyncio
@@ -42,44 +42,44 @@ from rdd.vm.forwarding.streams import StreamRelay
 from rdd.vm.problem import ADDRESS_IN_USE
 from rdd.vm.process_files import write_pid_file
 
-_ANSWER_S = 60.0
-_ASK_AGAIN_S = 0.02
+_READY_TIMEOUT_S = 60.0
+_READY_INTERVAL_S = 0.02
 
 
 class HostEngine(Protocol):
-    """An engine of this machine."""
+    """A container engine on this host."""
 
     @property
     def is_docker(self) -> bool:
-        """Whether it speaks Docker's API."""
+        """Whether it has Docker's API."""
 
     async def start(self) -> None:
-        """Spawn it. Raises HostError."""
+        """Spawn the engine. Raises HostError."""
 
     async def adopt(self) -> bool:
-        """Take it over."""
+        """Attach to a running engine; return False if there is none."""
 
     async def check(self) -> None:
-        """Raise Unmet unless it answers."""
+        """Raise Unmet unless the engine responds."""
 
     def listeners(self) -> AsyncIterator[frozenset[Listener]]:
-        """What is listened on inside."""
+        """Yield the listening ports inside."""
 
     async def dial(self, endpoint: Endpoint, kind: int) -> socket.socket:
-        """Connect to something inside. Raises OSError."""
+        """Connect to an endpoint inside. Raises OSError."""
 
     async def wait_ended(self) -> str:
-        """Wait for its end; why it ended."""
+        """Wait for its end; return why it ended."""
 
     async def stop(self, *, grace_s: float) -> None:
-        """End it and remove what is left."""
+        """Stop the engine and clean up."""
 
     async def detach(self) -> None:
-        """Leave it."""
+        """Leave the engine running."""
 
 
 class HostDriver:
-    """A machine without a virtual machine."""
+    """Implements `Driver`."""
 
     def __init__(self, context: DriverContext) -> None:
         self._context = context
@@ -87,7 +87,7 @@ class HostDriver:
         self._engine_name = engine_of(context.template)
         self._engine: HostEngine | None = self._make_engine()
         self._relays: dict[Forward, StreamRelay | DatagramRelay] = {}
-        self._port = _held_port(context.template.ssh.local_port)
+        self._port = _reserve_port(context.template.ssh.local_port)
 
     def _make_engine(self) -> HostEngine | None:
         if not self._engine_name:
@@ -107,13 +107,13 @@ class HostDriver:
 
     @property
     def ssh_local_port(self) -> int:
-        """A port that is ours and that nobody listens on: there is no sshd."""
+        """A reserved port without a listener: there is no sshd."""
         port: int = self._port.getsockname()[1]
         return port
 
     async def start(self) -> None:
-        """Start the engine, if one is wanted. Raises HostError."""
-        self._tell_what_is_left_out()
+        """Start the engine, if the template has one. Raises HostError."""
+        self._warn_about_ignored_parts()
         if self._engine is None:
             write_pid_file(self._paths.pid_file, own_identity())
             return
@@ -127,25 +127,25 @@ class HostDriver:
             _make_parent(path)
         await self._engine.start()
 
-    def _tell_what_is_left_out(self) -> None:
+    def _warn_about_ignored_parts(self) -> None:
         template = self._context.template
         scripts = [item for item in template.provision if item.mode != "data"]
         if scripts:
             self._context.warn(
-                f"{len(scripts)} provision scripts are not run: the driver host has no "
-                "guest, and changes nothing on this machine"
+                f"{len(scripts)} provision scripts are ignored: the driver host has no guest "
+                "and does not change this host"
             )
         if template.probes:
             self._context.warn(
-                f"{len(template.probes)} probes are not run: they are written for a guest"
+                f"{len(template.probes)} probes are ignored: the driver host has no guest"
             )
 
     async def adopt(self) -> bool:
-        """Take over a running engine."""
+        """Attach to a running engine."""
         return self._engine is not None and await self._engine.adopt()
 
     def requirements(self) -> Sequence[Requirement]:
-        """The engine answers."""
+        """Return the requirement that the engine responds."""
         if self._engine is None:
             return ()
         return (
@@ -154,20 +154,20 @@ class HostDriver:
                 "the container engine answers",
                 self._engine.check,
                 hint=f'see the logs in "{self._context.directory.path}"',
-                interval_s=_ASK_AGAIN_S,
-                timeout_s=_ANSWER_S,
+                interval_s=_READY_INTERVAL_S,
+                timeout_s=_READY_TIMEOUT_S,
             ),
         )
 
     async def wait_ended(self) -> str:
-        """Wait until the engine has ended; without one, for ever."""
+        """Wait until the engine has ended; without one, forever."""
         if self._engine is None:
             never: asyncio.Future[str] = asyncio.get_running_loop().create_future()
             return await never
         return await self._engine.wait_ended()
 
     async def stop(self, *, grace_s: float) -> None:
-        """Stop the engine and remove what is left."""
+        """Stop the engine and clean up."""
         try:
             if self._engine is not None:
                 await self._engine.stop(grace_s=grace_s)
@@ -187,22 +187,22 @@ class HostDriver:
             remove(self._paths.identity_file)
 
     async def listeners(self) -> AsyncIterator[frozenset[Listener]]:
-        """What is listened on in the network of the engine; without one there is no other."""
+        """Yield the listening ports in the network of the engine; nothing without an engine."""
         if self._engine is not None:
             async for found in self._engine.listeners():
                 yield found
 
     async def open_forward(self, forward: Forward) -> None:
-        """Carry connections from this machine into the network of the engine."""
+        """Open a forward from this host into the network of the engine."""
         if forward.reverse:
             raise ForwardError(
-                f"{forward.guest} cannot be carried in reverse: the driver host has no guest",
+                f"{forward.guest} cannot be forwarded in reverse: the driver host has no guest",
                 permanent=True,
             )
         if in_run(forward.guest.socket) == DOCKER_SOCKET and self._engine is not None:
             if not self._engine.is_docker:
                 raise NotForwarded(f"the engine {self._engine_name} has no Docker socket")
-            return  # dockerd listens there itself, so clients survive a change of the agent
+            return  # dockerd listens there itself, so clients survive a replaced agent
         try:
             relay = self._relay(forward)
             await relay.start()
@@ -215,7 +215,7 @@ class HostDriver:
         self._relays[forward] = relay
 
     def _relay(self, forward: Forward) -> StreamRelay | DatagramRelay:
-        dial = self._engine.dial if self._engine is not None else _dial_here
+        dial = self._engine.dial if self._engine is not None else _dial_host
         if forward.host.socket:
             path = Path(forward.host.socket)
             _make_parent(path)
@@ -228,7 +228,7 @@ class HostDriver:
         return StreamRelay(listener, partial(dial, forward.guest, socket.SOCK_STREAM))
 
     async def close_forward(self, forward: Forward) -> None:
-        """Stop carrying."""
+        """Close a forward."""
         relay = self._relays.pop(forward, None)
         if relay is None:
             return
@@ -237,8 +237,8 @@ class HostDriver:
             remove(Path(forward.host.socket))
 
 
-async def _dial_here(endpoint: Endpoint, kind: int) -> socket.socket:
-    """Connect to something on this machine. Raises OSError."""
+async def _dial_host(endpoint: Endpoint, kind: int) -> socket.socket:
+    """Connect to an endpoint on this host. Raises OSError."""
     loop = asyncio.get_running_loop()
     family = socket.AF_INET6 if ":" in endpoint.ip else socket.AF_INET
     if endpoint.socket:
@@ -252,8 +252,8 @@ async def _dial_here(endpoint: Endpoint, kind: int) -> socket.socket:
     return sock
 
 
-def _held_port(wanted: int) -> socket.socket:
-    """A port of the loopback, kept without listening: whoever connects is refused."""
+def _reserve_port(wanted: int) -> socket.socket:
+    """Bind a port of the loopback without listening: connections are refused."""
     for port in dict.fromkeys((wanted, 0)):
         held = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
         try:
@@ -262,7 +262,7 @@ def _held_port(wanted: int) -> socket.socket:
         except OSError as error:
             held.close()
             reason = error
-    raise HostError.from_os("take a port on 127.0.0.1", reason)
+    raise HostError.from_os("reserve a port on 127.0.0.1", reason)
 
 
 def _make_parent(path: Path) -> None:

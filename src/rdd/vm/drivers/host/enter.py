@@ -1,23 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the namespaces of an engine and becomes their first process.
+"""Creates the namespaces of an engine and becomes their first process.
 
-Run as a program of its own (`python -I -S enter.py NAME STAGING`), which imports nothing of
-ours. It leaves the network, mount, process and IPC namespaces
-of whoever started it, and forks. The parent tells the child's process id and ends. The child
-is process 1 of the new namespaces: when it ends, the system ends every other process in them,
-and with the last process go the mounts and the network. So nothing can be left behind.
+A program of its own (`python -I -S enter.py NAME STAGING`) that imports nothing of rdd. It
+unshares the network, mount, process and IPC namespaces and forks. The parent reports the pid
+of the child and exits. The child is process 1 of the new namespaces: when it ends, the kernel
+kills every other process in them, and the mounts and the network disappear with the last
+process. So nothing can be left behind.
 
-The child sees the whole file system of this machine, and what is mounted on it later, but
-what it mounts itself stays with it. It gets
+The child has the whole file system of this host, with later mounts; its own mounts are not
+visible outside. It gets
 
-- a `/run` of its own, in which everything of the machine's `/run` is found except what belongs
-  to a container engine: the target of sockets and pid files are the usual ones, short, and
-  never those of an engine of the system;
+- a private `/run` with all entries of the host's `/run` except those of container engines:
+  sockets and pid files have their usual, short paths, and never those of a system engine;
 - its own `/proc`;
-- an `/etc/resolv.conf` that names the relay of the host agent.
+- an `/etc/resolv.conf` with the DNS relay of the host agent.
 
-Meanwhile the host agent plugs the network in from outside and then sends a plan, one line of
-JSON: how the network is configured, and the services. With them it goes on as `namespace_init.py`.
+Meanwhile the host agent moves the veth into the namespace and then sends a plan, one line of
+JSON: the configuration of the network, and the services. The process then executes
+`namespace_init.py` with them.
 """
 
 import contextlib
@@ -42,7 +42,7 @@ MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_BIND, MS_MOVE, MS_REC, MS_SLAVE = (
     1 << 19,
 )
 
-# Entries of /run that belong to engines. `netns` pins namespaces that others want to delete.
+# Entries of /run that belong to engines. `netns` would pin namespaces that others delete.
 ENGINE_ENTRIES = (
     "docker",
     "containerd",
@@ -61,22 +61,22 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 def main() -> None:
-    """Make the namespaces; go on as their first process."""
+    """Create the namespaces and continue as their first process."""
     name, staging = sys.argv[1:]
     try:
         _check(_libc.unshare(CLONE_NEWNS | CLONE_NEWIPC | CLONE_NEWPID | CLONE_NEWNET), "unshare")
         child = os.fork()
         if child:
-            tell({"pid": child})
+            report({"pid": child})
             os._exit(0)
         become_first(name, staging)
     except Exception as error:
-        tell({"error": f"{type(error).__name__}: {error}"})
+        report({"error": f"{type(error).__name__}: {error}"})
         os._exit(1)
 
 
 def become_first(name: str, staging: str) -> NoReturn:
-    """What the child does: set the stage, and go on as the one who holds it."""
+    """Set up mounts and network in the child, then execute `namespace_init.py`."""
     os.setsid()
     os.chdir("/")
     mount(None, "/", None, MS_REC | MS_SLAVE)
@@ -85,31 +85,31 @@ def become_first(name: str, staging: str) -> NoReturn:
     Path("/run/rdd").mkdir(0o700)
     line = sys.stdin.buffer.readline()
     if not line:
-        raise RuntimeError("the host agent is gone")
+        raise RuntimeError("the host agent has ended")
     plan = json.loads(line)
     write("/run/rdd/resolv.conf", plan["resolv_conf"].encode(), 0o644)
-    with contextlib.suppress(OSError):  # without one there is nothing to hide
+    with contextlib.suppress(OSError):  # without one there is nothing to cover
         mount("/run/rdd/resolv.conf", os.path.realpath("/etc/resolv.conf"), None, MS_BIND)
     write(SERVICES, marshal.dumps((plan["services"], plan["ended"])), 0o600)
     configure(plan["ip"])
-    # Process 1 does not get signals it has no handler for; one that is blocked waits for it.
+    # The kernel drops signals to process 1 without a handler; a blocked signal stays pending.
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-    tell({"ready": True})
+    report({"ready": True})
     null = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(null, descriptor)
-    hold = str(Path(__file__).with_name("namespace_init.py"))
-    os.execv(sys.executable, [sys.executable, "-I", "-S", "-B", hold, SERVICES, name])
+    init = str(Path(__file__).with_name("namespace_init.py"))
+    os.execv(sys.executable, [sys.executable, "-I", "-S", "-B", init, SERVICES, name])
 
 
 def make_private_run(staging: str) -> None:
-    """Put a new file system at /run with what the old one has, but for engines."""
+    """Mount a new file system at /run with the entries of the old one, except engines."""
     mount("tmpfs", staging, "tmpfs", MS_NOSUID | MS_NODEV, "mode=755")
     for entry in os.scandir("/run"):
         if entry.name.startswith(ENGINE_ENTRIES):
             continue
         target = f"{staging}/{entry.name}"
-        with contextlib.suppress(OSError):  # some file systems are closed even to root
+        with contextlib.suppress(OSError):  # some file systems are inaccessible even to root
             if entry.is_symlink():
                 Path(target).symlink_to(Path(entry.path).readlink())
             elif entry.is_dir(follow_symlinks=False):
@@ -131,7 +131,7 @@ def configure(commands: str) -> None:
 
 
 def mount(source: str | None, target: str, kind: str | None, flags: int, data: str = "") -> None:
-    """mount(2). Raises OSError."""
+    """Call mount(2). Raises OSError."""
     words = [None if word is None else word.encode() for word in (source, target, kind)]
     _check(_libc.mount(*words, ctypes.c_ulong(flags), data.encode() or None), f"mount {target}")
 
@@ -143,8 +143,8 @@ def write(path: str, content: bytes, mode: int) -> None:
     os.close(descriptor)
 
 
-def tell(message: dict[str, Any]) -> None:
-    """Tell the host agent something."""
+def report(message: dict[str, Any]) -> None:
+    """Send a message to the host agent."""
     os.write(1, json.dumps(message).encode() + b"\n")
 
 

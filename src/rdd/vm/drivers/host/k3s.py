@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kubernetes on this machine: k3s beside the engine, in the same namespaces.
+"""Kubernetes on this host: k3s beside the engine, in the same namespaces.
 
-It is run when the template's param `KUBERNETES_ENABLED` is `true` and there is a program
-for the release `KUBERNETES_RELEASE` names: in the cache, or on the PATH. Nothing is
-downloaded here. Without it the engine runs alone, and `missing_k3s` says what to do.
+It runs if the template's param `KUBERNETES_ENABLED` is `true` and the program of the release
+`KUBERNETES_RELEASE` is in the cache or on the PATH. Nothing is downloaded here. Without the
+program the engine runs alone, and `missing_k3s` returns the fix.
 
-k3s must not take the engine down with it: a shell starts it when the engine's socket is
-there, and again when it has ended.
+The end of k3s must not end the engine: a shell starts k3s when the engine's socket exists, and
+restarts it when it ends.
 """
 
 import json
@@ -20,13 +20,13 @@ from rdd.host.errors import HostError
 from rdd.vm.drivers.host import settings
 from rdd.vm.drivers.host.commands import find
 from rdd.vm.drivers.host.paths import MachinePaths
-from rdd.vm.drivers.host.services import DOCKER_SOCKET, Service, engine_of, passed_on
+from rdd.vm.drivers.host.services import DOCKER_SOCKET, Service, engine_of, inherited_environment
 from rdd.vm.images.location import cache_directory
 from rdd.vm.template.model import Template
 
 _VERSION_S = 10.0
 _SHELL = Path("/bin/sh")
-_KEEP_GOING = """\
+_RESTART_LOOP = """\
 trap 'kill $child 2>/dev/null; wait $child; exit 0' TERM
 while :; do
     if [ -z "$2" ] || [ -S "$2" ]; then "$0" server --config "$1" & child=$!; wait $child; fi
@@ -36,19 +36,19 @@ done
 
 
 def is_wanted(template: Template) -> bool:
-    """Whether a template asks for Kubernetes."""
+    """Return whether a template enables Kubernetes."""
     return template.param.get("KUBERNETES_ENABLED") == "true"
 
 
-def cached(release: str, environment: Mapping[str, str]) -> Path:
-    """Where the program of a release is looked for first."""
+def cached_k3s(release: str, environment: Mapping[str, str]) -> Path:
+    """Return the path of a release in the cache, existing or not."""
     home = Path(environment.get("HOME") or "/")
     return cache_directory(environment, home) / "k3s" / release / "k3s"
 
 
 def find_k3s(release: str, environment: Mapping[str, str]) -> Path | None:
-    """The program of a release; None if there is none."""
-    path = cached(release, environment)
+    """Return the program of a release; None if it is not installed."""
+    path = cached_k3s(release, environment)
     if os.access(path, os.X_OK):
         return path
     found = find("k3s", environment)
@@ -56,7 +56,7 @@ def find_k3s(release: str, environment: Mapping[str, str]) -> Path | None:
 
 
 def missing_k3s(release: str, environment: Mapping[str, str]) -> str:
-    """Why Kubernetes does not run here, and what to do; empty if it does."""
+    """Return why a release cannot run here and how to fix that; empty if it can."""
     if os.geteuid() != 0:
         return 'Kubernetes needs root with the type "host"; choose a virtual machine instead'
     if find_k3s(release, environment) is not None:
@@ -65,7 +65,7 @@ def missing_k3s(release: str, environment: Mapping[str, str]) -> str:
     why = f"k3s {release} is not installed"
     if other is not None:
         why += f' ("{other}" is {_release_of(other) or "no k3s"})'
-    path = cached(release, environment)
+    path = cached_k3s(release, environment)
     url = f"https://github.com/k3s-io/k3s/releases/download/{quote(release)}/k3s"
     return (
         f"{why}; to change that: mkdir -p {path.parent} && curl -fLo {path} {url} && "
@@ -73,10 +73,10 @@ def missing_k3s(release: str, environment: Mapping[str, str]) -> str:
     )
 
 
-def k3s(
+def k3s_service(
     paths: MachinePaths, template: Template, *, environment: Mapping[str, str]
 ) -> Service | None:
-    """k3s, if it is wanted and there."""
+    """Return the service k3s; None if it is disabled or not installed."""
     param = template.param
     program = find_k3s(param.get("KUBERNETES_RELEASE", ""), environment)
     if not is_wanted(template) or program is None:
@@ -100,16 +100,19 @@ def k3s(
     return Service(
         name="k3s",
         program=_SHELL,
-        arguments=("-c", _KEEP_GOING, str(program), str(paths.config("k3s")), socket),
+        arguments=("-c", _RESTART_LOOP, str(program), str(paths.config("k3s")), socket),
         config=json.dumps(config, indent=2) + "\n",  # JSON is YAML
         socket="",
-        environment={**passed_on(environment), **settings.environment_of(template, paths)},
+        environment={
+            **inherited_environment(environment),
+            **settings.environment_of(template, paths),
+        },
         files=files,
     )
 
 
 def _release_of(program: Path) -> str:
-    """`v1.33.7+k3s3`, as the program says itself; empty if it does not."""
+    """Return the version that a program prints, e.g. `v1.33.7+k3s3`; empty without one."""
     try:
         words = run_blocking(program, "--version", timeout_s=_VERSION_S).output.split()
     except HostError:

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What listens in the network of an engine, and when that may have changed.
+"""The listening ports in the network of an engine, and notifications of changes.
 
-`/proc/<pid>/net` shows the sockets. dockerd has a listening socket for each published port
-(of its proxy) by the time it reports a container as started, so its events say when to look;
-nothing is asked in between. Containers that use the engine's network directly listen whenever
-they like: while there are any, it is looked every second. containerd has no such stream that
-is worth a process; with it, the interfaces of the network tell (each container has one), and
-it is looked again shortly after, and now and then.
+`/proc/<pid>/net` lists the sockets. dockerd has a listening socket for each published port
+(of its proxy) when it reports a container as started, so its events trigger a scan; there is
+no polling in between. Containers in the engine's own network namespace can listen at any time:
+while there are any, the scan runs every second. containerd has no event stream that would
+justify a process; with it, changes of network interfaces (each container has one) trigger
+several scans, and a slow poll finds the rest.
 """
 
 import asyncio
@@ -23,9 +23,9 @@ from rdd.vm.drivers.host.sandbox import Sandbox
 from rdd.vm.drivers.protocol import Listener
 
 _TCP_LISTEN, _UDP_BOUND = "0A", "07"
-_LOOK_OFTEN_S = 1.0
-_LOOK_SELDOM_S = 5.0
-_AFTER_A_CHANGE_S = (0.05, 0.2, 0.5, 1.0)
+_FAST_POLL_S = 1.0
+_SLOW_POLL_S = 5.0
+_SCAN_DELAYS_S = (0.05, 0.2, 0.5, 1.0)
 _RECONNECT_S = 0.5
 _RTMGRP_LINK = 1
 _EVENTS = {
@@ -35,7 +35,7 @@ _EVENTS = {
 
 
 def parse(text: str, protocol: str) -> set[Listener]:
-    """The listeners in a file of /proc/net: `tcp`, `tcp6`, `udp` or `udp6`."""
+    """Return the listeners in a file of /proc/net: `tcp`, `tcp6`, `udp` or `udp6`."""
     is_tcp = protocol == "tcp"
     found = set()
     for line in text.splitlines()[1:]:
@@ -49,7 +49,7 @@ def parse(text: str, protocol: str) -> set[Listener]:
 
 
 def _address(text: str) -> str:
-    """An address as the kernel prints it: words of four bytes, each in the machine's order."""
+    """Decode an address of the kernel: words of four bytes, each in native byte order."""
     packed = b"".join(
         struct.pack("=I", int(text[start : start + 8], 16)) for start in range(0, len(text), 8)
     )
@@ -58,8 +58,8 @@ def _address(text: str) -> str:
     return str(mapped or address)
 
 
-def look(pid: int, *, without: Iterable[Listener] = ()) -> frozenset[Listener]:
-    """All listeners in the network of a process."""
+def scan(pid: int, *, without: Iterable[Listener] = ()) -> frozenset[Listener]:
+    """Return all listeners in the network of a process."""
     found: set[Listener] = set()
     for name in ("tcp", "tcp6", "udp", "udp6"):
         with contextlib.suppress(OSError):
@@ -68,7 +68,7 @@ def look(pid: int, *, without: Iterable[Listener] = ()) -> frozenset[Listener]:
 
 
 class ListenerWatch:
-    """Follows what listens in a sandbox."""
+    """Follows the listeners in a sandbox."""
 
     def __init__(
         self, sandbox: Sandbox, *, docker_socket: Path | None, without: Iterable[Listener]
@@ -80,14 +80,14 @@ class ListenerWatch:
         self._interval_s: float | None = None
 
     async def listeners(self) -> AsyncIterator[frozenset[Listener]]:
-        """All listeners now, and whenever they have changed."""
+        """Yield all listeners, now and whenever they change."""
         follow = self._follow_links if self._docker_socket is None else self._follow_docker
         following = asyncio.create_task(follow(), name="listeners follow")
         try:
             last: frozenset[Listener] | None = None
             while True:
                 self._changed.clear()
-                found = look(self._sandbox.process.pid, without=self._without)
+                found = scan(self._sandbox.process.pid, without=self._without)
                 if found != last:
                     last = found
                     yield found
@@ -107,35 +107,35 @@ class ListenerWatch:
             with contextlib.suppress(OSError, docker_api.BadAnswer):
                 events = docker_api.lines(path, f"/events?filters={docker_api.quoted(_EVENTS)}")
                 async with contextlib.aclosing(events):
-                    # The stream is open before this, so nothing is missed.
-                    await self._note_direct_containers(path)
+                    # The stream is open before this scan, so no event is missed.
+                    await self._update_poll_interval(path)
                     async for line in events:
                         if json.loads(line).get("Type") == "container":
-                            await self._note_direct_containers(path)
+                            await self._update_poll_interval(path)
                         self._changed.set()
             await asyncio.sleep(_RECONNECT_S)
 
-    async def _note_direct_containers(self, path: Path) -> None:
-        """Look often while containers use the engine's network as their own."""
+    async def _update_poll_interval(self, path: Path) -> None:
+        """Poll fast while containers use the engine's own network namespace."""
         filters = docker_api.quoted({"network": ["host"], "status": ["running"]})
         direct = json.loads(await docker_api.get(path, f"/containers/json?filters={filters}"))
-        self._interval_s = _LOOK_OFTEN_S if direct else None
+        self._interval_s = _FAST_POLL_S if direct else None
         self._changed.set()
 
     async def _follow_links(self) -> None:
-        self._interval_s = _LOOK_SELDOM_S
+        self._interval_s = _SLOW_POLL_S
         async with link_changes(self._sandbox) as changed:
             while True:
                 await changed.wait()
                 changed.clear()
-                for pause in _AFTER_A_CHANGE_S:
+                for pause in _SCAN_DELAYS_S:
                     await asyncio.sleep(pause)
                     self._changed.set()
 
 
 @contextlib.asynccontextmanager
 async def link_changes(sandbox: Sandbox) -> AsyncIterator[asyncio.Event]:
-    """Set whenever an interface of the sandbox comes, goes or changes."""
+    """Yield an event that is set whenever an interface of the sandbox changes."""
     changed = asyncio.Event()
     with sandbox.socket(socket.AF_NETLINK, socket.SOCK_RAW) as sock:
         sock.bind((0, _RTMGRP_LINK))
@@ -144,15 +144,15 @@ async def link_changes(sandbox: Sandbox) -> AsyncIterator[asyncio.Event]:
 
 
 @contextlib.contextmanager
-def readable(sock: socket.socket, told: Callable[[], None]) -> Iterator[None]:
-    """Call `told` for whatever comes over a socket; what it says does not matter."""
+def readable(sock: socket.socket, callback: Callable[[], None]) -> Iterator[None]:
+    """Call `callback` for every message on a socket, whatever its content."""
     loop = asyncio.get_running_loop()
 
     def drain() -> None:
-        with contextlib.suppress(OSError):  # nothing more; or too much, which tells as well
+        with contextlib.suppress(OSError):  # drained; or an overrun, which is a change, too
             while sock.recv(65536):
                 pass
-        told()
+        callback()
 
     loop.add_reader(sock, drain)
     try:

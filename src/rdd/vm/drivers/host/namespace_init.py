@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Process 1 of an engine's namespaces: starts the services, buries the dead, ends with them.
+"""Process 1 of an engine's namespaces: starts the services, reaps zombies, ends with them.
 
-Run as a program of its own by `enter.py`, small because it stays. It starts the services in
-their order. When one ends by itself it writes which and how to a file on disk and ends, and
-the system ends everything else. On SIGTERM it stops the services in the reverse order, each
-after the one before has ended, and then ends too.
+A program of its own, executed by `enter.py`; small because it stays in memory. It starts the
+services in order. When one ends by itself, it writes its name and exit status to a file and
+ends, and the kernel kills everything else. On SIGTERM it stops the services in reverse order,
+each after the previous one has ended, and then ends, too.
 """
 
 import marshal
@@ -15,7 +15,7 @@ from typing import Any
 
 
 class ServiceSupervisor:
-    """The services that run."""
+    """Supervises the services."""
 
     def __init__(self, services: list[dict[str, Any]], ended: str) -> None:
         self._services = services
@@ -24,7 +24,7 @@ class ServiceSupervisor:
         self._is_stopping = False
 
     def run(self) -> int:
-        """Start everything and stay until it has ended."""
+        """Start all services and wait for their end; return the exit code."""
         signal.signal(signal.SIGTERM, self._on_stop)
         for service in self._services:
             self._running[spawn(service)] = service["name"]
@@ -33,7 +33,7 @@ class ServiceSupervisor:
             pid, status = os.wait()
             name = self._running.pop(pid, "")
             if not name:
-                continue  # an orphan of a container
+                continue  # an orphaned process of a container
             if not self._is_stopping:
                 self._record(name, status)
                 return 1
@@ -57,7 +57,7 @@ class ServiceSupervisor:
 
 
 def spawn(service: dict[str, Any]) -> int:
-    """Start a program with its output in a log file; its process id in here."""
+    """Start a program with its output in a log file; return its pid in this namespace."""
     appending = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     actions = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The veth between this machine and an engine's network namespace, and the way out.
+"""The veth pair between this host and an engine's network namespace, and its egress.
 
-A pair of virtual interfaces with a /30 of its own, in a private range that no route of this
-machine touches. What comes from it is masqueraded. Forwarding of packets is switched on for
-this interface and for those with a default route, not for the machine as a whole; where that
-was off before, a last rule drops what others would now have forwarded through us.
+The pair has a /30 network of its own, in a private range that no route of this host overlaps.
+Its outgoing packets are masqueraded. IP forwarding is enabled on this interface and on those
+with a default route, not on the host as a whole; where it was disabled before, a final rule
+drops packets that other hosts would now have forwarded.
 
-All rules carry a comment of ours, and only rules with that comment are ever removed: those of
-a Docker of the system, of a firewall or of another instance stay as they are. Without a
+All rules carry a comment of the machine, and only rules with that comment are ever removed:
+those of a system Docker, of a firewall or of another instance stay unchanged. Without a
 network, or without a firewall that can masquerade, containers run and reach each other.
 """
 
@@ -26,18 +26,18 @@ from rdd.vm.drivers.host.paths import MachinePaths
 Network = ipaddress.IPv4Network
 
 _RANGES = [Network(text) for text in ("10.133.0.0/16", "172.30.0.0/16", "192.168.133.0/24")]
-# The pools of dockerd itself, from which those are left out that this machine can reach.
+# dockerd's default pools; those that this host has routes to are excluded.
 _POOLS = [Network(f"172.{number}.0.0/16") for number in range(17, 32)] + [Network("192.168.0.0/16")]
 _PREFIX = re.compile(r"\b(\d+\.\d+\.\d+\.\d+)(/\d+)?\b")
 _DEFAULT_DEVICE = re.compile(r"^default\b.*\bdev (\S+)", re.MULTILINE)
 _CONF = Path("/proc/sys/net/ipv4/conf")
 _RULES = 4  # of `enable_egress`, without those for uplinks
-INSIDE = "eth0"  # what the engine calls its end
+INSIDE = "eth0"  # the end in the namespace
 
 
 @dataclass(frozen=True, slots=True)
 class VethPair:
-    """A connected pair of interfaces."""
+    """A veth pair."""
 
     link: str
     host_ip: str
@@ -46,12 +46,12 @@ class VethPair:
 
 
 def routes() -> str:
-    """All IPv4 routes of this machine, of every table."""
+    """Return all IPv4 routes of this host, of every table."""
     return output_of("ip", "-4", "route", "show", "table", "all")
 
 
 def used_networks(text: str) -> list[Network]:
-    """The networks that `ip route` shows, without the default route."""
+    """Return the networks in the output of `ip route`, without the default route."""
     found = []
     for line in text.splitlines():
         words = line.split()
@@ -65,7 +65,7 @@ def used_networks(text: str) -> list[Network]:
 
 
 def free_subnets(used: Sequence[Network], *, seed: int) -> Iterator[Network]:
-    """/30 networks that overlap with nothing, in an order that differs by `seed`."""
+    """Yield unused /30 networks, in an order that depends on `seed`."""
     for range_ in _RANGES:
         count = 1 << (30 - range_.prefixlen)
         first = int(range_.network_address)
@@ -77,13 +77,13 @@ def free_subnets(used: Sequence[Network], *, seed: int) -> Iterator[Network]:
 
 
 def container_pools(used: Sequence[Network]) -> list[str]:
-    """The networks containers may have; empty when the engine's own choice does no harm."""
+    """Return the networks for containers; empty if the engine's defaults do not conflict."""
     free = [pool for pool in _POOLS if not any(pool.overlaps(network) for network in used)]
     return [] if len(free) == len(_POOLS) else [str(pool) for pool in free]
 
 
 def create_veth(paths: MachinePaths, process: int) -> VethPair:
-    """Connect the namespace of a process with this machine. Raises HostError."""
+    """Connect the network namespace of a process with this host. Raises HostError."""
     used = used_networks(routes())
     for subnet in free_subnets(used, seed=int(paths.tag, 16)):
         host, guest = (str(address) for address in subnet.hosts())
@@ -94,15 +94,15 @@ def create_veth(paths: MachinePaths, process: int) -> VethPair:
             f"link set {veth.link} up\n"
         )
         output_of("ip", "-batch", "-", text=commands)
-        if _is_alone(veth):
+        if _is_unique(veth):
             return veth
-        delete_veth(paths)  # another instance took the same at the same moment
+        delete_veth(paths)  # another instance chose the same network concurrently
         used.append(subnet)
     raise HostError("no private network is free for the container engine")
 
 
-def _is_alone(veth: VethPair) -> bool:
-    """Whether nobody took the same network at the same moment; of two, the older one stays."""
+def _is_unique(veth: VethPair) -> bool:
+    """Return whether no other instance chose the same network; the older interface wins."""
     subnet = Network(f"{veth.host_ip}/{veth.prefix}", strict=False)
     shown = output_of("ip", "-4", "-oneline", "addr", "show").splitlines()
     same = [
@@ -110,11 +110,11 @@ def _is_alone(veth: VethPair) -> bool:
         for line in shown
         if ipaddress.ip_interface(line.split()[3]).network.overlaps(subnet)
     ]
-    return same[:1] == [veth.link]  # in the order of their making
+    return same[:1] == [veth.link]  # in the order of creation
 
 
 def configuration(veth: VethPair) -> str:
-    """What `ip -batch` does inside."""
+    """Return the commands for `ip -batch` in the namespace."""
     return (
         "link set lo up\n"
         f"addr add {veth.guest_ip}/{veth.prefix} dev {INSIDE}\n"
@@ -124,37 +124,37 @@ def configuration(veth: VethPair) -> str:
 
 
 def delete_veth(paths: MachinePaths) -> None:
-    """Remove the veth if it is there."""
+    """Remove the veth pair. Idempotent."""
     if paths.link in interfaces():
-        with contextlib.suppress(HostError):  # it goes with the namespace at any moment
+        with contextlib.suppress(HostError):  # it may disappear with the namespace at any moment
             output_of("ip", "link", "del", paths.link)
 
 
 def interfaces() -> list[str]:
-    """The interfaces of this machine."""
+    """Return the interfaces of this host."""
     lines = Path("/proc/net/dev").read_text().splitlines()[2:]
     return [line.partition(":")[0].strip() for line in lines]
 
 
 def wanted_uplinks(paths: MachinePaths, opened: Sequence[str] = ()) -> tuple[str, ...]:
-    """The interfaces on which forwarding is on because of us, or has to be switched on.
+    """Return the interfaces on which rdd enabled forwarding, or has to enable it.
 
-    `opened` are those known so far. Nothing is changed: what is to be undone is written down
-    before it is done. Raises HostError.
+    `opened` are those recorded so far. Changes nothing: the caller records the result before
+    it enables forwarding. Raises HostError.
     """
     uplinks = list(opened)
     for uplink in _DEFAULT_DEVICE.findall(routes()):
-        # Another instance that switched it on may end before us.
-        is_shared = not is_forwarding("all") and bool(_others(paths))
+        # Another instance that enabled it may end first.
+        is_shared = not is_forwarding("all") and bool(_other_machines(paths))
         if is_shared or not is_forwarding(uplink):
             uplinks.append(uplink)
     return tuple(dict.fromkeys(uplinks))
 
 
 def enable_egress(paths: MachinePaths, veth: VethPair, uplinks: Sequence[str]) -> None:
-    """Let packets through. Raises HostError when the firewall refuses.
+    """Enable egress. Idempotent. Raises HostError when the firewall refuses.
 
-    May be called again, when routes have changed or another agent has taken over.
+    Called again when routes change or an agent adopts the machine.
     """
     present = interfaces()
     for interface in (veth.link, *uplinks):
@@ -163,7 +163,7 @@ def enable_egress(paths: MachinePaths, veth: VethPair, uplinks: Sequence[str]) -
     shown = output_of("iptables-save")
     if shown.count(paths.comment) == _RULES + len(uplinks):
         return
-    _close(paths, shown)
+    _remove_rules(paths, shown)
     mark = f"-m comment --comment {paths.comment}"
     link = veth.link
     rules = [
@@ -182,11 +182,11 @@ def enable_egress(paths: MachinePaths, veth: VethPair, uplinks: Sequence[str]) -
 
 
 def disable_egress(paths: MachinePaths) -> None:
-    """Remove the rules with our comment, and no others. Raises HostError."""
-    _close(paths, output_of("iptables-save"))
+    """Remove the rules with the comment of the machine, and no others. Raises HostError."""
+    _remove_rules(paths, output_of("iptables-save"))
 
 
-def _close(paths: MachinePaths, shown: str) -> None:
+def _remove_rules(paths: MachinePaths, shown: str) -> None:
     if paths.comment not in shown:
         return
     lines: list[str] = []
@@ -199,20 +199,20 @@ def _close(paths: MachinePaths, shown: str) -> None:
 
 
 def restore_forwarding(paths: MachinePaths, uplinks: Iterable[str]) -> None:
-    """Switch forwarding off where we switched it on, unless somebody needs it by now."""
-    if _others(paths) or is_forwarding("all"):
+    """Disable forwarding where rdd enabled it, unless another machine needs it."""
+    if _other_machines(paths) or is_forwarding("all"):
         return
     for uplink in uplinks:
         with contextlib.suppress(OSError, HostError):
             _write_forwarding(uplink, False)
 
 
-def _others(paths: MachinePaths) -> list[str]:
+def _other_machines(paths: MachinePaths) -> list[str]:
     return [name for name in interfaces() if name.startswith("rdd") and name != paths.link]
 
 
 def is_forwarding(interface: str) -> bool:
-    """Whether packets that come in here may go out elsewhere."""
+    """Return whether IP forwarding is enabled on an interface."""
     try:
         return (_CONF / interface / "forwarding").read_text().strip() == "1"
     except OSError:

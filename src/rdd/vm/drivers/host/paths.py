@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every file and name of a machine of this driver.
+"""The paths and names of a machine of this driver.
 
-On disk everything is in the instance directory. What exists elsewhere on this machine (an
-interface, firewall rules, a cgroup) has a name made from the path of the directory, so that it
-is found again without any record, and two instances never have the same.
+All files are in the instance directory. Resources elsewhere on this host (an interface,
+firewall rules, a cgroup) have names derived from the path of the directory: they are
+identifiable without any record, and unique to the instance.
 """
 
 import zlib
@@ -12,28 +12,28 @@ from pathlib import Path
 
 from rdd.vm.instance_dir import InstanceDirectory
 
-NAME = "host"  # of the driver; also of its pid file
+NAME = "host"  # the driver, and its pid file
 
 
 @dataclass(frozen=True, slots=True)
 class MachinePaths:
-    """Where things of one machine are."""
+    """The paths and names of one machine."""
 
     directory: InstanceDirectory
 
     @property
     def tag(self) -> str:
-        """Eight characters that stand for this instance directory on this machine."""
+        """Eight characters that identify this instance directory on this host."""
         return f"{zlib.crc32(str(self.directory.path.absolute()).encode()):08x}"
 
     @property
     def link(self) -> str:
-        """The network interface that leads to the engine (at most 15 characters)."""
+        """The host end of the veth pair (at most 15 characters)."""
         return f"rdd{self.tag}"
 
     @property
     def comment(self) -> str:
-        """What marks our firewall rules."""
+        """The comment of all firewall rules of this machine."""
         return f"rdd-{self.tag}"
 
     @property
@@ -43,37 +43,37 @@ class MachinePaths:
 
     @property
     def pid_file(self) -> Path:
-        """The process that holds the namespaces; the agent's own where there are none."""
+        """Pid file of the first process of the namespaces, or of the agent without an engine."""
         return self.directory.pid_file(NAME)
 
     @property
     def identity_file(self) -> Path:
-        """Its identity."""
+        """Identity file of that process."""
         return self.directory.identity_file(NAME)
 
     @property
-    def record(self) -> Path:
-        """What another agent needs to take over, and what must be undone at the end."""
+    def state_file(self) -> Path:
+        """The file of the HostMachineState."""
         return self.directory.path / "host.json"
 
     @property
     def ended(self) -> Path:
-        """Which service ended by itself, and how."""
+        """Name and exit status of the service that ended by itself."""
         return self.directory.path / "host.ended"
 
     @property
     def staging(self) -> Path:
-        """Where the private /run is put together; an empty directory outside."""
+        """Mount point on which the private /run is assembled; outside an empty directory."""
         return self.directory.path / "host.run"
 
     def data(self, engine: str) -> Path:
-        """Images, containers and volumes of an engine."""
+        """Return the data directory of an engine."""
         return self.directory.path / engine
 
     def config(self, service: str) -> Path:
-        """The configuration of a service."""
+        """Return the configuration file of a service."""
         return self.directory.path / f"{service}.conf"
 
     def log(self, service: str) -> Path:
-        """The log of a service, without `.log` as the rotation counts in between."""
+        """Return the log file of a service."""
         return self.directory.path / f"{service}.log"

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An engine run by root, in namespaces of its own.
+"""An engine that runs as root, in namespaces of its own.
 
-The agent makes the namespaces and the veth, starts the services inside, opens the way out,
-and resolves names for them. All but the last two goes on without the agent; one that takes
-over does them again.
+The agent creates the namespaces and the veth pair, starts the services inside, enables egress
+and relays DNS. Egress and DNS depend on an agent; everything else runs on without one. An
+agent that adopts the machine sets up both again.
 """
 
 import asyncio
@@ -28,62 +28,62 @@ from rdd.vm.drivers.host.network import VethPair
 from rdd.vm.drivers.host.paths import MachinePaths
 from rdd.vm.drivers.host.sandbox import NamespaceBuilder, Sandbox
 from rdd.vm.drivers.host.services import EngineNetwork, Service
-from rdd.vm.drivers.host.state import HostMachineState
+from rdd.vm.drivers.host.state import HostMachinePhase, HostMachineState
 from rdd.vm.drivers.protocol import DriverContext, Endpoint, Listener, Unmet
 from rdd.vm.process_files import live_process, write_pid_file
 
 _RTMGRP_IPV4_ROUTE = 0x40
 _ROUTES_SETTLE_S = 0.5
-_ENGINE_HEARS_S = 0.3
-"""After this a container that ends is not restarted: the engine knows that it is to stop."""
+_STOP_NOTICED_S = 0.3
+"""Time for the engine to enter its shutdown; from then on it restarts no container."""
 _SHUTDOWN_S = 15.0
-"""What dockerd takes at most to stop its containers."""
+"""The longest time that dockerd takes to stop its containers."""
 _LOG_LINES = 3
 _LOG_TAIL_BYTES = 8 << 10
 
 
 class RootEngine:
-    """The engine of one machine. Made for one start or take-over."""
+    """The engine of one machine, for one start or adoption."""
 
     def __init__(self, context: DriverContext, paths: MachinePaths, engine: str) -> None:
         self._context = context
         self._paths = paths
         self._engine = engine
-        self._record: HostMachineState | None = None
+        self._state: HostMachineState | None = None
         self._sandbox: Sandbox | None = None
         self._relay: dns.DnsRelay | None = None
         self._tasks: list[asyncio.Task[None]] = []
-        self._opening: asyncio.Future[None] | None = None
+        self._egress_change: asyncio.Future[None] | None = None
 
     @property
     def is_docker(self) -> bool:
-        """Whether the engine speaks Docker's API."""
+        """Whether the engine has Docker's API."""
         return self._engine == "moby"
 
     async def start(self) -> None:
-        """Make the namespaces and start the services in them. Raises HostError."""
-        making = asyncio.create_task(asyncio.to_thread(self._make), name="make namespaces")
+        """Create the namespaces and start the services in them. Raises HostError."""
+        creating = asyncio.create_task(asyncio.to_thread(self._create), name="create namespaces")
         try:
-            process, record = await asyncio.shield(making)
+            process, state = await asyncio.shield(creating)
         except asyncio.CancelledError:
-            await asyncio.wait({making})  # a thread cannot be stopped; whoever stops us cleans up
+            await asyncio.wait({creating})  # a thread cannot be cancelled; `stop` cleans up
             raise
-        await self._attach(process, record)
+        await self._attach(process, state)
 
     async def adopt(self) -> bool:
-        """Take over what another agent started; False when nothing of it lives."""
+        """Attach to the engine of a former agent; return False if there is none."""
         process = live_process(self._paths.pid_file, self._paths.identity_file)
-        record = HostMachineState.read(self._paths.record)
-        if process is None or record is None or record.engine != self._engine:
+        state = HostMachineState.read(self._paths.state_file)
+        if process is None or state is None or state.engine != self._engine:
             return False
-        if record.state == "stopping":
+        if state.phase is HostMachinePhase.STOPPING:
             await ended_within(process, _SHUTDOWN_S)
-        if record.state != "running":
+        if state.phase is not HostMachinePhase.RUNNING:
             return False
-        await self._attach(process, record)
+        await self._attach(process, state)
         return True
 
-    def _make(self) -> tuple[Identity, HostMachineState]:
+    def _create(self) -> tuple[Identity, HostMachineState]:
         paths, name = self._paths, self._context.directory.name
         for directory in (paths.staging, self._context.directory.sockets):
             make_private_dir(directory)
@@ -93,15 +93,15 @@ class RootEngine:
             process = builder.wait()
             write_pid_file(paths.pid_file, process)
             veth = network.create_veth(paths, process.pid)
-            record = HostMachineState(
+            state = HostMachineState(
                 engine=self._engine,
                 mode="root",
                 host_ip=veth.host_ip,
                 guest_ip=veth.guest_ip,
                 sockets=tuple(str(path) for path in self._outer_sockets()),
-                state="starting",
+                phase=HostMachinePhase.STARTING,
             )
-            record.write(paths.record)
+            state.write(paths.state_file)
             started = [self._service(veth)]
             if (cluster := self._kubernetes()) is not None:
                 started.append(cluster)
@@ -112,15 +112,15 @@ class RootEngine:
                 rotate(paths.directory.path, service.name, create=False)
             builder.start_services(
                 {
-                    "resolv_conf": dns.inside_text(veth.guest_ip),
+                    "resolv_conf": dns.resolv_conf_text(veth.guest_ip),
                     "ip": network.configuration(veth),
                     "ended": str(paths.ended),
                     "services": [_as_plan(service, paths) for service in started],
                 }
             )
-            record = replace(record, state="running")
-            record.write(paths.record)
-            return process, record
+            state = replace(state, phase=HostMachinePhase.RUNNING)
+            state.write(paths.state_file)
+            return process, state
         except BaseException:
             if builder.process is not None:
                 send_signal(builder.process, signal.SIGKILL)
@@ -151,58 +151,60 @@ class RootEngine:
 
     def _kubernetes(self) -> Service | None:
         template, environment = self._context.template, self._context.environment
-        found = k3s.k3s(self._paths, template, environment=environment)
+        found = k3s.k3s_service(self._paths, template, environment=environment)
         if found is None and k3s.is_wanted(template):
             release = template.param.get("KUBERNETES_RELEASE", "")
             self._context.warn(k3s.missing_k3s(release, environment))
         return found
 
     def _outer_sockets(self) -> list[Path]:
-        """The sockets on this machine that the engine itself listens on."""
+        """Return the sockets on this host that the engine itself listens on."""
         if self.is_docker:
             return services.docker_sockets(self._context.template)
         return [self._context.directory.sockets / services.CONTAINERD_SOCKET]
 
-    async def _attach(self, process: Identity, record: HostMachineState) -> None:
-        """Do for the namespaces what does not go on without an agent."""
-        self._record = record
+    async def _attach(self, process: Identity, state: HostMachineState) -> None:
+        """Set up what depends on an agent: DNS and egress."""
+        self._state = state
         self._sandbox = sandbox = Sandbox(process)
-        names = dns.known_names(self._context.template.host_resolver.hosts, record.host_ip)
-        self._relay = dns.DnsRelay(sandbox, record.guest_ip, names)
+        names = dns.static_names(self._context.template.host_resolver.hosts, state.host_ip)
+        self._relay = dns.DnsRelay(sandbox, state.guest_ip, names)
         try:
             await self._relay.start()
         except OSError as error:
             self._context.degrade(f"containers cannot resolve names: {error.strerror or error}")
-        self._tasks.append(asyncio.create_task(self._keep_way_out(), name="way out"))
+        self._tasks.append(asyncio.create_task(self._maintain_egress(), name="egress"))
 
-    async def _keep_way_out(self) -> None:
-        """Open the way out, and again whenever the routes of this machine change."""
+    async def _maintain_egress(self) -> None:
+        """Enable egress, again whenever the routes of this host change."""
         changed = asyncio.Event()
         with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_NONBLOCK) as routes:
             routes.bind((0, _RTMGRP_IPV4_ROUTE))
             with readable(routes, changed.set):
                 while True:
                     try:
-                        self._opening = asyncio.ensure_future(asyncio.to_thread(self._open_way_out))
-                        await asyncio.shield(self._opening)
+                        self._egress_change = asyncio.ensure_future(
+                            asyncio.to_thread(self._enable_egress)
+                        )
+                        await asyncio.shield(self._egress_change)
                     except HostError as error:
                         self._context.warn(f"containers cannot reach other networks: {error}")
                     await changed.wait()
                     await asyncio.sleep(_ROUTES_SETTLE_S)
                     changed.clear()
 
-    def _open_way_out(self) -> None:
-        record = self._record
-        assert record is not None
-        veth = VethPair(self._paths.link, record.host_ip, record.guest_ip)
-        uplinks = network.wanted_uplinks(self._paths, record.uplinks)
-        if uplinks != record.uplinks:
-            self._record = replace(record, uplinks=uplinks)
-            self._record.write(self._paths.record)
+    def _enable_egress(self) -> None:
+        state = self._state
+        assert state is not None
+        veth = VethPair(self._paths.link, state.host_ip, state.guest_ip)
+        uplinks = network.wanted_uplinks(self._paths, state.uplinks)
+        if uplinks != state.uplinks:
+            self._state = replace(state, uplinks=uplinks)
+            self._state.write(self._paths.state_file)
         network.enable_egress(self._paths, veth, uplinks)
 
     async def check(self) -> None:
-        """Raise Unmet unless the engine answers where clients expect it."""
+        """Raise Unmet unless the engine responds on all sockets of its clients."""
         assert self._sandbox is not None
         try:
             if self.is_docker:
@@ -213,15 +215,15 @@ class RootEngine:
                 writer.close()
                 path.chmod(0o600)
         except (OSError, docker_api.BadAnswer) as error:
-            raise Unmet(f"the engine does not answer yet: {error}") from error
+            raise Unmet(f"the engine does not respond yet: {error}") from error
 
     async def listeners(self) -> AsyncIterator[frozenset[Listener]]:
-        """The ports listened on in the network of the engine."""
+        """Yield the listening ports in the network of the engine."""
         assert self._sandbox is not None
-        assert self._record is not None
+        assert self._state is not None
         own = [
-            Listener("udp", self._record.guest_ip, dns.PORT),
-            Listener("tcp", self._record.guest_ip, dns.PORT),
+            Listener("udp", self._state.guest_ip, dns.PORT),
+            Listener("tcp", self._state.guest_ip, dns.PORT),
         ]
         docker = self._sandbox.path(services.DOCKER_SOCKET) if self.is_docker else None
         watch = ListenerWatch(self._sandbox, docker_socket=docker, without=own)
@@ -229,17 +231,17 @@ class RootEngine:
             yield found
 
     async def dial(self, endpoint: Endpoint, kind: int) -> socket.socket:
-        """A socket connected to something inside. Raises OSError."""
+        """Return a socket connected to an endpoint in the namespaces. Raises OSError."""
         assert self._sandbox is not None
-        assert self._record is not None
+        assert self._state is not None
         loop = asyncio.get_running_loop()
         if endpoint.socket:
             sock = socket.socket(socket.AF_UNIX, kind | socket.SOCK_NONBLOCK)
             target: str | tuple[str, int] = str(self._sandbox.path(endpoint.socket))
         else:
-            # With its own address the engine needs no process between us and the container;
-            # only what listens on the loopback needs to be asked there.
-            ip = self._record.guest_ip if endpoint.ip in ("0.0.0.0", "::") else endpoint.ip
+            # The engine's own address reaches containers without a proxy process; only a
+            # listener on the loopback must be dialled there.
+            ip = self._state.guest_ip if endpoint.ip in ("0.0.0.0", "::") else endpoint.ip
             family = socket.AF_INET6 if ":" in ip else socket.AF_INET
             sock = self._sandbox.socket(family, kind)
             target = (ip, endpoint.port)
@@ -251,20 +253,20 @@ class RootEngine:
         return sock
 
     async def wait_ended(self) -> str:
-        """Wait until a service or the whole has ended; why."""
+        """Wait until a service or the whole machine has ended; return why."""
         assert self._sandbox is not None
         await wait_ended(self._sandbox.process)
-        return self._why()
+        return self._end_reason()
 
-    def _why(self) -> str:
+    def _end_reason(self) -> str:
         name, _, how = (read_text(self._paths.ended) or "").strip().partition(" ")
         if not name:
-            return "the process that holds the namespaces of the engine was killed"
+            return "the first process of the engine's namespaces was killed"
         tail = _last_lines(self._paths.log(name))
         return f"{name} ended with {how}" + (f": {' / '.join(tail)}" if tail else "")
 
     async def stop(self, *, grace_s: float) -> None:
-        """Stop the services, by force after a while, and remove what is left."""
+        """Stop the services, by force after `grace_s`, and clean up."""
         process = live_process(self._paths.pid_file, self._paths.identity_file)
         try:
             if process is not None and grace_s > 0:
@@ -282,16 +284,16 @@ class RootEngine:
                 self._sandbox.path(services.DOCKER_SOCKET)
             )
         await self._end_tasks()
-        if self._record is not None:
-            with contextlib.suppress(HostError):  # a full disk must not keep it running
-                replace(self._record, state="stopping").write(self._paths.record)
+        if self._state is not None:
+            with contextlib.suppress(HostError):  # a full disk must not prevent the stop
+                replace(self._state, phase=HostMachinePhase.STOPPING).write(self._paths.state_file)
         send_signal(process, signal.SIGTERM)
-        if signals and not await ended_within(process, _ENGINE_HEARS_S):
+        if signals and not await ended_within(process, _STOP_NOTICED_S):
             unhandled_signals.kill_containers_without_handler(process.pid, signals)
         await ended_within(process, max(0, end - loop.time()))
 
     async def detach(self) -> None:
-        """Stop doing things for the namespaces."""
+        """Stop DNS and egress maintenance; the engine runs on."""
         await self._end_tasks()
         if self._relay is not None:
             await self._relay.close()
@@ -303,8 +305,8 @@ class RootEngine:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._tasks.clear()
-        if self._opening is not None:  # a thread that must not open what is being closed
-            await asyncio.gather(self._opening, return_exceptions=True)
+        if self._egress_change is not None:  # its thread must not enable egress during the teardown
+            await asyncio.gather(self._egress_change, return_exceptions=True)
 
 
 def _as_plan(service: Service, paths: MachinePaths) -> dict[str, object]:
@@ -317,18 +319,18 @@ def _as_plan(service: Service, paths: MachinePaths) -> dict[str, object]:
 
 
 def _last_lines(path: Path) -> list[str]:
-    """The last lines of a log that tell of trouble."""
+    """Return the last lines of a log above the level of warnings."""
     with contextlib.suppress(OSError), path.open("rb") as file:
         end = file.seek(0, os.SEEK_END)
         file.seek(max(0, end - _LOG_TAIL_BYTES))
         lines = (
             file.read().decode("utf-8", "replace").splitlines()[1 if end > _LOG_TAIL_BYTES else 0 :]
         )
-        return [line.strip() for line in lines if line.strip() and not _is_chatter(line)][
+        return [line.strip() for line in lines if line.strip() and not _is_unimportant(line)][
             -_LOG_LINES:
         ]
     return []
 
 
-def _is_chatter(line: str) -> bool:
+def _is_unimportant(line: str) -> bool:
     return any(f"level={level}" in line for level in ("debug", "info", "warning"))

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An engine of an ordinary user: dockerd below RootlessKit.
+"""An engine of an ordinary user: dockerd under RootlessKit.
 
-RootlessKit makes the same kind of namespaces as `enter.py` does for root, with a user namespace
-around them, connects them through slirp4netns or pasta, and forwards published ports itself.
-It is the process that stands for the machine. This way cannot be exercised on machines that
-keep /dev/net/tun for root; docs/host-driver.md says so.
+RootlessKit creates the same namespaces as `enter.py` does for root, in a user namespace,
+connects them through slirp4netns or pasta, and forwards published ports itself. Its process
+represents the machine. This does not work on hosts that reserve /dev/net/tun for root
+(docs/host-driver.md).
 """
 
 import asyncio
@@ -30,14 +30,14 @@ from rdd.vm.drivers.host.state import HostMachineState
 from rdd.vm.drivers.protocol import DriverContext, Endpoint, Listener, Unmet
 from rdd.vm.process_files import live_process, write_pid_file
 
-# Links that RootlessKit's copy of /run has to the engines of the system.
+# Entries of the system's engines in RootlessKit's copy of /run.
 _FOREIGN = (
     "/run/docker /run/docker.sock /run/docker.pid /run/containerd /run/runc /run/xtables.lock"
 )
 
 
 class RootlessEngine:
-    """The engine of one machine, without root. Made for one start or take-over."""
+    """The rootless engine of one machine, for one start or adoption."""
 
     def __init__(self, context: DriverContext, paths: MachinePaths) -> None:
         self._context = context
@@ -46,7 +46,7 @@ class RootlessEngine:
 
     @property
     def is_docker(self) -> bool:
-        """Only dockerd is run this way."""
+        """Always: only dockerd runs rootless."""
         return True
 
     async def start(self) -> None:
@@ -56,7 +56,7 @@ class RootlessEngine:
         if program is None:
             raise HostError("dockerd is not installed")
         if not self._sockets():
-            raise HostError("the template forwards no Docker socket, so nobody could reach dockerd")
+            raise HostError("the template forwards no Docker socket: dockerd would be unreachable")
         service = services.moby(
             self._paths,
             self._context.template,
@@ -70,10 +70,10 @@ class RootlessEngine:
         for path, text in files.items():
             write_atomically(path, text, durable=False)
         log = rotate(self._paths.directory.path, service.name)
-        record = HostMachineState(
+        state = HostMachineState(
             engine="moby", mode="rootless", sockets=tuple(map(str, self._sockets()))
         )
-        record.write(self._paths.record)
+        state.write(self._paths.state_file)
         process = spawn_detached(
             command(service, self._state, environment),
             environment={**environment, "PATH": search_path(environment)},
@@ -99,30 +99,30 @@ class RootlessEngine:
         return services.docker_sockets(self._context.template)
 
     async def check(self) -> None:
-        """Raise Unmet unless the engine answers where clients expect it."""
+        """Raise Unmet unless the engine responds on all sockets of its clients."""
         try:
             for path in self._sockets():
                 await docker_api.get(path, "/_ping")
                 path.chmod(0o600)
         except (OSError, docker_api.BadAnswer) as error:
-            raise Unmet(f"the engine does not answer yet: {error}") from error
+            raise Unmet(f"the engine does not respond yet: {error}") from error
 
     async def listeners(self) -> AsyncIterator[frozenset[Listener]]:
-        """None: RootlessKit forwards what containers publish."""
+        """Yield nothing: RootlessKit forwards published ports."""
         yield frozenset()
 
     async def dial(self, endpoint: Endpoint, kind: int) -> socket.socket:
-        """Connections into the namespaces go through RootlessKit alone. Raises OSError."""
-        raise OSError(f"{endpoint} is inside namespaces that only RootlessKit enters")
+        """Raise OSError: only RootlessKit can connect into its namespaces."""
+        raise OSError(f"{endpoint} is in the namespaces of RootlessKit and cannot be dialled")
 
     async def wait_ended(self) -> str:
-        """Wait until RootlessKit has ended; why."""
+        """Wait until RootlessKit has ended; return why."""
         assert self._process is not None
         await wait_ended(self._process)
         return f'rootlesskit ended; see "{self._paths.log("dockerd")}"'
 
     async def stop(self, *, grace_s: float) -> None:
-        """Stop the engine, by force after a while, and remove what is left."""
+        """Stop the engine, by force after `grace_s`, and clean up."""
         process = live_process(self._paths.pid_file, self._paths.identity_file)
         try:
             if process is not None and grace_s > 0:
@@ -132,12 +132,12 @@ class RootlessEngine:
             await teardown.cleanup(self._context.directory)
 
     async def detach(self) -> None:
-        """Nothing is done for it, so nothing is to be stopped."""
+        """Do nothing: a rootless engine does not depend on the agent."""
         await asyncio.sleep(0)
 
 
 def command(service: Service, state: Path, environment: Mapping[str, str]) -> list[str]:
-    """The command line of RootlessKit."""
+    """Return the command line of RootlessKit."""
     network = rootless_network(environment)
     ports = "implicit" if network == "pasta" else "builtin"
     words = [str(service.program), "--rootless", *service.arguments]
@@ -157,6 +157,6 @@ def command(service: Service, state: Path, environment: Mapping[str, str]) -> li
         "--pidns",
         "sh",
         "-c",
-        # dockerd insists on the variable, which only a login through systemd sets.
+        # dockerd requires the variable, which only a login through systemd sets.
         f"rm -f {_FOREIGN}; export XDG_RUNTIME_DIR=/run; exec {shlex.join(words)}",
     ]

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The namespaces of an engine, seen from the agent.
+"""The namespaces of an engine, as the agent uses them.
 
-An `NamespaceBuilder` has `enter.py` make them. From then on one process, which
-is known by identity, stands for everything (`Sandbox`): the file system of the namespaces is
-below `/proc/<pid>/root`, and sockets can be made in their network without going there: a
-socket belongs to the network its thread was in when it was made.
+A `NamespaceBuilder` creates them with `enter.py`. From then on their first process, recorded
+with its identity, represents them (`Sandbox`): the file system of the namespaces is below
+`/proc/<pid>/root`. The agent opens sockets in their network without a process there: a socket
+belongs to the network namespace of its thread at the time of its creation.
 """
 
 import ctypes
@@ -31,12 +31,12 @@ _STEP_S = 30.0
 
 
 class Sandbox:
-    """Namespaces that exist: those of a process."""
+    """The namespaces of a process."""
 
     def __init__(self, process: Identity) -> None:
         self.process = process
         self._inside = self._open_network(process.pid)
-        self._here = self._open_network("self")
+        self._outside = self._open_network("self")
         self._libc = ctypes.CDLL(None, use_errno=True)
 
     @staticmethod
@@ -47,20 +47,20 @@ class Sandbox:
             raise HostError.from_os(f"enter the network of process {pid}", error) from error
 
     def path(self, inside: str) -> Path:
-        """A path of the namespaces as it is reached from here.
+        """Return the path outside for a path in the namespaces.
 
-        Only paths below /run differ. /var/run is an absolute link, which would lead back out.
+        Only paths below /run differ. /var/run is an absolute link that would lead outside.
         """
         inside = in_run(inside)
         return Path(f"/proc/{self.process.pid}/root{inside}")
 
     def socket(self, family: int, kind: int) -> socket.socket:
-        """A non-blocking socket in the network of the namespaces. Raises OSError."""
+        """Return a non-blocking socket in the network of the namespaces. Raises OSError."""
         self._set_network(self._inside)
         try:
             made = socket.socket(family, kind | socket.SOCK_NONBLOCK)
         finally:
-            self._set_network(self._here)
+            self._set_network(self._outside)
         return made
 
     def _set_network(self, descriptor: int) -> None:
@@ -69,17 +69,17 @@ class Sandbox:
             raise OSError(number, f"setns: {os.strerror(number)}")
 
     def close(self) -> None:
-        """Forget the namespaces; as long as we hold them they cannot vanish."""
-        for descriptor in (self._inside, self._here):
+        """Release the namespaces, which otherwise cannot disappear."""
+        for descriptor in (self._inside, self._outside):
             if descriptor >= 0:
                 os.close(descriptor)
-        self._inside = self._here = -1
+        self._inside = self._outside = -1
 
 
 class NamespaceBuilder:
-    """The making of namespaces, step by step; blocking, so it runs in a thread.
+    """Creates namespaces step by step; blocking, so it runs in a thread.
 
-    Their first process waits for `start_services`; if that never comes it ends by itself.
+    Their first process waits for `start_services`; without it, it ends when the pipe closes.
     """
 
     def __init__(self, paths: MachinePaths, name: str) -> None:
@@ -97,26 +97,26 @@ class NamespaceBuilder:
         self.process: Identity | None = None
 
     def wait(self) -> Identity:
-        """The first process of the namespaces. Raises HostError."""
-        pid = int(self._answer("pid"))
+        """Return the first process of the namespaces. Raises HostError."""
+        pid = int(self._receive("pid"))
         self._program.wait()
         self.process = identity(pid)
         if self.process is None:
-            raise HostError(f"the namespaces ended at once: {self._answer('ready')}")
+            raise HostError(f"the namespaces ended at once: {self._receive('ready')}")
         return self.process
 
     def start_services(self, plan: dict[str, Any]) -> None:
-        """Hand over the plan; the services are being started. Raises HostError."""
+        """Send the plan, which starts the services. Raises HostError."""
         assert self._program.stdin is not None
         try:
             self._program.stdin.write(json.dumps(plan).encode() + b"\n")
             self._program.stdin.flush()
         except OSError as error:
             raise HostError.from_os("enter the namespaces", error) from error
-        self._answer("ready")
+        self._receive("ready")
 
     def close(self) -> None:
-        """Close our ends of the pipes."""
+        """Close the pipes."""
         for pipe in (self._program.stdin, self._program.stdout):
             if pipe is not None:
                 pipe.close()
@@ -124,8 +124,8 @@ class NamespaceBuilder:
             self._program.kill()
             self._program.wait()
 
-    def _answer(self, wanted: str) -> Any:
-        """The next message that tells `wanted`. Raises HostError with what went wrong."""
+    def _receive(self, wanted: str) -> Any:
+        """Return the member `wanted` of the next message that has it. Raises HostError."""
         assert self._program.stdout is not None
         descriptor = self._program.stdout.fileno()
         deadline = time.monotonic() + _STEP_S
@@ -134,12 +134,16 @@ class NamespaceBuilder:
                 line, _, self._rest = self._rest.partition(b"\n")
                 message = json.loads(line)
                 if "error" in message:
-                    raise HostError(f"cannot make the namespaces of the engine: {message['error']}")
+                    raise HostError(
+                        f"cannot create the namespaces of the engine: {message['error']}"
+                    )
                 if wanted in message:
                     return message[wanted]
             if not select.select([descriptor], [], [], max(0, deadline - time.monotonic()))[0]:
-                raise HostError(f"the namespaces of the engine were not made within {_STEP_S:g} s")
+                raise HostError(
+                    f"the namespaces of the engine were not created within {_STEP_S:g} s"
+                )
             chunk = os.read(descriptor, 4096)
             if not chunk:
-                raise HostError("cannot make the namespaces of the engine: their process ended")
+                raise HostError("cannot create the engine's namespaces: their process ended")
             self._rest += chunk

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a template asks this driver to run: a list of services, in the order of their start.
+"""The services of a machine: container engines with their configuration.
 
-The param `CONTAINER_ENGINE` names the engine: `moby` is dockerd, which brings its own
-containerd; `containerd` is containerd alone. Without it nothing is run. Each service is a
-program with a configuration file of its own; nothing of the system's configuration of these
-programs is read. Paths below /run are those inside the namespaces.
+The param `CONTAINER_ENGINE` selects the engine: `moby` is dockerd, which starts its own
+containerd; `containerd` is containerd alone. Without it no engine runs. Each service is a
+program with a configuration file of its own; the system's configuration of these programs is
+never read. Paths below /run are those inside the namespaces.
 """
 
 import json
@@ -20,13 +20,13 @@ ENGINES = ("moby", "containerd")
 DOCKER_SOCKET = "/run/docker.sock"
 CONTAINERD_SOCKET = "containerd.sock"  # in the directory of forwarded sockets
 
-# What our processes give to an engine; other variables of the daemon are not its business.
-_PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR")
+# The variables of the daemon's environment that engines inherit.
+_INHERITED = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "TMPDIR")
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A program that runs inside the namespaces for as long as the machine does."""
+    """A program that runs in the namespaces during the lifetime of the machine."""
 
     name: str
     program: Path
@@ -34,31 +34,31 @@ class Service:
     config: str
     """The text of its configuration file."""
     socket: str
-    """What it answers on when it is ready; below /run it is inside the namespaces."""
+    """The socket on which it responds when it is ready; /run is inside the namespaces."""
     environment: Mapping[str, str]
     files: Mapping[Path, str] = field(default_factory=dict)
-    """Further files it reads."""
+    """Additional files that it reads."""
 
 
 @dataclass(frozen=True, slots=True)
 class EngineNetwork:
-    """What the namespaces look like to a service."""
+    """The network of the namespaces, for the configuration of an engine."""
 
     nameserver: str = ""
     gateway: str = ""
-    """This machine, as containers reach it."""
+    """The address of this host for containers."""
     is_rootless: bool = False
     pools: Sequence[str] = ()
-    """Networks that containers may use; empty: the engine's choice."""
+    """Networks for containers; empty: the engine's default."""
 
 
 def engine_of(template: Template) -> str:
-    """The engine a template asks for; empty when it asks for none."""
+    """Return the engine of a template; empty without one."""
     return template.param.get("CONTAINER_ENGINE", "")
 
 
 def docker_sockets(template: Template) -> list[Path]:
-    """Where the template wants the socket of dockerd on this machine."""
+    """Return the paths of dockerd's socket on this host, from the template."""
     return [
         Path(rule.host_socket)
         for rule in template.port_forwards
@@ -67,7 +67,7 @@ def docker_sockets(template: Template) -> list[Path]:
 
 
 def in_run(path: str) -> str:
-    """A path with /var/run, which is a link everywhere, resolved."""
+    """Return a path with /var/run resolved, which is a link to /run everywhere."""
     return "/run/" + path.removeprefix("/var/run/") if path.startswith("/var/run/") else path
 
 
@@ -79,7 +79,7 @@ def moby(
     program: Path,
     environment: Mapping[str, str],
 ) -> Service:
-    """dockerd, with its socket at the usual path inside and at the template's outside."""
+    """Return dockerd, with its socket at the usual path inside and the template's outside."""
     is_root = not engine_network.is_rootless
     hosts = [f"unix://{DOCKER_SOCKET}", *(f"unix://{path}" for path in docker_sockets(template))]
     config = {
@@ -88,7 +88,7 @@ def moby(
         "pidfile": "/run/docker.pid",
         "hosts": hosts,
         "group": "0" if is_root else None,
-        # systemd is outside the process namespace and would take our numbers for its own.
+        # systemd is outside the process namespace and would misinterpret the pids.
         "exec-opts": ["native.cgroupdriver=cgroupfs"] if is_root else None,
         "cgroup-parent": paths.cgroup if is_root else None,
         "dns": [engine_network.nameserver] if engine_network.nameserver else None,
@@ -107,19 +107,22 @@ def moby(
         arguments=("--config-file", str(paths.config("dockerd"))),
         config=json.dumps(kept, indent=2) + "\n",
         socket=DOCKER_SOCKET,
-        environment={**passed_on(environment), **settings.environment_of(template, paths)},
+        environment={
+            **inherited_environment(environment),
+            **settings.environment_of(template, paths),
+        },
         files=settings.files_of(template, paths),
     )
 
 
 def containerd(paths: MachinePaths, *, program: Path, environment: Mapping[str, str]) -> Service:
-    """containerd, with its socket among the forwarded ones of the machine."""
+    """Return containerd, with its socket in the machine's socket directory."""
     socket = str(paths.directory.sockets / CONTAINERD_SOCKET)
     config = (
         "version = 2\n"
         f"root = {json.dumps(str(paths.data('containerd')))}\n"
         'state = "/run/containerd"\n'
-        # Its streaming server would listen on a port that looks like somebody's service.
+        # Its streaming server would listen on a port, which would be forwarded.
         'disabled_plugins = ["io.containerd.grpc.v1.cri"]\n'
         f"[grpc]\n  address = {json.dumps(socket)}\n"
     )
@@ -129,13 +132,13 @@ def containerd(paths: MachinePaths, *, program: Path, environment: Mapping[str, 
         arguments=("--config", str(paths.config("containerd"))),
         config=config,
         socket=socket,
-        environment=passed_on(environment),
+        environment=inherited_environment(environment),
     )
 
 
-def passed_on(environment: Mapping[str, str]) -> dict[str, str]:
-    """What programs get of the environment of the daemon."""
-    passed = {name: environment[name] for name in _PASSED_ON if name in environment}
+def inherited_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the part of the daemon's environment that engines inherit."""
+    passed = {name: environment[name] for name in _INHERITED if name in environment}
     path = passed.get("PATH", "/usr/bin:/bin")
     missing = [part for part in ("/usr/sbin", "/sbin") if part not in path.split(":")]
     return {**passed, "PATH": ":".join([path, *missing])}

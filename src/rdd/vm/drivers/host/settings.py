@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a template wants its engine to be set to, without a guest to write it into.
+"""Engine settings from a template, without a guest that has files for them.
 
 A virtual machine gets its settings as files (`provision` with mode `data`). This driver
-writes no file outside of its directory; it takes the text of the files it knows from the
-template and hands it to the programs that would read them:
+writes no file outside its directory; it extracts the content of certain files from the
+template and passes it to the programs that would read them:
 
-    /etc/docker/daemon.json             dockerd, beside what it must be set to
+    /etc/docker/daemon.json             dockerd, merged with its mandatory settings
     /etc/rancher/k3s/registries.yaml    k3s
-    the proxy in env                    both, as their environment
-    caCerts                             both, together with the authorities of this machine
+    the proxy in env                    both, as environment variables
+    caCerts                             both, together with the authorities of this host
 """
 
 import json
@@ -32,25 +32,25 @@ _BUNDLES = (  # of Debian, Fedora, openSUSE, Alpine
 
 
 def file_of(template: Template, path: str) -> str:
-    """The text a template would write to a path in a guest; empty if it has none."""
+    """Return the text that a template writes to a path in a guest; empty without one."""
     found = [item.content or "" for item in template.provision if item.path == path]
     return found[-1] if found else ""
 
 
 def engine_settings(template: Template) -> dict[str, Any]:
-    """What the template says about dockerd. Raises HostError if that is no JSON object."""
+    """Return the template's settings for dockerd. Raises HostError unless a JSON object."""
     text = file_of(template, DAEMON_JSON)
     try:
         found = json.loads(text) if text else {}
     except ValueError as error:
-        raise HostError(f"the template's {DAEMON_JSON} is no JSON: {error}") from error
+        raise HostError(f"the template's {DAEMON_JSON} is not JSON: {error}") from error
     if not isinstance(found, dict):
-        raise HostError(f"the template's {DAEMON_JSON} is no JSON object")
+        raise HostError(f"the template's {DAEMON_JSON} is not a JSON object")
     return found
 
 
 def environment_of(template: Template, paths: MachinePaths) -> dict[str, str]:
-    """What the template adds to the environment of the programs; the rest of `env` is a shell's."""
+    """Return the proxy and trust variables; the rest of `env` is for shells only."""
     found = {name: value for name, value in template.env.items() if name.lower() in _PROXY}
     if template.ca_certs.certs:
         found["SSL_CERT_FILE"] = str(trust_file(paths))
@@ -58,14 +58,14 @@ def environment_of(template: Template, paths: MachinePaths) -> dict[str, str]:
 
 
 def files_of(template: Template, paths: MachinePaths) -> dict[Path, str]:
-    """The files the programs read besides their configuration."""
+    """Return the files that programs read besides their configuration."""
     if not template.ca_certs.certs:
         return {}
     return {trust_file(paths): _system_authorities() + "".join(template.ca_certs.certs)}
 
 
 def trust_file(paths: MachinePaths) -> Path:
-    """Whom the programs trust, if it is not just whom this machine does."""
+    """Return the path of the CA bundle, which exists if the template adds authorities."""
     return paths.directory.path / "authorities.pem"
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A shell "in" a machine that is none: on this machine, with the template's environment.
+"""A shell for a machine without a guest: on this host, with the template's environment.
 
-DOCKER_HOST leads to the machine's engine, as `docker` in a virtual machine would find it.
+DOCKER_HOST points to the machine's engine, the default of `docker` in a virtual machine.
 """
 
 import shlex
@@ -23,7 +23,7 @@ def shell_command(
     shell: str = "",
     workdir: str = "",
 ) -> ShellCommand:
-    """How to run a command, or a login shell when there is none."""
+    """Return how to run a command; without a command, a login shell."""
     program = shell or template.user.shell or environment.get("SHELL", "") or "/bin/sh"
     argv: tuple[str, ...] = (program, "-l")
     if command:
@@ -33,7 +33,7 @@ def shell_command(
 
 
 def engine_variables(directory: InstanceDirectory, template: Template) -> dict[str, str]:
-    """What leads clients to the engine of a machine."""
+    """Return the variables that point clients to the engine of a machine."""
     engine = engine_of(template)
     if engine == "moby":
         sockets = docker_sockets(template)

@@ -1,21 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is remembered about a machine while it runs: `host.json`.
+"""The state of a running machine on disk: `host.json`.
 
-For the agent that takes over, and for whoever cleans up. It is written before what it tells
-of is done, so that a crash in between leaves something to undo and never something unknown.
+The next agent adopts the machine with it, and the cleanup removes with it what is outside the
+instance directory. It is written before the operation that it describes: after a crash the
+cleanup may find nothing to undo, but never something unrecorded.
 """
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
 from rdd.host.errors import HostError
 from rdd.host.files import read_text, write_atomically
 
 
+class HostMachinePhase(StrEnum):
+    """The phase of a machine; only a RUNNING one can be adopted."""
+
+    STARTING = "starting"
+    RUNNING = "running"
+    STOPPING = "stopping"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HostMachineState:
-    """What this machine uses."""
+    """The resources of a machine outside its directory."""
 
     engine: str
     mode: str
@@ -23,19 +33,27 @@ class HostMachineState:
     host_ip: str = ""
     guest_ip: str = ""
     uplinks: tuple[str, ...] = ()
-    """Interfaces on which we switched forwarding on."""
+    """Interfaces on which rdd enabled forwarding."""
     sockets: tuple[str, ...] = ()
     """Sockets outside the instance directory that the engine listens on."""
-    state: str = "running"
-    """Only what is `running` can be taken over; the others are `starting` and `stopping`."""
+    phase: HostMachinePhase = HostMachinePhase.RUNNING
 
     def write(self, path: Path) -> None:
-        """Keep it. Raises HostError."""
-        write_atomically(path, json.dumps(asdict(self)) + "\n", durable=False)
+        """Write the state. Raises HostError."""
+        data = {
+            "engine": self.engine,
+            "mode": self.mode,
+            "host_ip": self.host_ip,
+            "guest_ip": self.guest_ip,
+            "uplinks": self.uplinks,
+            "sockets": self.sockets,
+            "state": self.phase,
+        }
+        write_atomically(path, json.dumps(data) + "\n", durable=False)
 
     @classmethod
     def read(cls, path: Path) -> "HostMachineState | None":
-        """What was kept; None if there is nothing that can be read."""
+        """Return the state in a file; None if it is missing or damaged."""
         try:
             data = json.loads(read_text(path) or "null")
             return cls(
@@ -45,7 +63,7 @@ class HostMachineState:
                 guest_ip=str(data["guest_ip"]),
                 uplinks=tuple(data["uplinks"]),
                 sockets=tuple(data["sockets"]),
-                state=str(data["state"]),
+                phase=HostMachinePhase(data["state"]),
             )
         except (ValueError, KeyError, TypeError, HostError):
             return None

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a machine leaves on this machine when it ends, and how it is removed.
+"""Teardown of a machine: kill its processes, remove its traces on this host.
 
-Ending the first process of the namespaces ends every process in them; mounts and the inner
-network vanish with those. Outside there are firewall rules and the veth, found by the name of
-the instance; the switched forwarding and foreign sockets, found in the record; empty cgroups;
-and files. Every step is done even if another fails.
+The end of the first process of the namespaces ends every process in them, and with these the
+mounts and the inner network. Outside the namespaces there are firewall rules and the veth pair,
+identified by a name derived from the instance; enabled forwarding and sockets, recorded in
+`host.json`; empty cgroups; and files. Every step runs even if another one fails.
 """
 
 import asyncio
@@ -31,30 +31,30 @@ _CGROUPS = Path("/sys/fs/cgroup")
 
 
 async def cleanup(directory: InstanceDirectory) -> None:
-    """End by force what of a machine still runs, and remove what it left. Raises HostError."""
+    """Kill what still runs of a machine and remove its traces. Raises HostError."""
     paths = MachinePaths(directory)
-    record = HostMachineState.read(paths.record)
+    state = HostMachineState.read(paths.state_file)
     process = live_process(paths.pid_file, paths.identity_file)
     if process is not None and process.pid != os.getpid():
         await end(process)
-    if record is not None or paths.pid_file.exists():
-        problems = await asyncio.to_thread(_remove_all, paths, record)
+    if state is not None or paths.pid_file.exists():
+        problems = await asyncio.to_thread(_remove_all, paths, state)
         if problems:
             raise HostError("; ".join(problems))
 
 
 async def end(process: Identity) -> None:
-    """Kill the first process of the namespaces and wait for the rest. Raises HostError."""
+    """Kill the first process of the namespaces and wait for its end. Raises HostError."""
     send_signal(process, signal.SIGKILL)
     if not await ended_within(process, _KILL_S):
         raise HostError(f"process {process.pid} still runs {_KILL_S:g} s after SIGKILL")
 
 
-def _remove_all(paths: MachinePaths, record: HostMachineState | None) -> list[str]:
+def _remove_all(paths: MachinePaths, state: HostMachineState | None) -> list[str]:
     problems = []
     steps: list[Callable[[], None]] = [
-        lambda: _remove_network(paths, record),
-        lambda: _remove_sockets(record),
+        lambda: _remove_network(paths, state),
+        lambda: _remove_sockets(state),
         lambda: _remove_cgroups(paths.cgroup),
         lambda: _remove_directory(paths.staging),
     ]
@@ -66,38 +66,38 @@ def _remove_all(paths: MachinePaths, record: HostMachineState | None) -> list[st
         except HostError as error:
             problems.append(str(error))
     if not problems:
-        remove(paths.record)  # last: it is what a second attempt goes by
+        remove(paths.state_file)  # last: a retry needs it
     return problems
 
 
-def _remove_network(paths: MachinePaths, record: HostMachineState | None) -> None:
-    if record is not None and record.mode != "root":
+def _remove_network(paths: MachinePaths, state: HostMachineState | None) -> None:
+    if state is not None and state.mode != "root":
         return
     network.delete_veth(paths)
-    if find("iptables-save", os.environ) is not None:  # without it there are no rules of ours
+    if find("iptables-save", os.environ) is not None:  # without it rdd has no rules
         network.disable_egress(paths)
-    if record is not None:
-        network.restore_forwarding(paths, record.uplinks)
+    if state is not None:
+        network.restore_forwarding(paths, state.uplinks)
 
 
-def _remove_sockets(record: HostMachineState | None) -> None:
-    for text in record.sockets if record is not None else ():
+def _remove_sockets(state: HostMachineState | None) -> None:
+    for text in state.sockets if state is not None else ():
         path = Path(text)
         if path.is_socket() and listening_process(path) is None:
             remove(path)
 
 
 def _remove_cgroups(name: str) -> None:
-    """Remove the empty cgroups of containers, of every hierarchy there is."""
+    """Remove the empty cgroups of containers, in every hierarchy."""
     roots = [_CGROUPS, *_CGROUPS.glob("*/")] if _CGROUPS.is_dir() else []
     for root in roots:
         top = root / name.lstrip("/")
         if not top.is_dir():
             continue
         for directory, _, _ in os.walk(top, topdown=False):
-            with contextlib.suppress(OSError):  # busy: somebody moved a process there
+            with contextlib.suppress(OSError):  # busy: it contains a foreign process
                 Path(directory).rmdir()
-        with contextlib.suppress(OSError):  # the common parent, if it was the last
+        with contextlib.suppress(OSError):  # the common parent, if this was the last machine
             top.parent.rmdir()
 
 

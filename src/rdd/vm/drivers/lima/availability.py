@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether limactl can be used here, and for this machine.
+"""Whether limactl works on this host, and for a template.
 
-Lima judges templates itself when a machine is created. Only what decides between drivers is
-asked before: another one may be able to do what Lima cannot.
+Lima validates templates itself when a machine is created. Only what is relevant to the driver
+selection is checked before: another driver may be able to run the machine.
 """
 
 import os
@@ -17,16 +17,16 @@ from rdd.vm.template.model import Template
 
 NAME = "lima"
 OLDEST = (2, 0, 0)
-"""The first version whose host agent, files and options are those this driver knows."""
+"""The first version with the host agent, files and options that this driver uses."""
 
 
 def is_root() -> bool:
-    """Whether we are root, for whom limactl does nothing."""
+    """Return whether this process runs as root, which limactl refuses."""
     return os.geteuid() == 0
 
 
 def default_kind() -> str:
-    """The `vmType` that Lima takes where a template has none."""
+    """Return Lima's default `vmType` on this host."""
     return "vz" if sys.platform == "darwin" else "qemu"
 
 
@@ -43,7 +43,7 @@ def lima_availability(
 
 
 def _limactl(environment: Mapping[str, str]) -> Availability | None:
-    """Why limactl does nothing for this user; None when it does."""
+    """Return why limactl does not work for this user; None if it does."""
     path = limactl.find(environment)
     if path is None:
         return _refusal("limactl is not installed", limactl.remedy())
@@ -57,19 +57,19 @@ def _limactl(environment: Mapping[str, str]) -> Availability | None:
         has = ".".join(map(str, found))
         return _refusal(f"limactl {has} is too old, 2.0 is needed", limactl.remedy())
     if environment.get("RDD_GUEST_IMAGE"):
-        return _refusal("RDD_GUEST_IMAGE names an image for the driver qemu", "unset it")
+        return _refusal("RDD_GUEST_IMAGE is for the driver qemu", "unset it")
     return None
 
 
 def _kind(environment: Mapping[str, str], kind: str, arch: str) -> Availability | None:
-    """Why Lima cannot run machines of a `vmType` and an architecture; None when it can."""
+    """Return why Lima cannot run a `vmType` and an architecture; None if it can."""
     kind = kind or default_kind()
     if kind == "vz" and default_kind() != "vz":
         return _refusal("machines of vmType vz need macOS", "")
     if kind == "qemu":
         arch = arch or os.uname().machine.replace("arm64", "aarch64")
         emulator = f"qemu-system-{arch}"
-        named = environment.get(f"QEMU_SYSTEM_{arch.upper()}", "")  # as Lima lets users name it
+        named = environment.get(f"QEMU_SYSTEM_{arch.upper()}", "")  # Lima's own override
         if not named and shutil.which(emulator, path=environment.get("PATH", "")) is None:
             return _refusal(f"limactl needs {emulator}, which is missing", "install QEMU")
     return None

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Running limactl: where it is, which version, what it says while it works and when it fails.
+"""Execution of limactl: path, version, progress messages and errors.
 
-It logs to stderr, in JSON when asked to; what it says before it has read that option, such as
-about an option it does not know, comes as text (`time="…" level=fatal msg="…"`). The last of it is
-why it failed.
+limactl logs to stderr, as JSON with `--log-format=json`; messages before it parses that option,
+such as about an unknown option, are text (`time="…" level=fatal msg="…"`). The last messages
+are the reason of a failure.
 """
 
 import asyncio
@@ -30,72 +30,72 @@ from rdd.vm.lifecycle.kill import kill_all
 from rdd.vm.process_files import write_pid_file
 
 PROGRAM = "limactl"
-LINES = 3  # of what it said that belong to an error
+LINES = 3  # of the log that become part of an error
 _VERSION_S = 10.0
 _TERMINATE_S = 3.0
 _KILL_S = 5.0
-_CHUNK = 1 << 16
-_LONGEST_LINE = 1 << 20
+_CHUNK_BYTES = 1 << 16
+_MAX_LINE_BYTES = 1 << 20
 _message = re.compile(rb'\bmsg="((?:[^"\\]|\\.)*)"').search
-_line_ends = re.compile(rb"[\r\n]+").split  # a bar that shows progress returns to its beginning
+_line_ends = re.compile(rb"[\r\n]+").split  # a progress bar uses carriage returns
 _version = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?").search
 
 
 def remedy() -> str:
-    """How limactl is installed, or brought up to date."""
+    """Return how to install or update limactl."""
     if sys.platform == "darwin":
         return "brew install lima"
-    return "install it as https://lima-vm.io/docs/installation/ says"
+    return "see https://lima-vm.io/docs/installation/"
 
 
 def find(environment: Mapping[str, str]) -> str | None:
-    """The path of limactl; None where it is not installed."""
+    """Return the path of limactl; None if it is not installed."""
     return shutil.which(PROGRAM, path=environment.get("PATH", ""))
 
 
 def program(environment: Mapping[str, str]) -> str:
-    """The path of limactl. Raises HostError."""
+    """Return the path of limactl. Raises HostError."""
     found = find(environment)
     if found is None:
         raise HostError(
-            f"{PROGRAM} is not on the PATH any more, and this machine is run by it ({remedy()})"
+            f"{PROGRAM}, which runs this machine, is no longer on the PATH ({remedy()})"
         )
     return found
 
 
 def command(environment: Mapping[str, str]) -> tuple[str, ...]:
-    """limactl, as it is run without a person in front of it. Raises HostError."""
+    """Return the command line of limactl for non-interactive use. Raises HostError."""
     return (program(environment), "--log-format=json", "--tty=false")
 
 
 def environment_for(directory: InstanceDirectory, environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment with the LIMA_HOME of a machine."""
+    """Return the environment with the LIMA_HOME of a machine."""
     return {**environment, "LIMA_HOME": str(directory.path.parent)}
 
 
 def version(path: str) -> tuple[int, ...]:
-    """What `limactl --version` says; asked once per installed file. Raises HostError."""
+    """Return the version of limactl; cached per installed file. Raises HostError."""
     try:
         file = Path(path).stat()
     except OSError as error:
         raise HostError.from_os(f'look at "{path}"', error) from error
-    return _ask_version(path, file.st_mtime_ns, file.st_size)
+    return _read_version(path, file.st_mtime_ns, file.st_size)
 
 
 @functools.lru_cache(maxsize=4)
-def _ask_version(path: str, modified_ns: int, size: int) -> tuple[int, ...]:
+def _read_version(path: str, modified_ns: int, size: int) -> tuple[int, ...]:
     answer = run_blocking(path, "--version", timeout_s=_VERSION_S)
     if answer.status != 0:
-        said = message_of(answer.errors.strip().encode()) or answer.error_summary()
-        raise HostError(f"{PROGRAM} --version failed: {said}")
+        message = message_of(answer.errors.strip().encode()) or answer.error_summary()
+        raise HostError(f"{PROGRAM} --version failed: {message}")
     found = _version(answer.output)
     if found is None:
-        raise HostError(f'{PROGRAM} does not tell its version: "{answer.output.strip()}"')
+        raise HostError(f'{PROGRAM} --version printed no version: "{answer.output.strip()}"')
     return tuple(int(part) for part in found.groups("0"))
 
 
 def message_of(line: bytes) -> str:
-    """What a line of limactl's log says to a person, in one line."""
+    """Return the message in a line of limactl's log, as one line."""
     text = line.decode(errors="replace").strip()
     if text.startswith("{"):
         try:
@@ -119,10 +119,10 @@ async def run(
     progress: Callable[[str], None] = lambda line: None,
     pid_file: Path | None = None,
 ) -> None:
-    """Run a subcommand to its end; each thing it says goes to `progress`.
+    """Run a subcommand to its end; `progress` gets each message.
 
-    Cancelling ends it, with all it has started. `pid_file` tells of it as long as it runs.
-    Raises HostError with its last words.
+    A cancellation ends it with its children. `pid_file` identifies it while it runs.
+    Raises HostError with its last messages.
     """
     words = [*command(environment), *arguments]
     try:
@@ -153,24 +153,24 @@ async def run(
             remove(pid_file)
             remove(pid_file.with_suffix(".identity"))
     if status != 0:
-        said = " / ".join(last) or f"exit status {status}"
-        raise HostError(f"{PROGRAM} {arguments[0]} failed: {said}")
+        message = " / ".join(last) or f"exit status {status}"
+        raise HostError(f"{PROGRAM} {arguments[0]} failed: {message}")
 
 
 async def _lines(stream: asyncio.StreamReader) -> AsyncIterator[bytes]:
     rest = b""
-    while chunk := await stream.read(_CHUNK):
+    while chunk := await stream.read(_CHUNK_BYTES):
         *lines, rest = _line_ends(rest + chunk)
         for line in lines:
             yield line
-        if len(rest) > _LONGEST_LINE:
+        if len(rest) > _MAX_LINE_BYTES:
             rest = b""
     if rest:
         yield rest
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """End limactl and its helpers, if it has not ended yet."""
+    """End limactl and its children, unless it has ended."""
     who = identity(process.pid) if process.returncode is None else None
     if who is None:
         return

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Creation by limactl, of an instance that we have creation_dir already.
+"""Creation of an instance by limactl.
 
-limactl makes the directory of an instance itself and refuses one that is there. So ours goes back
-to where it began (`.NAME.creating`); as long as that exists, `NAME` is no complete instance,
-whatever is in it. When limactl has finished, our files follow, and the place where it began goes.
+limactl creates the directory of an instance itself and refuses an existing one. So rdd's
+directory moves back to `.NAME.creating`; while that exists, `NAME` counts as incomplete,
+whatever its content. When limactl has finished, rdd's files move into the new directory, and
+`.NAME.creating` is removed.
 
-limactl may write the template in its own way; the text that was given takes its place, since
-machines are restarted when that differs.
+limactl may rewrite the template. rdd restores the given text, because a controller restarts
+machines whose template differs.
 """
 
 import asyncio
@@ -25,8 +26,8 @@ from rdd.vm.instance_dir import (
     InstanceDirectory,
 )
 
-_OURS = (RECORD, TEMPLATE_CACHE, LIMA_YAML, PREPARING)
-_WORKER = "limactl.pid"  # of the limactl that is at work, for a daemon after a crash
+_OWN_FILES = (RECORD, TEMPLATE_CACHE, LIMA_YAML, PREPARING)
+_WORKER = "limactl.pid"  # pid file of limactl, for a daemon after a crash
 
 
 async def prepare(
@@ -35,7 +36,7 @@ async def prepare(
     environment: Mapping[str, str],
     progress: Callable[[str], None],
 ) -> None:
-    """Have limactl make the instance. Cancellable. Raises HostError."""
+    """Create the instance with limactl. Cancellable. Raises HostError."""
     _move(directory.path, directory.creation_dir)
     try:
         await limactl.run(
@@ -54,10 +55,12 @@ async def prepare(
 
 
 def _complete(directory: InstanceDirectory) -> None:
-    """Put our files into what limactl has made, and say that it is complete."""
+    """Move rdd's files into the directory of limactl and mark it as complete."""
     try:
-        (directory.creation_dir / LIMA_VERSION).unlink(missing_ok=True)  # limactl has told its own
-        for name in _OURS:
+        (directory.creation_dir / LIMA_VERSION).unlink(
+            missing_ok=True
+        )  # limactl has written its own
+        for name in _OWN_FILES:
             (directory.creation_dir / name).replace(directory.path / name)
         directory.creation_dir.rmdir()  # from here on `.preparing` marks it as incomplete
     except OSError as error:
@@ -65,7 +68,7 @@ def _complete(directory: InstanceDirectory) -> None:
 
 
 def _undo(directory: InstanceDirectory) -> None:
-    """Whatever happened: one directory, with our files in it, for the creation to remove."""
+    """Restore one directory with rdd's files, which the failed creation then removes."""
     if directory.creation_dir.exists():
         shutil.rmtree(directory.path, ignore_errors=True)
         _move(directory.creation_dir, directory.path)

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which accelerator really works here: found out by booting, once.
+"""Selection of the accelerator by a trial boot, once per host.
 
 `/dev/kvm` may open, create a machine, and still never boot a guest, or do so more slowly than
-plain emulation (in a machine that is itself emulated). So a boot sector of a few bytes is booted
-with each candidate: it counts to a hundred million, writes to the serial port and switches the
-machine off. The fastest one that comes back wins. The answer is kept for as long as the
-emulator, the kernel and the device are the same; `RDD_QEMU_ACCEL` overrides it.
+plain emulation (in a machine that is itself emulated). So each candidate boots a boot sector of
+a few bytes: it counts to a hundred million, writes to the serial port and powers the machine
+off. The fastest candidate that finishes wins. The result is cached for the same emulator,
+kernel and architecture; `RDD_QEMU_ACCEL` overrides it.
 """
 
 import asyncio
@@ -27,9 +27,9 @@ VARIABLE = "RDD_QEMU_ACCEL"
 KNOWN = ("kvm", "hvf", "tcg")
 CACHE_FILE = "qemu-accelerator.json"
 _TIMEOUT_S = 6.0  # emulation takes a third of a second
-_EXIT_STATUS = 33  # what isa-debug-exit makes of the 16 that is written to it: 2 * 16 + 1
+_EXIT_STATUS = 33  # isa-debug-exit turns the written 16 into 2 * 16 + 1
 _SECTOR_BYTES = 512
-_DISK_BYTES = 1 << 20  # the BIOS passes over a disk of one sector
+_DISK_BYTES = 1 << 20  # the BIOS skips a disk of one sector
 
 _CODE = bytes(
     [
@@ -41,18 +41,18 @@ _CODE = bytes(
         *(0xB0, 0x52, 0xEE),  # mov al, 'R'; out dx, al
         *(0xBA, 0xF4, 0x00),  # mov dx, 0xf4, isa-debug-exit
         *(0xB0, 0x10, 0xEE),  # mov al, 16; out dx, al
-        *(0xF4, 0xEB, 0xFD),  # hlt, for ever
+        *(0xF4, 0xEB, 0xFD),  # hlt, forever
     ]
 )
 
 
 def boot_disk() -> bytes:
-    """A disk whose boot sector proves that a guest can run."""
+    """Return a disk image with the boot sector of the trial."""
     return (_CODE.ljust(_SECTOR_BYTES - 2, b"\0") + b"\x55\xaa").ljust(_DISK_BYTES, b"\0")
 
 
 async def choose(program: Path, environment: Mapping[str, str], cache: Path) -> str:
-    """The accelerator for this machine. Raises HostError for a wrong override."""
+    """Return the accelerator for this host. Raises HostError for an invalid override."""
     if wanted := environment.get(VARIABLE):
         if wanted not in KNOWN:
             raise HostError(f'{VARIABLE}="{wanted}" is not one of {", ".join(KNOWN)}')
@@ -61,13 +61,13 @@ async def choose(program: Path, environment: Mapping[str, str], cache: Path) -> 
     if not candidates:
         return "tcg"
     key = await _key(program)
-    if (known := _cached(cache, key)) in KNOWN:
-        return known
+    if (cached := _cached(cache, key)) in KNOWN:
+        return cached
     times = {name: await trial(program, name) for name in (*candidates, "tcg")}
     usable = {name: taken for name, taken in times.items() if taken is not None}
-    # When not even emulation comes back the machine is overloaded, not incapable.
+    # If not even emulation finishes, the host is overloaded.
     best = min(usable, key=lambda name: usable[name]) if usable else "tcg"
-    with suppress(HostError, OSError):  # without a cache it is only slower
+    with suppress(HostError, OSError):  # the cache is optional
         cache.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         record = {"key": key, "accelerator": best, "seconds": times}
         write_atomically(cache, json.dumps(record) + "\n", durable=False)
@@ -75,12 +75,12 @@ async def choose(program: Path, environment: Mapping[str, str], cache: Path) -> 
 
 
 def cpu_model(accelerator: str) -> str:
-    """The processor the guest sees: all that can be offered."""
+    """Return the CPU model of the guest: the most capable one."""
     return "max" if accelerator == "tcg" else "host"
 
 
 def _candidates(program: Path) -> list[str]:
-    """What could be faster than emulation: hardware of the same architecture."""
+    """Return hardware accelerators for the same architecture."""
     machine = os.uname().machine.replace("arm64", "aarch64")
     if not program.name.endswith(machine):
         return []
@@ -102,13 +102,13 @@ def _cached(cache: Path, key: str) -> str:
 
 
 async def trial(program: Path, accelerator: str) -> float | None:
-    """How long a boot takes in seconds; None when there is none."""
+    """Return the duration of a trial boot in seconds; None if it fails."""
     return await asyncio.to_thread(_trial, program, accelerator)
 
 
 def _trial(program: Path, accelerator: str) -> float | None:
     if not program.name.endswith("x86_64"):
-        return 0.0  # the boot sector is for a PC; elsewhere the first boot will tell
+        return 0.0  # the boot sector is for a PC; no trial elsewhere
     with tempfile.TemporaryDirectory(prefix="rdd-probe-") as folder:
         disk = Path(folder) / "disk"
         disk.write_bytes(boot_disk())

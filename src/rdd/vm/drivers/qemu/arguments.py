@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The command line of the emulator, from a template.
 
-Pure: what depends on the machine comes in. Names of files are relative, because the emulator
-runs in the instance's directory; that keeps sockets within the length the system allows.
+Pure functions: `EmulatorOptions` has what depends on the host. File names are relative, because
+the emulator runs in the instance directory; this keeps socket paths within the system's limit.
 
-`q35` and not `microvm`, which hangs in half of its boots under emulation. A reboot of the guest
-ends the emulator: its agent ends with it, and whoever wants the machine to run starts both again.
+The machine type is `q35`, not `microvm`, which hangs in half of its boots under emulation. A
+reboot of the guest ends the emulator and its agent; the controller then restarts both.
 """
 
 import zlib
@@ -20,7 +20,7 @@ from rdd.vm.template.model import Template
 from rdd.vm.template.variables import hostname
 
 _MIB = 1 << 20
-_TRANSLATION_MIB = 512  # translated code that emulation keeps; more brought nothing in a boot
+_TRANSLATION_MIB = 512  # cache for translated code; more does not speed up a boot
 _FIRMWARE = {
     "x86_64": (
         "/usr/share/OVMF/OVMF_CODE.fd",
@@ -41,7 +41,7 @@ _FIRMWARE = {
 
 @dataclass(frozen=True, slots=True)
 class SharedDirectory:
-    """A directory of this machine that the emulator offers to the guest."""
+    """A directory of this host that the emulator shares with the guest."""
 
     kind: str
     """`virtiofs` or `9p`."""
@@ -54,7 +54,7 @@ class SharedDirectory:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmulatorOptions:
-    """What the command line says beside the template."""
+    """The inputs of the command line besides the template."""
 
     program: Path
     name: str
@@ -62,19 +62,19 @@ class EmulatorOptions:
     ssh_port: int
     shares: tuple[SharedDirectory, ...] = ()
     kernel_line: str | None = None
-    """Of a guest that is booted directly; None for one with a boot loader."""
+    """The kernel command line of a direct boot; None for a boot loader."""
     has_initrd: bool = False
     firmware: Path | None = None
 
 
 def mac_address(name: str, directory: Path) -> str:
-    """The address of the guest's interface: stable, and different for each machine."""
+    """Return the MAC address of the guest: stable, and unique per machine."""
     digits = f"{zlib.crc32(f'{directory}/{name}'.encode()):08x}"
     return f"52:55:55:{digits[0:2]}:{digits[2:4]}:{digits[4:6]}"
 
 
 def find_firmware(arch: str) -> Path | None:
-    """UEFI for guests with a boot loader; None if it is not installed."""
+    """Return the UEFI firmware for guests with a boot loader; None if it is not installed."""
     for name in _FIRMWARE.get(arch, ()):
         if Path(name).exists():
             return Path(name)
@@ -82,9 +82,9 @@ def find_firmware(arch: str) -> Path | None:
 
 
 def hardware(template: Template, machine: EmulatorOptions, mac: str) -> list[str]:
-    """The part of the command line that memory of a suspended machine depends on."""
+    """Return the part of the command line that suspended memory depends on."""
     cpus, arch = template.cpus, template.arch
-    memory = template.memory // _MIB  # half of a machine's memory need not be whole pages
+    memory = template.memory // _MIB  # half of the host's memory may not be a multiple of 1 MiB
     accelerator = machine.accelerator
     if accelerator == "tcg":
         accelerator = f"tcg,thread=multi,tb-size={_TRANSLATION_MIB}"
@@ -98,14 +98,14 @@ def hardware(template: Template, machine: EmulatorOptions, mac: str) -> list[str
         *("-rtc", "base=utc,clock=host"),
         *("-object", "rng-random,id=rng0,filename=/dev/urandom"),
         *("-device", "virtio-rng-pci,rng=rng0"),
-        # What the guest frees goes back to this machine at once.
+        # Memory that the guest frees returns to the host at once.
         *("-device", "virtio-balloon-pci,free-page-reporting=on"),
         *("-device", f"virtio-net-pci,netdev=net0,mac={mac}"),
         *("-device", "virtio-blk-pci,drive=disk0,discard=on,bootindex=1"),
         *("-device", "virtio-blk-pci,drive=cidata"),
     ]
     if machine.shares:
-        # The other end of virtiofs reads the guest's memory.
+        # virtiofsd accesses the guest's memory.
         words += ["-object", f"memory-backend-memfd,id=mem,size={memory}M,share=on"]
         words += ["-numa", "node,memdev=mem"]
     return words
@@ -114,7 +114,7 @@ def hardware(template: Template, machine: EmulatorOptions, mac: str) -> list[str
 def command(
     template: Template, machine: EmulatorOptions, *, mac: str, resume: bool = False
 ) -> list[str]:
-    """The whole command line; with `resume` the machine goes on with the memory it had."""
+    """Return the whole command line; `resume` loads the saved memory."""
     words = [str(machine.program), "-name", hostname(machine.name)]
     words += hardware(template, machine, mac)
     words += [

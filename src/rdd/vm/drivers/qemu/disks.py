@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Disks of machines that do not run: made, measured, grown, snapshotted.
+"""Disks of stopped machines: create, inspect, grow, snapshot.
 
 A machine's disk is a qcow2 overlay on its image, which is shared and never written to. Snapshots
-are internal ones of that overlay: they take no time and only the space of what differs. All
-of this is `qemu-img`, which refuses to touch the disk of a machine that runs.
+are internal to the overlay: they are instant and take only the space of the differences. All
+operations use `qemu-img`, which refuses to modify the disk of a running machine.
 
-The format of a file is always said, never guessed from its content: a guest that writes a header
-to a raw disk must not turn it into something else.
+The format of a file is always explicit, never probed: a guest that writes a header to a raw disk
+must not change its format.
 """
 
 import json
@@ -22,12 +22,12 @@ _ISO_MAGIC = (32769, b"CD001")
 
 
 class SnapshotError(HostError):
-    """There is no such snapshot, or there is one already."""
+    """The snapshot does not exist, exists already or has an invalid name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A state of a disk with a name."""
+    """A named state of a disk."""
 
     name: str
     created: float
@@ -36,19 +36,19 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class DiskInfo:
-    """What is known about a disk."""
+    """The properties of a disk."""
 
     format: str
     virtual_bytes: int
-    """As large as the guest sees it."""
+    """The size in the guest."""
     actual_bytes: int
-    """What it takes here."""
+    """The space on this host."""
     backing: str
     snapshots: tuple[Snapshot, ...]
 
 
 def image_format(path: Path) -> str:
-    """`qcow2` or `raw`. Raises HostError for what no disk can be made from."""
+    """Return `qcow2` or `raw`. Raises HostError for an unsupported image."""
     try:
         with path.open("rb") as file:
             if file.read(4) == _QCOW2_MAGIC:
@@ -62,7 +62,7 @@ def image_format(path: Path) -> str:
 
 
 async def inspect(path: Path, format_: str = "qcow2") -> DiskInfo:
-    """Look at a disk. Raises HostError when it is damaged or missing."""
+    """Return the properties of a disk. Raises HostError if it is damaged or missing."""
     text = await run("qemu-img", "info", "--force-share", "--output=json", "-f", format_, path)
     data = json.loads(text)
     return DiskInfo(
@@ -78,13 +78,13 @@ async def inspect(path: Path, format_: str = "qcow2") -> DiskInfo:
 
 
 async def create_overlay(image: Path, disk: Path, size_bytes: int) -> None:
-    """Make a machine's disk, at least as large as its image. Raises HostError."""
+    """Create a machine's disk, at least as large as its image. Raises HostError."""
     format_ = image_format(image)
     base = await inspect(image, format_)
     if base.backing:
-        raise HostError(f'"{image}" is not complete: it is only what differs from "{base.backing}"')
+        raise HostError(f'"{image}" is incomplete: it depends on "{base.backing}"')
     size = max(size_bytes, base.virtual_bytes)
-    # The name of the image is relative: the directory can be moved as a whole.
+    # A relative name: the directory can be moved as a whole.
     await run(
         "qemu-img",
         *("create", "-q", "-f", "qcow2", "-o", "lazy_refcounts=on"),
@@ -93,12 +93,10 @@ async def create_overlay(image: Path, disk: Path, size_bytes: int) -> None:
 
 
 async def grow(disk: Path, size_bytes: int) -> bool:
-    """Make a disk larger; whether that was needed. Raises HostError, also for a smaller size."""
+    """Grow a disk; return whether it changed. Raises HostError, also for a smaller size."""
     now = (await inspect(disk)).virtual_bytes
     if size_bytes < now:
-        raise HostError(
-            f'"{disk}" has {now} bytes and cannot shrink to {size_bytes}: the guest may use them'
-        )
+        raise HostError(f'"{disk}" has {now} bytes and cannot shrink to {size_bytes}')
     if size_bytes == now:
         return False
     await run("qemu-img", "resize", "-q", "-f", "qcow2", disk, str(size_bytes))
@@ -106,38 +104,38 @@ async def grow(disk: Path, size_bytes: int) -> bool:
 
 
 async def snapshots(disk: Path) -> list[Snapshot]:
-    """The snapshots users have made, oldest first. Raises HostError."""
+    """Return the snapshots of users, oldest first. Raises HostError."""
     found = (await inspect(disk)).snapshots
     return sorted((one for one in found if one.name != SUSPEND_TAG), key=lambda one: one.created)
 
 
 async def create_snapshot(disk: Path, name: str) -> None:
-    """Keep the present state under a name. Raises SnapshotError, HostError."""
+    """Save the present state under a name. Raises SnapshotError, HostError."""
     if name in [one.name for one in (await inspect(disk)).snapshots]:
-        raise SnapshotError(f'there is a snapshot "{name}" already')
+        raise SnapshotError(f'snapshot "{name}" already exists')
     await run("qemu-img", "snapshot", "-q", "-c", name, disk)
 
 
 async def restore_snapshot(disk: Path, name: str) -> None:
-    """Go back to a snapshot; what is newer is lost. Raises SnapshotError, HostError."""
-    await _existing(disk, name)
+    """Revert to a snapshot; newer changes are lost. Raises SnapshotError, HostError."""
+    await _check_exists(disk, name)
     await run("qemu-img", "snapshot", "-q", "-a", name, disk)
 
 
 async def delete_snapshot(disk: Path, name: str) -> None:
-    """Forget a snapshot. Raises SnapshotError, HostError."""
-    await _existing(disk, name)
+    """Delete a snapshot. Raises SnapshotError, HostError."""
+    await _check_exists(disk, name)
     await run("qemu-img", "snapshot", "-q", "-d", name, disk)
 
 
 async def discard_memory(disk: Path) -> None:
-    """Remove the memory of a suspended machine from its disk, if it is there. Raises HostError."""
+    """Remove the saved memory from a disk. Idempotent. Raises HostError."""
     if SUSPEND_TAG in [one.name for one in (await inspect(disk)).snapshots]:
         await run("qemu-img", "snapshot", "-q", "-d", SUSPEND_TAG, disk)
 
 
-async def _existing(disk: Path, name: str) -> None:
+async def _check_exists(disk: Path, name: str) -> None:
     names = [one.name for one in await snapshots(disk)]
     if name not in names:
-        known = ", ".join(names) or "none"
-        raise SnapshotError(f'there is no snapshot "{name}"; there are: {known}')
+        existing = ", ".join(names) or "none"
+        raise SnapshotError(f'snapshot "{name}" does not exist; existing snapshots: {existing}')

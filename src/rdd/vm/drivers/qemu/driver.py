@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver of one machine: an emulator, a connection to its guest, and what hangs on both.
+"""The driver `qemu` of one machine: an emulator and an ssh connection to its guest.
 
 The emulator is started once and outlives its agent: it has a session of its own, its control
-socket takes the next agent's connection, and `qemu.json` tells that agent the rest. Nothing here
-remembers what can be looked up.
+socket accepts the connection of the next agent, and `qemu.json` has the rest of the state.
+State that can be derived is not stored.
 """
 
 import asyncio
@@ -34,15 +34,15 @@ from rdd.vm.drivers.qemu.teardown import cleanup
 from rdd.vm.images.location import cache_directory
 from rdd.vm.process_files import live_process, write_pid_file
 
-_BOOT_S = 20.0  # from the start of the emulator to its control socket
+_CONNECT_S = 20.0  # from the start of the emulator to its control socket
 _LOAD_S = 120.0  # the same when it loads the memory of a suspended machine
 _POLL_S = 0.02
 _SUSPEND_S = 120.0
-_LAST_WORDS_S = 3.0  # after a shutdown the emulator writes back what it holds
+_QUIT_S = 3.0  # for the emulator to flush its caches
 
 
 class QemuDriver:
-    """One machine run by qemu."""
+    """Implements `Driver` and `Suspendable`."""
 
     name = files.NAME
 
@@ -57,9 +57,9 @@ class QemuDriver:
         self._qmp: Qmp | None = None
         self._shutdown: QmpEvent | None = None
         self._is_resumed = False
-        before = files.read_state(context.directory)
+        previous = files.read_state(context.directory)
         self._state = files.QemuMachineState(
-            self._choose_port(before), before.instance_id if before else ""
+            self._choose_port(previous), previous.instance_id if previous else ""
         )
         lima_home = self._path.parent
         self._connection = GuestConnection(
@@ -71,7 +71,7 @@ class QemuDriver:
                 forward_agent=self._template.ssh.forward_agent,
             ),
             log=self._path / ssh.LOG,
-            keep=lambda carried: self._keep(replace(self._state, forwards=carried)),
+            record=lambda forwards: self._save(replace(self._state, forwards=forwards)),
             warn=context.warn,
         )
         self._sshfs = mounts.SshfsMounts(
@@ -83,21 +83,21 @@ class QemuDriver:
 
     @property
     def ssh_local_port(self) -> int:
-        """The port of this machine that leads to the guest's sshd."""
+        """The host port that leads to the guest's sshd."""
         return self._state.ssh_port
 
-    # Life of the emulator
+    # -- the emulator
 
     async def start(self) -> None:
-        """Start the emulator, with the memory it was suspended with if there is any."""
+        """Start the emulator; resume saved memory if there is any."""
         await cleanup(self._directory)
-        self._tell_unsupported()
+        self._warn_about_unsupported_fields()
         if not (self._path / files.DISK).exists():
             raise HostError(f'"{self._path / files.DISK}" is missing; delete the machine')
         await ssh.ensure_key(self._path.parent)
         if self._template.mounts:
             await asyncio.to_thread(mounts.make_locations, self._template.mounts)
-        machine, kind = await self._describe()
+        machine, kind = await self._options()
         suspended = await self._usable_memory(kind)
         try:
             if suspended is not None and await self._resume(machine, suspended):
@@ -107,18 +107,18 @@ class QemuDriver:
             await asyncio.shield(self.stop(grace_s=0))
             raise
 
-    def _tell_unsupported(self) -> None:
+    def _warn_about_unsupported_fields(self) -> None:
         template = self._template
-        for name, is_asked in (
+        for name, is_set in (
             ("audio.device", template.audio.device not in ("", "none", "default")),
             ("video.display", template.video.display not in ("", "none")),
             ("mountInotify", template.mount_inotify),
             ("nestedVirtualization", template.nested_virtualization),
         ):
-            if is_asked:
+            if is_set:
                 self._context.warn(f"{name} is ignored by the qemu driver")
 
-    async def _describe(self) -> tuple[arguments.EmulatorOptions, suspension.MachineKind]:
+    async def _options(self) -> tuple[arguments.EmulatorOptions, suspension.MachineKind]:
         environment = self._context.environment
         program = system_program(self._template.arch, environment)
         cache = cache_directory(environment, self._home) / CACHE_FILE
@@ -151,7 +151,7 @@ class QemuDriver:
         return machine, kind
 
     async def _usable_memory(self, kind: suspension.MachineKind) -> suspension.Suspended | None:
-        """What the machine was suspended with, if it fits; what does not is thrown away."""
+        """Return the saved memory if it fits; discard it otherwise."""
         path = self._path / files.SUSPENDED
         if not path.exists():
             return None
@@ -162,15 +162,15 @@ class QemuDriver:
             if not reason:
                 return suspended
         self._context.warn(f"the suspended state is discarded, the machine boots: {reason}")
-        suspension.take(path)
+        suspension.clear(path)
         await disks.discard_memory(self._path / files.DISK)
         return None
 
     async def _resume(
         self, machine: arguments.EmulatorOptions, suspended: suspension.Suspended
     ) -> bool:
-        """Go on where the machine stopped; False when it could not, and must boot."""
-        suspension.take(self._path / files.SUSPENDED)
+        """Resume the saved memory; return False if that failed and the machine must boot."""
+        suspension.clear(self._path / files.SUSPENDED)
         try:
             await self._launch(machine, suspended.instance_id, resume=True)
             assert self._qmp is not None
@@ -184,7 +184,7 @@ class QemuDriver:
         return True
 
     async def _delete_memory(self, qmp: Qmp) -> None:
-        """Free the space of memory that has been loaded."""
+        """Delete the saved memory after it has been loaded."""
         node = await _node(qmp, "disk0")
         await qmp.run_job(
             "snapshot-delete",
@@ -225,30 +225,30 @@ class QemuDriver:
     async def _launch(
         self, machine: arguments.EmulatorOptions, instance_id: str, *, resume: bool = False
     ) -> None:
-        """Start the emulator and wait until it listens to us. Raises HostError."""
+        """Start the emulator and connect to its control socket. Raises HostError."""
         helpers: tuple[Identity, ...] = ()
         if any(share.kind == mounts.VIRTIOFS for share in machine.shares):
             helpers = await mounts.start_virtiofs(
                 self._path, self._template.mounts, self._context.environment
             )
-        self._keep(files.QemuMachineState(machine.ssh_port, instance_id, (), helpers))
+        self._save(files.QemuMachineState(machine.ssh_port, instance_id, (), helpers))
         command = arguments.command(self._template, machine, mac=self._mac(), resume=resume)
         self._child = _spawn(command, self._path)
         self._process = identity(self._child.pid)
         if self._process is not None:
             write_pid_file(self._directory.pid_file(self.name), self._process)
-        self._qmp = await self._connect(_LOAD_S if resume else _BOOT_S)
+        self._qmp = await self._connect(_LOAD_S if resume else _CONNECT_S)
         target = self._connection.target
         config = target.config(self._directory.name)
         write_atomically(self._directory.ssh_config, config, durable=False)
 
     async def _connect(self, timeout_s: float) -> Qmp:
-        """Reach the emulator, or learn why it ended. Raises HostError."""
+        """Connect to the emulator. Raises HostError, with the reason if the emulator ended."""
         try:
             async with asyncio.timeout(timeout_s):
                 while True:
                     if self._child is not None and self._child.poll() is not None:
-                        raise HostError(self._end())
+                        raise HostError(self._end_reason())
                     try:
                         return await Qmp.connect(
                             self._path / files.QMP_SOCKET, on_event=self._on_event
@@ -256,34 +256,34 @@ class QemuDriver:
                     except QmpError:
                         await asyncio.sleep(_POLL_S)
         except TimeoutError:
-            raise HostError(f"qemu does not answer within {timeout_s:g} s") from None
+            raise HostError(f"qemu does not respond within {timeout_s:g} s") from None
 
     def _on_event(self, event: QmpEvent) -> None:
         if event["event"] == "SHUTDOWN":
             self._shutdown = event
 
     async def adopt(self) -> bool:
-        """Take over an emulator that another agent has started."""
+        """Attach to the emulator of a former agent."""
         process = live_process(
             self._directory.pid_file(self.name), self._directory.identity_file(self.name)
         )
-        before = files.read_state(self._directory)
-        if process is None or before is None:
+        previous = files.read_state(self._directory)
+        if process is None or previous is None:
             return False
         self._process = process
-        self._state = before
-        self._qmp = await self._connect(_BOOT_S)
-        await self._connection.adopt(before.forwards)
+        self._state = previous
+        self._qmp = await self._connect(_CONNECT_S)
+        await self._connection.adopt(previous.forwards)
         return True
 
     async def wait_ended(self) -> str:
-        """Wait until the emulator has ended; why it did."""
+        """Wait until the emulator has ended; return why."""
         if self._process is not None:
             await wait_ended(self._process)
-        return self._end()
+        return self._end_reason()
 
-    def _end(self) -> str:
-        """Why the emulator ended."""
+    def _end_reason(self) -> str:
+        """Return why the emulator ended."""
         data = (self._shutdown or {}).get("data", {})
         reasons = {
             "guest-shutdown": "the guest has shut itself down",
@@ -296,16 +296,16 @@ class QemuDriver:
         how = "qemu has ended"
         code = self._child.poll() if self._child is not None else None
         if code is not None and code < 0:
-            how = f"qemu was ended by {signal.Signals(-code).name}"
+            how = f"qemu was killed by {signal.Signals(-code).name}"
         elif code is not None:
             how = f"qemu ended with exit status {code}"
-        said = files.tail(self._path / files.LOG)
-        return f"{how}: {said}" if said else how
+        output = files.tail(self._path / files.LOG)
+        return f"{how}: {output}" if output else how
 
     async def stop(self, *, grace_s: float) -> None:
-        """Shut the guest down, by force after `grace_s`."""
+        """Shut the guest down, by force after `grace_s`, and clean up."""
         process = self._process
-        await self._connection.stop_watching()  # that it is lost now is no surprise
+        await self._connection.stop_reconnecting()  # the loss of the connection is expected now
         if process is not None and is_alive(process) and grace_s > 0:
             with suppress(HostError):
                 if self._qmp is not None:
@@ -323,9 +323,9 @@ class QemuDriver:
         process, self._process = self._process, None
         if self._qmp is not None:
             if process is not None and is_alive(process):
-                with suppress(HostError):  # `quit` writes back what the emulator holds
-                    await self._qmp.execute("quit", timeout_s=_LAST_WORDS_S)
-                    await ended_within(process, _LAST_WORDS_S)
+                with suppress(HostError):  # `quit` flushes the emulator's caches
+                    await self._qmp.execute("quit", timeout_s=_QUIT_S)
+                    await ended_within(process, _QUIT_S)
             await self._qmp.close()
             self._qmp = None
         if process is not None and is_alive(process):
@@ -336,19 +336,19 @@ class QemuDriver:
             self._child = None
 
     async def suspend(self) -> None:
-        """Keep the memory in the disk; the machine is paused then and only waits to be stopped.
+        """Save the memory in the disk and pause the machine; the agent then stops it.
 
         Raises HostError; the machine runs on.
         """
         qmp, process = self._qmp, self._process
         if qmp is None or process is None:
             raise HostError("the machine does not run")
-        machine, kind = await self._describe()
+        machine, kind = await self._options()
         if machine.shares:
             what = machine.shares[0].kind
             raise HostError(
-                f"the machine cannot be suspended: its mounts use {what}, whose state cannot "
-                f"be kept; use mountType {mounts.SSHFS}, or no mounts"
+                f"the machine cannot be suspended: the state of its {what} mounts cannot "
+                f"be saved; use mountType {mounts.SSHFS}, or no mounts"
             )
         node = await _node(qmp, "disk0")
         await qmp.execute("stop")
@@ -358,27 +358,27 @@ class QemuDriver:
                 {"tag": disks.SUSPEND_TAG, "vmstate": node, "devices": [node]},
                 timeout_s=_SUSPEND_S,
             )
-            kept = suspension.Suspended(kind, self._state.instance_id)
-            suspension.write(self._path / files.SUSPENDED, kept)
+            suspended = suspension.Suspended(kind, self._state.instance_id)
+            suspension.write(self._path / files.SUSPENDED, suspended)
         except BaseException:
             with suppress(HostError):
                 await qmp.execute("cont")
             raise
 
     async def detach(self) -> None:
-        """Leave everything running for another agent."""
+        """Leave emulator and connection running for another agent."""
         await self._connection.detach()
         if self._qmp is not None:
             await self._qmp.close()
             self._qmp = None
         if self._child is not None:
-            self._child.returncode = 0  # not ours to reap any more
+            self._child.returncode = 0  # otherwise Popen warns about a running child
             self._child = None
 
-    # The guest
+    # -- the guest
 
     def requirements(self) -> Sequence[Requirement]:
-        """What must be true before the machine counts as running."""
+        """Return the requirements of the guest."""
         checks = GuestRequirements(
             self._connection,
             self._template,
@@ -396,7 +396,7 @@ class QemuDriver:
             await self._set_clock(0)
 
     async def _set_clock(self, ahead_s: float) -> None:
-        """Give the guest the time of this machine."""
+        """Set the guest's clock to the time of this host."""
         import time
 
         if abs(ahead_s) > 0:
@@ -406,30 +406,30 @@ class QemuDriver:
             await self._connection.run(f"sudo -n date -u -s @{now:.0f}")
 
     async def listeners(self) -> AsyncIterator[frozenset[Listener]]:
-        """All ports listened on in the guest, now and whenever the set changes."""
+        """Yield all listening ports of the guest, now and whenever the set changes."""
         command = self._connection.target.command(listening.LOOP, ControlMaster="no")
         async for found in listening.watch(command, on_drift=self._set_clock):
             yield found
 
     async def open_forward(self, forward: Forward) -> None:
-        """Carry connections. Raises ForwardError."""
+        """Open a forward. Raises ForwardError."""
         await self._connection.open_forward(forward)
 
     async def close_forward(self, forward: Forward) -> None:
-        """Stop carrying connections."""
+        """Close a forward."""
         await self._connection.close_forward(forward)
 
-    # What is kept
+    # -- state
 
-    def _choose_port(self, before: files.QemuMachineState | None) -> int:
-        """The port of the guest's sshd: the template's, the last one if it is free, or any."""
+    def _choose_port(self, previous: files.QemuMachineState | None) -> int:
+        """Return the host port for the guest's sshd: of the template, the last one, or any."""
         if self._template.ssh.local_port:
             return self._template.ssh.local_port
         runs = live_process(
             self._directory.pid_file(self.name), self._directory.identity_file(self.name)
         )
-        if before is not None and (runs or _is_free(before.ssh_port)):
-            return before.ssh_port
+        if previous is not None and (runs or _is_free(previous.ssh_port)):
+            return previous.ssh_port
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             return int(probe.getsockname()[1])
@@ -440,17 +440,17 @@ class QemuDriver:
     def _mac(self) -> str:
         return arguments.mac_address(self._directory.name, self._path)
 
-    def _keep(self, state: files.QemuMachineState) -> None:
+    def _save(self, state: files.QemuMachineState) -> None:
         self._state = state
         files.write_state(self._directory, state)
 
     def _add_helper(self, helper: Identity) -> None:
         alive = tuple(one for one in self._state.helpers if is_alive(one))
-        self._keep(replace(self._state, helpers=(*alive, helper)))
+        self._save(replace(self._state, helpers=(*alive, helper)))
 
 
 async def _node(qmp: Qmp, drive: str) -> str:
-    """The name of the block node behind a drive."""
+    """Return the name of the block node of a drive."""
     for device in await qmp.execute("query-block"):
         if device["device"] == drive:
             return str(device["inserted"]["node-name"])

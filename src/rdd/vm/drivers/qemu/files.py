@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The files of a machine that qemu runs, beside those every machine has.
+"""The files of a qemu machine, besides those of every machine.
 
-Those Lima knows keep its names. `qemu.json` is what one agent leaves for the next: the port,
-the id of this boot, the helpers that run beside the emulator.
+Files that Lima has, too, keep its names. `qemu.json` is the state that one agent leaves to the
+next: the ssh port, the id of this boot, the helper processes beside the emulator.
 """
 
 import json
@@ -16,8 +16,8 @@ from rdd.host.processes import Identity
 from rdd.vm.instance_dir import InstanceDirectory
 
 NAME = "qemu"
-IMAGE = "image"  # what the machine was made from; never written to
-DISK = "disk"  # qcow2, what differs from the image
+IMAGE = "image"  # the guest image; never written to
+DISK = "disk"  # qcow2 overlay on the image
 KERNEL = "kernel"
 KERNEL_LINE = "kernel.cmdline"
 INITRD = "initrd"
@@ -25,25 +25,25 @@ CIDATA = "cidata.iso"
 QMP_SOCKET = "qmp.sock"
 SERIAL_SOCKET = "serial.sock"
 SERIAL_LOG = "serial.log"
-LOG = "qemu.log"  # what the emulator says
+LOG = "qemu.log"  # output of the emulator
 STATE = "qemu.json"
-SUSPENDED = "suspended.json"  # the machine's memory is kept in its disk, and of what kind it was
+SUSPENDED = "suspended.json"  # exists while the disk contains saved memory
 
 
 @dataclass(frozen=True, slots=True)
 class QemuMachineState:
-    """One run of a machine, for the agent that takes it over."""
+    """The state of one run, for the agent that adopts it."""
 
     ssh_port: int
     instance_id: str
     forwards: tuple[tuple[str, bool], ...] = ()
-    """What the control master carries: specification, and whether in reverse."""
+    """The forwards of the control master: specification, and whether reverse."""
     helpers: tuple[Identity, ...] = field(default=())
-    """Processes that share directories; they end with the emulator."""
+    """Processes that serve mounts; they end with the emulator."""
 
 
 def read_state(directory: InstanceDirectory) -> QemuMachineState | None:
-    """What the last agent left; None if nothing that can be read."""
+    """Return the state of the last agent; None if it is missing or damaged."""
     try:
         data: dict[str, Any] = json.loads(read_text(directory.path / STATE) or "null")
         return QemuMachineState(
@@ -57,13 +57,13 @@ def read_state(directory: InstanceDirectory) -> QemuMachineState | None:
 
 
 def write_state(directory: InstanceDirectory, state: QemuMachineState) -> None:
-    """Keep it. Raises HostError."""
+    """Write the state. Raises HostError."""
     text = json.dumps(asdict(state)) + "\n"
     write_atomically(directory.path / STATE, text, durable=False)
 
 
 def tail(path: Path, lines: int = 3) -> str:
-    """The last lines of a log in one, for an error message."""
+    """Return the last lines of a log as one line, for an error message."""
     try:
         with path.open("rb") as file:
             file.seek(max(0, path.stat().st_size - 4096))

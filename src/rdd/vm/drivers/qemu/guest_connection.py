@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ssh connection to a guest, and what goes through it.
+"""The ssh connection to a guest, with its forwards and commands.
 
-One control master carries all forwards and commands. When it is lost (a guest that was
-frozen, a network that was reset) it is made again and gets back what it carried. What it carries is
-kept on disk: the next agent finds a living master and takes back what this one had opened.
+One control master carries all forwards and commands. When it is lost (a frozen guest, a network
+reset), it is reconnected and its forwards are opened again. The forwards are recorded on disk:
+the next agent adopts a live master and closes the forwards of its predecessor.
 
-ssh does not say why it cannot listen somewhere, so an address is tried here first.
+ssh does not report why it cannot listen on an address, so the address is checked first.
 """
 
 import asyncio
@@ -23,8 +23,8 @@ from rdd.vm.ssh import ControlMaster, SshError, SshTarget, has_banner, run
 _RECONNECT_S = 1.0
 _LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 
-Carried = tuple[str, bool]
-"""What `ssh -L` (or `-R`, if True) is given."""
+ForwardSpec = tuple[str, bool]
+"""The argument of `ssh -L`, or of `ssh -R` if True."""
 
 
 class GuestConnection:
@@ -35,98 +35,98 @@ class GuestConnection:
         target: SshTarget,
         *,
         log: Path,
-        keep: Callable[[tuple[Carried, ...]], None],
+        record: Callable[[tuple[ForwardSpec, ...]], None],
         warn: Callable[[str], None],
     ) -> None:
         self.target = target
         self._master = ControlMaster(target, log=log)
-        self._keep = keep
+        self._record = record
         self._warn = warn
-        self._carried: dict[Carried, None] = {}
-        self._keeping: asyncio.Task[None] | None = None
+        self._forwards: dict[ForwardSpec, None] = {}
+        self._reconnector: asyncio.Task[None] | None = None
 
     async def connect(self) -> None:
-        """Log in, once there is somebody to log in to. Raises Unmet."""
-        if self._keeping is not None:
+        """Log in once the guest's sshd responds. Raises Unmet."""
+        if self._reconnector is not None:
             return
         await self._log_in()
-        self._watch()
+        self._start_reconnector()
 
-    async def adopt(self, carried: tuple[Carried, ...]) -> None:
-        """Use the master that another agent left, without what that one had it carry."""
+    async def adopt(self, forwards: tuple[ForwardSpec, ...]) -> None:
+        """Adopt the master of a former agent, and close that agent's forwards."""
         if await self._master.adopt():
-            for specification, reverse in carried:
+            for specification, reverse in forwards:
                 await self._master.close_forward(specification, reverse=reverse)
-            self._watch()
-        self._keep(())
+            self._start_reconnector()
+        self._record(())
 
     async def run(self, line: str, *, script: str = "", timeout_s: float = 30) -> CommandResult:
-        """Run a line in the guest. Raises SshError, also when the guest cannot be reached."""
+        """Run a shell line in the guest. Raises SshError, also when the guest is unreachable."""
         answer = await run(self.target, line, script=script, timeout_s=timeout_s)
         if answer.status == 255:
             raise SshError(answer.errors.strip() or "the connection to the guest is lost")
         return answer
 
     async def open_forward(self, forward: Forward) -> None:
-        """Carry connections. Raises ForwardError."""
+        """Open a forward. Raises ForwardError."""
         if forward.protocol != "tcp":
             raise ForwardError(
                 f"{forward.protocol} is not forwarded by the qemu driver", permanent=True
             )
         if not forward.reverse:
             _check_free(forward.host)
-        carried = (specification(forward), forward.reverse)
+        spec = (specification(forward), forward.reverse)
         try:
-            await self._master.open_forward(carried[0], reverse=carried[1])
+            await self._master.open_forward(spec[0], reverse=spec[1])
         except SshError as error:
             raise ForwardError(f"{forward.host}: {error}") from error
-        self._carried[carried] = None
-        self._keep(tuple(self._carried))
+        self._forwards[spec] = None
+        self._record(tuple(self._forwards))
 
     async def close_forward(self, forward: Forward) -> None:
-        """Stop carrying new connections."""
-        carried = (specification(forward), forward.reverse)
-        self._carried.pop(carried, None)
+        """Close a forward for new connections."""
+        spec = (specification(forward), forward.reverse)
+        self._forwards.pop(spec, None)
         with suppress(SshError):
-            await self._master.close_forward(carried[0], reverse=carried[1])
+            await self._master.close_forward(spec[0], reverse=spec[1])
         if forward.host.socket and not forward.reverse:
             _remove(forward.host.socket)
-        self._keep(tuple(self._carried))
+        self._record(tuple(self._forwards))
 
     async def close(self) -> None:
-        """End the connection and everything in it."""
-        await self.stop_watching()
-        for specification_, reverse in self._carried:
+        """Close the connection and all forwards."""
+        await self.stop_reconnecting()
+        for specification_, reverse in self._forwards:
             if not reverse and specification_.startswith("/"):
                 _remove(specification_.partition(":")[0])
-        self._carried.clear()
+        self._forwards.clear()
         await self._master.stop()
 
     async def detach(self) -> None:
-        """Leave the connection to another agent."""
-        await self.stop_watching()
+        """Leave the connection open for another agent."""
+        await self.stop_reconnecting()
         self._master.detach()
 
     async def _log_in(self) -> None:
         port = self.target.port
         if not await has_banner(port):
-            raise Unmet(f"no ssh server answers at 127.0.0.1:{port}")
+            raise Unmet(f"no ssh server responds at 127.0.0.1:{port}")
         try:
             await self._master.start()
         except SshError as error:
             raise Unmet(str(error)) from error
 
-    def _watch(self) -> None:
-        self._keeping = asyncio.create_task(self._keep_connected(), name="ssh")
+    def _start_reconnector(self) -> None:
+        self._reconnector = asyncio.create_task(self._reconnect_forever(), name="ssh")
 
-    async def stop_watching(self) -> None:
-        """Do not make a lost connection again."""
-        if self._keeping is not None:
-            self._keeping.cancel()
-            await asyncio.gather(self._keeping, return_exceptions=True)
-            self._keeping = None
+    async def stop_reconnecting(self) -> None:
+        """Stop reconnecting a lost connection."""
+        if self._reconnector is not None:
+            self._reconnector.cancel()
+            await asyncio.gather(self._reconnector, return_exceptions=True)
+            self._reconnector = None
 
-    async def _keep_connected(self) -> None:
+    async def _reconnect_forever(self) -> None:
         while True:
             await self._master.wait_ended()
             self._warn(f"the ssh connection to the guest was lost: {self._master.last_line()}")
@@ -138,30 +138,30 @@ class GuestConnection:
             with suppress(Unmet):
                 await self._log_in()
                 break
-        for specification_, reverse in self._carried:
+        for specification_, reverse in self._forwards:
             try:
                 await self._master.open_forward(specification_, reverse=reverse)
             except SshError as error:
-                self._warn(f"{specification_} is not forwarded any more: {error}")
+                self._warn(f"{specification_} is no longer forwarded: {error}")
 
 
 def specification(forward: Forward) -> str:
-    """A forward in the words of `ssh -L` and `ssh -R`."""
-    listen, reach = forward.host, forward.guest
+    """Return a forward in the syntax of `ssh -L` and `ssh -R`."""
+    listen, target = forward.host, forward.guest
     if forward.reverse:
-        listen, reach = reach, listen
-    return f"{_address(listen)}:{_address(reach, is_reached=True)}"
+        listen, target = target, listen
+    return f"{_address(listen)}:{_address(target, is_target=True)}"
 
 
-def _address(endpoint: Endpoint, *, is_reached: bool = False) -> str:
+def _address(endpoint: Endpoint, *, is_target: bool = False) -> str:
     if endpoint.socket:
         return endpoint.socket
-    ip = _LOOPBACK.get(endpoint.ip, endpoint.ip) if is_reached else endpoint.ip
+    ip = _LOOPBACK.get(endpoint.ip, endpoint.ip) if is_target else endpoint.ip
     return str(Endpoint(ip=ip, port=endpoint.port))
 
 
 def _check_free(endpoint: Endpoint) -> None:
-    """Raise ForwardError if ssh could not listen there."""
+    """Raise ForwardError if ssh cannot listen on an endpoint."""
     try:
         if endpoint.socket:
             path = Path(endpoint.socket)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What listens in the guest, and how late its clock is: one loop there, one reader here.
+"""The listening ports in the guest and its clock drift: a loop in the guest, a reader here.
 
-A shell in the guest looks at its sockets every second and writes only when something has
-changed, so an idle machine costs this one nothing. Once a minute it tells the time, which also
-ends the loop when nobody reads it any more. Container engines that publish a port listen on it
-in the guest, so they need no special treatment. UDP is not looked at: ssh cannot carry it.
+A script in the guest scans its sockets every second and writes only changes, so an idle machine
+costs this host nothing. Once a minute it writes the time, which also ends the loop when its
+reader has gone. Container engines listen in the guest on published ports, so they need no
+special treatment. UDP is not scanned: ssh cannot forward it.
 """
 
 import asyncio
@@ -16,12 +16,12 @@ from contextlib import aclosing, suppress
 from rdd.host.commands import start_process
 from rdd.vm.drivers.protocol import Listener
 
-_AGAIN_S = 1.0
-_CLOCK_TOLERANCE_S = 2.0  # a guest tells whole seconds, and an emulated one takes its time
+_RECONNECT_S = 1.0
+_CLOCK_TOLERANCE_S = 2.0  # a guest reports whole seconds, and an emulated one is slow
 END = "."
 
-# One awk that reads the tables again and again: a guest that is emulated notices each process
-# that is started every second. Only `sleep` is.
+# A single awk process polls the tables; only `sleep` is started every second: process starts
+# are expensive in an emulated guest.
 LOOP = r"""exec awk 'BEGIN {
     files = split("/proc/net/tcp /proc/net/tcp6", names)
     old = "nothing yet"
@@ -40,7 +40,7 @@ LOOP = r"""exec awk 'BEGIN {
 
 
 def parse(lines: Sequence[str]) -> frozenset[Listener]:
-    """Listeners from lines of /proc/net/tcp and tcp6, as their second column has them."""
+    """Parse the second column of /proc/net/tcp and tcp6."""
     found = set()
     for line in lines:
         address, _, port = line.strip().partition(":")
@@ -50,12 +50,12 @@ def parse(lines: Sequence[str]) -> frozenset[Listener]:
 
 
 def _address(digits: str) -> str:
-    """An address as the kernel shows it: words of four bytes, each in the order of the CPU."""
+    """Decode an address of the kernel: words of four bytes, each little-endian."""
     import ipaddress
 
     raw = bytes.fromhex(digits)
-    turned = b"".join(raw[start : start + 4][::-1] for start in range(0, len(raw), 4))
-    address = ipaddress.ip_address(turned)
+    packed = b"".join(raw[start : start + 4][::-1] for start in range(0, len(raw), 4))
+    address = ipaddress.ip_address(packed)
     if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped:
         address = address.ipv4_mapped
     return str(address)
@@ -64,22 +64,22 @@ def _address(digits: str) -> str:
 async def watch(
     command: Sequence[str], *, on_drift: Callable[[float], Awaitable[None]]
 ) -> AsyncIterator[frozenset[Listener]]:
-    """All listeners, now and whenever the set changes; begins again when ssh is lost.
+    """Yield all listeners, now and whenever the set changes; reconnect when ssh is lost.
 
-    `command` runs a line in the guest. `on_drift` is called with the seconds the guest's clock
-    is ahead, when that is too much.
+    `command` runs the loop in the guest. `on_drift` gets the seconds that the guest's clock is
+    ahead, if that exceeds the tolerance.
     """
     last: frozenset[Listener] | None = None
     while True:
-        async with aclosing(_once(command, on_drift)) as stream:
+        async with aclosing(_watch_once(command, on_drift)) as stream:
             async for found in stream:
                 if found != last:
                     last = found
                     yield found
-        await asyncio.sleep(_AGAIN_S)
+        await asyncio.sleep(_RECONNECT_S)
 
 
-async def _once(
+async def _watch_once(
     command: Sequence[str], on_drift: Callable[[float], Awaitable[None]]
 ) -> AsyncGenerator[frozenset[Listener], None]:
     process = await start_process(

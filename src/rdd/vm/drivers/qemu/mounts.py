@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Directories of this machine in the guest: virtiofs, 9p, or sshfs the other way round.
+"""Mounts of host directories in the guest: virtiofs, 9p, or reverse sshfs.
 
-virtiofs is the fast one. Its daemon must be root (it acts as whichever user the guest says), so it
-is the default for root only. `reverse-sshfs` works for everybody: a sftp server on this machine
-speaks through a ssh session to sshfs in the guest. 9p is there for guests whose kernel has it,
-when a template asks for it. All of them are processes beside the emulator; none hangs on
-the agent, so an agent can be replaced while directories are in use.
+virtiofs is the fastest. Its daemon must run as root (it acts as the user that the guest
+requests), so it is the default for root only. `reverse-sshfs` works for every user: an sftp
+server on this host is connected through an ssh session to sshfs in the guest. 9p is available
+for templates that select it. All are served by processes beside the emulator and independent of
+the agent, so an agent can be replaced while mounts are in use.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ _SFTP_SERVERS = (
 
 
 def kind_of(template: Template, environment: Mapping[str, str]) -> str:
-    """How this machine shares directories. Raises HostError when that is not possible."""
+    """Return the mount type of a machine. Raises HostError if it is not possible."""
     kind = template.mount_type
     if not kind:
         has_virtiofs = os.geteuid() == 0 and find("virtiofsd", environment)
@@ -58,7 +58,7 @@ def kind_of(template: Template, environment: Mapping[str, str]) -> str:
 
 
 def offered(mounts: Sequence[Mount], kind: str) -> tuple[SharedDirectory, ...]:
-    """What the emulator is told to offer."""
+    """Return the directories that the emulator shares."""
     if kind == SSHFS:
         return ()
     return tuple(
@@ -74,7 +74,7 @@ def offered(mounts: Sequence[Mount], kind: str) -> tuple[SharedDirectory, ...]:
 
 
 def mounted_by_guest(mounts: Sequence[Mount], kind: str) -> tuple[Share, ...]:
-    """What the guest is told to mount at boot."""
+    """Return the mounts of the guest at boot."""
     if kind == SSHFS:
         return ()
     return tuple(
@@ -93,7 +93,7 @@ def _options(mount: Mount, kind: str) -> str:
 
 
 def make_locations(mounts: Sequence[Mount]) -> None:
-    """Make directories that are shared and do not exist yet. Raises HostError."""
+    """Create the missing directories of mounts. Raises HostError."""
     for mount in mounts:
         try:
             Path(mount.location).mkdir(parents=True, exist_ok=True)
@@ -106,7 +106,7 @@ def make_locations(mounts: Sequence[Mount]) -> None:
 async def start_virtiofs(
     directory: Path, mounts: Sequence[Mount], environment: Mapping[str, str]
 ) -> tuple[Identity, ...]:
-    """Start a virtiofsd for each mount. They end when the emulator does. Raises HostError."""
+    """Start a virtiofsd for each mount; it ends with the emulator. Raises HostError."""
     program = find("virtiofsd", environment)
     if program is None:
         raise HostError("virtiofsd is not installed")
@@ -133,12 +133,12 @@ async def _start_virtiofsd(program: Path, directory: Path, name: str, location: 
         raise HostError(f'virtiofsd for "{location}" does not listen: {tail(log)}') from None
     if who is None:
         raise HostError(f'virtiofsd for "{location}" ended: {tail(log)}')
-    process.returncode = 0  # it belongs to the emulator now, not to this process
+    process.returncode = 0  # detached: it ends with the emulator, not with this process
     return who
 
 
 def _virtiofsd(program: Path, name: str, location: str) -> list[str]:
-    if program.parent.name == "qemu":  # the one in C that came with qemu up to 7.2
+    if program.parent.name == "qemu":  # the C implementation of qemu up to 7.2
         options = f"source={location.replace(',', chr(92) + ',')},sandbox=chroot,cache=auto"
         return [str(program), f"--socket-path={name}", "-o", options]
     return [
@@ -152,7 +152,7 @@ def _sftp_server() -> str | None:
 
 
 class SshfsMounts:
-    """Mounts over sshfs of one machine."""
+    """The sshfs mounts of one machine."""
 
     def __init__(
         self,
@@ -168,7 +168,7 @@ class SshfsMounts:
         self._degrade = degrade
 
     def requirements(self, mounts: Sequence[Mount]) -> list[Requirement]:
-        """One for each mount; a mount that does not work leaves the machine degraded."""
+        """Return one requirement per mount; a failing mount degrades the machine."""
 
         def requirement(mount: Mount) -> Requirement:
             async def check() -> None:
@@ -185,11 +185,11 @@ class SshfsMounts:
         return [requirement(mount) for mount in mounts]
 
     async def mount(self, mount: Mount) -> None:
-        """Mount a directory unless it is. What can never work is told, not tried again."""
+        """Mount a directory unless it is mounted. A permanent failure is reported, not retried."""
         if await self._is_mounted(mount):
             return
         server = _sftp_server()
-        problem = "this machine has no sftp-server" if server is None else ""
+        problem = "this host has no sftp-server" if server is None else ""
         if server is None or not await self._has_sshfs():
             problem = problem or "the guest has no sshfs"
             self._degrade(f"{mount.location} is not mounted: {problem}")
@@ -230,13 +230,13 @@ class SshfsMounts:
             )
         except SshError as error:
             raise Unmet(str(error)) from error
-        if answer.status not in (0, 1):  # it is mounted and nobody answers: of an earlier agent
+        if answer.status not in (0, 1):  # a stale mount of an earlier agent
             with suppress(SshError):
                 await self._connection.run(f"sudo -n umount -l {shlex.quote(mount.mount_point)}")
         return answer.status == 0
 
     def _connect(self, server: Sequence[str], client: Sequence[str]) -> None:
-        """Start both, each with the other's end of one socket as input and output."""
+        """Start both programs, connected through a socket pair as input and output."""
         here, there = socket.socketpair()
         with here, there, self._log.open("ab") as log:
             for words, end in ((server, here), (client, there)):
@@ -249,4 +249,4 @@ class SshfsMounts:
                 )
                 if (who := identity(process.pid)) is not None:
                     self._helper(who)
-                process.returncode = 0  # it lives as long as the guest
+                process.returncode = 0  # detached: it ends with the guest

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is done once, when a machine is created: its image is fetched, its disk is made.
+"""Preparation of a new machine: fetch its image, create its disk.
 
-The image is taken from `RDD_GUEST_IMAGE` if that is set, else from the first of the template's
-images for the architecture that can be had. When none can be reached, the guest image installed
-for this user takes their place.
+The image is `RDD_GUEST_IMAGE` if that is set, else the first reachable image of the template
+for the architecture. If none is reachable, the guest image installed for this user is the
+fallback.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -30,7 +30,7 @@ async def prepare(
     environment: Mapping[str, str],
     progress: Callable[[str], None],
 ) -> None:
-    """Fetch the image and make the disk. Cancellable. Raises HostError."""
+    """Fetch the image and create the disk. Cancellable. Raises HostError."""
     home = Path(environment.get("HOME") or "/")
     cache = ImageCache.of_user(environment, home)
     program = system_program(template.arch, environment)
@@ -52,7 +52,7 @@ async def prepare(
     await disks.create_overlay(
         directory.path / files.IMAGE, directory.path / files.DISK, template.disk
     )
-    # Found out here, where there is time, and not while somebody waits for the first boot.
+    # The trial boot runs now, so that the first start does not wait for it.
     await accelerator.choose(
         program, environment, cache_directory(environment, home) / accelerator.CACHE_FILE
     )
@@ -64,8 +64,8 @@ def _candidates(template: Template, environment: Mapping[str, str]) -> Sequence[
         return [chosen]
     found = [image for image in template.images if image.arch in ("", template.arch)]
     if not found:
-        known = ", ".join(sorted({image.arch for image in template.images})) or "none"
-        raise HostError(f"the template has no image for {template.arch}; it has: {known}")
+        available = ", ".join(sorted({image.arch for image in template.images})) or "none"
+        raise HostError(f"the template has no image for {template.arch}; available: {available}")
     return found
 
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """QMP, the control protocol of qemu: JSON lines on a unix socket.
 
-One connection, one reading task. Answers are matched to commands by id; events go to those
-who wait for them and to one listener. qemu serves one client at a time and the next as soon as
-that one is gone, which is how a new host agent gets in.
+One connection, one reader task. Responses are matched to commands by id; events go to their
+waiters and to one callback. qemu serves one client at a time, and the next one as soon as that
+has disconnected: this is how a new host agent connects.
 """
 
 import asyncio
@@ -15,18 +15,18 @@ from typing import Any
 
 from rdd.host.errors import HostError
 
-_LINE_LIMIT_BYTES = 4 << 20  # answers about large machines are long lines
-_JOB_POLL_S = 0.05  # jobs tell of their end by events, but one that fails at once tells nobody
+_LINE_LIMIT_BYTES = 4 << 20  # responses about large machines are long lines
+_JOB_POLL_S = 0.05  # a job that fails at once sends no event
 
 QmpEvent = Mapping[str, Any]
 
 
 class QmpError(HostError):
-    """qemu refused a command, or has gone."""
+    """qemu rejected a command, or has ended."""
 
 
 class Qmp:
-    """A connection to a running qemu; `connect` makes one."""
+    """A connection to a running qemu; `connect` opens one."""
 
     def __init__(
         self,
@@ -37,17 +37,17 @@ class Qmp:
         self._reader = reader
         self._writer = writer
         self._on_event = on_event
-        self._answers: dict[int, asyncio.Future[Any]] = {}
-        self._waiting: list[tuple[str, Callable[[QmpEvent], bool], asyncio.Future[QmpEvent]]] = []
+        self._responses: dict[int, asyncio.Future[Any]] = {}
+        self._waiters: list[tuple[str, Callable[[QmpEvent], bool], asyncio.Future[QmpEvent]]] = []
         self._last_id = 0
-        self._reading: asyncio.Task[None] | None = None
+        self._reader_task: asyncio.Task[None] | None = None
         self.closed = asyncio.Event()
 
     @classmethod
     async def connect(
         cls, path: Path, *, on_event: Callable[[QmpEvent], None] = lambda event: None
     ) -> "Qmp":
-        """Connect and agree on the protocol. Raises QmpError, also when nobody listens."""
+        """Connect and negotiate capabilities. Raises QmpError."""
         try:
             reader, writer = await asyncio.open_unix_connection(path, limit=_LINE_LIMIT_BYTES)
         except OSError as error:
@@ -56,9 +56,9 @@ class Qmp:
         try:
             if not await reader.readline():  # the greeting
                 raise QmpError(f'qemu closed the connection at "{path}"')
-            client._reading = asyncio.create_task(client._read(), name=f"qmp {path}")
+            client._reader_task = asyncio.create_task(client._read(), name=f"qmp {path}")
             await client.execute("qmp_capabilities")
-        except OSError as error:  # it ended as we came
+        except OSError as error:  # qemu ended during the negotiation
             await client.close()
             raise QmpError(f'failed to reach qemu at "{path}": {error.strerror}') from error
         except BaseException:
@@ -69,11 +69,11 @@ class Qmp:
     async def execute(
         self, command: str, arguments: Mapping[str, Any] | None = None, *, timeout_s: float = 30
     ) -> Any:
-        """Run a command; what qemu returns. Raises QmpError."""
+        """Run a command; return its result. Raises QmpError."""
         self._last_id += 1
         number = self._last_id
         future = asyncio.get_running_loop().create_future()
-        self._answers[number] = future
+        self._responses[number] = future
         message: dict[str, Any] = {"execute": command, "id": number}
         if arguments:
             message["arguments"] = dict(arguments)
@@ -84,12 +84,12 @@ class Qmp:
             async with asyncio.timeout(timeout_s):
                 return await future
         except TimeoutError as error:
-            raise QmpError(f"qemu did not answer {command} within {timeout_s:g} s") from error
+            raise QmpError(f"qemu did not respond to {command} within {timeout_s:g} s") from error
         finally:
-            self._answers.pop(number, None)
+            self._responses.pop(number, None)
 
     async def monitor(self, line: str) -> str:
-        """Run a command of the human monitor; what it prints."""
+        """Run a command of the human monitor; return its output."""
         return str(await self.execute("human-monitor-command", {"command-line": line}))
 
     async def wait_event(
@@ -99,23 +99,23 @@ class Qmp:
         *,
         timeout_s: float,
     ) -> QmpEvent:
-        """The next event of a name. Raises QmpError after `timeout_s` or when qemu ends."""
+        """Return the next event of a name. Raises QmpError on timeout or when qemu ends."""
         future: asyncio.Future[QmpEvent] = asyncio.get_running_loop().create_future()
         entry = (name, matches, future)
-        self._waiting.append(entry)
+        self._waiters.append(entry)
         try:
             async with asyncio.timeout(timeout_s):
                 return await future
         except TimeoutError as error:
             raise QmpError(f"qemu did not report {name} within {timeout_s:g} s") from error
         finally:
-            if entry in self._waiting:
-                self._waiting.remove(entry)
+            if entry in self._waiters:
+                self._waiters.remove(entry)
 
     async def run_job(
         self, command: str, arguments: Mapping[str, Any], *, timeout_s: float
     ) -> None:
-        """Run a command that works as a job, to its end. Raises QmpError with the job's error."""
+        """Run a job to its end. Raises QmpError with the job's error."""
         name = f"rdd-{self._last_id}"
         await self.execute(command, {**arguments, "job-id": name})
         try:
@@ -135,11 +135,11 @@ class Qmp:
         return next((job for job in jobs if job["id"] == name), {"status": "concluded"})
 
     async def close(self) -> None:
-        """Let the connection go; qemu keeps running."""
-        if self._reading is not None:
-            self._reading.cancel()
+        """Close the connection; qemu runs on."""
+        if self._reader_task is not None:
+            self._reader_task.cancel()
             with suppress(asyncio.CancelledError):
-                await self._reading
+                await self._reader_task
         self._end()
         self._writer.close()
         with suppress(OSError):
@@ -151,7 +151,7 @@ class Qmp:
                 message = json.loads(line)
                 if "event" in message:
                     self._dispatch(message)
-                elif future := self._answers.get(message.get("id", 0)):
+                elif future := self._responses.get(message.get("id", 0)):
                     if future.done():
                         continue
                     if "error" in message:
@@ -159,12 +159,12 @@ class Qmp:
                     else:
                         future.set_result(message.get("return"))
         except (OSError, ValueError):
-            pass  # gone, or no longer making sense: the same to us
+            pass  # disconnected, or invalid JSON: the connection is unusable
         finally:
             self._end()
 
     def _dispatch(self, event: QmpEvent) -> None:
-        for entry in list(self._waiting):
+        for entry in list(self._waiters):
             name, matches, future = entry
             if name == event["event"] and not future.done() and matches(event):
                 future.set_result(event)
@@ -172,6 +172,6 @@ class Qmp:
 
     def _end(self) -> None:
         self.closed.set()
-        for future in [*self._answers.values(), *(entry[2] for entry in self._waiting)]:
+        for future in [*self._responses.values(), *(entry[2] for entry in self._waiters)]:
             if not future.done():
                 future.set_exception(QmpError("qemu has closed the connection"))

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What must be true before a guest counts as running, as Lima has it.
+"""The requirements of a guest, as in Lima.
 
-Essential: ssh answers, and the guest has been set up in this boot (a marker file holds the id
-of this boot). Optional: mounts and the template's probes. Final: the boot scripts have ended.
-Scripts that failed do not keep a machine from running; it is degraded, and the errors are the
-scripts' own last words.
+Essential: ssh works, and the guest has been set up in this boot (a marker file holds the id of
+this boot). Optional: mounts and the template's probes. Final: the boot scripts have ended. A
+failed script does not prevent a machine from running; the machine is degraded, and the errors
+contain the end of the script's output.
 """
 
 import shlex
@@ -21,8 +21,8 @@ from rdd.vm.template.model import CopyToHost, Probe, Template
 _SSH_INTERVAL_S = 0.25
 _PROBE_INTERVAL_S = 3.0
 _PROBE_TIMEOUT_S = 300.0
-# One ssh session waits for some 20 s; each look costs an emulated guest two processes.
-_PAUSES = "0.1 0.2 0.4 0.8 " + "1 " * 18
+# One ssh session waits for some 20 s; each check costs an emulated guest two processes.
+_DELAYS = "0.1 0.2 0.4 0.8 " + "1 " * 18
 _WAIT_IN_GUEST_S = 20
 
 
@@ -48,7 +48,7 @@ class GuestRequirements:
         after_ssh: Callable[[], Awaitable[None]],
         mounts: Sequence[Requirement],
     ) -> list[Requirement]:
-        """All of them, in order. `after_ssh` is done as soon as there is a connection."""
+        """Return all requirements in order. `after_ssh` runs when the connection is established."""
 
         async def ssh() -> None:
             await self._connection.connect()
@@ -59,7 +59,7 @@ class GuestRequirements:
                 RequirementPhase.ESSENTIAL,
                 "ssh",
                 ssh,
-                hint="serial.log in the machine's directory shows how far its boot came",
+                hint="see serial.log in the machine's directory",
                 interval_s=_SSH_INTERVAL_S,
             )
         ]
@@ -112,13 +112,13 @@ class GuestRequirements:
             self._degrade(problem)
 
     async def _wait_for_marker(self, path: str) -> None:
-        """Wait in the guest: each ssh session costs an emulated guest part of a second."""
+        """Wait for a marker file inside the guest: each ssh session is slow under emulation."""
         wanted = shlex.quote(f"instance-id: {self._id}")
         line = (
-            f"for pause in {_PAUSES}; do "
-            f"grep -qxF {wanted} {path} 2>/dev/null && exit 0; sleep $pause; done; exit 3"
+            f"for delay in {_DELAYS}; do "
+            f"grep -qxF {wanted} {path} 2>/dev/null && exit 0; sleep $delay; done; exit 3"
         )
-        await self._run(line, timeout_s=_WAIT_IN_GUEST_S + 10, unmet=f"{path} is not there yet")
+        await self._run(line, timeout_s=_WAIT_IN_GUEST_S + 10, unmet=f"{path} does not exist yet")
 
     async def _run(self, line: str, *, timeout_s: float = 30, unmet: str = "") -> str:
         try:
@@ -144,8 +144,8 @@ class GuestRequirements:
             except SshError as error:
                 raise Unmet(str(error)) from error
             if answer.status != 0:
-                said = (answer.errors or answer.output).strip().splitlines()[-1:]
-                raise Unmet(f"exit status {answer.status}{': ' + said[0] if said else ''}")
+                output = (answer.errors or answer.output).strip().splitlines()[-1:]
+                raise Unmet(f"exit status {answer.status}{': ' + output[0] if output else ''}")
 
         return Requirement(
             RequirementPhase.OPTIONAL,
@@ -157,7 +157,7 @@ class GuestRequirements:
 
 
 def failures(text: str) -> list[str]:
-    """One line for each script that failed: its name, its status, its last words."""
+    """Return one line per failed script: name, exit status, end of its output."""
     found: list[tuple[str, list[str]]] = []
     for line in text.splitlines():
         if line.startswith("  ") and found:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A shell in a guest, over the connection its agent keeps open."""
+"""A shell in a guest, through the control master of its agent."""
 
 import shlex
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ def shell_command(
     workdir: str = "",
     is_terminal: bool = False,
 ) -> ShellCommand:
-    """How to run a command, or a login shell when there is none. Raises HostError."""
+    """Return how to run a command; without a command, a login shell. Raises HostError."""
     state = files.read_state(directory)
     if state is None:
         raise HostError(f'machine "{directory.name}" has never run')
@@ -39,6 +39,6 @@ def shell_command(
         line = f"exec {program} -l -c {shlex.quote(shlex.join(command))}"
     if workdir:
         line = f"cd {shlex.quote(workdir)} || exit 1; {line}"
-    # The master belongs to the agent: a shell must not become one and stay behind.
+    # The master belongs to the agent: a shell must not become the master and outlive its user.
     argv = target.command(line, is_terminal=is_terminal, ControlMaster="no")
     return ShellCommand(tuple(argv), dict(environment))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The disk of a machine as its owner sees it: size, snapshots, clones, trimming.
+"""The disk of a machine: size, snapshots, clones, trimming.
 
-Everything but looking and trimming is for a machine that does not run. Going back to a snapshot
-also forgets the memory of a suspended machine: it belongs to the disk as it was.
+All but `describe` and `trim` need a stopped machine. Restoring a snapshot also discards the
+saved memory of a suspended machine: it belongs to the previous state of the disk.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ _NAME = re.compile(r"(?![0-9]+$)[A-Za-z0-9][A-Za-z0-9._-]{0,62}")
 NAME_RULE = 'letters, digits, ".", "_" and "-", at most 63, and not digits alone'
 _SHARED = (files.IMAGE, files.KERNEL, files.INITRD)
 _TRIM_S = 300
-# `fstrim --all` is not everywhere, busybox has none.
+# busybox has no `fstrim --all`.
 _TRIM = (
     "awk '$1 ~ /^.dev/ && $3 ~ /^(ext[34]|xfs|btrfs|f2fs)$/ && !seen[$1]++ { print $2 }' "
     '/proc/mounts | while read -r point; do fstrim -v "$point"; done'
@@ -35,14 +35,14 @@ _TRIM = (
 
 
 class QemuStorage:
-    """The disk of one machine."""
+    """Implements `Storage`."""
 
     def __init__(self, directory: InstanceDirectory) -> None:
         self._directory = directory
         self._disk = directory.path / files.DISK
 
     async def describe(self) -> StorageInfo:
-        """Size and snapshots, in the words of the API. Raises HostError."""
+        """Return size and snapshots in the form of the API. Raises HostError."""
         disk = await disks.inspect(self._disk)
         image = self._directory.path / files.IMAGE
         return {
@@ -57,23 +57,23 @@ class QemuStorage:
         }
 
     async def create_snapshot(self, name: str) -> None:
-        """Keep the present state of the disk. Raises SnapshotError, HostError."""
+        """Save the present state of the disk. Raises SnapshotError, HostError."""
         if not _NAME.fullmatch(name) or name == disks.SUSPEND_TAG:
-            raise SnapshotError(f'"{name}" cannot name a snapshot: allowed are {NAME_RULE}')
+            raise SnapshotError(f'invalid snapshot name "{name}": allowed are {NAME_RULE}')
         await disks.create_snapshot(self._disk, name)
 
     async def restore_snapshot(self, name: str) -> None:
-        """Go back to a snapshot. Raises SnapshotError, HostError."""
+        """Revert to a snapshot. Raises SnapshotError, HostError."""
         await disks.restore_snapshot(self._disk, name)
         remove(self._directory.path / files.SUSPENDED)
         await disks.discard_memory(self._disk)
 
     async def delete_snapshot(self, name: str) -> None:
-        """Forget a snapshot. Raises SnapshotError, HostError."""
+        """Delete a snapshot. Raises SnapshotError, HostError."""
         await disks.delete_snapshot(self._disk, name)
 
     async def clone_to(self, target: InstanceDirectory) -> None:
-        """Give another machine a disk like this one, with its snapshots. Raises HostError."""
+        """Copy the disk and its snapshots to another machine. Raises HostError."""
         for name in _SHARED:
             if (self._directory.path / name).exists():
                 await asyncio.to_thread(
@@ -87,7 +87,7 @@ class QemuStorage:
         await disks.discard_memory(copy)
 
     async def trim(self, template: Template, environment: Mapping[str, str]) -> str:
-        """Have the guest give back what it does not use; what it says. Raises HostError."""
+        """Discard unused blocks in the guest; return its output. Raises HostError."""
         command = shell_command(
             self._directory,
             template,
@@ -98,7 +98,7 @@ class QemuStorage:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """A copy that shares blocks where the file system can, and keeps holes."""
+    """Copy a file; share blocks where the file system can, and keep holes."""
     if shutil.which("cp") is None:
         shutil.copyfile(source, target)
         return

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Machines whose memory is kept in their disk, to go on where they stopped.
+"""Suspended machines: their memory is saved in their disk, and the next start resumes it.
 
-The memory is an internal snapshot of the disk, and can be loaded only by the same emulator into
-a machine of the same kind. `suspended.json` says what kind it was: a changed template, processor,
-accelerator or qemu makes it worthless, and the machine boots instead.
+The memory is an internal snapshot of the disk. Only the same emulator can load it, into a
+machine of the same kind. `suspended.json` records that kind: after a change of the template,
+processor, accelerator or qemu the memory is useless, and the machine boots instead.
 
-It is taken away before the memory is loaded. From then on the guest writes to its disk, and
-loading the same memory once more would put back the disk too: what was written would be lost.
+The file is removed before the memory is loaded. From then on the guest writes to its disk, and
+loading the same memory again would revert the disk, too, and lose these writes.
 """
 
 import json
@@ -16,18 +16,18 @@ from pathlib import Path
 from rdd.host.errors import HostError
 from rdd.host.files import read_text, remove, write_atomically
 
-_WORDS = {
+_DIFFERENCES = {
     "template": "the template has changed",
-    "accelerator": "the accelerator is another one",
-    "cpu": "the processor model is another one",
-    "qemu": "qemu has another version",
-    "hardware": "rdd describes the machine differently now",
+    "accelerator": "the accelerator has changed",
+    "cpu": "the processor model has changed",
+    "qemu": "the version of qemu has changed",
+    "hardware": "rdd has changed the virtual hardware",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class MachineKind:
-    """All that must be the same for memory to fit."""
+    """The properties that must be equal for memory to be loadable."""
 
     template: str
     accelerator: str
@@ -36,23 +36,23 @@ class MachineKind:
     hardware: str
 
     def difference(self, other: "MachineKind") -> str:
-        """Why memory of this kind does not fit a machine of the other; empty if it does."""
+        """Return why memory of this kind does not fit the other; empty if it fits."""
         ours, theirs = asdict(self), asdict(other)
-        return ", ".join(_WORDS[key] for key in ours if ours[key] != theirs[key])
+        return ", ".join(_DIFFERENCES[key] for key in ours if ours[key] != theirs[key])
 
 
 @dataclass(frozen=True, slots=True)
 class Suspended:
-    """A machine that waits to go on."""
+    """A suspended machine."""
 
     kind: MachineKind
     instance_id: str
     shares: tuple[str, ...] = ()
-    """Mount points that were taken away for it and are mounted again afterwards."""
+    """Mount points that were unmounted for it and are mounted again afterwards."""
 
 
 def processor() -> str:
-    """The processor of this machine; with hardware virtualisation the guest sees it."""
+    """Return the processor of this host, which hardware virtualisation exposes to the guest."""
     text = ""
     try:
         text = Path("/proc/cpuinfo").read_text()
@@ -65,7 +65,7 @@ def processor() -> str:
 
 
 def read(path: Path) -> Suspended | None:
-    """What is suspended; None if nothing is, or what cannot be read."""
+    """Return the suspended machine; None if the file is missing or damaged."""
     try:
         data = json.loads(read_text(path) or "null")
         return Suspended(
@@ -76,10 +76,10 @@ def read(path: Path) -> Suspended | None:
 
 
 def write(path: Path, suspended: Suspended) -> None:
-    """Say that memory is kept. Raises HostError."""
+    """Record that memory is saved. Raises HostError."""
     write_atomically(path, json.dumps(asdict(suspended)) + "\n")
 
 
-def take(path: Path) -> None:
-    """Say that it is not any more. Raises HostError."""
+def clear(path: Path) -> None:
+    """Remove the record. Raises HostError."""
     remove(path)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Removing what a machine without an agent left: processes first, then their files."""
+"""Cleanup of a machine without an agent: processes first, then their files."""
 
 from contextlib import suppress
 from signal import SIGKILL
@@ -13,18 +13,18 @@ from rdd.vm.instance_dir import InstanceDirectory
 from rdd.vm.process_files import live_process
 from rdd.vm.ssh import LOG, ControlMaster, SshTarget
 
-_END_S = 5.0
+_KILL_TIMEOUT_S = 5.0
 
 
 async def cleanup(directory: InstanceDirectory) -> None:
-    """End by force what still runs and remove pid files and sockets. Raises HostError."""
+    """Kill what still runs and remove pid files and sockets. Raises HostError."""
     pid_file, identity_file = directory.pid_file(files.NAME), directory.identity_file(files.NAME)
     state = files.read_state(directory)
     processes = [process for process in [live_process(pid_file, identity_file)] if process]
     if state is not None:
         processes += [helper for helper in state.helpers if is_alive(helper)]
     for process in processes:
-        if send_signal(process, SIGKILL) and not await ended_within(process, _END_S):
+        if send_signal(process, SIGKILL) and not await ended_within(process, _KILL_TIMEOUT_S):
             raise HostError(f"process {process.pid} of the machine does not end")
     await _end_ssh(directory)
     if state is not None:
@@ -39,7 +39,7 @@ async def cleanup(directory: InstanceDirectory) -> None:
 
 
 async def _end_ssh(directory: InstanceDirectory) -> None:
-    """End a control master that nobody uses any more."""
+    """End an orphaned control master."""
     if not directory.ssh_sock.exists():
         return
     unused = directory.path / "unused"

@@ -18,14 +18,14 @@ UNEXPECTED_EOF = "unexpected EOF"
 NEGATIVE_LENGTH = "proto: negative length found during unmarshaling"
 
 
-class Malformed(Exception):
+class MalformedProtobuf(Exception):
     """The bytes are not a protobuf message; the text is Go's."""
 
 
 def read_varint(buffer: bytes, at: int, end: int) -> tuple[int, int]:
     """Return an unsigned integer of up to 64 bits and the position after it."""
     if at >= end:
-        raise Malformed(UNEXPECTED_EOF)
+        raise MalformedProtobuf(UNEXPECTED_EOF)
     byte = buffer[at]
     if byte < 0x80:
         return byte, at + 1
@@ -33,9 +33,9 @@ def read_varint(buffer: bytes, at: int, end: int) -> tuple[int, int]:
     while True:
         at += 1
         if shift >= 64:
-            raise Malformed("proto: integer overflow")
+            raise MalformedProtobuf("proto: integer overflow")
         if at >= end:
-            raise Malformed(UNEXPECTED_EOF)
+            raise MalformedProtobuf(UNEXPECTED_EOF)
         byte = buffer[at]
         value |= (byte & 0x7F) << shift
         if byte < 0x80:
@@ -48,9 +48,9 @@ def read_tag(buffer: bytes, at: int, end: int, message: str) -> tuple[int, int, 
     key, at = read_varint(buffer, at, end)
     number, wire = signed(key >> 3, 32), key & 7
     if wire == END_GROUP:
-        raise Malformed(f"proto: {message}: wiretype end group for non-group")
+        raise MalformedProtobuf(f"proto: {message}: wiretype end group for non-group")
     if number <= 0:
-        raise Malformed(f"proto: {message}: illegal tag {number} (wire type {wire})")
+        raise MalformedProtobuf(f"proto: {message}: illegal tag {number} (wire type {wire})")
     return number, wire, at
 
 
@@ -61,16 +61,16 @@ def read_span(buffer: bytes, at: int, end: int) -> tuple[int, int]:
     else:
         length, at = read_varint(buffer, at, end)
     if at + length > _MAX_INT:
-        raise Malformed(NEGATIVE_LENGTH)
+        raise MalformedProtobuf(NEGATIVE_LENGTH)
     if at + length > end:
-        raise Malformed(UNEXPECTED_EOF)
+        raise MalformedProtobuf(UNEXPECTED_EOF)
     return at, at + length
 
 
 def read_fixed64(buffer: bytes, at: int, end: int) -> tuple[int, int]:
     """Return eight bytes as an unsigned integer, and the position after them."""
     if at + 8 > end:
-        raise Malformed(UNEXPECTED_EOF)
+        raise MalformedProtobuf(UNEXPECTED_EOF)
     return int.from_bytes(buffer[at : at + 8], "little"), at + 8
 
 
@@ -91,9 +91,9 @@ def skip(buffer: bytes, at: int, end: int, wire: int) -> int:
         elif wire == FIXED32:
             at += 4
         else:
-            raise Malformed(f"proto: illegal wireType {wire}")
+            raise MalformedProtobuf(f"proto: illegal wireType {wire}")
         if at > end:
-            raise Malformed(UNEXPECTED_EOF)
+            raise MalformedProtobuf(UNEXPECTED_EOF)
         if depth == 0:
             return at
         key, at = read_varint(buffer, at, end)

@@ -33,7 +33,7 @@ from rdd.engine.errors import (
 )
 from rdd.engine.frames import Chunk
 from rdd.engine.http import Hijacked
-from rdd.engine.records import ContainerConfig, EngineEvent, ExecConfig, Progress
+from rdd.engine.records import ContainerConfig, EngineEvent, ExecConfig, LayerProgress
 
 __all__ = [
     "Chunk",
@@ -48,6 +48,6 @@ __all__ = [
     "EngineUnreachable",
     "ExecConfig",
     "Hijacked",
-    "Progress",
+    "LayerProgress",
     "UnsupportedEngineVersion",
 ]

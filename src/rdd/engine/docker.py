@@ -35,8 +35,8 @@ from rdd.engine.errors import (
     UnsupportedEngineVersion,
 )
 from rdd.engine.frames import Chunk, chunks
-from rdd.engine.http import Exchange, Hijacked, Transport
-from rdd.engine.records import ContainerConfig, EngineEvent, ExecConfig, Object, Progress
+from rdd.engine.http import EngineExchange, EngineTransport, Hijacked
+from rdd.engine.records import ContainerConfig, EngineEvent, ExecConfig, LayerProgress, Object
 
 OLDEST = (1, 41)
 NEWEST = (1, 51)
@@ -53,7 +53,7 @@ class Docker:
 
     def __init__(self, socket: Path) -> None:
         self.socket = socket
-        self._transport = Transport(socket)
+        self._transport = EngineTransport(socket)
         self._prefix = ""
         self._negotiation = asyncio.Lock()
 
@@ -262,7 +262,7 @@ class Docker:
 
     async def pull(
         self, repository: str, tag: str, *, auth: Mapping[str, str] | None = None
-    ) -> AsyncGenerator[Progress, None]:
+    ) -> AsyncGenerator[LayerProgress, None]:
         """Pull an image; `tag` may be a digest. The stream raises EngineError on failure."""
         query = {"fromImage": repository, "tag": tag}
         async for progress in self._transfer("/images/create", query, auth):
@@ -270,7 +270,7 @@ class Docker:
 
     async def push(
         self, repository: str, tag: str, *, auth: Mapping[str, str] | None = None
-    ) -> AsyncGenerator[Progress, None]:
+    ) -> AsyncGenerator[LayerProgress, None]:
         """Push a tag to its registry. The stream raises EngineError on failure."""
         path = f"/images/{_name(repository, '/:@')}/push"
         # The API requires the header even without credentials.
@@ -317,7 +317,7 @@ class Docker:
         headers: Mapping[str, str] | None = None,
         body: bytes = b"",
         response_s: float | None = RESPONSE_S,
-    ) -> AsyncGenerator[Exchange, None]:
+    ) -> AsyncGenerator[EngineExchange, None]:
         """Send a request and raise EngineError if the engine rejects it."""
         if not self._prefix:
             async with self._negotiation:
@@ -375,7 +375,7 @@ class Docker:
 
     async def _transfer(
         self, path: str, query: Mapping[str, str], auth: Mapping[str, str] | None
-    ) -> AsyncGenerator[Progress, None]:
+    ) -> AsyncGenerator[LayerProgress, None]:
         headers = {}
         if auth is not None:
             encoded = base64.urlsafe_b64encode(json.dumps(dict(auth)).encode()).decode()
@@ -447,14 +447,14 @@ def _event(line: bytes) -> EngineEvent:
         return EngineEvent("unknown", line[:200].decode("utf-8", "replace"), "", {}, 0)
 
 
-def _progress(line: bytes) -> Progress:
+def _progress(line: bytes) -> LayerProgress:
     found = _object(_decoded(line))
     if "error" in found:
         detail = found.get("errorDetail")
         message = detail.get("message") if isinstance(detail, dict) else None
         raise EngineError.of(500, str(message or found["error"]))
     detail = found.get("progressDetail") or {}
-    return Progress(
+    return LayerProgress(
         str(found.get("id") or ""),
         str(found.get("status") or ""),
         int(detail.get("current") or 0),

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A pool of HTTP/1.1 connections to an engine's unix socket.
 
-A `Transport` keeps a few idle connections of `rdd.host.unix_http` and uses one for each
+A `EngineTransport` keeps a few idle connections of `rdd.host.unix_http` and uses one for each
 request. The response is read in one piece, in chunks as they arrive, or not at all: after
 `101 Switching Protocols` the connection is `Hijacked` and carries raw bytes both ways. A
 connection returns to the pool only when its response was read to the end; after any failure
@@ -59,7 +59,7 @@ class Hijacked:
         self._connection.close()
 
 
-class Exchange(Response):
+class EngineExchange(Response):
     """A request and its response. Reading raises EngineUnreachable or EngineProtocolError."""
 
     async def read(self, max_bytes: int | None = None) -> bytes:
@@ -88,7 +88,7 @@ def _engine_failures() -> Iterator[None]:
         raise EngineUnreachable(f"the engine closed the connection: {error}") from error
 
 
-class Transport:
+class EngineTransport:
     """Connections to one unix socket."""
 
     def __init__(self, socket: Path) -> None:
@@ -117,7 +117,7 @@ class Transport:
         headers: Mapping[str, str] = _NO_HEADERS,
         body: bytes = b"",
         response_s: float | None = None,
-    ) -> AsyncGenerator[Exchange, None]:
+    ) -> AsyncGenerator[EngineExchange, None]:
         """Send a request; the head of the response has been read when the block is entered.
 
         `response_s` bounds the time until then. Raises EngineUnreachable or EngineProtocolError,
@@ -146,7 +146,7 @@ class Transport:
         headers: Mapping[str, str],
         body: bytes,
         response_s: float | None,
-    ) -> tuple[Connection, Exchange]:
+    ) -> tuple[Connection, EngineExchange]:
         while self._idle:
             connection = self._idle.pop()
             if not connection.is_alive:
@@ -179,8 +179,8 @@ class Transport:
         headers: Mapping[str, str],
         body: bytes,
         response_s: float | None,
-    ) -> tuple[Connection, Exchange]:
-        exchange = Exchange(connection, method)
+    ) -> tuple[Connection, EngineExchange]:
+        exchange = EngineExchange(connection, method)
         try:
             async with asyncio.timeout(response_s):
                 await connection.send(method, target, headers=headers, body=body, host="engine")

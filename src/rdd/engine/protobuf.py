@@ -84,5 +84,5 @@ def _fields(data: bytes) -> Iterator[tuple[int, int | bytes]]:
             else:
                 start, at = at, protowire.skip(data, at, end, wire)
                 yield number, data[start:at]
-    except protowire.Malformed as error:
+    except protowire.MalformedProtobuf as error:
         raise EngineProtocolError.of(f"not a protobuf message ({error})", data) from None

@@ -21,7 +21,7 @@ class EngineEvent(NamedTuple):
     """Of the engine's clock."""
 
 
-class Progress(NamedTuple):
+class LayerProgress(NamedTuple):
     """The progress of one layer of a transfer."""
 
     layer: str

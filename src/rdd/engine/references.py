@@ -33,7 +33,7 @@ class InvalidReference(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Reference:
+class ImageReference:
     """The parsed name of an image."""
 
     registry: str
@@ -59,7 +59,7 @@ class Reference:
         return f"{self.familiar}@{self.digest}" if self.digest else f"{self.familiar}:{self.tag}"
 
 
-def parse(text: str) -> Reference:
+def parse(text: str) -> ImageReference:
     """Parse a name. Raises InvalidReference."""
     name, _, digest = text.partition("@")
     if "@" in text and not _is_digest(digest):
@@ -80,7 +80,7 @@ def parse(text: str) -> Reference:
         familiar = familiar.removeprefix("library/")
         if "/" not in path:
             path = f"library/{path}"
-    return Reference(registry, path, familiar, tag or ("" if digest else "latest"), digest)
+    return ImageReference(registry, path, familiar, tag or ("" if digest else "latest"), digest)
 
 
 def _is_registry(component: str) -> bool:

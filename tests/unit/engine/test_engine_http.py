@@ -10,7 +10,7 @@ import pytest
 
 from rdd.engine import Docker, EngineError, EngineNotFound, EngineProtocolError, EngineUnreachable
 from rdd.engine.errors import UnsupportedEngineVersion
-from rdd.engine.http import Transport
+from rdd.engine.http import EngineTransport
 
 
 class ScriptedEngine:
@@ -76,7 +76,7 @@ CHUNKED = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
 PING = ok(b"OK", Api_Version="1.41")
 
 
-async def body_of(transport: Transport, method: str = "GET") -> bytes:
+async def body_of(transport: EngineTransport, method: str = "GET") -> bytes:
     async with transport.exchange(method, "/", response_s=10) as exchange:
         return await exchange.read()
 
@@ -101,7 +101,7 @@ async def test_reads_every_framing_and_fragmentation(
     response: bytes, body: bytes, is_slow: bool, tmp_path: Path
 ) -> None:
     async with ScriptedEngine(tmp_path / "s", response, is_slow=is_slow).running() as engine:
-        transport = Transport(engine.path)
+        transport = EngineTransport(engine.path)
         assert await body_of(transport) == body
         await transport.close()
 
@@ -139,7 +139,7 @@ async def test_rejects_malformed_responses(
     response: bytes, error: type[Exception], text: str, tmp_path: Path
 ) -> None:
     async with ScriptedEngine(tmp_path / "s", response, response).running() as engine:
-        transport = Transport(engine.path)
+        transport = EngineTransport(engine.path)
         with pytest.raises(error, match=text):
             await body_of(transport)
         await transport.close()
@@ -150,7 +150,7 @@ async def test_reuses_and_replaces_connections(tmp_path: Path) -> None:
     async with ScriptedEngine(
         tmp_path / "s", ok(b"a"), ok(b"b"), last, ok(b"d")
     ).running() as engine:
-        transport = Transport(engine.path)
+        transport = EngineTransport(engine.path)
         found = [await body_of(transport) for _ in range(4)]
         assert found == [b"a", b"b", b"c", b"d"]
         assert engine.connections == 2
@@ -162,7 +162,7 @@ async def test_repeats_only_idempotent_requests_after_a_lost_connection(
 ) -> None:
     # The engine reads the second request of a connection and closes it without a response.
     async with ScriptedEngine(tmp_path / "s", ok(b"a"), b"", ok(b"b"), b"").running() as engine:
-        transport = Transport(engine.path)
+        transport = EngineTransport(engine.path)
         assert await body_of(transport) == b"a"
         assert await body_of(transport) == b"b"
         with pytest.raises(EngineUnreachable):
@@ -173,7 +173,7 @@ async def test_repeats_only_idempotent_requests_after_a_lost_connection(
 
 async def test_timeout_is_unreachable(tmp_path: Path) -> None:
     async with ScriptedEngine(tmp_path / "s", is_silent=True).running() as engine:
-        transport = Transport(engine.path)
+        transport = EngineTransport(engine.path)
         with pytest.raises(EngineUnreachable, match=r"no response to GET / within 0\.05 s"):
             async with transport.exchange("GET", "/?a=b", response_s=0.05):
                 pass
@@ -261,7 +261,7 @@ async def test_rejects_names_that_change_the_path(name: str, tmp_path: Path) -> 
 async def test_cancelled_request_closes_its_connection(tmp_path: Path) -> None:
     begun = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhe"
     async with ScriptedEngine(tmp_path / "s", begun, ok(b"other")).running() as engine:
-        transport = Transport(engine.path)
+        transport = EngineTransport(engine.path)
         reading = asyncio.ensure_future(body_of(transport))
         await engine.received.wait()
         await asyncio.sleep(0.01)  # lets the client read the first bytes; cancelling before is fine

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """ImagePullRequest and ImagePushRequest: images from and to registries.
 
-Credentials come from the user's own Docker configuration. Progress is the sum over
+Credentials come from the user's own Docker configuration. LayerProgress is the sum over
 the layers that the engine has reported so far, so the total grows at first.
 """
 
@@ -13,8 +13,8 @@ from pathlib import Path
 from rdd.api.types import Object
 from rdd.controllers.containers.container_create import check_namespace
 from rdd.controllers.containers.requests import Report, RequestFailed
-from rdd.engine import Docker, Progress, credentials
-from rdd.engine.references import InvalidReference, Reference, parse
+from rdd.engine import Docker, LayerProgress, credentials
+from rdd.engine.references import ImageReference, InvalidReference, parse
 from rdd.kinds.image import Image, ImagePullRequest, ImagePushRequest
 from rdd.runtime import Context, ObjectKey
 
@@ -34,7 +34,7 @@ class RegistryCredentials:
         self._directory = Path(given) if given else home / ".docker"
         self._environment = environment
 
-    async def auth(self, reference: Reference) -> Mapping[str, str]:
+    async def auth(self, reference: ImageReference) -> Mapping[str, str]:
         """Return the credentials for the registry of an image."""
         found = await credentials.find(
             self._directory, reference.server, environment=self._environment
@@ -44,7 +44,7 @@ class RegistryCredentials:
         return found.auth
 
 
-class TransferProgress:
+class TransferTotals:
     """The progress of a transfer, summed over its layers."""
 
     def __init__(self) -> None:
@@ -52,7 +52,7 @@ class TransferProgress:
         self._done: set[str] = set()
         self._message = ""
 
-    def add(self, progress: Progress) -> Object:
+    def add(self, progress: LayerProgress) -> Object:
         """Add a message of the engine and return the progress."""
         layer, status = progress.layer, progress.status
         self._message = f"{layer}: {status}" if layer else status
@@ -77,8 +77,8 @@ class TransferProgress:
         }
 
 
-async def _follow(transfer: AsyncGenerator[Progress, None], report: Report) -> Object:
-    total = TransferProgress()
+async def _follow(transfer: AsyncGenerator[LayerProgress, None], report: Report) -> Object:
+    total = TransferTotals()
     async with aclosing(transfer) as messages:
         async for message in messages:
             await report({"progress": total.add(message)})
@@ -121,7 +121,7 @@ class PushImage:
         return await _follow(transfer, report)
 
 
-def parse_reference(text: str) -> Reference:
+def parse_reference(text: str) -> ImageReference:
     """Parse the name of an image. Raises RequestFailed."""
     try:
         return parse(text)

@@ -24,7 +24,7 @@ from rdd.api import timestamps
 from rdd.api.decode import decode_json
 from rdd.api.errors import BadRequest
 from rdd.base import gotext, protowire
-from rdd.base.protowire import BYTES, FIXED64, VARINT, Malformed
+from rdd.base.protowire import BYTES, FIXED64, VARINT, MalformedProtobuf
 from rdd.schema.builtin import field_numbers, notation
 from rdd.schema.builtin.notation import Type
 from rdd.schema.builtin.typed import DecodeError
@@ -82,7 +82,7 @@ def decode(body: bytes, *, kind: str = "", api_version: str = "") -> dict[str, A
         start, stop = envelope.get("raw", (0, 0))
         try:
             _read(_message(definition), body, start, stop, found, 0)
-        except Malformed as error:
+        except MalformedProtobuf as error:
             cause = str(error)
         except BadRequest as error:  # of JSON inside the message
             cause = error.message
@@ -110,7 +110,7 @@ def _open(body: bytes) -> dict[str, Any]:
         raise BadRequest("empty body")
     try:
         return _read(_ENVELOPE, body, len(_PREFIX), len(body), {}, 0)
-    except Malformed as error:
+    except MalformedProtobuf as error:
         raise BadRequest(str(error)) from None
 
 
@@ -141,7 +141,7 @@ def _read(
 ) -> dict[str, Any]:
     """Read the fields of a message into `out`. Fields that come again are merged, as in Go."""
     if depth > MAX_DEPTH:
-        raise Malformed("proto: exceeded max depth")
+        raise MalformedProtobuf("proto: exceeded max depth")
     members = message.members
     while at < end:
         key = buffer[at]
@@ -156,7 +156,7 @@ def _read(
                 continue
             if member.wire != wire:
                 name = _go_name(member.name)
-                raise Malformed(f"proto: wrong wireType = {wire} for field {name}")
+                raise MalformedProtobuf(f"proto: wrong wireType = {wire} for field {name}")
         if member.content is not None:
             start, at = protowire.read_span(buffer, at, end)
             if member.name:
@@ -317,7 +317,7 @@ def _micro_time(buffer: bytes, start: int, stop: int, old: Any, depth: int) -> s
 
 def _in_range(second: int) -> int:
     if not _MIN_SECOND <= second <= _MAX_SECOND:
-        raise Malformed("Time.MarshalJSON: year outside of range [0,9999]")
+        raise MalformedProtobuf("Time.MarshalJSON: year outside of range [0,9999]")
     return second
 
 
@@ -335,7 +335,7 @@ def _double(bits: int) -> float:
     (value,) = struct.unpack("<d", bits.to_bytes(8, "little"))
     if not math.isfinite(value):
         name = "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
-        raise Malformed(f"json: unsupported value: {name}")
+        raise MalformedProtobuf(f"json: unsupported value: {name}")
     # As if it had been JSON, where whole numbers have no point.
     return int(value) if value.is_integer() and abs(value) < 1 << 63 else float(value)
 

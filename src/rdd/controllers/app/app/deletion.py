@@ -18,7 +18,7 @@ from rdd.client.resources import CONFIG_MAPS, NAMESPACES
 from rdd.controllers.app.app import status
 from rdd.controllers.app.app.reasons import settled
 from rdd.controllers.app.app.settled import ENDED
-from rdd.controllers.app.app.status import AppReport, AppStatus
+from rdd.controllers.app.app.status import AppReport, AppStatusWriter
 from rdd.kinds.app import App
 from rdd.kinds.limavm import LimaVM
 from rdd.runtime import (
@@ -45,7 +45,7 @@ _OTHERS_S = 30.0
 class AppDeletion:
     """Deletes the objects of an App; `vm` is the name of its LimaVM."""
 
-    def __init__(self, context: Context, status_writer: AppStatus, *, vm: str) -> None:
+    def __init__(self, context: Context, status_writer: AppStatusWriter, *, vm: str) -> None:
         self._client = context.client
         self._status = status_writer
         self._vm = vm

@@ -19,7 +19,7 @@ from rdd.controllers.app.app.driver_choice import AUTO, choose
 from rdd.controllers.app.app.ports import PortReservation
 from rdd.controllers.app.app.reasons import REASONS, settled
 from rdd.controllers.app.app.settled import Situation, decide
-from rdd.controllers.app.app.status import AppReport, AppStatus
+from rdd.controllers.app.app.status import AppReport, AppStatusWriter
 from rdd.controllers.environment import ControllerEnvironment
 from rdd.host.directories import make_private_dir
 from rdd.kinds.app import App
@@ -81,7 +81,7 @@ class AppReconciler:
         self._probe = probe
         self._client = context.client
         self._env = env
-        self._status = AppStatus(context)
+        self._status = AppStatusWriter(context)
         self._deletion = AppDeletion(context, self._status, vm=names.APP_VM_NAME)
         self._port = PortReservation()
 

@@ -78,7 +78,7 @@ def with_mirrored(app: App, conditions: Sequence[Object]) -> list[Object]:
     return [*conditions, *others]
 
 
-class AppStatus:
+class AppStatusWriter:
     """Writes the App controller's part of the status."""
 
     def __init__(self, context: Context) -> None:

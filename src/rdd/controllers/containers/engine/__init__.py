@@ -19,7 +19,7 @@ from rdd.api import names
 from rdd.controllers.containers.engine.backend import Backend
 from rdd.controllers.containers.engine.docker_context import DockerContext
 from rdd.controllers.containers.engine.endpoints import EngineHandle
-from rdd.controllers.containers.engine.execs import Execs
+from rdd.controllers.containers.engine.execs import ExecEndpoint
 from rdd.controllers.containers.engine.items import KINDS, item_keys
 from rdd.controllers.containers.engine.moby import MobyBackend
 from rdd.controllers.containers.engine.reconciler import (
@@ -28,7 +28,7 @@ from rdd.controllers.containers.engine.reconciler import (
     is_request,
 )
 from rdd.controllers.containers.engine.session import SyncSettings
-from rdd.controllers.containers.engine.streams import Streams
+from rdd.controllers.containers.engine.streams import StreamEndpoints
 from rdd.controllers.environment import ControllerEnvironment
 from rdd.kinds.app import App
 from rdd.kinds.crd import definition_of
@@ -48,7 +48,7 @@ def engine(env: ControllerEnvironment, *, settings: SyncSettings | None = None) 
     """Create the controller that mirrors the engine of the App."""
     instance = env.instance
     handle = EngineHandle()
-    streams, execs = Streams(handle), Execs(handle)
+    streams, execs = StreamEndpoints(handle), ExecEndpoint(handle)
     backends: dict[str, MakeBackend] = {
         "moby": lambda: MobyBackend(instance.docker_socket),
         "containerd": lambda: _containerd(instance.lima_home / CONTAINERD_SOCKET),

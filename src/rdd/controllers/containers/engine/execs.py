@@ -40,7 +40,7 @@ STDIN, STDOUT, STDERR, ERROR, RESIZE, CLOSE = 0, 1, 2, 3, 4, 255
 _MAX_MESSAGE = 1024 * 1024
 
 
-class Execs:
+class ExecEndpoint:
     """The endpoint for commands."""
 
     def __init__(self, handle: EngineHandle) -> None:

@@ -21,7 +21,7 @@ from rdd.controllers.containers.engine.items import MANAGER, EngineItem, backend
 from rdd.controllers.containers.engine.mirrors import Mirrors
 from rdd.controllers.containers.engine.moby import MobyBackend
 from rdd.controllers.containers.engine.reasons import READY, REASONS
-from rdd.controllers.containers.engine.session import Session, SyncSettings
+from rdd.controllers.containers.engine.session import EngineSession, SyncSettings
 from rdd.engine import EngineFailure
 from rdd.kinds.app import App
 from rdd.runtime import (
@@ -80,7 +80,7 @@ class EngineReconciler:
         self._docker_context = docker_context
         self._handle = handle
         self._settings = settings
-        self.session: Session | None = None
+        self.session: EngineSession | None = None
         self._task: asyncio.Task[None] | None = None
         self._backoff = Backoff(FIRST_RETRY_S, LONGEST_RETRY_S)
         self._retry_at = 0.0
@@ -178,7 +178,7 @@ class EngineReconciler:
         except BaseException:
             await backend.close()
             raise
-        self.session = Session(
+        self.session = EngineSession(
             self._context,
             self._mirrors,
             backend,

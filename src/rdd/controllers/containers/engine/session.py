@@ -54,7 +54,7 @@ class _ItemFailure:
     count: int = 0
 
 
-class Session:
+class EngineSession:
     """The mirrors of one engine while it is connected."""
 
     def __init__(

@@ -35,7 +35,7 @@ log = logging.getLogger("rdd.engine")
 Pieces = AbstractAsyncContextManager[AsyncIterator[bytes]]
 
 
-class Streams:
+class StreamEndpoints:
     """The endpoints that only send."""
 
     def __init__(self, handle: EngineHandle) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from rdd.api.types import Object
 from rdd.client import Client
 from rdd.controllers.lima.limavm.backoff import AttemptBackoff
-from rdd.controllers.lima.limavm.status import LimaVMStatus
+from rdd.controllers.lima.limavm.status import LimaVMStatusWriter
 from rdd.kinds.limavm import LimaVM
 from rdd.runtime import Condition, ObjectKey, resource_of
 
@@ -44,7 +44,9 @@ class VmState:
 class ReconcilePass:
     """A LimaVM, read for this pass and updated by its steps."""
 
-    def __init__(self, vm: LimaVM, state: VmState, status: LimaVMStatus, client: Client) -> None:
+    def __init__(
+        self, vm: LimaVM, state: VmState, status: LimaVMStatusWriter, client: Client
+    ) -> None:
         self.vm = vm
         self.state = state
         self.key = ObjectKey.of(vm.raw)
@@ -67,7 +69,7 @@ class ReconcilePass:
         return str(version), int(self.vm.raw["metadata"].get("generation") or 0)
 
     async def write_status(self, *conditions: Condition, **changes: Any) -> None:
-        """Write conditions and other members of the status; see `LimaVMStatus.write`."""
+        """Write conditions and other members of the status; see `LimaVMStatusWriter.write`."""
         self.vm = await self.status.write(self.vm, *conditions, **changes)
 
     async def remove_annotation(self, annotation: str) -> None:

@@ -25,7 +25,7 @@ from rdd.controllers.lima.limavm.environment import GRACE_S, MakeVmEnvironment
 from rdd.controllers.lima.limavm.operations import Operations
 from rdd.controllers.lima.limavm.power import PowerControl
 from rdd.controllers.lima.limavm.reconcile_pass import ReconcilePass, VmState
-from rdd.controllers.lima.limavm.status import LimaVMStatus
+from rdd.controllers.lima.limavm.status import LimaVMStatusWriter
 from rdd.controllers.lima.limavm.templates import TemplateCopies
 from rdd.controllers.lima.limavm.uniqueness import NameReservations, name_in_use, older_namesake
 from rdd.host.errors import HostError
@@ -60,7 +60,7 @@ class LimaVMReconciler:
         self._keys: dict[str, ObjectKey] = {}
         machines = self._machines = make_machines(self._enqueue)
         self._operations = Operations(self._enqueue)
-        self._status = LimaVMStatus(context)
+        self._status = LimaVMStatusWriter(context)
         self._copies = TemplateCopies(context.client)
         self._creation = InstanceCreation(context, machines, self._operations, self._copies)
         self._power = PowerControl(context, machines, self._operations)

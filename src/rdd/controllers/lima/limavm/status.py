@@ -10,7 +10,7 @@ from rdd.kinds.limavm import LimaVM
 from rdd.runtime import Condition, Context, StatusWriter, conditions_of, record_transition
 
 
-class LimaVMStatus:
+class LimaVMStatusWriter:
     """Writes conditions and other members of the status."""
 
     def __init__(self, context: Context) -> None:

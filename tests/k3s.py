@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A stand-in for k3s: our own API server over TLS, with a Node.
 
-There is no k3s on build machines. What is used of it here is what its users see: a
-kubeconfig that appears, an API that answers `/healthz`, and a list of nodes. As a program
-it takes the arguments the host driver gives:
+Build machines have no k3s. The tests use what its users see: a kubeconfig file, an API with
+`/healthz`, and a list of nodes. As a program it accepts the arguments of the host driver:
 
     k3s --version
     k3s server --config FILE
 
-What the program answers can be changed while it runs: `Behaviour` is written to a file beside
-the kubeconfig.
+Tests change its responses while it runs: they write a `Behaviour` to a file beside the kubeconfig.
 """
 
 import asyncio
@@ -46,15 +44,15 @@ def node(*, is_ready: bool = True) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Behaviour:
-    """What the program does, beside what a healthy one would."""
+    """Differences of the program from a healthy k3s."""
 
     nodes: Literal["ready", "unready", "none"] = "ready"
     health: int = 200
     is_silent: bool = False
-    """It takes requests and does not answer."""
+    """It accepts requests and never responds."""
 
     def write(self, kubeconfig: Path) -> None:
-        """Have the program of a kubeconfig, also one that starts later, behave so."""
+        """Apply to the program of a kubeconfig, also to one that starts later."""
         path = self._path(kubeconfig)
         path.parent.mkdir(parents=True, exist_ok=True)
         new = path.with_suffix(".new")
@@ -74,32 +72,32 @@ class Behaviour:
 
 
 class Cluster:
-    """What the stand-in answers; tests change it."""
+    """The responses of the stand-in, which tests change."""
 
     def __init__(self, server: Server) -> None:
         self._server = server
         self.nodes: list[dict[str, Any]] = [node()]
         self.health = 200
-        self.answers = asyncio.Event()
-        self.answers.set()
+        self.may_respond = asyncio.Event()
+        self.may_respond.set()
         self.probes = 0
         self.kubeconfig: Path | None = None
-        """Of a program, whose behaviour is in a file."""
+        """Set for a program, whose behaviour is in a file beside it."""
 
-    def _behave(self, path: Path) -> None:
+    def _apply_behaviour(self, path: Path) -> None:
         behaviour = Behaviour.read(path)
         self.health = behaviour.health
-        (self.answers.clear if behaviour.is_silent else self.answers.set)()
+        (self.may_respond.clear if behaviour.is_silent else self.may_respond.set)()
         self.nodes = [node(is_ready=behaviour.nodes == "ready")]
         if behaviour.nodes == "none":
             self.nodes = []
 
     async def handle(self, request: Request) -> AnyResponse:
         if self.kubeconfig is not None:
-            self._behave(self.kubeconfig)
+            self._apply_behaviour(self.kubeconfig)
         if request.path == "/healthz":
             self.probes += 1
-            await self.answers.wait()
+            await self.may_respond.wait()
             return Response(self.health, b"ok", content_type="text/plain")
         if request.path == "/api/v1/nodes" and request.headers.get("Authorization"):
             listed = {"kind": "NodeList", "apiVersion": "v1", "metadata": {}, "items": self.nodes}
@@ -123,7 +121,7 @@ def _kubeconfig(url: str, authority: str, server: Server) -> str:
 
 @asynccontextmanager
 async def k3s(kubeconfig: Path, *, port: int = 0, directory: Path) -> AsyncIterator[Cluster]:
-    """A cluster, and the file with which it is reached."""
+    """Serve a cluster and write its kubeconfig."""
     directory.mkdir(parents=True, exist_ok=True)  # noqa: ASYNC240
     issued = certificates.ensure_serving(directory)
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -134,7 +132,7 @@ async def k3s(kubeconfig: Path, *, port: int = 0, directory: Path) -> AsyncItera
             cluster = Cluster(server)
 
             class Front:
-                """The server with the answers of the cluster before it."""
+                """The server, behind the responses of the cluster."""
 
                 def __getattr__(self, name: str) -> Any:
                     return getattr(server, name)
@@ -151,7 +149,7 @@ async def k3s(kubeconfig: Path, *, port: int = 0, directory: Path) -> AsyncItera
             try:
                 yield cluster
             finally:
-                cluster.answers.set()
+                cluster.may_respond.set()
                 await http.close(timeout_s=1)
 
 

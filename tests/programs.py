@@ -80,19 +80,24 @@ class Program(subprocess.Popen[AnyStr], Generic[AnyStr]):
         return subprocess.Popen.communicate(self, input, timeout)
 
     def read_until(
-        self, is_last: Callable[[AnyStr], object] = bool, timeout: float = TIMEOUT_S
+        self,
+        is_last: Callable[[AnyStr], object] = bool,
+        *,
+        stream: IO[AnyStr] | None = None,
+        timeout: float = TIMEOUT_S,
     ) -> list[AnyStr]:
-        """Read lines of the output up to the first that satisfies `is_last`, here the first line.
+        """Read stdout, or another stream, up to the first line that satisfies `is_last`.
 
-        Fails when the output ends before; kills the program, which ends its output, at the
-        deadline.
+        The default is the first line. Fails when the output ends before; kills the program, which
+        ends its output, at the deadline.
         """
-        assert self.stdout is not None
+        source = stream or self.stdout
+        assert source is not None
         lines: list[AnyStr] = []
         watchdog = threading.Timer(timeout, self._kill_group)
         watchdog.start()
         try:
-            for line in self.stdout:
+            for line in source:
                 lines.append(line)
                 if is_last(line):
                     return lines

@@ -51,7 +51,7 @@ async def connections_end(server: LiveServer) -> AsyncIterator[None]:
     """Wait until the clients of an event loop have disconnected, before the loop ends."""
     before = server.connections  # of synchronous clients, which have no loop to wait for
     yield
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(120):
         while server.connections > before:  # noqa: ASYNC110  (the other side is another thread)
             await asyncio.sleep(0.005)
     await asyncio.sleep(0)
@@ -98,7 +98,7 @@ class Kubectl:
             **self.environment,
         }
 
-    def attempt(self, *args: str, stdin: str | None = None, timeout_s: float = 60) -> Outcome:
+    def attempt(self, *args: str, stdin: str | None = None, timeout_s: float = 120) -> Outcome:
         """Run kubectl; any exit code is accepted."""
         done = run_program(
             self.command(*args),

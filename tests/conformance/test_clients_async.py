@@ -150,7 +150,7 @@ async def test_kr8s_finds_custom_kinds_and_scales_them(kr8s_api: Any, namespace:
     await job.patch(
         {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}, subresource="status"
     )
-    await job.wait("condition=Ready", timeout=20)
+    await job.wait("condition=Ready", timeout=120)
     version = await kr8s_api.version()
     assert version["minor"] == "36"
 
@@ -227,7 +227,7 @@ async def test_lightkube_applies_and_watches(
     await client.patch(
         kind, "a", {"spec": {"replicas": 2}}, namespace=namespace, patch_type=PatchType.MERGE
     )
-    seen = await asyncio.wait_for(watching, 20)
+    seen = await asyncio.wait_for(watching, 120)
     assert seen[-1][1] == 2
     await client.delete(kind, "a", namespace=namespace)
     space = await client.get(LightNamespace, namespace)

@@ -49,7 +49,7 @@ class Cluster:
         return result
 
     async def until(self, path: str, condition: Callable[[Any], Any]) -> Any:
-        waiting = self.live.server.until(path, lambda obj: bool(condition(obj)), timeout_s=30)
+        waiting = self.live.server.until(path, lambda obj: bool(condition(obj)), timeout_s=120)
         return await asyncio.wrap_future(self.live.submit(waiting))
 
     async def merge(self, path: str, patch: Object) -> Object:
@@ -96,7 +96,7 @@ async def operator(
         )
     )
     waiting = asyncio.create_task(ready.wait())
-    await asyncio.wait((running, waiting), timeout=30, return_when=asyncio.FIRST_COMPLETED)
+    await asyncio.wait((running, waiting), timeout=120, return_when=asyncio.FIRST_COMPLETED)
     if running.done():
         waiting.cancel()
         await running
@@ -105,7 +105,7 @@ async def operator(
         yield
     finally:
         stop.set()
-        await asyncio.wait_for(running, 30)
+        await asyncio.wait_for(running, 120)
 
 
 async def test_handlers_see_creation_change_and_deletion(
@@ -243,9 +243,9 @@ async def test_events_of_built_in_kinds_reach_handlers(
         body = {"metadata": {"name": "a", "labels": {"watched": "yes"}}}
         await cluster.call("POST", cluster.config_maps, body)
         # None: the object existed before the operator listed.
-        assert await asyncio.wait_for(seen.get(), 20) in (("ADDED", "a"), (None, "a"))
+        assert await asyncio.wait_for(seen.get(), 120) in (("ADDED", "a"), (None, "a"))
         await cluster.call("DELETE", f"{cluster.config_maps}/a")
-        assert await asyncio.wait_for(seen.get(), 20) == ("DELETED", "a")
+        assert await asyncio.wait_for(seen.get(), 120) == ("DELETED", "a")
 
 
 async def test_operator_survives_broken_watches_and_conflicts(

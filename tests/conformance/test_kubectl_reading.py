@@ -197,9 +197,8 @@ def test_get_watches(zoo: Kubectl) -> None:
 
 def test_get_watch_only_omits_existing_objects(zoo: Kubectl) -> None:
     with zoo.start("get", "ct", "--watch-only", "-o", "name", "-v=6") as process:
-        assert process.stdout is not None and process.stderr is not None
-        while "watch=true" not in process.stderr.readline():
-            pass
+        assert process.stdout is not None
+        process.read_until(lambda line: "watch=true" in line, stream=process.stderr)
         zoo("create", "-f", "-", stdin=manifest(crontab("later")))
         assert process.stdout.readline() == "crontab.stable.example.com/later\n"
 

@@ -195,7 +195,7 @@ async def test_a_controller_that_ends_later_fails_the_control_plane(
     monkeypatch.setattr(Workers, "run", until_told)
     async with daemon(tmp_path, "stamp") as (running, _):
         ended.set()
-        failure = await asyncio.wait_for(running.failure, 10)
+        failure = await asyncio.wait_for(running.failure, 120)
         assert str(failure) == "it broke"
 
 

@@ -13,13 +13,13 @@ from tests.programs import run_program
 
 @pytest.fixture
 def world(rdd_script: Path, tmp_path: Path, kubectl: Path) -> Iterator[World]:
-    """A home of its own; no daemon in it outlives the test."""
+    """Create a home for rdd; the daemons in it end with the test."""
     yield from make_world(rdd_script, tmp_path / "h", kubectl)
 
 
 @pytest.fixture
 def mounted(world: World) -> Iterator[Callable[..., Path]]:
-    """Mounts small file systems in memory; needs root, which `make test` usually has."""
+    """Return a function that mounts a small file system in memory, which needs root."""
     if os.geteuid() != 0:
         pytest.skip("only root can mount a file system")
     points: list[Path] = []
@@ -29,12 +29,12 @@ def mounted(world: World) -> Iterator[Callable[..., Path]]:
         command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(point)]
         done = run_program(command)
         if done.returncode != 0:
-            pytest.skip(f"this machine does not let root mount: {done.stderr.strip()}")
+            pytest.skip(f"root cannot mount on this machine: {done.stderr.strip()}")
         points.append(point)
         return point
 
     yield mount
-    world.close()  # finds its daemons only while their homes are there
+    world.close()  # finds its daemons only while their homes are mounted
     for point in reversed(points):
         if os.path.ismount(point):
             run_program(["umount", "--lazy", str(point)], check=True)

@@ -119,7 +119,7 @@ class World:
 
     def run(self, coroutine: Coroutine[Any, Any, Any]) -> Any:
         async def limited() -> Any:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(120):
                 return await coroutine
 
         return self.loop.run_until_complete(limited())

@@ -63,6 +63,6 @@ async def test_rejects_all_writes_of_a_suspended_process(
 
 
 async def _until(condition: Callable[[], bool]) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         while not condition():  # noqa: ASYNC110  (another process makes it true)
             await asyncio.sleep(0.01)

@@ -25,7 +25,7 @@ from urllib.parse import quote
 from tests.programs import CompletedProcess, Program, run_program, start_program
 
 ROOT = Path(__file__).parents[3]
-START_S = 60.0
+START_S = 120.0
 IMAGE = "busybox:latest"
 APPLETS = (
     "sh", "sleep", "echo", "cat", "ls", "true", "false", "stty", "yes", "env", "seq", "head",
@@ -175,12 +175,12 @@ class Dockerd:
 
 class _Connection(http.client.HTTPConnection):
     def __init__(self, path: Path) -> None:
-        super().__init__("engine", timeout=60)
+        super().__init__("engine", timeout=START_S)
         self._path = path
 
     def connect(self) -> None:
         self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(60)
+        self.sock.settimeout(START_S)
         self.sock.connect(str(self._path))
 
 

@@ -56,7 +56,7 @@ ADMIN = User("admin", ("system:masters",))
 NAMESPACE = "desktop"
 SECRET = "for tests"
 QUICK = SyncSettings(retry_s=0.05)
-TIMEOUT_S = 60.0
+TIMEOUT_S = 120.0
 
 
 class World:

@@ -163,7 +163,7 @@ async def test_restart_runs_once_wherever_the_controller_crashes(
             monkeypatch.setattr(MobyBackend, "act", stuck)
         world.disturb = block
         await world.annotate(id_, action="restart")
-        await asyncio.wait_for(reached.wait(), 30)
+        await asyncio.wait_for(reached.wait(), 120)
         await world.crash()
         world.disturb = None
         monkeypatch.undo()
@@ -191,7 +191,7 @@ async def test_action_is_not_repeated_on_a_container_that_changed_meanwhile(
         await world.run_app()
         world.disturb = block
         await world.annotate(id_, action="stop")
-        await asyncio.wait_for(reached.wait(), 30)
+        await asyncio.wait_for(reached.wait(), 120)
         await world.crash()
         world.disturb = None
         docker.post(id_, "start")
@@ -216,7 +216,7 @@ async def test_mirror_without_a_status_is_completed_after_a_crash(
 
         world.disturb = block
         id_ = docker.create("half")
-        await asyncio.wait_for(reached.wait(), 30)
+        await asyncio.wait_for(reached.wait(), 120)
         await world.crash()
         half = await world.get(Container, id_)
         assert "status" not in half

@@ -57,7 +57,7 @@ async def test_terminal_of_a_container_is_resized(docker: Docker, engine: Docker
         await docker.resize_container(id_, height=33, width=77)
         await streams.write(b"stty size\n")
         seen = b""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while b"33 77" not in seen:
                 seen += await streams.read()
 

@@ -42,7 +42,7 @@ async def client(world: World) -> AsyncIterator[ClientSession]:
 async def everything(socket: ClientWebSocketResponse) -> bytes:
     """Read all messages until the server closes."""
     found = b""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(120):
         async for message in socket:
             assert message.type is WSMsgType.BINARY
             found += message.data
@@ -79,7 +79,7 @@ async def test_logs_are_followed_until_the_container_is_removed(
     id_ = docker.run("follow", Cmd=["sh", "-c", command], OpenStdin=True)
     await world.until(lambda: has_logged(client, id_, b"line 5\n"))
     async with client.ws_connect(f"/engine/logs/{id_}?tail=2") as socket:
-        assert await socket.receive_bytes(timeout=30) in (b"line 4\n", b"line 4\nline 5\n")
+        assert await socket.receive_bytes(timeout=120) in (b"line 4\n", b"line 4\nline 5\n")
         docker.remove(id_)
         await everything(socket)
         assert socket.close_code == 1000
@@ -142,7 +142,7 @@ async def test_slow_client_throttles_the_engine(
 
     monkeypatch.setattr(EndpointSocket, "send", count)
     async with client.ws_connect(f"/engine/logs/{id_}", max_msg_size=0) as socket:
-        await socket.receive_bytes(timeout=30)
+        await socket.receive_bytes(timeout=120)
         before = -1
         while before != sent:  # until the stream stalls
             before = sent
@@ -161,7 +161,7 @@ async def test_statistics_once_and_as_a_stream(docker: Dockerd, client: ClientSe
         assert found["id"] == id_
         assert found["memory_stats"]["usage"] > 0
     async with client.ws_connect(f"/engine/stats/{id_}") as socket:
-        assert json.loads(await socket.receive_bytes(timeout=30))["name"] == "/used"
+        assert json.loads(await socket.receive_bytes(timeout=120))["name"] == "/used"
         docker.remove(id_)
         await everything(socket)
         assert socket.close_code == 1000
@@ -181,13 +181,13 @@ class Command:
         await self.socket.send_bytes(bytes((channel,)) + data)
 
     async def until(self, channel: int, text: bytes) -> None:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             while text not in self.output.get(channel, b""):
                 self._take(await self.socket.receive_bytes())
 
     async def status(self) -> Any:
         """Return the final Status."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             async for message in self.socket:
                 self._take(message.data)
         assert self.socket.close_code == 1000

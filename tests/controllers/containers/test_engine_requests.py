@@ -210,7 +210,7 @@ async def test_container_created_before_a_crash_is_not_created_again(
 
     world.disturb = block
     await world.request(ContainerCreateRequest, "new", image="busybox", args=["sleep", "1000"])
-    await asyncio.wait_for(reached.wait(), 30)
+    await asyncio.wait_for(reached.wait(), 120)
     await world.crash()
     world.disturb = None
     await world.start()

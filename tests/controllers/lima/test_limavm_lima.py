@@ -183,6 +183,6 @@ async def test_degraded_condition_has_the_errors_of_lima(vms: LimaVMs) -> None:
         vm = await vms.until(lambda vm: reported(vm, "Degraded")[0] == "True")
         assert "mounts do not work" in reported(vm, "Degraded")[2]
         assert reported(vm)[1] == "Started"
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             await vms.client.delete(LIMAVMS, "vm", namespace="default")
             await gone(vms.world, LIMAVMS, "vm")

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A whole control plane in this process, with real machines below it, and everything its App said.
+"""A whole control plane in this process, with real machines, and all conditions of its App.
 
-Only k3s is a stand-in (tests/k3s.py). Conditions are never written by a test: what an App
-says is caused, and read from a watch that misses nothing.
+Only k3s is a stand-in (tests/k3s.py). No test writes a condition: it causes one and reads it from
+a watch, which misses none.
 """
 
 import asyncio
@@ -42,11 +42,11 @@ RELEASE = "v1.33.7+k3s3"
 VERSION = "1.33.7"
 APPS, LIMAVMS = resource_of(App), resource_of(LimaVM)
 PATH = f"{os.environ['PATH']}:/usr/sbin:/sbin"
-TIMEOUT_S = 60.0
+TIMEOUT_S = 120.0
 
 
-class Said(NamedTuple):
-    """What a condition said once."""
+class ObservedCondition(NamedTuple):
+    """A state of a condition that the watch has seen."""
 
     type: str
     status: str
@@ -54,18 +54,18 @@ class Said(NamedTuple):
     message: str
 
 
-class Desk:
-    """One home, control planes in it one after the other, and what the App said to whom."""
+class Desktop:
+    """One home, the control planes that run in it in turn, and the observed conditions."""
 
     def __init__(self, home: Path, **variables: str) -> None:
         self.home = home
         self.instance = Instance("2", home)
         self.environment = {"HOME": str(home), "PATH": PATH, **variables}
-        self.heard: list[Said] = []
+        self.observed: list[ObservedCondition] = []
         self._client: Client | None = None
         self._changed = asyncio.Event()
         self._latest: Object | None = None
-        """The App as the watch tells: what was said before has been heard."""
+        """The App of the latest event; all its earlier conditions are in `observed`."""
         self._written = 0
 
     @property
@@ -78,8 +78,8 @@ class Desk:
         return self._client
 
     @asynccontextmanager
-    async def open(self, controllers: str = "*") -> AsyncIterator["Desk"]:
-        """A control plane while the block runs."""
+    async def open(self, controllers: str = "*") -> AsyncIterator["Desktop"]:
+        """Run a control plane while the block runs."""
         options = ServeOptions(
             secure_port=0, controllers=controllers, environment=self.environment, version="test"
         )
@@ -87,23 +87,23 @@ class Desk:
             transport = LocalTransport(running.server.handle, partial(Request, user=ADMIN))
             self._client = Client(transport)
             self._latest = None
-            listening = asyncio.create_task(self._listen())
+            observing = asyncio.create_task(self._observe())
             try:
                 yield self
             finally:
-                listening.cancel()
-                await asyncio.gather(listening, return_exceptions=True)
+                observing.cancel()
+                await asyncio.gather(observing, return_exceptions=True)
 
-    async def _listen(self) -> None:
+    async def _observe(self) -> None:
         async with aclosing(self.client.list_and_watch(APPS)) as events:
             async for event in events:
                 if event.type in ("ADDED", "MODIFIED"):
                     for found in (event.object.get("status") or {}).get("conditions") or ():
-                        said = Said(
+                        condition = ObservedCondition(
                             found["type"], found["status"], found["reason"], found["message"]
                         )
-                        if said not in self.heard:
-                            self.heard.append(said)
+                        if condition not in self.observed:
+                            self.observed.append(condition)
                     self._latest = event.object
                 elif event.type == "DELETED":
                     self._latest = None
@@ -112,7 +112,7 @@ class Desk:
     # -- the App
 
     async def set(self, **spec: Any) -> Object:
-        """Have an App with these settings; the others stay."""
+        """Create the App or change these settings of it."""
         try:
             found = await self.client.patch(APPS, "app", {"spec": spec})
         except errors.NotFound:
@@ -126,7 +126,7 @@ class Desk:
         return await self.client.get(APPS, "app")
 
     async def until(self, what: str, condition: Callable[[Object], object]) -> Object:
-        """The App once something is true of it."""
+        """Wait until a condition holds for the App, and return it."""
         try:
             async with asyncio.timeout(TIMEOUT_S):
                 while True:
@@ -137,20 +137,20 @@ class Desk:
                     with contextlib.suppress(TimeoutError):
                         await asyncio.wait_for(self._changed.wait(), 0.5)
         except TimeoutError:
-            raise AssertionError(f"{what} did not happen; said was: {self.heard[-8:]}") from None
+            raise AssertionError(f"{what} did not happen; observed: {self.observed[-8:]}") from None
 
-    async def said(self, type_: str, reason: str, status: str = "False") -> str:
-        """Wait until the App says this at its present generation; the message."""
+    async def reached(self, type_: str, reason: str, status: str = "False") -> str:
+        """Wait for a condition of the current generation of the App, and return its message."""
 
-        def says(obj: Object) -> bool:
+        def matches(obj: Object) -> bool:
             found = current(obj, type_)
             return (found.get("status"), found.get("reason")) == (status, reason)
 
-        obj = await self.until(f"{type_}={status} ({reason})", says)
+        obj = await self.until(f"{type_}={status} ({reason})", matches)
         return str(current(obj, type_)["message"])
 
     async def settled(self, **spec: Any) -> Object:
-        """The App with these settings, once it is settled."""
+        """Change settings, wait until the App is settled, and return it."""
         if spec:
             await self.set(**spec)
         return await self.until(
@@ -158,14 +158,14 @@ class Desk:
         )
 
     async def delete(self) -> None:
-        """Have no App."""
+        """Delete the App, if there is one, and wait until it is gone."""
         try:
             await self.client.delete(APPS, "app")
         except errors.NotFound:
             return
-        await self.gone(APPS, "app")
+        await self.wait_gone(APPS, "app")
 
-    async def gone(self, resource: ApiResource, name: str, namespace: str = "") -> None:
+    async def wait_gone(self, resource: ApiResource, name: str, namespace: str = "") -> None:
         async with asyncio.timeout(TIMEOUT_S):
             while True:
                 try:
@@ -180,15 +180,15 @@ class Desk:
         await self.client.patch(LIMAVMS, "rd", patch, namespace="default")
 
     async def hide_controllers(self) -> None:
-        """Remove the list of controllers, as a user might: nobody can tell who is at work."""
+        """Delete the list of enabled controllers, as a user might."""
         await self.client.delete(
             CONFIG_MAPS, names.DISCOVERY_CONFIG_MAP, namespace=names.SYSTEM_NAMESPACE
         )
 
-    # -- what is below
+    # -- processes and files
 
     def pids(self, program: str) -> list[int]:
-        """The processes of a program that have to do with this home."""
+        """Return the processes of a program with a path of this home in their command line."""
         mark = str(self.home).encode()
         return [
             pid
@@ -197,7 +197,7 @@ class Desk:
         ]
 
     def traces(self) -> list[str]:
-        """What there is of the App beside the files of the control plane."""
+        """Return everything that exists of the App besides the files of the control plane."""
         paths, mark = MachinePaths(self.machine), str(self.home)
         found = [
             f"process {pid} {words}"
@@ -231,7 +231,7 @@ class Desk:
         return self.home / ".kube" / "config"
 
     async def clean(self) -> None:
-        """End whatever a test that failed has left."""
+        """Kill the processes and remove the devices that a failed test left."""
         mark = str(self.home).encode()
         for pid, words in processes():
             if any(mark in word for word in words):
@@ -241,9 +241,9 @@ class Desk:
             await cleanup(self.machine)
 
 
-async def happened(check: Callable[[], object], timeout_s: float = 20) -> None:
-    """Wait for something that no object tells."""
-    async with asyncio.timeout(timeout_s):
+async def eventually(check: Callable[[], object]) -> None:
+    """Wait for something that no object reports."""
+    async with asyncio.timeout(TIMEOUT_S):
         while True:
             if check():
                 return
@@ -255,7 +255,7 @@ def _version(obj: Object) -> int:
 
 
 def current(obj: Object, type_: str) -> Object:
-    """A condition, if it speaks of the present generation."""
+    """Return a condition of the current generation; empty if it is stale."""
     found = find_condition((obj.get("status") or {}).get("conditions"), type_) or {}
     is_current = found.get("observedGeneration") == obj["metadata"]["generation"]
     return found if is_current else {}
@@ -263,7 +263,7 @@ def current(obj: Object, type_: str) -> Object:
 
 @contextlib.contextmanager
 def short_home() -> Iterator[Path]:
-    """A home whose sockets have short paths."""
+    """Create a home whose sockets have short paths."""
     path = Path(tempfile.mkdtemp(prefix="rdds", dir="/tmp"))
     try:
         yield path / "h"
@@ -272,11 +272,11 @@ def short_home() -> Iterator[Path]:
 
 
 @asynccontextmanager
-async def desk(controllers: str = "*", **variables: str) -> AsyncIterator[Desk]:
-    """A home with a control plane in it; nothing of it is left."""
+async def desktop(controllers: str = "*", **variables: str) -> AsyncIterator[Desktop]:
+    """Run a control plane in a home of its own, and remove everything afterwards."""
     with short_home() as home:
         home.mkdir()
-        made = Desk(home, **variables)
+        made = Desktop(home, **variables)
         try:
             async with made.open(controllers):
                 yield made

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bad input for the App, as a user gives it: refused, left alone, and told, with what would do."""
+"""Invalid input for the App is rejected with the valid values, and files of the user are kept."""
 
 import json
 import os
@@ -22,7 +22,7 @@ ENGINE = "ContainerEngineReady"
 def world(
     rdd_script: Path, tmp_path_factory: pytest.TempPathFactory, kubectl: Path
 ) -> Iterator[World]:
-    """A control plane that has no App, and never gets one."""
+    """Run a control plane without an App."""
     for made in make_world(rdd_script, tmp_path_factory.mktemp("bad") / "h", kubectl):
         made.rdd("svc", "start")
         yield made
@@ -36,7 +36,7 @@ def world(
         pytest.param([], "usage: rdd set PROPERTY=VALUE", id="nothing"),
     ],
 )
-def test_what_is_no_setting_is_refused_before_anything_is_contacted(
+def test_a_malformed_setting_is_rejected_before_the_daemon_starts(
     rdd_script: Path, tmp_path: Path, kubectl: Path, words: list[str], why: str
 ) -> None:
     for fresh in make_world(rdd_script, tmp_path / "h", kubectl):
@@ -59,14 +59,14 @@ def test_what_is_no_setting_is_refused_before_anything_is_contacted(
         ),
     ],
 )
-def test_unknown_names_and_values_are_refused_with_those_there_are(
+def test_unknown_names_and_values_are_rejected_with_the_valid_ones(
     world: World, word: str, listed: list[str]
 ) -> None:
     done = world.try_rdd("set", word)
     assert done.code in (1, 3)
     for name in listed:
         assert name in done.last[1]
-    assert no_app(world)
+    assert has_no_app(world)
 
 
 @pytest.mark.parametrize(
@@ -98,16 +98,16 @@ def test_unknown_names_and_values_are_refused_with_those_there_are(
         ),
     ],
 )
-def test_what_this_machine_does_not_have_is_refused_with_the_limits(
+def test_values_beyond_the_limits_of_the_machine_are_rejected_with_the_limits(
     world: World, words: list[str], why: str
 ) -> None:
     done = world.try_rdd("set", *words)
     assert done.code == 3
     assert why.replace('\\"', '"') in done.last[1]
-    assert no_app(world)
+    assert has_no_app(world)
 
 
-def test_a_second_app_is_refused(world: World) -> None:
+def test_a_second_app_is_rejected(world: World) -> None:
     other = {
         "apiVersion": "app.rancherdesktop.io/v1alpha1",
         "kind": "App",
@@ -118,10 +118,10 @@ def test_a_second_app_is_refused(world: World) -> None:
     path.write_text(json.dumps(other))
     with pytest.raises(AssertionError, match="App resource must be named 'app'"):
         world.kubectl("create", "-f", str(path))
-    assert no_app(world)
+    assert has_no_app(world)
 
 
-def no_app(world: World) -> bool:
+def has_no_app(world: World) -> bool:
     return not json.loads(world.kubectl("get", "apps", "-o", "json"))["items"]
 
 
@@ -135,29 +135,29 @@ def no_app(world: World) -> bool:
         pytest.param("[]", "- a\n", id="something else"),
     ],
 )
-async def test_files_that_cannot_be_read_are_left_and_told(
+async def test_files_that_cannot_be_parsed_are_kept_and_reported(
     real_part: Callable[[str], Path], json_text: str, yaml_text: str
 ) -> None:
     if os.geteuid() != 0:
         pytest.skip("an engine without root needs /dev/net/tun, which few machines open")
     real_part("dockerd")
-    async with worlds.desk() as desk:
-        docker = desk.home / ".docker" / "config.json"
+    async with worlds.desktop() as desktop:
+        docker = desktop.home / ".docker" / "config.json"
         docker.parent.mkdir()
         docker.write_text(json_text)
-        desk.kube_config.parent.mkdir()
-        desk.kube_config.write_text(yaml_text)
-        paths, texts = (docker, desk.kube_config), (json_text, yaml_text)
+        desktop.kube_config.parent.mkdir()
+        desktop.kube_config.write_text(yaml_text)
+        paths, texts = (docker, desktop.kube_config), (json_text, yaml_text)
         before = [path.stat() for path in paths]
-        desk.install_k3s()
-        await desk.set(running=True, kubernetes={"enabled": True, "version": VERSION})
-        message = await desk.said(ENGINE, "Connected", "True")
+        desktop.install_k3s()
+        await desktop.set(running=True, kubernetes={"enabled": True, "version": VERSION})
+        message = await desktop.reached(ENGINE, "Connected", "True")
         assert f'the current Docker context was not changed: "{docker}" is not JSON' in message
-        message = await desk.said("Settled", "MergeFailed")
-        assert str(desk.kube_config) in message
-        await desk.set(running=False)
-        await desk.said("Running", "Stopped")
-        await desk.delete()
+        message = await desktop.reached("Settled", "MergeFailed")
+        assert str(desktop.kube_config) in message
+        await desktop.set(running=False)
+        await desktop.reached("Running", "Stopped")
+        await desktop.delete()
         for path, text, was in zip(paths, texts, before, strict=True):
             assert path.read_text() == text
             now = path.stat()

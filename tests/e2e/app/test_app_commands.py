@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands for the App against a control plane without controllers: nothing ever settles.
+"""Commands for the App against a control plane without controllers: the App never settles.
 
-What the commands write, how they wait, how they exit. The App that does settle is
-tested with a real container engine.
+The tests check what the commands write, how they wait and how they exit. Other files test an App
+that settles, with a real container engine.
 """
 
 import json
@@ -24,14 +24,16 @@ from rdd.kinds.crd import definition_of
 def served(
     rdd_script: Path, tmp_path_factory: pytest.TempPathFactory, kubectl: Path
 ) -> Iterator[World]:
-    """A control plane that knows the App and does nothing about it."""
+    """Run a control plane that has the App's definition and no controller for it."""
     for world in make_world(rdd_script, tmp_path_factory.mktemp("apps") / "h", kubectl):
         world.rdd("svc", "create", "--controllers=")
         world.rdd("svc", "start")
         path = world.home / "crd.json"
         path.write_text(json.dumps(definition_of(App)))
         world.kubectl("apply", "-f", str(path))
-        world.kubectl("wait", "--for=condition=Established", "crd/apps.app.rancherdesktop.io")
+        world.kubectl(
+            "wait", "--for=condition=Established", "crd/apps.app.rancherdesktop.io", "--timeout=60s"
+        )
         yield world
 
 
@@ -59,7 +61,7 @@ def write_status(world: World, generation: int, **settled: str) -> None:
     )
 
 
-def test_malformed_arguments_are_refused_before_anything_is_contacted(
+def test_malformed_arguments_are_rejected_before_the_daemon_starts(
     rdd_script: Path, tmp_path: Path, kubectl: Path
 ) -> None:
     for fresh in make_world(rdd_script, tmp_path / "h", kubectl):
@@ -69,7 +71,7 @@ def test_malformed_arguments_are_refused_before_anything_is_contacted(
         assert not fresh.instance.dir.exists()
 
 
-def test_help_starts_nothing_and_lists_the_properties(
+def test_help_lists_the_properties_without_starting_a_daemon(
     rdd_script: Path, tmp_path: Path, kubectl: Path
 ) -> None:
     for fresh in make_world(rdd_script, tmp_path / "h", kubectl):
@@ -90,7 +92,7 @@ def test_help_lists_the_properties_of_the_running_control_plane(world: World) ->
         ("namespace=x", 'unknown property "namespace"'),
     ],
 )
-def test_unknown_names_and_values_are_refused_before_anything_is_written(
+def test_unknown_names_and_values_are_rejected_before_a_write(
     world: World, word: str, problem: str
 ) -> None:
     done = world.try_rdd("set", "running=true", word)
@@ -99,7 +101,7 @@ def test_unknown_names_and_values_are_refused_before_anything_is_written(
     assert world.kubectl("get", "apps", "-o", "name") == ""
 
 
-def test_the_first_set_makes_the_app_and_the_next_changes_it(world: World) -> None:
+def test_the_first_set_creates_the_app_and_the_next_updates_it(world: World) -> None:
     done = world.rdd("set", "--wait=false", "containerEngine.name=containerd", "-o", "json")
     assert done.messages == ["App created"]
     spec = done.json()["spec"]
@@ -109,14 +111,14 @@ def test_the_first_set_makes_the_app_and_the_next_changes_it(world: World) -> No
     assert app(world)["spec"]["kubernetes"] == {"enabled": True}  # type: ignore[index]
 
 
-def test_what_the_server_refuses_ends_with_3(world: World) -> None:
+def test_an_update_that_the_server_rejects_exits_with_3(world: World) -> None:
     world.rdd("set", "--wait=false", "virtualMachine.memory=2Gi")
     done = world.try_rdd("set", "virtualMachine.memory=lots")
     assert (done.code, done.last[0]) == (3, "error")
     assert "virtualMachine.memory" in done.last[1]
 
 
-def test_an_app_that_does_not_settle_ends_the_wait_with_4(world: World) -> None:
+def test_an_app_that_does_not_settle_exits_with_4_after_the_timeout(world: World) -> None:
     done = world.try_rdd("start", "--timeout=1s")
     assert (done.code, done.last[0]) == (4, "error")
     assert "context deadline exceeded" in done.last[1]
@@ -126,9 +128,7 @@ def test_only_the_generation_of_the_write_counts(world: World) -> None:
     world.rdd("set", "--wait=false", "running=false")
     write_status(world, 1, status="True", reason="Settled", message="of long ago")
     waiting = world.begin("start", "--timings")
-    assert waiting.stderr is not None
-    while "Waiting for App to settle" not in waiting.stderr.readline():
-        pass
+    waiting.read_until(lambda line: "Waiting for App to settle" in line, stream=waiting.stderr)
     assert waiting.poll() is None
     write_status(world, 2, status="False", reason="Working", message="on it")
     write_status(world, 2, status="True", reason="Settled", message="done")
@@ -139,7 +139,7 @@ def test_only_the_generation_of_the_write_counts(world: World) -> None:
     assert "total" in done.err
 
 
-def test_a_dry_run_without_an_app_makes_one_that_does_not_run_and_says_so(world: World) -> None:
+def test_a_dry_run_without_an_app_creates_a_stopped_one_and_warns(world: World) -> None:
     done = world.rdd("set", "--dry-run", "running=true", "-o", "json", RDD_LOG_LEVEL="warn")
     assert done.messages == [
         "App created with defaults, not running: there was none to validate against"
@@ -155,7 +155,7 @@ def test_a_dry_run_changes_nothing_of_an_app(world: World) -> None:
     assert app(world)["spec"]["running"] is False  # type: ignore[index]
 
 
-def test_stop_delete_and_restart_make_no_app(world: World) -> None:
+def test_stop_delete_and_restart_create_no_app(world: World) -> None:
     assert world.rdd("stop").messages == ["App does not exist; nothing to stop"]
     assert world.rdd("delete").messages == ["App does not exist; nothing to delete"]
     done = world.try_rdd("restart")
@@ -170,8 +170,8 @@ def test_delete_waits_until_the_app_is_gone(world: World) -> None:
     done = world.try_rdd("delete", "--timeout=1s")
     assert (done.code, done.last[0]) == (4, "error")
     deleting = world.begin("delete", "-o", "json")
-    assert deleting.stderr is not None
-    assert "App is being deleted" in deleting.stderr.readline()
+    (line,) = deleting.read_until(stream=deleting.stderr)
+    assert "App is being deleted" in line
     world.kubectl("patch", "app", "app", "--type=merge", "-p", '{"metadata":{"finalizers":null}}')
     ended = world.end(deleting)
     assert (ended.code, ended.json()) == (0, {"deleted": True})
@@ -197,13 +197,13 @@ def test_run_without_a_command_is_an_error_and_its_help_is_not(world: World) -> 
 
 @pytest.fixture
 def settled(world: World) -> World:
-    """An App that is settled as it is, for a while."""
+    """Have an App whose status is settled."""
     world.rdd("set", "--wait=false", "running=true")
     write_status(world, 1, status="True", reason="Settled", message="as you like it")
     return world
 
 
-def test_run_gives_the_program_our_tools_contexts_and_its_exit_code(settled: World) -> None:
+def test_run_sets_path_and_contexts_and_returns_the_exit_code(settled: World) -> None:
     script = (
         "import os,json,sys;print(json.dumps({n: os.environ.get(n) for n in "
         "('PATH','DOCKER_CONTEXT','KUBECONFIG','DOCKER_HOST')}));sys.exit(7)"
@@ -222,7 +222,7 @@ def test_run_gives_the_program_our_tools_contexts_and_its_exit_code(settled: Wor
     }
 
 
-def test_run_finds_the_program_on_the_changed_path_or_says_so(settled: World) -> None:
+def test_run_rejects_a_program_that_is_not_on_path(settled: World) -> None:
     done = settled.try_rdd("run", "no-such-program")
     assert (done.code, done.last[1]) == (
         1,
@@ -230,23 +230,22 @@ def test_run_finds_the_program_on_the_changed_path_or_says_so(settled: World) ->
     )
 
 
-def test_run_passes_signals_on_and_tells_of_the_one_that_killed(settled: World) -> None:
+def test_run_forwards_signals_and_returns_128_plus_the_signal(settled: World) -> None:
     script = "import signal,sys;print('up',flush=True);signal.pause()"
     running = settled.begin("run", sys.executable, "-c", script)
-    assert running.stdout is not None
-    assert running.stdout.readline() == "up\n"
+    assert running.read_until() == ["up\n"]
     running.send_signal(signal.SIGTERM)
     assert settled.end(running).code == 128 + signal.SIGTERM
 
 
-def test_run_warns_when_docker_looks_elsewhere(settled: World) -> None:
+def test_run_warns_when_docker_config_differs_from_the_daemons(settled: World) -> None:
     done = settled.rdd("run", "true", DOCKER_CONFIG="/elsewhere")
     assert any(
         'DOCKER_CONFIG is "/elsewhere" here and "" in the daemon' in m for m in done.messages
     )
 
 
-def test_a_shell_needs_a_machine_that_runs_and_starts_nothing(
+def test_shell_needs_a_running_machine_and_starts_none(
     rdd_script: Path, tmp_path: Path, kubectl: Path
 ) -> None:
     for fresh in make_world(rdd_script, tmp_path / "h", kubectl):
@@ -274,7 +273,7 @@ def test_the_shell_profile_puts_the_tools_on_path_once(
     ], done.stderr
 
 
-def test_the_shell_profile_is_for_shells_we_know(served: World) -> None:
+def test_the_shell_profile_rejects_an_unknown_shell(served: World) -> None:
     done = served.try_rdd("shell-profile", "--shell=tcsh")
     assert (done.code, done.last[1]) == (
         1,

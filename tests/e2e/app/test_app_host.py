@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The App for real: a container engine and a cluster on this machine, without a stand-in for either
-controller. Only k3s is one (tests/k3s.py): there is no k3s on build machines."""
+"""The App with a container engine and a cluster on this machine, and all its controllers.
+
+Only k3s is a stand-in (tests/k3s.py): build machines have none.
+"""
 
 import json
 import os
@@ -35,7 +37,7 @@ def docker(real_part: Callable[[str], Path]) -> Path:
 
 @pytest.fixture(scope="module")
 def world(rdd_script: Path, kubectl: Path, docker: Path) -> Iterator[World]:
-    """A control plane with everything, in a home whose sockets have short paths."""
+    """Run a control plane with all controllers in a home whose sockets have short paths."""
     home = Path(tempfile.mkdtemp(prefix="rdd", dir="/tmp"))
     for made in make_world(rdd_script, home / "h", kubectl):
         try:
@@ -50,7 +52,7 @@ def app(world: World) -> dict[str, Any]:
     return found
 
 
-def says(world: World) -> dict[str, tuple[str, str]]:
+def conditions(world: World) -> dict[str, tuple[str, str]]:
     obj = app(world)
     generation = obj["metadata"]["generation"]
     return {
@@ -66,8 +68,7 @@ def run_docker(world: World, docker: Path, *words: str, text: bytes | None = Non
     return done.stdout.strip()
 
 
-def chosen(world: World, docker: Path) -> None:
-    """Our context is the current one, as nobody else's leads anywhere."""
+def assert_context_is_current(world: World, docker: Path) -> None:
     assert run_docker(world, docker, "context", "show") == world.instance.name
 
 
@@ -80,11 +81,11 @@ def install_k3s(world: World) -> None:
     path.chmod(0o755)
 
 
-def test_the_life_of_an_app(world: World, docker: Path) -> None:
+def test_app_starts_stops_and_starts_again(world: World, docker: Path) -> None:
     world.rdd("set", "running=true", "kubernetes.enabled=false")
     # On the way up Settled does not wait for the condition of a disabled cluster.
-    world.until(lambda: "KubernetesReady" in says(world))
-    assert says(world) == {
+    world.until(lambda: "KubernetesReady" in conditions(world))
+    assert conditions(world) == {
         "Created": ("True", "Created"),
         "Running": ("True", "Started"),
         "ContainerEngineReady": ("True", "Connected"),
@@ -92,23 +93,23 @@ def test_the_life_of_an_app(world: World, docker: Path) -> None:
         "Settled": ("True", "Settled"),
     }
     assert app(world)["status"]["virtualMachineType"] == "host"
-    chosen(world, docker)
+    assert_context_is_current(world, docker)
     run_docker(world, docker, "import", "-", "tools", text=image())
     assert run_docker(world, docker, "run", "--rm", "tools", "/bin/echo", "hello") == "hello"
 
     world.rdd("set", "running=false")
-    found = says(world)
+    found = conditions(world)
     assert (found["Running"], found["Settled"]) == (("False", "Stopped"), ("True", "Settled"))
     assert found["ContainerEngineReady"] == ("False", "Stopped")
     assert run_docker(world, docker, "context", "show") == "default"
     assert not world.instance.docker_socket.exists()
 
     world.rdd("set", "running=true")
-    chosen(world, docker)
-    assert run_docker(world, docker, "images", "-q")  # what was there is there again
+    assert_context_is_current(world, docker)
+    assert run_docker(world, docker, "images", "-q")  # the images were kept
 
 
-def test_registries_proxy_and_authorities_reach_the_engine(world: World, docker: Path) -> None:
+def test_registries_and_proxy_reach_the_engine(world: World, docker: Path) -> None:
     world.rdd("set", "running=true")
     restarts = json.loads(world.kubectl("get", "limavm", "rd", "-o", "json"))["status"]
     patch = {
@@ -122,7 +123,7 @@ def test_registries_proxy_and_authorities_reach_the_engine(world: World, docker:
     }
     world.kubectl("patch", "app", "app", "--type=merge", "-p", json.dumps(patch))
     world.rdd("set", "running=true")  # waits until it is settled
-    chosen(world, docker)
+    assert_context_is_current(world, docker)
     info = json.loads(run_docker(world, docker, "info", "--format", "{{json .}}"))
     assert info["RegistryConfig"]["Mirrors"] == ["http://127.0.0.1:5999/"]
     assert "reg.example.com:5000" in info["RegistryConfig"]["IndexConfigs"]
@@ -133,35 +134,36 @@ def test_registries_proxy_and_authorities_reach_the_engine(world: World, docker:
     gone = {"spec": {"registries": None, "proxy": None}}
     world.kubectl("patch", "app", "app", "--type=merge", "-p", json.dumps(gone))
     world.rdd("set", "running=true")
-    chosen(world, docker)
+    assert_context_is_current(world, docker)
     info = json.loads(run_docker(world, docker, "info", "--format", "{{json .}}"))
     assert (info["RegistryConfig"]["Mirrors"] or [], info["HttpProxy"]) == ([], "")
 
 
-def test_kubernetes_says_what_is_missing_then_runs(world: World, docker: Path) -> None:
+def test_kubernetes_reports_a_missing_k3s_and_runs_once_installed(
+    world: World, docker: Path
+) -> None:
     mine = world.home / ".kube" / "config"
     mine.parent.mkdir(exist_ok=True)
     mine.write_text("# mine\napiVersion: v1\nkind: Config\nclusters: []\n")
     done = world.try_rdd(
         "set", "running=true", "kubernetes.enabled=true", "kubernetes.version=1.33.7"
     )
-    assert done.code == 1  # nothing that waiting could change
+    assert done.code == 1  # waiting does not help
     assert f"k3s {RELEASE} is not installed; to change that: " in done.last[1]
-    assert says(world)["KubernetesReady"] == ("False", "NotInstalled")
+    assert conditions(world)["KubernetesReady"] == ("False", "NotInstalled")
     install_k3s(world)
     world.rdd("set", "running=false")
     world.rdd("set", "running=true")
-    assert says(world)["KubernetesReady"] == ("True", "Ready")
+    assert conditions(world)["KubernetesReady"] == ("True", "Ready")
     name, port = world.instance.name, app(world)["status"]["kubernetesPort"]
     config = yaml.safe_load(mine.read_text())
     assert config["clusters"][0]["cluster"]["server"] == f"https://127.0.0.1:{port}"
     assert config["current-context"] == name
     nodes = run_program(
-        [str(world.kubectl_path), "get", "--raw", "/api/v1/nodes"],
-        env=world.environment(),
+        [str(world.kubectl_path), "get", "--raw", "/api/v1/nodes"], env=world.environment()
     )
     assert json.loads(nodes.stdout)["items"][0]["metadata"]["name"] == "n", nodes.stderr
-    chosen(world, docker)
+    assert_context_is_current(world, docker)
     world.rdd("set", "running=false")
     assert name not in mine.read_text()
     assert mine.read_text().startswith("# mine\napiVersion: v1\nkind: Config\nclusters: []\n")
@@ -172,8 +174,8 @@ def test_deletion_leaves_nothing(world: World, docker: Path) -> None:
     world.rdd("set", "running=true")
     agent = world.instance.lima_home / "rd" / "ha.pid"
     pid = int(agent.read_text())
-    world.kubectl("delete", "app", "app", "--timeout=60s")
-    assert not Path("/proc", str(pid)).exists()
+    world.kubectl("delete", "app", "app", "--timeout=120s")
+    world.until(lambda: not Path("/proc", str(pid)).exists())
     assert list(world.instance.lima_home.glob("rd*")) == []
     assert not world.instance.docker_socket.exists()
     assert run_docker(world, docker, "context", "ls", "--format", "{{.Name}}") == "default"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two instances of one user with an App each, at the same time; and Apps whose daemon dies."""
+"""Two instances of one user with an App each, and deletions that a crash interrupts."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from tests.e2e.app.test_app_host import app, install_k3s
-from tests.e2e.app.test_app_journey import Desk, answers
+from tests.e2e.app.test_app_journey import Desktop, responds
 from tests.e2e.machine.host_world import eventually, free_port, image
 from tests.e2e.machine.limavm_parts import processes
 from tests.e2e.service.service_world import World
@@ -39,16 +39,16 @@ def world(rdd_script: Path, kubectl: Path, docker: Path) -> Iterator[World]:
             yield made
         finally:
             for suffix in ("2", "a", "b"):
-                made.named(suffix).try_rdd("svc", "delete", "--timeout=60s")
+                made.named(suffix).try_rdd("svc", "delete", "--timeout=120s")
     shutil.rmtree(home, ignore_errors=True)
 
 
 class User:
-    """A user of one instance, who names its context each time."""
+    """A user of one instance who passes its context with each command."""
 
     def __init__(self, world: World, docker: Path) -> None:
         self.world = world
-        self.desk = Desk(world, docker)
+        self.desktop = Desktop(world, docker)
         self._docker = docker
 
     def docker(self, *words: str, data: bytes | None = None) -> str:
@@ -61,18 +61,17 @@ class User:
         return done.stdout.strip()
 
     def serve(self, port: int, text: str) -> str:
-        """A web server in a container that answers with a text; its address in the container."""
+        """Run a web server with a page in a container; return its address there."""
         self.docker("import", "-", "tools", data=image())
         page = f"echo {text} >/index.html; exec httpd -f -p 80 -h /"
         self.docker(
             *("run", "-d", "--name", "web", "-p", f"127.0.0.1:{port}:80", "tools"),
             *("/bin/sh", "-c", page),
         )
-        eventually(lambda: answers(port), "an answer")
+        eventually(lambda: responds(port), "a response")
         return self.docker("inspect", "--format", "{{.NetworkSettings.IPAddress}}", "web")
 
     def namespaces(self) -> dict[str, str]:
-        """Which namespaces the engine is in."""
         mark = f"{self.world.instance.lima_home}/".encode()
         (pid,) = [
             pid
@@ -82,7 +81,7 @@ class User:
         return {name: os.readlink(f"/proc/{pid}/ns/{name}") for name in ("net", "mnt")}
 
     def cluster(self) -> Any:
-        """What the cluster of this instance has for nodes."""
+        """Return the nodes of the cluster of this instance."""
         words = ("get", "--raw", "/api/v1/nodes", "--context", self.world.instance.name)
         done = run_program([str(self.world.kubectl_path), *words], env=self.world.environment())
         assert done.returncode == 0, done.stderr
@@ -90,7 +89,7 @@ class User:
 
 
 def page(port: int) -> str:
-    with socket.create_connection(("127.0.0.1", port), 5) as connection:
+    with socket.create_connection(("127.0.0.1", port), 120) as connection:
         connection.sendall(b"GET /index.html HTTP/1.0\r\n\r\n")
         data = b""
         while chunk := connection.recv(4096):
@@ -98,11 +97,11 @@ def page(port: int) -> str:
     return data.rpartition(b"\r\n\r\n")[2].decode().strip()
 
 
-def test_two_instances_have_nothing_in_common(world: World, docker: Path) -> None:
+def test_two_instances_share_nothing(world: World, docker: Path) -> None:
     users = [User(world.named(suffix), docker) for suffix in ("a", "b")]
     install_k3s(world)
     starting = [
-        user.world.begin("set", "running=true", *KUBERNETES, "--timeout=90s") for user in users
+        user.world.begin("set", "running=true", *KUBERNETES, "--timeout=120s") for user in users
     ]
     for user, process in zip(users, starting, strict=True):
         done = user.world.end(process)
@@ -121,38 +120,37 @@ def test_two_instances_have_nothing_in_common(world: World, docker: Path) -> Non
     assert one.world.instance.docker_socket != two.world.instance.docker_socket
     kubernetes = [app(user.world)["status"]["kubernetesPort"] for user in users]
     assert len({*ports, *kubernetes}) == 4
-    assert set(one.desk.contexts()) == {"default", *(u.world.instance.name for u in users)}
+    assert set(one.desktop.contexts()) == {"default", *(u.world.instance.name for u in users)}
     shared = set(files(one)) & set(files(two))
     assert not shared
 
-    # The end of one is nothing to the other.
-    one.world.rdd("delete", "--timeout=60s")
-    assert not answers(ports[0])
+    # The deletion of one does not affect the other.
+    one.world.rdd("delete", "--timeout=120s")
+    assert not responds(ports[0])
     assert page(ports[1]) == "b"
     assert two.docker("ps", "--format", "{{.Names}}") == "web"
     assert len(two.cluster()) == 1
-    assert one.world.instance.name not in one.desk.contexts()
+    assert one.world.instance.name not in one.desktop.contexts()
     one.world.rdd("svc", "delete")
     assert page(ports[1]) == "b"
-    two.world.rdd("delete", "--timeout=60s")
-    two.desk.gone()
+    two.world.rdd("delete", "--timeout=120s")
+    two.desktop.wait_gone()
 
 
 def files(user: User) -> list[Path]:
-    """The files of an instance."""
     instance = user.world.instance
     return [path for root in (instance.dir, instance.short_dir) for path in root.rglob("*")]
 
 
 POINTS: dict[str, Callable[[User], object]] = {
     "accepted": lambda user: True,
-    "engine gone": lambda user: not user.desk.dockerd(),
-    "machine gone": lambda user: not user.desk.machine.exists(),
+    "engine gone": lambda user: not user.desktop.dockerd(),
+    "machine gone": lambda user: not user.desktop.machine.exists(),
 }
 
 
 @pytest.mark.parametrize("point", POINTS)
-def test_a_deletion_whose_daemon_dies_is_completed_by_the_next(
+def test_a_deletion_interrupted_by_a_crash_is_completed_after_it(
     world: World, docker: Path, point: str
 ) -> None:
     user = User(world, docker)
@@ -161,10 +159,10 @@ def test_a_deletion_whose_daemon_dies_is_completed_by_the_next(
     world.until(lambda: POINTS[point](user))
     world.crash()
     world.rdd("svc", "start")
-    world.kubectl("wait", "--for=delete", "app/app", "--timeout=60s")
-    user.desk.gone()
+    world.kubectl("wait", "--for=delete", "app/app", "--timeout=120s")
+    user.desktop.wait_gone()
     assert list(world.instance.lima_home.iterdir()) == []
-    assert json.loads(world.kubectl("get", "limavms", "-A", "-o", "json"))["items"] == []
-    assert json.loads(world.kubectl("get", "containers", "-A", "-o", "json"))["items"] == []
-    world.rdd("start")  # and from the beginning
+    for kind in ("limavms", "containers"):
+        world.until(lambda kind=kind: world.kubectl("get", kind, "-A", "-o", "name") == "")
+    world.rdd("start")
     assert user.docker("ps", "-q") == ""

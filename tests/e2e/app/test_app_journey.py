@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The way of a user, with the commands a user types: from nothing to containers, and back.
+"""The commands a user types, from the first start to running containers and to the deletion.
 
 Everything is real: the daemon, the host agent, dockerd, the docker client, a terminal.
 """
@@ -29,8 +29,8 @@ CLEAR = "\r\x1b[K"
 MINE = "# mine\napiVersion: v1\nkind: Config\nclusters: []\n"
 
 
-class Desk:
-    """A home with a short path, and the programs a user has."""
+class Desktop:
+    """A home with a short path, and the docker client."""
 
     def __init__(self, world: World, docker: Path) -> None:
         self.world = world
@@ -39,7 +39,7 @@ class Desk:
         self.paths = MachinePaths(self.machine)
 
     def docker(self, *words: str, data: bytes | None = None) -> str:
-        """The docker client as the user calls it: the current context decides."""
+        """Run docker with the current context."""
         done = run_program([str(self._docker), *words], env=self.world.environment(), input=data)
         assert done.returncode == 0, done.stderr
         return done.stdout.strip()
@@ -48,7 +48,7 @@ class Desk:
         return self.docker("context", "ls", "--format", "{{.Name}}").splitlines()
 
     def dockerd(self) -> int:
-        """Its process id; 0 if there is none."""
+        """Return its process id; 0 if it does not run."""
         home = str(self.world.home).encode()
         for pid, words in processes():
             if Path(words[0].decode()).name == "dockerd" and any(home in word for word in words):
@@ -56,7 +56,7 @@ class Desk:
         return 0
 
     def traces(self) -> list[str]:
-        """What there is on this machine of an App, besides the control plane and its files."""
+        """Return everything that exists of the App besides the control plane and its files."""
         home = str(self.world.home)
         found = [
             f"process {pid} {words}"
@@ -73,16 +73,15 @@ class Desk:
         found += [name for name in self.contexts() if name != "default"]
         return found
 
-    def untouched(self) -> bool:
-        """Whether the user's kubeconfig is what it was."""
+    def is_kubeconfig_unchanged(self) -> bool:
         return (self.world.home / ".kube" / "config").read_text() == MINE
 
-    def gone(self) -> None:
-        """Nothing is left; the kernel may take a moment for namespaces."""
+    def wait_gone(self) -> None:
+        """Wait until nothing is left: the kernel removes namespaces later."""
         eventually(lambda: not self.traces(), f"the end of {self.traces()}")
 
     def on_terminal(self, *words: str) -> tuple[int, str]:
-        """Run a command with a terminal for stderr; its exit code and what the terminal got."""
+        """Run a command with a terminal as stderr; return its exit code and its output there."""
         ours, theirs = pty.openpty()
         variables = self.world.environment(RDD_LOG_LEVEL="warn", TERM="xterm")
         with (
@@ -109,16 +108,16 @@ def docker(real_part: Callable[[str], Path]) -> Path:
 
 
 @pytest.fixture
-def desk(rdd_script: Path, kubectl: Path, docker: Path) -> Iterator[Desk]:
+def desktop(rdd_script: Path, kubectl: Path, docker: Path) -> Iterator[Desktop]:
     home = Path(tempfile.mkdtemp(prefix="rddj", dir="/tmp"))
     for world in make_world(rdd_script, home / "h", kubectl):
         world.variables["PATH"] = f"{os.environ['PATH']}:/usr/sbin:/sbin"
         (world.home / ".kube").mkdir()
         (world.home / ".kube" / "config").write_text(MINE)
         try:
-            yield Desk(world, docker)
+            yield Desktop(world, docker)
         finally:
-            world.try_rdd("svc", "delete", "--timeout=60s")
+            world.try_rdd("svc", "delete", "--timeout=120s")
     shutil.rmtree(home, ignore_errors=True)
 
 
@@ -131,33 +130,37 @@ def parts_of(world: World) -> dict[str, str]:
     return {part["name"]: part["state"] for part in status_of(world)["parts"]}
 
 
-def published_port(desk: Desk) -> int:
+def diagnostics(world: World) -> dict[str, str]:
+    return {entry["name"]: entry["healthy"] for entry in world.rdd("doctor", "-o", "json").json()}
+
+
+def published_port(desktop: Desktop) -> int:
     with socket.create_server(("127.0.0.1", 0)) as server:
         port: int = server.getsockname()[1]
-    desk.docker("import", "-", "tools", data=image())
-    desk.docker(
+    desktop.docker("import", "-", "tools", data=image())
+    desktop.docker(
         *("run", "-d", "--name", "web", "-p", f"127.0.0.1:{port}:80", "tools"),
         *("/bin/httpd", "-f", "-p", "80", "-h", "/www"),
     )
     return port
 
 
-def answers(port: int) -> bool:
+def responds(port: int) -> bool:
     try:
-        with socket.create_connection(("127.0.0.1", port), 5) as connection:
+        with socket.create_connection(("127.0.0.1", port), 120) as connection:
             connection.sendall(b"GET / HTTP/1.0\r\n\r\n")
             return connection.recv(100).startswith(b"HTTP/1.")
     except OSError:
         return False
 
 
-def test_from_nothing_to_containers_and_back(desk: Desk) -> None:
-    world = desk.world
+def test_from_first_start_to_containers_and_deletion(desktop: Desktop) -> None:
+    world = desktop.world
     assert world.rdd("status").out.endswith("\nNext step: rdd start\n")
 
-    code, terminal = desk.on_terminal("start", "--timings")
+    code, terminal = desktop.on_terminal("start", "--timings")
     assert code == 0, terminal
-    # One line per phase that is over, drawn over the ones that came before it.
+    # One line per completed phase, drawn over the previous ones.
     lines = [line.rpartition(CLEAR)[2] for line in terminal.split("\r\n")]
     done = [line.split("  ")[0] for line in lines if line.startswith("✓ ")]
     phases = ("control plane", "virtual machine", "container engine", "settling")
@@ -166,17 +169,22 @@ def test_from_nothing_to_containers_and_back(desk: Desk) -> None:
     assert any(frame.startswith("⠋ control plane") for frame in terminal.split(CLEAR))
     assert lines[-2].strip().startswith("total")
 
-    desk.docker("ps")  # without a word about contexts: it is the current one now
-    port = published_port(desk)
-    eventually(lambda: answers(port), "an answer of the container")
-    traces = "\n".join(desk.traces())
-    for trace in ("process", desk.paths.link, desk.paths.comment, ".sock", world.instance.name):
+    desktop.docker("ps")  # without --context: ours is the current one
+    port = published_port(desktop)
+    eventually(lambda: responds(port), "a response of the container")
+    traces = "\n".join(desktop.traces())
+    for trace in (
+        "process",
+        desktop.paths.link,
+        desktop.paths.comment,
+        ".sock",
+        world.instance.name,
+    ):
         assert trace in traces
     # The status shows the mirror of the container, which follows the engine.
     eventually(lambda: status_of(world)["ports"], "the published port in the status")
-    found = status_of(world)
-    assert found["problems"] == []
-    assert found["ports"] == [
+    eventually(lambda: status_of(world)["problems"] == [], "a status without problems")
+    assert status_of(world)["ports"] == [
         {"host": f"127.0.0.1:{port}", "container": "web", "port": "80/tcp"},
     ]
     eventually(lambda: parts_of(world).get("dockerContext") == "current", "the context in status")
@@ -192,52 +200,49 @@ def test_from_nothing_to_containers_and_back(desk: Desk) -> None:
     text = world.rdd("status").out
     assert f"127.0.0.1:{port}" in text
     assert "\x1b" not in text
-    healthy = {
-        entry["name"]: entry["healthy"] for entry in world.rdd("doctor", "-o", "json").json()
-    }
-    assert set(healthy.values()) == {"True"}, healthy
+    eventually(lambda: set(diagnostics(world).values()) == {"True"}, "healthy diagnostics")
     assert "✓ engine" in world.rdd("doctor").out
 
     assert world.rdd("shell", "--workdir", "/", "pwd").out == "/\n"
     assert world.try_rdd("shell", "sh", "-c", "exit 7").code == 7
 
-    engine = desk.dockerd()
+    engine = desktop.dockerd()
     world.rdd("restart")
-    assert desk.dockerd() not in (0, engine)
-    assert desk.docker("images", "-q")
+    assert desktop.dockerd() not in (0, engine)
+    assert desktop.docker("images", "-q")
     assert parts_of(world)["app"] == "settled"
 
     world.rdd("reset")
-    assert desk.dockerd()
-    assert desk.docker("images", "-q") == ""
-    assert desk.docker("ps", "-aq") == ""
+    assert desktop.dockerd()
+    assert desktop.docker("images", "-q") == ""
+    assert desktop.docker("ps", "-aq") == ""
 
     piped = world.rdd("stop", "--timings")
     assert "\x1b" not in piped.err
     assert "Settled=True: App has reached the desired state (Settled)" in piped.messages
-    assert desk.dockerd() == 0
-    desk.gone()
+    assert desktop.dockerd() == 0
+    desktop.wait_gone()
     assert parts_of(world)["virtualMachine"] == "stopped"
 
     again = world.rdd("start", "-o", "json").json()
     assert again["spec"]["running"] is True
-    published_port(desk)
+    published_port(desktop)
     assert world.rdd("delete", "-o", "json").json() == {"deleted": True}
-    desk.gone()
+    desktop.wait_gone()
     assert list(world.instance.lima_home.iterdir()) == []
     assert parts_of(world) == {"controlPlane": "running", "app": "none"}
-    assert desk.untouched()
+    assert desktop.is_kubeconfig_unchanged()
 
     world.rdd("svc", "delete")
     assert not world.instance.dir.exists()
     assert not world.instance.short_dir.exists()
-    assert desk.untouched()
+    assert desktop.is_kubeconfig_unchanged()
 
 
-def test_start_ends_at_once_with_what_is_missing_and_goes_on_when_that_is_there(
-    desk: Desk,
+def test_start_fails_at_once_with_what_is_missing_and_works_once_installed(
+    desktop: Desktop,
 ) -> None:
-    world = desk.world
+    world = desktop.world
     path = world.home / "bin"
     path.mkdir()
     world.variables["PATH"] = str(path)
@@ -250,7 +255,7 @@ def test_start_ends_at_once_with_what_is_missing_and_goes_on_when_that_is_there(
     assert "to change that: apt-get install" in lines[1]
     (problem,) = [p for p in status_of(world)["problems"] if p["name"] == "app"]
     assert problem["nextStep"] == "Run one of the commands above, then: rdd start"
-    assert world.try_rdd("start").code == 1  # it still is
+    assert world.try_rdd("start").code == 1  # nothing has changed
 
     for name in ("containerd", "containerd-shim-runc-v2", "ip", "iptables", "iptables-save"):
         (path / name).symlink_to(shutil.which(name, path=f"{os.environ['PATH']}:/usr/sbin") or "")

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the App says around the end of a daemon: nothing that was true only before it.
+"""Conditions of the App around the end of a daemon: none of them is stale.
 
 The engine is real, k3s a stand-in (tests/k3s.py).
 """
 
+import contextlib
 import json
 import os
 import shutil
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.e2e.app.test_app_host import app, install_k3s, run_docker, says
+from tests.e2e.app.test_app_host import app, conditions, install_k3s, run_docker
 from tests.e2e.machine.host_world import image
 from tests.e2e.machine.limavm_parts import processes
 from tests.e2e.service.service_world import World
@@ -48,8 +49,8 @@ def world(rdd_script: Path, kubectl: Path, docker: Path) -> Iterator[World]:
     shutil.rmtree(home, ignore_errors=True)
 
 
-def up(world: World) -> None:
-    """Have the App with engine and cluster."""
+def start_app(world: World) -> None:
+    """Start the App with engine and cluster."""
     world.rdd("set", "running=true", "kubernetes.enabled=true", "kubernetes.version=1.33.7")
 
 
@@ -64,15 +65,15 @@ def has_status(world: World, kind: str, text: str) -> bool:
     return any(text in json.dumps(item) for item in items if item.get("status"))
 
 
-def notes(world: World) -> list[str]:
-    """What was told about the machine and the App, in the order of the writes."""
+def event_notes(world: World) -> list[str]:
+    """Return the notes of all events in the order of their writes."""
     listed = json.loads(world.kubectl("get", "events.events.k8s.io", "-A", "-o", "json"))["items"]
     listed.sort(key=lambda event: int(event["metadata"]["resourceVersion"]))
     return [event["note"] for event in listed]
 
 
-def said_since(world: World, version: str) -> set[tuple[str, str]]:
-    """Type and reason of everything the App has said since a version of it."""
+def conditions_since(world: World, version: str) -> set[tuple[str, str]]:
+    """Return type and reason of all conditions of the App since a version of it."""
     query = f"watch=1&timeoutSeconds=1&resourceVersion={version}"
     path = "/apis/app.rancherdesktop.io/v1alpha1/apps"
     lines = world.kubectl("get", "--raw", f"{path}?{query}").splitlines()
@@ -84,8 +85,8 @@ def said_since(world: World, version: str) -> set[tuple[str, str]]:
     }
 
 
-def identity(path: Path) -> tuple[int, bytes]:
-    """Which file it is, and what is in it."""
+def content(path: Path) -> tuple[int, bytes]:
+    """Return the inode and the content of a file."""
     return path.stat().st_ino, path.read_bytes()
 
 
@@ -95,7 +96,7 @@ def restarts(world: World) -> int:
 
 
 def silent(home: Path) -> Iterator[tuple[socket.socket, socket.socket]]:
-    """A Docker socket and a port that take connections and never answer."""
+    """Yield a Docker socket and a port that accept connections and never respond."""
     path = home / "silent.sock"
     with socket.socket(socket.AF_UNIX) as unix, socket.create_server(("127.0.0.1", 0)) as tcp:
         unix.bind(str(path))
@@ -103,8 +104,8 @@ def silent(home: Path) -> Iterator[tuple[socket.socket, socket.socket]]:
         yield unix, tcp
 
 
-def test_contexts_are_chosen_before_the_app_is_settled(world: World, docker: Path) -> None:
-    """The user's contexts take connections and are silent: that costs 3 s, and is waited for."""
+def test_contexts_are_current_before_the_app_is_settled(world: World, docker: Path) -> None:
+    """The user's contexts never respond; their probe ends after 3 s."""
     world.rdd("stop")
     kube = world.home / ".kube" / "config"
     for unix, tcp in silent(world.home):
@@ -119,14 +120,14 @@ def test_contexts_are_chosen_before_the_app_is_settled(world: World, docker: Pat
             "contexts:\n- name: mine\n  context: {cluster: mine, user: mine}\n"
             "users: []\ncurrent-context: mine\n"
         )
-        up(world)
+        start_app(world)
         assert run_docker(world, docker, "context", "show") == world.instance.name
         assert f"current-context: {world.instance.name}\n" in kube.read_text()
         run_docker(world, docker, "ps")
 
 
-def test_a_daemon_that_dies_takes_nothing_along(world: World, docker: Path) -> None:
-    up(world)
+def test_a_crash_of_the_daemon_changes_nothing(world: World, docker: Path) -> None:
+    start_app(world)
     run_docker(world, docker, "import", "-", "tools", text=image())
     id_ = run_docker(world, docker, "run", "-d", "--name", "kept", "tools", "/bin/sleep", "10000")
     world.until(lambda: has_status(world, "containers", id_))
@@ -140,41 +141,40 @@ def test_a_daemon_that_dies_takes_nothing_along(world: World, docker: Path) -> N
         world.home / ".kube" / "config",
         world.instance.kube_config,
     )
-    files = [identity(path) for path in paths]
-    count, told = restarts(world), len(notes(world))
+    files = [content(path) for path in paths]
+    count, noted = restarts(world), len(event_notes(world))
     version = app(world)["metadata"]["resourceVersion"]
 
     world.crash()
     world.rdd("svc", "start")
-    # What was said before the crash is not said any more, from the first moment on.
-    first = says(world)
+    # Conditions from before the crash are replaced before the first read.
+    first = conditions(world)
     assert first["Settled"] != ("True", "Settled") or restarts(world) == count + 1
     world.rdd("start")
-    assert says(world)["Settled"] == ("True", "Settled")
+    assert conditions(world)["Settled"] == ("True", "Settled")
     assert {kind: uids(world, kind) for kind in kinds} == before
-    assert [identity(path) for path in paths] == files
+    assert [content(path) for path in paths] == files
     assert restarts(world) == count + 1
     assert run_docker(world, docker, "inspect", "--format", "{{.State.Running}}", "kept") == "true"
-    heard = said_since(world, version)
     # Events are sent in batches.
-    world.until(lambda: any(note.startswith("Running=Unknown") for note in notes(world)[told:]))
-    since = notes(world)[told:]
+    world.until(
+        lambda: any(note.startswith("Running=Unknown") for note in event_notes(world)[noted:])
+    )
+    since = event_notes(world)[noted:]
     assert not [note for note in since if "Running=False" in note or "Stopped" in note]
-    assert heard >= {
-        ("Settled", "Reconciling"),
-        ("Running", "Reconciling"),
-        ("ContainerEngineReady", "Reconciling"),
-        ("KubernetesReady", "Reconciling"),
-    }
+    types = ("Settled", "Running", "ContainerEngineReady", "KubernetesReady")
+    expected = {(type_, "Reconciling") for type_ in types}
+    world.until(lambda: conditions_since(world, version) >= expected)
 
 
 def kill_all(world: World) -> None:
-    """What a power failure leaves: files."""
+    """Kill everything at once, as a power failure does."""
     world.crash()
     home = str(world.home).encode()
     for pid, words in processes():
         if any(home in word for word in words):
-            os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
     machine = LimaHome(world.instance.lima_home).directory("rd")
     world.until(lambda: machine.agent() is None and machine.driver_process() is None)
 
@@ -183,7 +183,7 @@ def kill_all(world: World) -> None:
 def test_a_start_returns_when_docker_works_however_the_last_run_ended(
     world: World, docker: Path, end: str, soak: bool
 ) -> None:
-    up(world)
+    start_app(world)
     for _ in range(10 if soak else 2):
         if end == "stop":
             world.rdd("svc", "stop")
@@ -192,7 +192,7 @@ def test_a_start_returns_when_docker_works_however_the_last_run_ended(
         world.rdd("start")
         run_docker(world, docker, "--context", world.instance.name, "ps")
         assert run_docker(world, docker, "context", "show") == world.instance.name
-        found = says(world)
+        found = conditions(world)
         assert found["Settled"] == ("True", "Settled")
         assert found["ContainerEngineReady"] == ("True", "Connected")
         assert found["KubernetesReady"] == ("True", "Ready")
@@ -200,10 +200,9 @@ def test_a_start_returns_when_docker_works_however_the_last_run_ended(
 
 
 def nodes(world: World) -> Any:
-    """What the cluster of the user's current context answers."""
+    """Return the nodes of the cluster of the current context."""
     done = run_program(
-        [str(world.kubectl_path), "get", "--raw", "/api/v1/nodes"],
-        env=world.environment(),
+        [str(world.kubectl_path), "get", "--raw", "/api/v1/nodes"], env=world.environment()
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -213,5 +212,5 @@ def test_a_stopped_app_stays_settled_over_a_restart(world: World) -> None:
     world.rdd("set", "running=false")
     world.crash()
     world.rdd("svc", "start")
-    assert says(world)["Settled"] == ("True", "Settled")
+    assert conditions(world)["Settled"] == ("True", "Settled")
     assert not app(world)["spec"]["running"]

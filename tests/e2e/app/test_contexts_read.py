@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What we write into the files of Docker and kubectl, read by the real programs."""
+"""The contexts that rdd writes for Docker and kubectl are read by the real programs."""
 
 import json
 import os
@@ -10,6 +10,7 @@ import pytest
 from tests.programs import run_program
 
 from rdd.host import docker_contexts, kube_contexts
+from rdd.host.user_files import locked_like_kubectl
 
 NAME = "rancher-desktop-2"
 HOST = "unix:///nowhere/docker.sock"
@@ -28,7 +29,7 @@ def docker(real_part: Callable[[str], Path]) -> Path:
     return real_part("docker")
 
 
-def test_docker_knows_the_context(docker: Path, tmp_path: Path) -> None:
+def test_docker_reads_the_context(docker: Path, tmp_path: Path) -> None:
     env = {**os.environ, "DOCKER_CONFIG": str(tmp_path)}
     run(docker, "context", "create", "theirs", "--docker", "host=tcp://127.0.0.1:1", env=env)
     run(docker, "context", "use", "theirs", env=env)
@@ -45,7 +46,7 @@ def test_docker_knows_the_context(docker: Path, tmp_path: Path) -> None:
     assert names == ["default", "theirs"]
 
 
-def test_docker_can_change_what_we_wrote(docker: Path, tmp_path: Path) -> None:
+def test_docker_can_change_the_context_we_wrote(docker: Path, tmp_path: Path) -> None:
     env = {**os.environ, "DOCKER_CONFIG": str(tmp_path)}
     docker_contexts.publish(tmp_path, NAME, host=HOST)
     docker_contexts.make_current(tmp_path, NAME, instead_of="")
@@ -55,7 +56,7 @@ def test_docker_can_change_what_we_wrote(docker: Path, tmp_path: Path) -> None:
     assert not docker_contexts.remove(tmp_path, NAME)
 
 
-def test_kubectl_knows_the_context_in_several_files(kubectl: Path, tmp_path: Path) -> None:
+def test_kubectl_reads_the_context_from_several_files(kubectl: Path, tmp_path: Path) -> None:
     first, second = tmp_path / "a", tmp_path / "b"
     env = {**os.environ, "KUBECONFIG": f"{first}{os.pathsep}{second}"}
     paths = kube_contexts.locations(env, tmp_path)
@@ -82,7 +83,7 @@ def test_kubectl_knows_the_context_in_several_files(kubectl: Path, tmp_path: Pat
     assert after == before
 
 
-def test_a_new_file_is_one_for_kubectl(kubectl: Path, tmp_path: Path) -> None:
+def test_kubectl_reads_a_new_kubeconfig(kubectl: Path, tmp_path: Path) -> None:
     path = tmp_path / ".kube" / "config"
     kube_contexts.publish([path], NAME, cluster=CLUSTER, user=USER)
     env = {**os.environ, "KUBECONFIG": str(path)}
@@ -93,11 +94,9 @@ def test_a_new_file_is_one_for_kubectl(kubectl: Path, tmp_path: Path) -> None:
     assert run(kubectl, "config", "current-context", env=env).strip() == NAME
 
 
-def test_kubectl_and_we_respect_each_others_lock(kubectl: Path, tmp_path: Path) -> None:
+def test_kubectl_and_rdd_respect_each_others_lock(kubectl: Path, tmp_path: Path) -> None:
     path = tmp_path / "config"
     env = {**os.environ, "KUBECONFIG": str(path)}
-    from rdd.host.user_files import locked_like_kubectl
-
     with locked_like_kubectl(path):
         done = run_program(
             [str(kubectl), "config", "set-cluster", "x", "--server=https://x"], env=env

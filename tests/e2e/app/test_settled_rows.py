@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every row of the tables of Settled and of the conditions, reached by its cause.
+"""Every row of the table of reasons of Settled and the other conditions, reached by its cause.
 
-No status is written here. A test declares the rows it is about with `reaches`; at its end
-every one of them must have been said while it ran. The last test checks that all rows of
-`rdd.controllers.app.app.reasons.REASONS` are declared.
+No test writes a status. A test declares its rows with `reaches`; at its end each of them must have
+been observed. The last test checks that all rows of `rdd.controllers.app.app.reasons.REASONS` are
+declared.
 """
 
 import os
@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import pytest
 import pytest_asyncio
 from tests.e2e.app import settled_world as worlds
-from tests.e2e.app.settled_world import LIMAVMS, VERSION, Desk, current
+from tests.e2e.app.settled_world import LIMAVMS, VERSION, Desktop, current
 from tests.k3s import Behaviour
 
 from rdd.api import names
@@ -38,9 +38,9 @@ Row = tuple[str, str]
 Test = TypeVar("Test", bound=Callable[..., Any])
 DECLARED: dict[Row, list[str]] = {}
 ELSEWHERE: dict[Row, str] = {
-    # A process has to die for these.
-    (KUBERNETES_READY, "Reconciling"): "test_app_restarts.py: test_a_daemon_that_dies_takes",
-    (ENGINE, "Reconciling"): "test_app_restarts.py: test_a_daemon_that_dies_takes",
+    # They need a daemon that crashes.
+    (KUBERNETES_READY, "Reconciling"): "test_app_restarts.py: test_a_crash_of_the_daemon",
+    (ENGINE, "Reconciling"): "test_app_restarts.py: test_a_crash_of_the_daemon",
 }
 OF_OTHERS: set[Row] = {
     *(("Created", reason) for reason in ("Pending", "Created", "CreateFailed")),
@@ -48,11 +48,11 @@ OF_OTHERS: set[Row] = {
     *(("Running", reason) for reason in ("StartFailed", "StopFailed")),
     *((ENGINE, reason) for reason in ("Connected", "Stopped", "ConnectFailed", "Reconciling")),
 }
-"""What the controllers of machines and engines say on the App."""
+"""Rows that the controllers of machines and engines write to the App."""
 
 
 def reaches(*rows: Row) -> Callable[[Test], Test]:
-    """The rows a test is about: type and reason."""
+    """Declare the rows, type and reason, that a test reaches."""
 
     def declare(test: Test) -> Test:
         for row in rows:
@@ -72,53 +72,52 @@ def parts(real_part: Callable[[str], Path]) -> None:
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def shared() -> AsyncIterator[Desk]:
-    """A control plane with all controllers, for all tests that can do with it."""
+async def shared() -> AsyncIterator[Desktop]:
+    """Run a control plane with all controllers, shared by most tests."""
     with pytest.MonkeyPatch.context() as patch:
-        sooner(patch)
-        async with worlds.desk() as desk:
-            yield desk
+        shorten_delays(patch)
+        async with worlds.desktop() as desktop:
+            yield desktop
 
 
-def sooner(patch: pytest.MonkeyPatch) -> None:
-    """The pauses of the controller that asks k3s, at their tenth."""
+def shorten_delays(patch: pytest.MonkeyPatch) -> None:
+    """Divide the delays of the controller that probes k3s by ten."""
     for name in ("FIRST_RETRY_S", "RETRY_S", "HEALTHY_S"):
         patch.setattr(kubernetes, name, getattr(kubernetes, name) / 10)
     patch.setattr(probe.health_of, "__kwdefaults__", {"timeout_s": probe.TIMEOUT_S / 10})
 
 
 @pytest.fixture
-def desk(shared: Desk, request: pytest.FixtureRequest) -> Iterator[Desk]:
-    """The same, with a fresh memory of what was said."""
-    shared.heard.clear()
+def desktop(shared: Desktop, request: pytest.FixtureRequest) -> Iterator[Desktop]:
+    """Return the shared desktop; check afterwards that the test has reached its rows."""
+    shared.observed.clear()
     yield shared
     check(shared, request.function)
 
 
-def check(desk: Desk, test: Any) -> None:
-    """Everything a test is about was said."""
-    heard = {(said.type, said.reason) for said in desk.heard}
-    missing = [row for row in test.rows if row not in heard]
-    assert not missing, f"{missing} were not said; said was: {desk.heard}"
+def check(desktop: Desktop, test: Any) -> None:
+    observed = {(found.type, found.reason) for found in desktop.observed}
+    missing = [row for row in test.rows if row not in observed]
+    assert not missing, f"{missing} were not reached; observed: {desktop.observed}"
 
 
-async def down(desk: Desk, **spec: Any) -> None:
-    """Begin with an App that is stopped."""
-    await desk.settled(running=False, kubernetes=NO_KUBERNETES, **spec)
-    desk.heard.clear()
+async def begin_stopped(desktop: Desktop, **spec: Any) -> None:
+    await desktop.settled(running=False, kubernetes=NO_KUBERNETES, **spec)
+    desktop.observed.clear()
 
 
-async def up(desk: Desk, **spec: Any) -> None:
-    """Begin with an App that runs."""
-    await desk.settled(running=True, kubernetes=NO_KUBERNETES, **spec)
-    desk.heard.clear()
+async def begin_running(desktop: Desktop, **spec: Any) -> None:
+    await desktop.settled(running=True, kubernetes=NO_KUBERNETES, **spec)
+    desktop.observed.clear()
 
 
-def messages(desk: Desk, type_: str, reason: str) -> list[str]:
-    return [said.message for said in desk.heard if (said.type, said.reason) == (type_, reason)]
+def messages(desktop: Desktop, type_: str, reason: str) -> list[str]:
+    return [
+        found.message for found in desktop.observed if (found.type, found.reason) == (type_, reason)
+    ]
 
 
-# -- the way up and down
+# -- start and stop
 
 
 @reaches(
@@ -137,132 +136,132 @@ def messages(desk: Desk, type_: str, reason: str) -> list[str]:
     ("Running", "Started"),
     ("Running", "Stopped"),
 )
-async def test_from_nothing_and_back(desk: Desk) -> None:
-    await desk.delete()
-    desk.heard.clear()
-    await desk.settled(running=True)
-    assert messages(desk, ENGINE, "Connected") == ["Container engine synced"]
-    await desk.settled(running=False)
-    # It is said to be stopped only after the mirrors and the context are gone.
-    last = [said.reason for said in desk.heard if said.type == SETTLED]
+async def test_create_stop_start_and_delete(desktop: Desktop) -> None:
+    await desktop.delete()
+    desktop.observed.clear()
+    await desktop.settled(running=True)
+    assert messages(desktop, ENGINE, "Connected") == ["Container engine synced"]
+    await desktop.settled(running=False)
+    # It is stopped only after the mirrors and the context are deleted.
+    last = [found.reason for found in desktop.observed if found.type == SETTLED]
     assert last.index("EngineStale") > last.index("Started")
-    assert messages(desk, SETTLED, "Started") == ["LimaVM has not yet reached Stopped"]
-    await desk.settled(running=True)
-    await desk.delete()
-    assert messages(desk, SETTLED, "Deleting") == ["App is being deleted"]
+    assert messages(desktop, SETTLED, "Started") == ["LimaVM has not yet reached Stopped"]
+    await desktop.settled(running=True)
+    await desktop.delete()
+    assert messages(desktop, SETTLED, "Deleting") == ["App is being deleted"]
 
 
 @reaches((SETTLED, "ApplyingTemplate"), (SETTLED, "Settled"))
-async def test_a_change_of_the_engine_is_applied(desk: Desk) -> None:
-    await up(desk, registries={"insecure": []})
-    await desk.settled(registries={"insecure": ["reg.example.com:5000"]})
-    await desk.settled(registries={"insecure": []})
+async def test_a_change_of_the_engine_is_applied(desktop: Desktop) -> None:
+    await begin_running(desktop, registries={"insecure": []})
+    await desktop.settled(registries={"insecure": ["reg.example.com:5000"]})
+    await desktop.settled(registries={"insecure": []})
 
 
 @reaches((SETTLED, "Settled"), (ENGINE, "Connected"))
-async def test_containerd_settles_as_well(desk: Desk) -> None:
-    await down(desk)
-    await desk.settled(running=True, containerEngine={"name": "containerd"})
-    await desk.settled(running=False, containerEngine={"name": "moby"})
+async def test_containerd_settles_as_well(desktop: Desktop) -> None:
+    await begin_stopped(desktop)
+    await desktop.settled(running=True, containerEngine={"name": "containerd"})
+    await desktop.settled(running=False, containerEngine={"name": "moby"})
 
 
-# -- what goes wrong with the machine
+# -- failures of the machine
 
 
 @reaches((SETTLED, "Reconciling"), ("Running", "Reconciling"), (SETTLED, "Settled"))
-async def test_a_machine_whose_agent_was_killed_is_taken_over(desk: Desk) -> None:
-    await up(desk)
-    before = messages(desk, "Running", "Starting")
-    (engine,) = desk.pids("dockerd")
-    os.kill(desk.agent(), signal.SIGKILL)
-    await desk.said(SETTLED, "Reconciling")
-    await desk.settled()
-    assert desk.pids("dockerd") == [engine]
-    assert messages(desk, "Running", "Starting") == before
+async def test_a_machine_whose_agent_was_killed_is_adopted(desktop: Desktop) -> None:
+    await begin_running(desktop)
+    before = messages(desktop, "Running", "Starting")
+    (engine,) = desktop.pids("dockerd")
+    os.kill(desktop.agent(), signal.SIGKILL)
+    await desktop.reached(SETTLED, "Reconciling")
+    await desktop.settled()
+    assert desktop.pids("dockerd") == [engine]
+    assert messages(desktop, "Running", "Starting") == before
 
 
 @reaches((SETTLED, "ConnectFailed"), (ENGINE, "ConnectFailed"), (SETTLED, "Settled"))
-async def test_an_engine_that_was_killed_is_connected_to_again(desk: Desk) -> None:
-    await up(desk)
-    agent = desk.agent()
-    os.kill(agent, signal.SIGSTOP)  # it would bring the engine back at once
+async def test_the_engine_reconnects_after_it_was_killed(desktop: Desktop) -> None:
+    await begin_running(desktop)
+    agent = desktop.agent()
+    os.kill(agent, signal.SIGSTOP)  # it would restart the engine at once
     try:
-        (engine,) = desk.pids("dockerd")
+        (engine,) = desktop.pids("dockerd")
         os.kill(engine, signal.SIGKILL)
-        assert "docker.sock" in await desk.said(ENGINE, "ConnectFailed")
+        assert "docker.sock" in await desktop.reached(ENGINE, "ConnectFailed")
     finally:
         os.kill(agent, signal.SIGCONT)
-    await desk.until(
-        "the end of the machine", lambda obj: desk.pids("dockerd") not in ([], [engine])
-    )
-    await desk.settled()
+    await desktop.until("another engine", lambda obj: desktop.pids("dockerd") not in ([], [engine]))
+    await desktop.settled()
 
 
 @reaches((SETTLED, "StartFailed"), ("Running", "StartFailed"))
-async def test_a_socket_of_somebody_else_is_not_taken(desk: Desk) -> None:
-    await down(desk)
-    path = desk.instance.docker_socket
+async def test_a_socket_of_another_program_is_kept(desktop: Desktop) -> None:
+    await begin_stopped(desktop)
+    path = desktop.instance.docker_socket
     with socket.socket(socket.AF_UNIX) as other:
         other.bind(str(path))
         other.listen()
-        await desk.set(running=True)
-        assert str(path) in await desk.said(SETTLED, "StartFailed")
+        await desktop.set(running=True)
+        assert str(path) in await desktop.reached(SETTLED, "StartFailed")
         assert path.is_socket()
     path.unlink()
-    await desk.settled()
+    await desktop.settled()
 
 
 @reaches((SETTLED, "StartFailed"), ("Running", "StartFailed"))
-async def test_settings_that_dockerd_refuses_are_shown_in_its_words(desk: Desk) -> None:
-    await down(desk)
+async def test_settings_that_dockerd_rejects_are_reported_with_its_message(
+    desktop: Desktop,
+) -> None:
+    await begin_stopped(desktop)
     mirror = {"registry": "docker.io", "endpoints": ["http://127.0.0.1:5999/?a=b"]}
-    await desk.set(running=True, registries={"mirrors": [mirror]})
-    message = await desk.said(SETTLED, "StartFailed")
+    await desktop.set(running=True, registries={"mirrors": [mirror]})
+    message = await desktop.reached(SETTLED, "StartFailed")
     assert "dockerd ended with exit status 1" in message
     assert "mirror" in message
-    await desk.settled(registries=None)
+    await desktop.settled(registries=None)
 
 
 @reaches((SETTLED, "StopFailed"), ("Running", "StopFailed"))
-async def test_a_stop_that_is_refused_is_told(desk: Desk) -> None:
-    await up(desk)
-    await desk.annotate(names.STOP_MODE, "suspend")
-    await desk.set(running=False)
-    assert "cannot suspend" in await desk.said(SETTLED, "StopFailed")
-    await desk.annotate(names.STOP_MODE, None)
-    await desk.settled()
+async def test_a_rejected_stop_is_reported(desktop: Desktop) -> None:
+    await begin_running(desktop)
+    await desktop.annotate(names.STOP_MODE, "suspend")
+    await desktop.set(running=False)
+    assert "cannot suspend" in await desktop.reached(SETTLED, "StopFailed")
+    await desktop.annotate(names.STOP_MODE, None)
+    await desktop.settled()
 
 
 @reaches((RESTART_PENDING, "TemplateChanged"), (SETTLED, "Settled"))
-async def test_another_version_of_the_template_waits_for_a_restart(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
+async def test_a_new_version_of_the_template_waits_for_a_restart(
+    desktop: Desktop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    await up(desk)
-    (engine,) = desk.pids("dockerd")
+    await begin_running(desktop)
+    (engine,) = desktop.pids("dockerd")
     monkeypatch.setattr(scripts, "SETTINGS", "/etc/rdd/other")  # as an upgrade would
-    await desk.settled(virtualMachine={"cpus": 1})  # means nothing to the type host
-    await desk.said(RESTART_PENDING, "TemplateChanged", "True")
-    assert desk.pids("dockerd") == [engine]
-    await desk.settled(running=False)
+    await desktop.settled(virtualMachine={"cpus": 1})  # has no effect on the type host
+    await desktop.reached(RESTART_PENDING, "TemplateChanged", "True")
+    assert desktop.pids("dockerd") == [engine]
+    await desktop.settled(running=False)
     monkeypatch.undo()
-    await desk.settled(virtualMachine={"cpus": 2})
+    await desktop.settled(virtualMachine={"cpus": 2})
 
 
-# -- what is in the way of a machine
+# -- obstacles to creating a machine
 
 
 @reaches((SETTLED, "CreateFailed"), ("Created", "CreateFailed"))
-async def test_a_file_in_the_place_of_the_machines(desk: Desk) -> None:
-    await desk.delete()
-    home = desk.instance.lima_home
+async def test_a_file_in_place_of_the_lima_home(desktop: Desktop) -> None:
+    await desktop.delete()
+    home = desktop.instance.lima_home
     home.mkdir(parents=True, exist_ok=True)
     home.rename(home.with_name("aside"))
     home.write_text("in the way")
-    await desk.set(running=False)
-    assert str(home) in await desk.said(SETTLED, "CreateFailed")
+    await desktop.set(running=False)
+    assert str(home) in await desktop.reached(SETTLED, "CreateFailed")
     home.unlink()
     home.with_name("aside").rename(home)
-    await desk.settled()
+    await desktop.settled()
 
 
 def machine(namespace: str) -> Object:
@@ -273,67 +272,67 @@ def machine(namespace: str) -> Object:
 
 
 @reaches((SETTLED, "NotOurs"), (SETTLED, "Refused"))
-async def test_machines_of_the_user_stay_the_users(desk: Desk) -> None:
-    await desk.delete()
+async def test_objects_of_the_user_are_kept(desktop: Desktop) -> None:
+    await desktop.delete()
     source = {
         "metadata": {"name": "source", "namespace": "default"},
         "data": {"template": TEMPLATE},
     }
-    await desk.client.create(CONFIG_MAPS, source)
-    await desk.client.create(NAMESPACES, {"metadata": {"name": "other"}})
-    await desk.client.create(LIMAVMS, machine("default"))
-    await desk.set(running=True)
-    message = await desk.said(SETTLED, "NotOurs")
+    await desktop.client.create(CONFIG_MAPS, source)
+    await desktop.client.create(NAMESPACES, {"metadata": {"name": "other"}})
+    await desktop.client.create(LIMAVMS, machine("default"))
+    await desktop.set(running=True)
+    message = await desktop.reached(SETTLED, "NotOurs")
     assert message == 'LimaVM "default/rd" does not belong to this App; delete it to continue'
-    await desk.delete()
-    await desk.client.delete(LIMAVMS, "rd", namespace="default")  # it is still there
-    await desk.gone(LIMAVMS, "rd", "default")
-    await desk.client.create(LIMAVMS, machine("other"))
-    await desk.set(running=True)
-    message = await desk.said(SETTLED, "Refused")
+    await desktop.delete()
+    await desktop.client.delete(LIMAVMS, "rd", namespace="default")  # the App kept it
+    await desktop.wait_gone(LIMAVMS, "rd", "default")
+    await desktop.client.create(LIMAVMS, machine("other"))
+    await desktop.set(running=True)
+    message = await desktop.reached(SETTLED, "Refused")
     assert 'LimaVM name "rd" is already used in namespace "other"' in message
-    await desk.delete()
-    await desk.client.delete(LIMAVMS, "rd", namespace="other")
-    await desk.gone(LIMAVMS, "rd", "other")
+    await desktop.delete()
+    await desktop.client.delete(LIMAVMS, "rd", namespace="other")
+    await desktop.wait_gone(LIMAVMS, "rd", "other")
     for name, reason in (("rd", "NotOurs"), ("rd-template", "Refused")):
         mine = {"metadata": {"name": name, "namespace": "default"}, "data": {"mine": "yes"}}
-        await desk.client.create(CONFIG_MAPS, mine)
-        await desk.set(running=True)
-        assert name in await desk.said(SETTLED, reason)
-        await desk.delete()
-        found = await desk.client.get(CONFIG_MAPS, name, namespace="default")
+        await desktop.client.create(CONFIG_MAPS, mine)
+        await desktop.set(running=True)
+        assert name in await desktop.reached(SETTLED, reason)
+        await desktop.delete()
+        found = await desktop.client.get(CONFIG_MAPS, name, namespace="default")
         assert found["data"] == {"mine": "yes"}
-        await desk.client.delete(CONFIG_MAPS, name, namespace="default")
-    await desk.client.delete(CONFIG_MAPS, "source", namespace="default")
+        await desktop.client.delete(CONFIG_MAPS, name, namespace="default")
+    await desktop.client.delete(CONFIG_MAPS, "source", namespace="default")
 
 
 @reaches((SETTLED, "NamespaceTerminating"), (SETTLED, "Settled"))
-async def test_waits_for_a_terminating_namespace(desk: Desk) -> None:
-    await desk.delete()
+async def test_waits_for_a_terminating_namespace(desktop: Desktop) -> None:
+    await desktop.delete()
     held = {"metadata": {"name": "held", "namespace": "doomed", "finalizers": ["example.com/x"]}}
-    await desk.client.create(NAMESPACES, {"metadata": {"name": "doomed"}})
-    await desk.client.create(CONFIG_MAPS, held)
-    await desk.client.delete(NAMESPACES, "doomed")
-    await desk.set(running=False, namespace="doomed")
-    message = await desk.said(SETTLED, "NamespaceTerminating")
+    await desktop.client.create(NAMESPACES, {"metadata": {"name": "doomed"}})
+    await desktop.client.create(CONFIG_MAPS, held)
+    await desktop.client.delete(NAMESPACES, "doomed")
+    await desktop.set(running=False, namespace="doomed")
+    message = await desktop.reached(SETTLED, "NamespaceTerminating")
     assert message == 'Namespace "doomed" is being deleted'
     patch = {"metadata": {"finalizers": None}}
-    await desk.client.patch(CONFIG_MAPS, "held", patch, namespace="doomed")
-    await desk.settled()
-    await desk.delete()
-    await desk.gone(NAMESPACES, "doomed")
+    await desktop.client.patch(CONFIG_MAPS, "held", patch, namespace="doomed")
+    await desktop.settled()
+    await desktop.delete()
+    await desktop.wait_gone(NAMESPACES, "doomed")
 
 
 @reaches((SETTLED, "NoDriver"))
-async def test_nothing_that_could_run_containers(request: pytest.FixtureRequest) -> None:
-    async with worlds.desk(PATH="/nonexistent") as desk:
-        await desk.set(running=True)
-        message = await desk.said(SETTLED, "NoDriver")
+async def test_no_driver_can_run_containers(request: pytest.FixtureRequest) -> None:
+    async with worlds.desktop(PATH="/nonexistent") as desktop:
+        await desktop.set(running=True)
+        message = await desktop.reached(SETTLED, "NoDriver")
         lines = message.splitlines()
         assert lines[0] == "Nothing can run containers here:"
         assert [line.split()[0] for line in lines[1:]] == ["lima", "host", "qemu"]
         assert all("; to change that: " in line for line in lines[1:])
-        check(desk, request.function)
+        check(desktop, request.function)
 
 
 # -- Kubernetes
@@ -352,44 +351,44 @@ async def test_nothing_that_could_run_containers(request: pytest.FixtureRequest)
     (SETTLED, "WaitingForNode"),
     (SETTLED, "Settled"),
 )
-async def test_a_cluster_that_comes_up_in_steps(desk: Desk) -> None:
-    await down(desk)
-    desk.remove_k3s()
-    await desk.set(running=True, kubernetes=KUBERNETES)
-    assert "k3s v1.33.7+k3s3 is not installed" in await desk.said(SETTLED, "NotInstalled")
-    await desk.settled(running=False)
-    await desk.said(KUBERNETES_READY, "NotRunning")
+async def test_a_cluster_starts_in_steps(desktop: Desktop) -> None:
+    await begin_stopped(desktop)
+    desktop.remove_k3s()
+    await desktop.set(running=True, kubernetes=KUBERNETES)
+    assert "k3s v1.33.7+k3s3 is not installed" in await desktop.reached(SETTLED, "NotInstalled")
+    await desktop.settled(running=False)
+    await desktop.reached(KUBERNETES_READY, "NotRunning")
 
-    desk.install_k3s()
-    Behaviour(nodes="none", health=500).write(desk.instance.k3s_config)
+    desktop.install_k3s()
+    Behaviour(nodes="none", health=500).write(desktop.instance.k3s_config)
     mine = "clusters: [\n"
-    desk.kube_config.parent.mkdir(exist_ok=True)
-    desk.kube_config.write_text(mine)
-    await desk.set(running=True)
-    await desk.said(SETTLED, "Probing")
-    Behaviour(nodes="none").write(desk.instance.k3s_config)
-    message = await desk.said(SETTLED, "MergeFailed")
+    desktop.kube_config.parent.mkdir(exist_ok=True)
+    desktop.kube_config.write_text(mine)
+    await desktop.set(running=True)
+    await desktop.reached(SETTLED, "Probing")
+    Behaviour(nodes="none").write(desktop.instance.k3s_config)
+    message = await desktop.reached(SETTLED, "MergeFailed")
     assert message.startswith("Failed to publish Kubernetes context: ")
-    assert desk.kube_config.read_text() == mine  # as unreadable as it was
-    desk.kube_config.unlink()
-    assert await desk.said(SETTLED, "WaitingForNode") == "No node has registered yet"
-    Behaviour(nodes="unready").write(desk.instance.k3s_config)
-    await desk.until(
+    assert desktop.kube_config.read_text() == mine  # unchanged
+    desktop.kube_config.unlink()
+    assert await desktop.reached(SETTLED, "WaitingForNode") == "No node has registered yet"
+    Behaviour(nodes="unready").write(desktop.instance.k3s_config)
+    await desktop.until(
         "another message",
         lambda obj: current(obj, KUBERNETES_READY).get("message") == "No node is Ready yet",
     )
-    Behaviour().write(desk.instance.k3s_config)
-    await desk.settled()
+    Behaviour().write(desktop.instance.k3s_config)
+    await desktop.settled()
 
-    Behaviour(health=503).write(desk.instance.k3s_config)
-    await desk.said(SETTLED, "Probing")
-    Behaviour().write(desk.instance.k3s_config)
-    await desk.settled()
-    Behaviour(is_silent=True).write(desk.instance.k3s_config)
-    await desk.said(SETTLED, "Probing")  # at the third attempt without an answer
-    Behaviour().write(desk.instance.k3s_config)
-    await desk.settled()
-    await desk.settled(running=False, kubernetes=NO_KUBERNETES)
+    Behaviour(health=503).write(desktop.instance.k3s_config)
+    await desktop.reached(SETTLED, "Probing")
+    Behaviour().write(desktop.instance.k3s_config)
+    await desktop.settled()
+    Behaviour(is_silent=True).write(desktop.instance.k3s_config)
+    await desktop.reached(SETTLED, "Probing")  # at the third probe without a response
+    Behaviour().write(desktop.instance.k3s_config)
+    await desktop.settled()
+    await desktop.settled(running=False, kubernetes=NO_KUBERNETES)
 
 
 # -- controllers that do not run
@@ -407,54 +406,54 @@ async def test_a_cluster_that_comes_up_in_steps(desk: Desk) -> None:
 async def test_controllers_that_do_not_run(request: pytest.FixtureRequest) -> None:
     with worlds.short_home() as home:
         home.mkdir()
-        desk = Desk(home)
-        desk.install_k3s()
+        desktop = Desktop(home)
+        desktop.install_k3s()
         try:
-            await without_controllers(desk)
-            check(desk, request.function)
+            await without_controllers(desktop)
+            check(desktop, request.function)
         finally:
-            await desk.clean()
+            await desktop.clean()
 
 
-async def without_controllers(desk: Desk) -> None:
-    async with desk.open("*,-engine,-kubernetes"):
-        # Nobody looks after them, so nobody waits for them.
-        await desk.settled(running=True, kubernetes=KUBERNETES)
-        assert current(await desk.app(), ENGINE) == {}
-        await desk.hide_controllers()
-        assert await desk.said(SETTLED, "WaitingForEngine") == (
+async def without_controllers(desktop: Desktop) -> None:
+    async with desktop.open("*,-engine,-kubernetes"):
+        # The App waits only for conditions of enabled controllers.
+        await desktop.settled(running=True, kubernetes=KUBERNETES)
+        assert current(await desktop.app(), ENGINE) == {}
+        await desktop.hide_controllers()
+        assert await desktop.reached(SETTLED, "WaitingForEngine") == (
             "Waiting for container engine condition"
         )
-        await desk.set(running=False)
-        await desk.said(SETTLED, "EngineStale")
-    async with desk.open("*,-limavm,-engine,-kubernetes"):
-        await desk.set(running=True)
-        assert await desk.said(SETTLED, "Stopped") == "LimaVM has not yet reached Started"
-    async with desk.open("*,-kubernetes"):
-        await desk.settled()
-        await desk.hide_controllers()
-        assert await desk.said(SETTLED, "WaitingForKubernetes") == (
+        await desktop.set(running=False)
+        await desktop.reached(SETTLED, "EngineStale")
+    async with desktop.open("*,-limavm,-engine,-kubernetes"):
+        await desktop.set(running=True)
+        assert await desktop.reached(SETTLED, "Stopped") == "LimaVM has not yet reached Started"
+    async with desktop.open("*,-kubernetes"):
+        await desktop.settled()
+        await desktop.hide_controllers()
+        assert await desktop.reached(SETTLED, "WaitingForKubernetes") == (
             "Waiting for Kubernetes condition"
         )
-    async with desk.open("*"):
-        await desk.settled()
-        await desk.said(KUBERNETES_READY, "Ready", "True")
-    async with desk.open("*,-engine"):
-        # The engine has spoken of an earlier generation only.
-        await desk.said("Running", "Started", "True")
-        await desk.hide_controllers()
-        await desk.set(virtualMachine={"cpus": 1})
-        message = await desk.said(SETTLED, "EngineStale")
+    async with desktop.open("*"):
+        await desktop.settled()
+        await desktop.reached(KUBERNETES_READY, "Ready", "True")
+    async with desktop.open("*,-engine"):
+        # The engine's condition is of an earlier generation.
+        await desktop.reached("Running", "Started", "True")
+        await desktop.hide_controllers()
+        await desktop.set(virtualMachine={"cpus": 1})
+        message = await desktop.reached(SETTLED, "EngineStale")
         assert message == "Container engine needs to be synchronized"
-    async with desk.open("*,-kubernetes"):
-        await desk.said("Running", "Started", "True")
-        await desk.hide_controllers()
-        await desk.set(virtualMachine={"cpus": 2})
-        message = await desk.said(SETTLED, "KubernetesStale")
+    async with desktop.open("*,-kubernetes"):
+        await desktop.reached("Running", "Started", "True")
+        await desktop.hide_controllers()
+        await desktop.set(virtualMachine={"cpus": 2})
+        message = await desktop.reached(SETTLED, "KubernetesStale")
         assert message == "Kubernetes context needs to be synchronized"
-        await desk.set(running=False)
-        await desk.said("Running", "Stopped")
-        await desk.said(SETTLED, "KubernetesStale")
+        await desktop.set(running=False)
+        await desktop.reached("Running", "Stopped")
+        await desktop.reached(SETTLED, "KubernetesStale")
 
 
 async def test_every_row_is_reached() -> None:

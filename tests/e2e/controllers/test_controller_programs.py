@@ -164,7 +164,7 @@ def test_a_program_that_is_told_to_stop_while_it_starts_leaves_nothing(free: Pro
 def test_a_daemon_that_stops_waits_for_programs_and_they_end_well(free: Programs) -> None:
     program = free.begin_rdd()
     free.world.rdd("svc", "stop")
-    assert program.wait(timeout=30) == 0
+    assert program.wait() == 0
     done = free.world.end(program)
     assert "the control plane is stopping: stopping" in done.messages
     assert "WARN" not in done.err and "level=warning" not in done.err  # all was given back
@@ -178,7 +178,7 @@ def test_a_program_that_has_crashed_is_not_waited_for_longer_than_its_lease(
 ) -> None:
     program = free.begin_rdd()
     program.kill()
-    program.wait(timeout=30)
+    program.wait()
     free.world.rdd("svc", "stop", "--timeout=20s")
 
 

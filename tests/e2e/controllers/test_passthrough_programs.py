@@ -46,7 +46,7 @@ def messages(config: Path, path: str, tmp_path: Path) -> tuple[list[bytes], int]
     host, _, port = connection.server.removeprefix("https://").partition(":")
     said: list[bytes] = []
     with (
-        socket.create_connection((host, int(port)), timeout=30) as plain,
+        socket.create_connection((host, int(port)), timeout=120) as plain,
         trust.wrap_socket(plain, server_hostname=host) as secured,
     ):
         try:
@@ -95,7 +95,7 @@ def test_endpoints_of_a_program_beside_the_daemon(world: World, tmp_path: Path) 
         # Its port is of no use to anybody who does not know the secret.
         url = entry["passthroughEndpoint"].replace("localhost", "127.0.0.1")
         with pytest.raises(urllib.error.HTTPError) as refused:
-            urllib.request.urlopen(f"{url}mock/logs/{ten}", timeout=30)
+            urllib.request.urlopen(f"{url}mock/logs/{ten}", timeout=120)
         assert refused.value.code == 401
         refused.value.close()
     finally:

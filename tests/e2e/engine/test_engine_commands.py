@@ -3,6 +3,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -37,7 +38,7 @@ def desktop(
     kubectl: Path,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[World]:
-    """A daemon with the controllers of containers; the App is played by the test."""
+    """Run a daemon with the containers controllers; the test writes the App."""
     for world in make_world(rdd_script, tmp_path_factory.mktemp("h"), kubectl):
         instance = world.instance
         instance.short_dir.mkdir(parents=True)
@@ -57,23 +58,33 @@ def desktop(
         yield world
 
 
+@contextmanager
+def mirrored(desktop: World, engine: Dockerd, id_: str) -> Iterator[str]:
+    """Wait for the mirror of a container; remove it and wait for the end of its mirror."""
+    try:
+        desktop.until(lambda: id_[:12] in desktop.rdd("ps", "-aq").out)
+        yield id_
+    finally:
+        engine.remove(id_)
+        desktop.until(lambda: id_[:12] not in desktop.rdd("ps", "-aq").out)
+
+
 @pytest.fixture
 def container(engine: Dockerd, desktop: World) -> Iterator[str]:
-    """A running container named web that has written both lines of its output."""
+    """Run a container named web, and wait until it has written both lines of its output."""
     id_ = engine.run(
         "web",
         Cmd=["sh", "-c", "echo one; echo two >&2; exec sleep 1000"],
         ExposedPorts={"80/tcp": {}},
         HostConfig={"PortBindings": {"80/tcp": [{"HostIp": "127.0.0.1", "HostPort": "18090"}]}},
     )
-    desktop.until(lambda: desktop.rdd("ps", "-q").out.strip() == id_[:12])
-    desktop.until(lambda: desktop.rdd("logs", "web").out.count("\n") == 2)
-    yield id_
-    engine.remove(id_)
-    desktop.until(lambda: desktop.rdd("ps", "-aq").out == "")
+    with mirrored(desktop, engine, id_):
+        desktop.until(lambda: desktop.rdd("ps", "-q").out.strip() == id_[:12])
+        desktop.until(lambda: desktop.rdd("logs", "web").out.count("\n") == 2)
+        yield id_
 
 
-def test_ps_shows_what_runs_and_with_all_the_rest(
+def test_ps_lists_running_containers_and_with_all_every_one(
     desktop: World, engine: Dockerd, container: str
 ) -> None:
     lines = desktop.rdd("ps").out.splitlines()
@@ -83,9 +94,7 @@ def test_ps_shows_what_runs_and_with_all_the_rest(
     assert len(lines) == 2
     for text in (container[:12], "web", "busybox:latest", "running", "127.0.0.1:18090->80/tcp"):
         assert text in lines[1]
-    idle = engine.create("idle")
-    try:
-        desktop.until(lambda: "idle" in desktop.rdd("ps", "-a").out)
+    with mirrored(desktop, engine, engine.create("idle")):
         assert "idle" not in desktop.rdd("ps").out
         found = json.loads(desktop.rdd("ps", "--all", "-o", "json").out)
         assert {status["name"]: status["status"] for status in found} == {
@@ -93,24 +102,18 @@ def test_ps_shows_what_runs_and_with_all_the_rest(
             "idle": "created",
         }
         assert desktop.rdd("ps", "-a", "-n", "other").out.count("\n") == 1
-    finally:
-        engine.remove(idle)
-        desktop.until(lambda: "idle" not in desktop.rdd("ps", "-a").out)
 
 
-def test_ps_has_one_line_per_container_whatever_its_command(
-    desktop: World, engine: Dockerd
-) -> None:
+def test_ps_prints_one_line_per_container(desktop: World, engine: Dockerd) -> None:
     id_ = engine.run("lines", Cmd=["sh", "-c", "echo a\nsleep 9\x1b[31m"])
-    desktop.until(lambda: "lines" in desktop.rdd("ps", "-a").out)
-    out = desktop.rdd("ps", "-a").out
-    assert r"sh -c echo a\nsleep 9\x1b[31m" in out
-    assert out.count("\n") == 2
-    engine.remove(id_)
-    desktop.until(lambda: desktop.rdd("ps", "-aq").out == "")
+    with mirrored(desktop, engine, id_):
+        out = desktop.rdd("ps", "-a").out
+        assert r"sh -c echo a\nsleep 9\x1b[31m" in out
+        assert out.count("\n") == 2
 
 
 def test_images_and_volumes(desktop: World, engine: Dockerd) -> None:
+    desktop.until(lambda: "busybox" in desktop.rdd("images").out)
     lines = desktop.rdd("images").out.splitlines()
     assert lines[0].split() == ["REPOSITORY", "TAG", "IMAGE", "ID", "CREATED", "SIZE"]
     assert lines[1].split()[:2] == ["busybox", "latest"]
@@ -120,7 +123,7 @@ def test_images_and_volumes(desktop: World, engine: Dockerd) -> None:
     assert desktop.rdd("volumes").out.splitlines()[1].split()[:2] == ["some-data", "local"]
 
 
-def test_logs_of_a_container_by_name_and_by_the_beginning_of_its_id(
+def test_logs_of_a_container_by_name_and_by_a_prefix_of_its_id(
     desktop: World, container: str
 ) -> None:
     assert sorted(desktop.rdd("logs", "web").out.splitlines()) == ["one", "two"]
@@ -131,26 +134,22 @@ def test_logs_of_a_container_by_name_and_by_the_beginning_of_its_id(
 
 def test_logs_are_followed_until_the_container_ends(desktop: World, engine: Dockerd) -> None:
     id_ = engine.run("short", Cmd=["sh", "-c", "echo first; sleep 0.5; echo last"])
-    desktop.until(lambda: "short" in desktop.rdd("ps", "-a").out)
-    assert desktop.rdd("logs", "-f", "short").out == "first\nlast\n"
-    engine.remove(id_)
-    desktop.until(lambda: desktop.rdd("ps", "-aq").out == "")
+    with mirrored(desktop, engine, id_):
+        assert desktop.rdd("logs", "-f", "short").out == "first\nlast\n"
 
 
-def test_reader_of_logs_may_leave_early(desktop: World, engine: Dockerd) -> None:
+def test_logs_end_with_their_reader(desktop: World, engine: Dockerd) -> None:
     id_ = engine.run("many", Cmd=["seq", "200000"])
     engine.post(id_, "wait")
-    desktop.until(lambda: "many" in desktop.rdd("ps", "-a").out)
-    done = run_program(
-        ["bash", "-c", '"$0" logs many | head -1; exit ${PIPESTATUS[0]}', str(desktop.script)],
-        env=desktop.environment(),
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (141, "1\n", "")
-    engine.remove(id_)
-    desktop.until(lambda: desktop.rdd("ps", "-aq").out == "")
+    with mirrored(desktop, engine, id_):
+        done = run_program(
+            ["bash", "-c", '"$0" logs many | head -1; exit ${PIPESTATUS[0]}', str(desktop.script)],
+            env=desktop.environment(),
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (141, "1\n", "")
 
 
-def test_exec_takes_several_variables(desktop: World, container: str) -> None:
+def test_exec_accepts_several_variables(desktop: World, container: str) -> None:
     words = ("-e", "A=1 2", "--env=B=3", "-w", "/bin", "web", "sh", "-c", 'echo "$A,$B"; pwd')
     assert desktop.rdd("exec", *words).out == "1 2,3\n/bin\n"
 
@@ -160,23 +159,17 @@ def test_exec_has_the_streams_and_the_exit_code_of_the_command(
 ) -> None:
     done = desktop.try_rdd("exec", "web", "sh", "-c", "echo out; echo err >&2; exit 3")
     assert (done.code, done.out, done.err) == (3, "out\n", "err\n")
-    fed = run_program([desktop.script, "exec", "-i", "-w", "/bin", "-e", "A=b", "web", "sh", "-c",
-         "cat; pwd; echo $A"], env=desktop.environment(), input="typed\n")  # fmt: skip
+    words = ("exec", "-i", "-w", "/bin", "-e", "A=b", "web", "sh", "-c", "cat; pwd; echo $A")
+    fed = run_program([desktop.script, *words], env=desktop.environment(), input="typed\n")
     assert (fed.returncode, fed.stdout) == (0, "typed\n/bin\nb\n")
 
 
 def test_exec_in_a_terminal(desktop: World, container: str) -> None:
     words = f"{desktop.script} exec -it web sh -c 'read line; echo got $line; stty size; exit 4'"
-    # script(1) gives it a terminal of its own, and leaves with its exit code.
+    # script(1) runs it with a terminal of its own and returns its exit code.
+    typed = f"stty rows 40 cols 100; {words}"
     done = run_program(
-        [
-            "script",
-            "--quiet",
-            "--return",
-            "--command",
-            f"stty rows 40 cols 100; {words}",
-            "/dev/null",
-        ],
+        ["script", "--quiet", "--return", "--command", typed, "/dev/null"],
         env=desktop.environment(),
         input="hello\r",
     )
@@ -188,42 +181,41 @@ def test_exec_in_a_terminal(desktop: World, container: str) -> None:
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        pytest.param(["logs", "nobody"], 'no such container: "nobody"', id="unknown"),
+        pytest.param(["logs", "none"], 'no such container: "none"', id="unknown"),
         pytest.param(["logs", "--tail", "x", "web"], 'invalid value "x" for --tail', id="tail"),
         pytest.param(["exec", "web"], "requires at least 2 arg(s)", id="no command"),
-        pytest.param(["exec", "nobody", "ls"], 'no such container: "nobody"', id="exec unknown"),
+        pytest.param(["exec", "none", "ls"], 'no such container: "none"', id="exec unknown"),
         pytest.param(["exec", "-it", "web", "sh"], "the input is not a terminal", id="no terminal"),
         pytest.param(["ps", "-o", "xml"], 'unknown output format "xml"', id="output"),
     ],
 )
-def test_mistakes_are_named(words: list[str], text: str, desktop: World, container: str) -> None:
+def test_invalid_arguments_are_reported(
+    words: list[str], text: str, desktop: World, container: str
+) -> None:
     done = desktop.try_rdd(*words)
     assert done.code == 1
     assert text in done.err.replace('\\"', '"')
 
 
-def test_exec_in_a_container_that_does_not_run_says_so(desktop: World, engine: Dockerd) -> None:
-    id_ = engine.create("idle")
-    desktop.until(lambda: "idle" in desktop.rdd("ps", "-a").out)
-    done = desktop.try_rdd("exec", "idle", "ls")
-    assert done.code == 1
-    assert f"Container {id_} is not running" in done.err
-    engine.remove(id_)
-    desktop.until(lambda: desktop.rdd("ps", "-aq").out == "")
+def test_exec_in_a_stopped_container_is_an_error(desktop: World, engine: Dockerd) -> None:
+    with mirrored(desktop, engine, engine.create("idle")) as id_:
+        done = desktop.try_rdd("exec", "idle", "ls")
+        assert done.code == 1
+        assert f"Container {id_} is not running" in done.err
 
 
 def test_help_names_the_flags_of_exec(desktop: World) -> None:
     assert "--interactive" in desktop.rdd("exec", "--help").out
 
 
-def test_commands_say_that_the_engine_is_not_connected(desktop: World) -> None:
+def test_commands_report_that_the_engine_is_not_connected(desktop: World) -> None:
     assert desktop.rdd("images").err == ""
     stopped = {**RUNNING, "status": "False", "reason": "Stopped"}
     status = json.dumps({"status": {"conditions": [stopped]}})
     desktop.kubectl("patch", "app/app", "--subresource=status", "--type=merge", "-p", status)
     why = "the container engine is not connected: Container engine stopped"
     desktop.until(lambda: why in desktop.rdd("ps").err)
-    assert desktop.rdd("images", "-o", "json").out == "[]\n"
+    desktop.until(lambda: desktop.rdd("images", "-o", "json").out == "[]\n")
     done = desktop.try_rdd("logs", "web")
     assert done.code == 1
     assert f'no such container: "web"; {why}' in done.err.replace('\\"', '"')

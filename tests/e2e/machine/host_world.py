@@ -30,7 +30,7 @@ from rdd.vm.lifecycle.create import create
 from rdd.vm.process_files import live_process
 from rdd.vm.template import HostFacts
 
-TIMEOUT_S = 60.0
+TIMEOUT_S = 120.0
 IMAGE = "tools"
 _TOOLS = ("sh", "sleep", "httpd", "wget", "nc", "nslookup", "cat", "ls", "echo", "test", "chroot")
 ENGINE = """

@@ -81,14 +81,14 @@ class Place:
     def starts(self, name: str) -> int:
         return int((self.vm(name).get("status") or {}).get("restartCount") or 0)
 
-    def until_started(self, name: str, count: int, timeout_s: float = 60) -> None:
+    def until_started(self, name: str, count: int, timeout_s: float = 120) -> None:
         end = time.monotonic() + timeout_s
         while self.starts(name) < count or self.said(name)[0] != "Started":
             assert time.monotonic() < end, f"{self.vm(name)}\n{self.world.log()}"
             time.sleep(0.05)
 
     def until_reason(
-        self, name: str, reason: str, type_: str = "Running", timeout_s: float = 30
+        self, name: str, reason: str, type_: str = "Running", timeout_s: float = 120
     ) -> str:
         end = time.monotonic() + timeout_s
         while True:
@@ -135,7 +135,7 @@ class Place:
 
     def clean(self, *names: str) -> None:
         """Nothing is left of these; the kernel may take a moment for namespaces."""
-        end = time.monotonic() + 20
+        end = time.monotonic() + 120
         while left := self.leftovers(*names):
             assert time.monotonic() < end, left
             time.sleep(0.05)

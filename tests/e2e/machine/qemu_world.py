@@ -25,7 +25,7 @@ from rdd.vm.instance_dir import InstanceDirectory, LimaHome
 from rdd.vm.machines import Machines, Observation, Phase
 from rdd.vm.template import HostFacts
 
-BOOT_S = 90.0
+BOOT_S = 180.0
 SMALL = "vmType: qemu\ncpus: 1\nmemory: 256MiB\ndisk: 1GiB\n"
 DEBIAN = "vmType: qemu\ncpus: 2\nmemory: 1GiB\ndisk: 4GiB\n"
 
@@ -144,7 +144,7 @@ async def world(guest: Path, cache: Path) -> AsyncIterator[World]:
         shutil.rmtree(home, ignore_errors=True)
 
 
-async def eventually(check: Callable[[], bool], *, timeout_s: float = 20.0) -> None:
+async def eventually(check: Callable[[], bool], *, timeout_s: float = 120.0) -> None:
     """Wait for something that tells nobody when it happens."""
     deadline = time.monotonic() + timeout_s
     while not check():

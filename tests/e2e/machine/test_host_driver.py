@@ -33,7 +33,7 @@ def machine(real_part: Callable[[str], Path]) -> Iterator[Machine]:
 
 
 def fetch(address: str) -> str:
-    with urllib.request.urlopen(f"http://{address}/", timeout=30) as answer:
+    with urllib.request.urlopen(f"http://{address}/", timeout=120) as answer:
         body: bytes = answer.read()
         return body.decode()
 

@@ -41,7 +41,7 @@ def hosts(real_part: Callable[[str], Path]) -> Iterator[HostWorld]:
 
 
 def fetch(port: int) -> str:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=30) as answer:
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=120) as answer:
         body: bytes = answer.read()
         return body.decode()
 

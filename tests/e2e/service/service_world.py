@@ -20,7 +20,7 @@ from rdd.host.locks import FileLock
 from rdd.host.processes import identity, send_signal
 from rdd.instance import Instance
 
-TIMEOUT_S = 60
+TIMEOUT_S = 120
 _MESSAGE = re.compile(r'level=(\w+) msg="((?:[^"\\]|\\.)*)"')
 
 
@@ -120,7 +120,7 @@ class World:
         os.kill(pid, signal.SIGKILL)
         self.until(lambda: identity(pid) is None)
 
-    def until(self, happened: Any, timeout_s: float = 30) -> None:
+    def until(self, happened: Any, timeout_s: float = TIMEOUT_S) -> None:
         """Wait for something that is about to happen."""
         end = time.monotonic() + timeout_s
         while not happened():

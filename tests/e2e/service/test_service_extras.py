@@ -60,7 +60,7 @@ def test_a_supervisor_is_told_when_the_control_plane_is_ready(world: World) -> N
     path = world.home / "notify"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
         sock.bind(str(path))
-        sock.settimeout(30)
+        sock.settimeout(120)
         process = world.begin("svc", "serve", "--saved-arguments", NOTIFY_SOCKET=str(path))
         assert sock.recv(1000).startswith(b"READY=1")
         world.write_first()

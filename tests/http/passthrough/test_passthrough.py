@@ -33,7 +33,7 @@ async def outside(tmp_path: Path) -> AsyncIterator[World]:
 
 
 async def until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(120):
         while not condition():  # noqa: ASYNC110
             await asyncio.sleep(0.005)
 
@@ -386,7 +386,7 @@ async def test_handler_is_cancelled_when_its_client_disconnects(world: World) ->
     response = await world.session.get(world.at())
     await started.wait()
     response.close()
-    await asyncio.wait_for(ended.wait(), 20)
+    await asyncio.wait_for(ended.wait(), 120)
 
 
 async def test_unregistering_cancels_active_requests(world: World) -> None:
@@ -442,7 +442,7 @@ async def test_server_stops_without_waiting_for_endless_requests(tmp_path: Path)
             closing = asyncio.create_task(world.http.close(timeout_s=600))
             last = await ws.receive()
             assert (last.type, last.data) == (WSMsgType.CLOSE, 1001)
-            await asyncio.wait_for(closing, 20)
+            await asyncio.wait_for(closing, 120)
     assert ended.is_set()
 
 

@@ -142,7 +142,7 @@ async def test_stage_that_is_cancelled_stops_the_earlier_ones(
             raise AssertionError("ready")
 
     running = asyncio.create_task(run())
-    await asyncio.wait_for(reached.wait(), 20)
+    await asyncio.wait_for(reached.wait(), 120)
     running.cancel()
     with pytest.raises(asyncio.CancelledError):
         await running

@@ -31,7 +31,7 @@ async def test_end_of_a_process_is_reported(child: Identity) -> None:
     await asyncio.sleep(0)
     assert not waiting.done()
     os.kill(child.pid, signal.SIGKILL)
-    await asyncio.wait_for(waiting, 20)
+    await asyncio.wait_for(waiting, 120)
 
 
 async def test_ended_process_is_not_waited_for() -> None:
@@ -51,7 +51,7 @@ async def test_process_is_polled_without_a_descriptor(
     monkeypatch.setattr(exits, "_POLL_S", 0.01)
     waiting = asyncio.create_task(wait_ended(child))
     os.kill(child.pid, signal.SIGKILL)
-    await asyncio.wait_for(waiting, 20)
+    await asyncio.wait_for(waiting, 120)
 
 
 def test_start_time_is_exact_to_a_second(child: Identity) -> None:
@@ -75,7 +75,7 @@ async def test_write_to_a_file_is_reported(changes: FileWatcher, tmp_path: Path)
     number = changes.watch(path, told.set)
     with path.open("a") as file:
         file.write("x")
-    await asyncio.wait_for(told.wait(), 20)
+    await asyncio.wait_for(told.wait(), 120)
     changes.unwatch(number)
     changes.unwatch(number)
 
@@ -84,7 +84,7 @@ async def test_new_directory_entry_is_reported(changes: FileWatcher, tmp_path: P
     told = asyncio.Event()
     changes.watch(tmp_path, told.set)
     (tmp_path / "new").touch()
-    await asyncio.wait_for(told.wait(), 20)
+    await asyncio.wait_for(told.wait(), 120)
 
 
 async def test_unwatched_file_calls_nothing(changes: FileWatcher, tmp_path: Path) -> None:
@@ -96,7 +96,7 @@ async def test_unwatched_file_calls_nothing(changes: FileWatcher, tmp_path: Path
     changes.watch(other, told.set)
     (tmp_path / "new").touch()
     (other / "new").touch()
-    await asyncio.wait_for(told.wait(), 20)
+    await asyncio.wait_for(told.wait(), 120)
     assert calls == []
 
 
@@ -113,6 +113,6 @@ async def test_files_are_polled_without_inotify(
     changes = FileWatcher()
     told = asyncio.Event()
     number = changes.watch(tmp_path, told.set)
-    await asyncio.wait_for(told.wait(), 20)
+    await asyncio.wait_for(told.wait(), 120)
     changes.unwatch(number)
     changes.close()

@@ -42,7 +42,7 @@ async def serving(
 async def test_request_returns_status_reason_and_body(tmp_path: Path) -> None:
     path = tmp_path / "s"
     async with serving(path, b"HTTP/1.1 404 Not Found\r\nContent-Length: 2\r\n\r\nno") as requests:
-        response, body = await unix_http.request(path, "/x", method="POST", timeout_s=5)
+        response, body = await unix_http.request(path, "/x", method="POST", timeout_s=120)
     assert (response.status, response.reason, body) == (404, "Not Found", b"no")
     assert requests == [
         b"POST /x HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
@@ -52,7 +52,7 @@ async def test_request_returns_status_reason_and_body(tmp_path: Path) -> None:
 async def test_complete_response_is_returned_before_the_peer_closes(tmp_path: Path) -> None:
     ok = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
     async with serving(tmp_path / "s", ok, closes=False):
-        _response, body = await unix_http.request(tmp_path / "s", "/", timeout_s=5)
+        _response, body = await unix_http.request(tmp_path / "s", "/", timeout_s=120)
         assert body == b"ok"
 
 
@@ -74,7 +74,7 @@ async def test_unusable_response_raises_a_connection_error(
 ) -> None:
     async with serving(tmp_path / "s", response):
         with pytest.raises(error, match=text) as caught:
-            await unix_http.request(tmp_path / "s", "/", timeout_s=5)
+            await unix_http.request(tmp_path / "s", "/", timeout_s=120)
         assert isinstance(caught.value, OSError)
 
 
@@ -86,10 +86,10 @@ async def test_peer_that_hangs_times_out(tmp_path: Path) -> None:
 
 async def test_missing_and_stale_sockets_raise_os_errors(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
-        await unix_http.request(tmp_path / "none", "/", timeout_s=5)
+        await unix_http.request(tmp_path / "none", "/", timeout_s=120)
     (tmp_path / "file").touch()
     with pytest.raises(ConnectionRefusedError):
-        await unix_http.request(tmp_path / "file", "/", timeout_s=5)
+        await unix_http.request(tmp_path / "file", "/", timeout_s=120)
 
 
 async def test_lines_are_split_across_chunks_and_bounded(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ AGENT = Path(__file__).parents[2] / "data" / "vm" / "standin_agent.py"
 FACTS = HostFacts(
     arch="x86_64", cpus=2, memory_bytes=8 << 30, user="jo", uid=1000, home=Path("/home/jo")
 )
-TIMEOUT_S = 20.0  # for what takes milliseconds, on a machine that is busy
+TIMEOUT_S = 120.0  # for what takes milliseconds, on a machine that is busy
 
 
 class FakeProvider:

@@ -128,7 +128,7 @@ async def test_connection_reports_its_loss_while_a_handler_waits() -> None:
         async with client(port) as (_, writer):
             writer.write(GET)
             await waiting.wait()
-        await asyncio.wait_for(lost.wait(), 10)
+        await asyncio.wait_for(lost.wait(), 120)
 
 
 async def test_a_new_request_has_not_started() -> None:
@@ -203,7 +203,7 @@ async def test_drain_of_a_lost_connection_raises() -> None:
             writer.write(GET)
             await reader.readexactly(1)
             writer.transport.abort()
-        assert issubclass(await asyncio.wait_for(failed, 10), ConnectionError)
+        assert issubclass(await asyncio.wait_for(failed, 120), ConnectionError)
 
 
 async def test_both_sides_of_an_upgrade_pass_bytes_to_a_parser() -> None:
@@ -236,7 +236,7 @@ async def test_both_sides_of_an_upgrade_pass_bytes_to_a_parser() -> None:
                 await at_client.received.wait()
                 at_client.received.clear()
             connection.close()
-        await asyncio.wait_for(at_server.ended.wait(), 10)
+        await asyncio.wait_for(at_server.ended.wait(), 120)
     assert at_server.data == b"\x00raw\xff"
 
 

@@ -19,7 +19,7 @@ from rdd.vm.template import HostFacts
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the driver host is for Linux")
 
-TIMEOUT_S = 30.0
+TIMEOUT_S = 120.0
 
 
 class Room:

@@ -23,7 +23,7 @@ from rdd.vm.template import HostFacts
 
 STANDIN = Path(__file__).parents[3] / "data" / "limactl"
 TEMPLATE = "vmType: qemu\nimages:\n- location: https://example.com/disk.qcow2\n"
-TIMEOUT_S = 30.0  # for what takes milliseconds, on a machine that is busy
+TIMEOUT_S = 120.0  # for what takes milliseconds, on a machine that is busy
 
 
 def install(folder: Path, *, emulator: bool = True) -> Path:

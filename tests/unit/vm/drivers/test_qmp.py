@@ -78,7 +78,7 @@ async def test_events_reach_the_listener_and_those_who_wait(emulator: Emulator) 
     seen: list[str] = []
     qmp = await Qmp.connect(emulator.path, on_event=lambda event: seen.append(event["event"]))
     waiting = asyncio.create_task(
-        qmp.wait_event("SHUTDOWN", lambda event: event["data"]["guest"], timeout_s=5)
+        qmp.wait_event("SHUTDOWN", lambda event: event["data"]["guest"], timeout_s=120)
     )
     await asyncio.sleep(0)
     emulator.event("SHUTDOWN", guest=False)
@@ -125,7 +125,7 @@ async def test_job_is_waited_for_and_tells_its_error(emulator: Emulator) -> None
     emulator.answers["query-jobs"] = query
     qmp = await Qmp.connect(emulator.path)
     with pytest.raises(QmpError, match="snapshot-save failed: the disk is full"):
-        await qmp.run_job("snapshot-save", {"tag": "t"}, timeout_s=5)
+        await qmp.run_job("snapshot-save", {"tag": "t"}, timeout_s=120)
     assert emulator.commands[-1]["execute"] == "job-dismiss"
     await qmp.close()
 

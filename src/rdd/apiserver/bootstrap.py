@@ -17,7 +17,7 @@ from rdd.api.types import Object
 from rdd.apiserver.auth import bootstrap_policy
 from rdd.apiserver.auth.authorizer import Lister
 from rdd.apiserver.http.request import SYSTEM, AnyResponse, Request, Response
-from rdd.apiserver.resources import Registry
+from rdd.apiserver.resources import ResourceRegistry
 
 NAMESPACES = (names.DEFAULT_NAMESPACE, names.KUBE_SYSTEM_NAMESPACE, names.KUBE_PUBLIC_NAMESPACE)
 _RBAC = f"/apis/{names.RBAC_GROUP}/v1"
@@ -50,7 +50,7 @@ async def call(handle: Handle, method: str, path: str, obj: Object | None = None
     return value
 
 
-async def bootstrap(handle: Handle, lister: Lister, registry: Registry) -> None:
+async def bootstrap(handle: Handle, lister: Lister, registry: ResourceRegistry) -> None:
     """Write the missing default objects.
 
     A failure (a user's webhook that is down, for example) is logged and retried at the next
@@ -107,7 +107,9 @@ def api_service(group: str, version: str) -> Object:
     }
 
 
-def _api_service_writes(handle: Handle, lister: Lister, registry: Registry) -> list[Awaitable[Any]]:
+def _api_service_writes(
+    handle: Handle, lister: Lister, registry: ResourceRegistry
+) -> list[Awaitable[Any]]:
     wanted = {f"{v}.{g}": (g, v) for g, v in registry.group_versions()}
     existing = {o["metadata"]["name"]: o for o in lister.list("apiservices")}
     found: list[Awaitable[Any]] = [
@@ -142,7 +144,7 @@ async def _add_api_service(handle: Handle, group: str, version: str) -> None:
 class ApiServices:
     """Synchronises the APIService objects with the served group versions."""
 
-    def __init__(self, handle: Handle, lister: Lister, registry: Registry) -> None:
+    def __init__(self, handle: Handle, lister: Lister, registry: ResourceRegistry) -> None:
         self._handle = handle
         self._lister = lister
         self._registry = registry

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from rdd.api import timestamps
 from rdd.apiserver.admission.types import Chain
 from rdd.apiserver.auth.rbac import RbacAuthorizer
-from rdd.apiserver.resources import Registry, Resource
+from rdd.apiserver.resources import Resource, ResourceRegistry
 from rdd.apiserver.state.cache import ObjectCache
 from rdd.apiserver.state.watchers import Watchers
 from rdd.store.contract import Store
@@ -22,7 +22,7 @@ class Core:
         self,
         store: Store,
         cache: ObjectCache,
-        registry: Registry,
+        registry: ResourceRegistry,
         *,
         admission: Chain,
         clock: Callable[[], float] = time.time,

@@ -169,7 +169,7 @@ class Resource(ABC):
         return codec.encode(obj)
 
 
-class Registry:
+class ResourceRegistry:
     """All served resources, by group and version."""
 
     def __init__(self) -> None:

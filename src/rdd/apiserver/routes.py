@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which paths exist: the route tables of the API server.
 
-Most paths are those of resources: `Registry` lists them and `dispatch.py`
+Most paths are those of resources: `ResourceRegistry` lists them and `dispatch.py`
 selects the handler by verb. `Routes` lists everything else:
 
 - `paths` and `prefixes`: paths that are no resources (discovery, health, metrics, …)
@@ -28,7 +28,7 @@ from rdd.apiserver.endpoints.openapi import OpenApiEndpoint
 from rdd.apiserver.http import responses
 from rdd.apiserver.http.request import AnyResponse, Request, Response
 from rdd.apiserver.passthrough.routing import PassthroughRoutes
-from rdd.apiserver.resources import Registry, Resource
+from rdd.apiserver.resources import Resource, ResourceRegistry
 from rdd.apiserver.verbs import scale
 
 PathHandler = Callable[[Request], Awaitable[AnyResponse]]
@@ -113,7 +113,7 @@ def make_routes(
     return routes
 
 
-async def _index(request: Request, *, routes: Routes, registry: Registry) -> AnyResponse:
+async def _index(request: Request, *, routes: Routes, registry: ResourceRegistry) -> AnyResponse:
     group_versions = [(group, v) for group, v in registry.group_versions() if group]
     paths = {"/api/v1", *routes.paths}
     paths |= {f"/apis/{group}/{v}" for group, v in group_versions}

@@ -53,7 +53,7 @@ from rdd.apiserver.http.request import AnyResponse, Request, User
 from rdd.apiserver.kinds.catalog import builtin_kinds, review_kinds
 from rdd.apiserver.kinds.resources import make_resource
 from rdd.apiserver.passthrough.routing import PassthroughRoutes
-from rdd.apiserver.resources import Registry
+from rdd.apiserver.resources import ResourceRegistry
 from rdd.apiserver.routes import make_routes
 from rdd.apiserver.state.cache import ObjectCache
 from rdd.apiserver.state.lister import CachedLister
@@ -225,8 +225,8 @@ async def open_server(store: Store, options: ServerOptions | None = None) -> Api
     return server
 
 
-def _make_registry(cache: ObjectCache) -> Registry:
-    registry = Registry()
+def _make_registry(cache: ObjectCache) -> ResourceRegistry:
+    registry = ResourceRegistry()
     kinds = builtin_kinds(check_rules=_check_rules, check_expression=check_expression)
     for kind in (*kinds, *review_kinds()):
         registry.add_builtin(make_resource(kind, cache))
@@ -234,7 +234,7 @@ def _make_registry(cache: ObjectCache) -> Registry:
 
 
 def _make_admission_chain(
-    registry: Registry,
+    registry: ResourceRegistry,
     lister: CachedLister,
     authorizer: RbacAuthorizer,
     webhooks: WebhookClient,

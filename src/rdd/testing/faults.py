@@ -12,7 +12,6 @@ replaced, never changed.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable
-from types import TracebackType
 from typing import Self, TypedDict, Unpack
 
 from rdd.api import errors
@@ -100,12 +99,7 @@ class Fault:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.remove()
 
 

@@ -9,7 +9,6 @@ waiting and detects a disconnect when the stream is closed.
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, Self
 
 import orjson
@@ -207,10 +206,5 @@ class WatchStream:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()

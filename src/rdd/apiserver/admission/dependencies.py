@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from rdd.apiserver.admission.client import WebhookClient
 from rdd.apiserver.admission.matching import Matcher
 from rdd.apiserver.auth.authorizer import Authorizer, Lister
-from rdd.apiserver.resources import Registry
+from rdd.apiserver.resources import ResourceRegistry
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +15,7 @@ class AdmissionDependencies:
 
     lister: Lister
     """Reads configurations, policies and bindings."""
-    registry: Registry
+    registry: ResourceRegistry
     matcher: Matcher
     authorizer: Authorizer
     """Backs the `authorizer` variable of CEL expressions."""

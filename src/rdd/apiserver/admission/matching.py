@@ -14,7 +14,7 @@ from rdd.api.selectors import LabelSelector
 from rdd.api.types import Object
 from rdd.apiserver.admission.rules import Criteria, NarrowedCriteria
 from rdd.apiserver.admission.types import CREATE, UPDATE, AdmissionAttributes
-from rdd.apiserver.resources import Registry, Resource
+from rdd.apiserver.resources import Resource, ResourceRegistry
 from rdd.apiserver.state.cache import ResourceCache
 
 T = TypeVar("T")
@@ -103,7 +103,7 @@ def _selects(selector: LabelSelector, obj: Object | None) -> bool:
 class CriteriaIndex(Generic[T]):
     """Compiled items with their criteria, in the order in which they take effect."""
 
-    def __init__(self, registry: Registry, items: Iterable[tuple[T, Criteria]]) -> None:
+    def __init__(self, registry: ResourceRegistry, items: Iterable[tuple[T, Criteria]]) -> None:
         self._registry = registry
         self._items = tuple(items)
         self._generation = registry.generation

@@ -10,14 +10,14 @@ from typing import Any
 
 from rdd.api.selectors import from_label_selector_object
 from rdd.api.types import Object
-from rdd.apiserver.resources import Registry, Resource
+from rdd.apiserver.resources import Resource, ResourceRegistry
 
 
 class ConfigurationError(Exception):
     """A policy or binding is unusable; failurePolicy decides the effect."""
 
 
-def find_kind(registry: Registry, kind: Mapping[str, Any]) -> Resource:
+def find_kind(registry: ResourceRegistry, kind: Mapping[str, Any]) -> Resource:
     """Return the resource of a paramKind."""
     group, _, version = kind.get("apiVersion", "").rpartition("/")
     name = kind.get("kind", "")

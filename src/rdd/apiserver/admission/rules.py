@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rdd.api.selectors import EVERYTHING, LabelSelector, from_label_selector_object
-from rdd.apiserver.resources import Registry, Resource
+from rdd.apiserver.resources import Resource, ResourceRegistry
 
 _ANY = "*"
 _NO_NAMES: frozenset[str] = frozenset()
@@ -119,7 +119,7 @@ class Criteria:
         )
 
     def narrow(
-        self, registry: Registry, operation: str, resource: Resource, subresource: str
+        self, registry: ResourceRegistry, operation: str, resource: Resource, subresource: str
     ) -> "NarrowedCriteria | None":
         """Return the criteria that remain for such writes; None if they are not selected."""
         others = equivalents(registry, resource, subresource) if self.is_equivalent else ()
@@ -145,7 +145,9 @@ class NarrowedCriteria:
     problem: str = ""
 
 
-def equivalents(registry: Registry, resource: Resource, subresource: str) -> Sequence[Resource]:
+def equivalents(
+    registry: ResourceRegistry, resource: Resource, subresource: str
+) -> Sequence[Resource]:
     """Return the other versions in which the same objects are served, with the same subresource."""
     return [
         other

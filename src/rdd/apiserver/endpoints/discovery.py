@@ -17,7 +17,7 @@ from rdd.api import errors, names
 from rdd.apiserver.core import Core
 from rdd.apiserver.http import responses
 from rdd.apiserver.http.request import AnyResponse, Request, Response, page_not_found
-from rdd.apiserver.resources import Registry, Resource
+from rdd.apiserver.resources import Resource, ResourceRegistry
 from rdd.schema.crd.versions import version_priority
 
 # Groups in the order of Kubernetes' priorities; others (custom ones) follow by name.
@@ -49,7 +49,7 @@ class DiscoveryEndpoint:
     """Serves /api, /apis and all paths below that are no resources."""
 
     def __init__(self, core: Core, *, address: str = "") -> None:
-        self._registry: Registry = core.registry
+        self._registry: ResourceRegistry = core.registry
         self.address = address
         """The host:port that clients should use."""
         self._generation = -1

@@ -17,7 +17,7 @@ from rdd.api import errors, mediatypes
 from rdd.apiserver.core import Core
 from rdd.apiserver.endpoints import version
 from rdd.apiserver.http.request import AnyResponse, Request, Response
-from rdd.apiserver.resources import Registry, Resource
+from rdd.apiserver.resources import Resource, ResourceRegistry
 
 if TYPE_CHECKING:
     from rdd.schema.openapi.collector import KindCollector
@@ -33,7 +33,7 @@ class OpenApiEndpoint:
     """Serves the OpenAPI documents of a registry."""
 
     def __init__(self, core: Core) -> None:
-        self._registry: Registry = core.registry
+        self._registry: ResourceRegistry = core.registry
         self._generation = -1
         self._built: dict[str, bytes] = {}
 

@@ -36,7 +36,7 @@ class ByteParser(Protocol):
         ...
 
 
-class Connection(RequestHandler):
+class ServerConnection(RequestHandler):
     """A server connection that reports its loss (a watch reads nothing and would not notice)."""
 
     __slots__ = ("on_lost", "parser")
@@ -66,7 +66,7 @@ class Connection(RequestHandler):
 
 
 class ConnectionFactory(web.Server):
-    """A web.Server whose connections are `Connection`s."""
+    """A web.Server whose connections are `ServerConnection`s."""
 
     def __init__(
         self, handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]], **options: Any
@@ -75,7 +75,7 @@ class ConnectionFactory(web.Server):
         self._options = options
 
     def __call__(self) -> RequestHandler:
-        return Connection(self, loop=asyncio.get_running_loop(), **self._options)
+        return ServerConnection(self, loop=asyncio.get_running_loop(), **self._options)
 
 
 class SentResponse(web.StreamResponse):
@@ -105,10 +105,10 @@ class SentResponse(web.StreamResponse):
         return None
 
 
-def connection_of(request: web.BaseRequest) -> Connection:
+def connection_of(request: web.BaseRequest) -> ServerConnection:
     """Return the connection of a request that `ConnectionFactory` serves."""
     connection = request.protocol
-    assert isinstance(connection, Connection)
+    assert isinstance(connection, ServerConnection)
     return connection
 
 

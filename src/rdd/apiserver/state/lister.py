@@ -3,7 +3,7 @@
 
 from typing import Any
 
-from rdd.apiserver.resources import Registry
+from rdd.apiserver.resources import ResourceRegistry
 from rdd.store.contract import Check
 
 
@@ -14,7 +14,7 @@ class CachedLister:
     are read with every request and rarely change.
     """
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: ResourceRegistry) -> None:
         self._registry = registry
         self._decoded: dict[str, tuple[int, dict[tuple[str, str], dict[str, Any]]]] = {}
 

@@ -22,7 +22,7 @@ from rdd.apiserver.http.request import Request
 from rdd.apiserver.resources import Resource
 from rdd.apiserver.state.cache import CacheEntry
 from rdd.apiserver.state.revisions import check_not_future
-from rdd.apiserver.state.watchers import Selection
+from rdd.apiserver.state.watchers import ObjectSelection
 from rdd.store.contract import Compacted
 
 _EXPIRED_TOKEN = (
@@ -43,7 +43,7 @@ class ListPage:
     continue_: str = ""
 
 
-def selection(request: Request, resource: Resource, options: ListOptions) -> Selection:
+def selection(request: Request, resource: Resource, options: ListOptions) -> ObjectSelection:
     """Return the selectors of a request, validated for the resource."""
     info = request.info
     labels = fields = None
@@ -59,7 +59,7 @@ def selection(request: Request, resource: Resource, options: ListOptions) -> Sel
     namespace = info.namespace if resource.namespaced and info.namespace else None
     if not resource.namespaced:
         namespace = ""
-    return Selection(namespace, labels, fields, name=name, resource=resource)
+    return ObjectSelection(namespace, labels, fields, name=name, resource=resource)
 
 
 async def select(
@@ -95,7 +95,9 @@ async def select(
     return page
 
 
-def _matching(entries: list[CacheEntry], chosen: Selection, resource: Resource) -> list[CacheEntry]:
+def _matching(
+    entries: list[CacheEntry], chosen: ObjectSelection, resource: Resource
+) -> list[CacheEntry]:
     if chosen.selects_all:
         return entries
     if chosen.name and chosen.namespace is not None:
@@ -105,7 +107,7 @@ def _matching(entries: list[CacheEntry], chosen: Selection, resource: Resource) 
 
 
 async def _at(
-    core: Core, resource: Resource, chosen: Selection, revision: int, start: str
+    core: Core, resource: Resource, chosen: ObjectSelection, revision: int, start: str
 ) -> list[CacheEntry]:
     cache = resource.cache
     prefix = cache.prefix

@@ -36,7 +36,7 @@ Render = Callable[[str, CacheEntry], bytes]
 """Type of event and entry → one line of the stream."""
 
 
-class Selection:
+class ObjectSelection:
     """The selection of a list or watch: a part of a resource."""
 
     __slots__ = ("_extract", "fields", "labels", "name", "namespace")
@@ -149,7 +149,7 @@ class View:
 
     __slots__ = ("render", "selection", "watchers")
 
-    def __init__(self, selection: Selection, render: Render) -> None:
+    def __init__(self, selection: ObjectSelection, render: Render) -> None:
         self.selection = selection
         self.render = render
         self.watchers: list[Watcher] = []
@@ -235,7 +235,9 @@ class Watchers:
                 watcher.was_withdrawn = withdrawn
                 watcher.on_end()
 
-    def join(self, key: object, selection: Selection, render: Render, watcher: Watcher) -> View:
+    def join(
+        self, key: object, selection: ObjectSelection, render: Render, watcher: Watcher
+    ) -> View:
         """Add a watcher to the view of a key; create the view if needed."""
         view = self.views.get(key)
         if view is None:

@@ -24,7 +24,7 @@ from rdd.apiserver.resources import Resource
 from rdd.apiserver.state import codec, listing, watchers
 from rdd.apiserver.state.cache import ADDED, CacheEntry, ObjectChange
 from rdd.apiserver.state.revisions import parse_version
-from rdd.apiserver.state.watchers import Render, Selection, View, Watcher
+from rdd.apiserver.state.watchers import ObjectSelection, Render, View, Watcher
 from rdd.store.contract import Compacted, EventType, StoreEvent
 
 MIN_TIMEOUT_S = 1800
@@ -62,7 +62,7 @@ class _Session:
         request: Request,
         resource: Resource,
         opts: ListOptions,
-        chosen: Selection,
+        chosen: ObjectSelection,
         fmt: ResponseFormat,
         after: int,
     ) -> None:

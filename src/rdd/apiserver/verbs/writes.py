@@ -122,16 +122,8 @@ def check_name(name: str, meta: dict[str, Any]) -> None:
 async def insert(write: Write, obj: Object) -> Written:
     """Store a new object."""
     core, resource, strategy = write.core, write.resource, write.resource.strategy
-    strategy.normalise(obj)
+    attributes, obj = await _mutate(write, CREATE, obj, None)
     meta = metadata_of(obj)
-    write.request.warnings += metadata.deduplicate_owner_references(meta)
-    _record_owner(write, obj, None)
-    attributes = write.attributes(CREATE, obj, None)
-    if await core.admission.mutate(attributes):
-        obj = _after_mutation(write, attributes)
-        meta = metadata_of(obj)
-        write.request.warnings += metadata.deduplicate_owner_references(meta, after_admission=True)
-    _check_escalation(write, obj, None)
     version = meta.pop("resourceVersion", None)
     meta.pop("deletionTimestamp", None)
     meta.pop("deletionGracePeriodSeconds", None)
@@ -257,16 +249,8 @@ async def _replace_once(
 ) -> Written | None:
     """Try a write on the state of `entry`; return None if the state has changed."""
     core, resource, strategy = write.core, write.resource, write.resource.strategy
-    strategy.normalise(obj)
+    attributes, obj = await _mutate(write, UPDATE, obj, old)
     meta, old_meta = metadata_of(obj), old["metadata"]
-    write.request.warnings += metadata.deduplicate_owner_references(meta)
-    _record_owner(write, obj, old)
-    attributes = write.attributes(UPDATE, obj, old)
-    if await core.admission.mutate(attributes):
-        obj = _after_mutation(write, attributes)
-        meta = metadata_of(obj)
-        write.request.warnings += metadata.deduplicate_owner_references(meta, after_admission=True)
-    _check_escalation(write, obj, old)
     _keep_system_metadata(meta, old_meta, entry)
     check_namespace(resource, write.namespace, meta)
     strategy.prepare_for_update(obj, old, subresource=write.subresource)
@@ -367,6 +351,25 @@ def _count_generation(resource: Resource, obj: Object, old: Object) -> None:
 # ------------------------------------------------------------------- shared
 
 
+async def _mutate(
+    write: Write, operation: str, obj: Object, old: Object | None
+) -> tuple[AdmissionAttributes, Object]:
+    """Record field owners and run mutating admission; return the object it results in."""
+    resource, warnings = write.resource, write.request.warnings
+    resource.strategy.normalise(obj)
+    warnings += metadata.deduplicate_owner_references(metadata_of(obj))
+    _record_owner(write, obj, old)
+    attributes = write.attributes(operation, obj, old)
+    if await write.core.admission.mutate(attributes):
+        assert attributes.object is not None
+        resource.decoder.check_kind(attributes.object)
+        obj = resource.decoder.decode(attributes.object, [])
+        resource.strategy.normalise(obj)
+        warnings += metadata.deduplicate_owner_references(metadata_of(obj), after_admission=True)
+    _check_escalation(write, obj, old)
+    return attributes, obj
+
+
 def _record_owner(write: Write, obj: Object, old: Object | None) -> None:
     """Record the field owners; an apply has recorded them already."""
     if write.is_apply:
@@ -390,16 +393,6 @@ def _check_escalation(write: Write, obj: Object, old: Object | None) -> None:
     if rbac is None or write.request.user.is_master:
         return
     escalation.check_escalation(rbac, write.request.user, info=write.request.info, obj=obj, old=old)
-
-
-def _after_mutation(write: Write, attributes: AdmissionAttributes) -> Object:
-    """Return the object after mutating admission, pruned and defaulted again."""
-    obj = attributes.object
-    assert obj is not None
-    write.resource.decoder.check_kind(obj)
-    obj = write.resource.decoder.decode(obj, [])
-    write.resource.strategy.normalise(obj)
-    return obj
 
 
 _STATUS = frozenset({"status"})

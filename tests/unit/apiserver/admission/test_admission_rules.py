@@ -10,7 +10,7 @@ from rdd.apiserver.admission.rules import AdmissionRule, Criteria
 from rdd.apiserver.kinds.decoding import TypedDecoder
 from rdd.apiserver.kinds.resources import BuiltinResource
 from rdd.apiserver.kinds.strategy import ResourceDefinition, Strategy
-from rdd.apiserver.resources import Registry, Resource
+from rdd.apiserver.resources import Resource, ResourceRegistry
 from rdd.apiserver.state.cache import ResourceCache
 from rdd.schema.node import compile_node
 
@@ -82,8 +82,8 @@ def test_a_rule_matches_by_operation_group_version_resource_and_scope(
 
 
 @pytest.fixture
-def registry() -> Registry:
-    registry = Registry()
+def registry() -> ResourceRegistry:
+    registry = ResourceRegistry()
     cache = ResourceCache("/registry/example.com/widgets/", namespaced=True, revision=1)
     for version in ("v1", "v2", "v3"):
         below = ("status", "scale") if version == "v3" else ("status",)
@@ -92,7 +92,7 @@ def registry() -> Registry:
     return registry
 
 
-def shown(registry: Registry, criteria: Criteria, subresource: str = "") -> list[str]:
+def shown(registry: ResourceRegistry, criteria: Criteria, subresource: str = "") -> list[str]:
     resource = registry.get("example.com", "v3", "widgets")
     assert resource is not None
     narrowed = criteria.narrow(registry, "CREATE", resource, subresource)
@@ -111,34 +111,34 @@ def shown(registry: Registry, criteria: Criteria, subresource: str = "") -> list
     ],
 )
 def test_another_version_is_shown_only_under_match_policy_equivalent(
-    registry: Registry, versions: list[str], policy: str, wanted: list[str]
+    registry: ResourceRegistry, versions: list[str], policy: str, wanted: list[str]
 ) -> None:
     hook = {"rules": [rule(apiVersions=versions)], "matchPolicy": policy}
     assert shown(registry, Criteria.of_webhook(hook)) == wanted
 
 
-def test_earlier_rules_determine_the_version(registry: Registry) -> None:
+def test_earlier_rules_determine_the_version(registry: ResourceRegistry) -> None:
     hook = {"rules": [rule(apiVersions=["v2"]), rule(apiVersions=["v1"])]}
     assert shown(registry, Criteria.of_webhook(hook)) == ["v2"]
     hook["rules"].append(rule(apiVersions=["v3"]))
     assert shown(registry, Criteria.of_webhook(hook)) == ["v3"]
 
 
-def test_a_subresource_is_not_equivalent_where_it_is_not_served(registry: Registry) -> None:
+def test_a_subresource_is_not_equivalent_where_it_is_not_served(registry: ResourceRegistry) -> None:
     hook = {"rules": [rule(apiVersions=["v1"], resources=["*/*"])]}
     assert shown(registry, Criteria.of_webhook(hook), "status") == ["v1"]
     assert shown(registry, Criteria.of_webhook(hook), "scale") == []
 
 
 def test_a_webhook_without_rules_selects_nothing_and_a_binding_everything(
-    registry: Registry,
+    registry: ResourceRegistry,
 ) -> None:
     assert shown(registry, Criteria.of_webhook({})) == []
     assert shown(registry, Criteria.of_resources({})) == ["v3"]
     assert shown(registry, Criteria.of_resources({}), "scale") == ["v3"]
 
 
-def test_excluded_rules_win_unless_they_name_objects(registry: Registry) -> None:
+def test_excluded_rules_win_unless_they_name_objects(registry: ResourceRegistry) -> None:
     found = {"resourceRules": [rule()], "excludeResourceRules": [rule(apiVersions=["v1"])]}
     assert shown(registry, Criteria.of_resources(found)) == []
     found["excludeResourceRules"] = [rule(resourceNames=["a", "b"]), rule(resourceNames=["c"])]
@@ -149,7 +149,7 @@ def test_excluded_rules_win_unless_they_name_objects(registry: Registry) -> None
     assert narrowed.excluded_names == {"a", "b", "c"}
 
 
-def test_rules_with_names_are_alternatives(registry: Registry) -> None:
+def test_rules_with_names_are_alternatives(registry: ResourceRegistry) -> None:
     found = {
         "resourceRules": [
             rule(apiVersions=["v3"], resourceNames=["a"]),
@@ -160,7 +160,7 @@ def test_rules_with_names_are_alternatives(registry: Registry) -> None:
     assert shown(registry, Criteria.of_resources(found)) == ["v3", "v1", "v2"]
 
 
-def test_an_invalid_selector_fails_the_matching_writes(registry: Registry) -> None:
+def test_an_invalid_selector_fails_the_matching_writes(registry: ResourceRegistry) -> None:
     selector = {"matchExpressions": [{"key": "k", "operator": "Near", "values": ["x"]}]}
     criteria = Criteria.of_webhook({"rules": [rule()], "objectSelector": selector})
     narrowed = criteria.narrow(registry, "CREATE", PODS, "")

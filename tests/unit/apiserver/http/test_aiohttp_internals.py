@@ -12,7 +12,7 @@ import pytest
 from aiohttp import web
 
 from rdd.apiserver.http import aiohttp_internals as internals
-from rdd.apiserver.http.aiohttp_internals import Connection, ConnectionFactory, SentResponse
+from rdd.apiserver.http.aiohttp_internals import ConnectionFactory, SentResponse, ServerConnection
 
 Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -78,7 +78,7 @@ class Collector:
 async def test_factory_creates_our_connections_with_its_options() -> None:
     factory = ConnectionFactory(lambda request: asyncio.sleep(0), keepalive_timeout=7)  # type: ignore[arg-type,return-value]
     connection = factory()
-    assert isinstance(connection, Connection)
+    assert isinstance(connection, ServerConnection)
     assert connection.keepalive_timeout == 7
 
 

@@ -9,7 +9,7 @@ from rdd.apiserver.kinds.catalog import builtin_kinds
 from rdd.apiserver.kinds.resources import make_resource
 from rdd.apiserver.state import codec, watchers
 from rdd.apiserver.state.cache import CacheEntry, ObjectCache
-from rdd.apiserver.state.watchers import Selection, Watcher, Watchers
+from rdd.apiserver.state.watchers import ObjectSelection, Watcher, Watchers
 from rdd.store.contract import Put
 from rdd.store.memory import MemoryStore
 
@@ -57,7 +57,7 @@ class World:
         watcher = Watcher(client, after, client.end)
         if live:
             watcher.backlog = None
-        selection = Selection(None, None, None, resource=self.resource)
+        selection = ObjectSelection(None, None, None, resource=self.resource)
         self.hub.join("all", selection, self.render, watcher)
         return client, watcher
 

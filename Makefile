@@ -7,7 +7,7 @@
 help: ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-setup: ## .venv with rdd and what it needs to run
+setup: ## .venv with rdd and its dependencies
 	@scripts/setup.sh
 
 setup-dev: ## the same with the tools for tests and linters, in locked versions

@@ -1,6 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Stops what up.sh has started. Nothing is deleted: not the data, not the environment in .venv.
+# Stops the control plane that up.sh started. Keeps the data and .venv.
 set -eu
 cd "$(dirname "$0")/.."
 rdd=$PWD/.venv/bin/rdd

@@ -35,6 +35,6 @@ for python in 3.11 3.12 3.13; do
 done
 
 {
-    echo "# Written by scripts/lock.sh from pyproject.toml: what development and CI install."
+    echo "# Written by scripts/lock.sh from pyproject.toml for development and CI."
     cat "$new"
 } >$lock

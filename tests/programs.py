@@ -52,7 +52,7 @@ Stream = int | IO[bytes] | IO[str] | None
 
 
 def reset_signals() -> None:
-    """Undo what the session inherited: ignored and blocked stop signals.
+    """Undo inherited dispositions of the session: ignored and blocked stop signals.
 
     SIGINT gets Python's own handler, on which asyncio.run() depends. The session stays
     unaffected by the other signals that it inherited as ignored.

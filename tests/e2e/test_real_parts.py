@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The real programs that other tests rely on are there and run; the shells complete rdd."""
+"""The real programs that other tests use run; the shells complete rdd."""
 
 import json
 import os

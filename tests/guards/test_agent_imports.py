@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a host agent may load: there is one per machine, and a start of a machine waits for it.
+"""A host agent imports little: there is one per machine, and a start of a machine waits for it.
 
-A module that is missing below is either not needed (import it in the function that needs it)
-or worth its cost: measure, then add it here.
+A forbidden module is either not needed (import it in the function that needs it) or worth its
+cost: measure, then remove it from the list.
 """
 
 import sys
@@ -39,6 +39,6 @@ def test_agent_loads_only_machines_and_the_operating_system() -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the size is read in /proc")
 def test_agent_is_small() -> None:
-    tell = "sys.stderr.write('\\nsize ' + open('/proc/self/status').read().split('VmRSS:')[1])"
-    (line,) = [line for line in loaded(_LOAD + tell) if line.startswith("size")]
+    show = "sys.stderr.write('\\nsize ' + open('/proc/self/status').read().split('VmRSS:')[1])"
+    (line,) = [line for line in loaded(_LOAD + show) if line.startswith("size")]
     assert int(line.split()[1]) <= LARGEST_KIB

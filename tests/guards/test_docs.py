@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The documentation tells the whole truth about commands, flags, files and variables."""
+"""The documentation describes all commands, flags, files and variables."""
 
 import re
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ DOCS = TOP / "docs"
 
 
 def commands(group: Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Command | Group]]:
-    """Every command and group with its full name, the hidden ones included."""
+    """Yield every command and group with its full name, hidden ones included."""
     path = (*path, group.name)
     yield " ".join(path), group
     for member in group.members:
@@ -29,7 +29,7 @@ def commands(group: Group, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Co
 
 
 def section(page: str, heading: str) -> str:
-    """The text below a heading, up to the next one of any level."""
+    """Return the text below a heading, up to the next one of any level."""
     match = re.search(rf"^#+ `{re.escape(heading)}.*?`\n(.*?)(?=^#+ |\Z)", page, re.M | re.S)
     assert match, f"docs/cli.md has no heading for `{heading}`"
     return match[1]
@@ -71,9 +71,9 @@ def test_controller_programs_are_described() -> None:
 def test_sections_are_not_older_than_the_commands() -> None:
     page = (DOCS / "cli.md").read_text()
     headings = re.findall(r"^#+ `(rdd[^`]*)`$", page, re.M)
-    known = {name for name, _ in commands(ROOT)}
+    existing = {name for name, _ in commands(ROOT)}
     usages = {" ".join(re.findall(r"^[a-z_ -]+", heading)[0].split()) for heading in headings}
-    assert usages <= known
+    assert usages <= existing
 
 
 def test_every_file_name_of_an_instance_is_explained() -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Examples are run, not only read."""
+"""Every example runs and prints the output of its README."""
 
 import os
 import sys

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The names other parts and other projects may rely on, written out.
+"""The public names of modules that other packages and projects use.
 
-A name that appears here or vanishes is a change of the public interface: it needs
-a line in CHANGELOG.md.
+A name added here or removed is a change of the public interface and needs a line in CHANGELOG.md.
 """
 
 import rdd
@@ -12,7 +11,7 @@ import rdd.instance
 
 
 def public(module: object) -> set[str]:
-    """Names a module defines itself (or declares), without what it imports."""
+    """Return the names that a module defines or declares, without imported ones."""
     name = getattr(module, "__name__", "")
     declared = getattr(module, "__all__", None)
     if declared is not None:

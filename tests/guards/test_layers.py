@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The layers of docs/architecture.md.
 
-import-linter holds the direction of imports (pyproject.toml). Here is what it
-cannot say about packages that do not exist yet: each one is in the contract, and
-some must not know others although those stand below them.
+import-linter checks the direction of imports (pyproject.toml). The guards here check that each
+package is in its contract, and that some packages do not import others below them.
 """
 
 import ast
@@ -36,7 +35,7 @@ MUST_NOT_IMPORT = {
 
 
 def packages() -> list[str]:
-    """Every package and module directly under rdd."""
+    """Return every package and module directly under rdd."""
     names = [path.parent.name for path in SOURCE.glob("*/__init__.py")]
     return sorted(names + [path.stem for path in SOURCE.glob("*.py") if path.stem[0] != "_"])
 
@@ -47,7 +46,7 @@ def sources(package: str) -> Iterator[Path]:
 
 
 def imports(path: Path) -> Iterator[str]:
-    """Names of all modules a file imports, whatever the function they are imported in."""
+    """Yield the names of all modules that a file imports, also inside functions."""
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)

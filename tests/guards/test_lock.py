@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""requirements/dev.txt locks what pyproject.toml asks for (scripts/lock.sh writes it)."""
+"""requirements/dev.txt locks the requirements of pyproject.toml (scripts/lock.sh writes it)."""
 
 import re
 import tomllib

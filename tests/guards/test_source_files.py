@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Habits that hold for every source file."""
+"""Rules for every source file."""
 
 from collections import Counter
 from pathlib import Path

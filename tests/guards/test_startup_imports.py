@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a call of `rdd` may import: every call pays for it.
+"""A call of `rdd` imports only the modules listed here: every call pays for them.
 
 A module that is missing from the list below is either not needed at start-up
 (import it in the function that needs it) or worth its cost (measure it with
@@ -11,7 +11,7 @@ import sys
 import pytest
 from tests.programs import run_program
 
-# What the interpreter loads by itself differs between builds; it is subtracted.
+# The modules that the interpreter loads by itself differ between builds; they are subtracted.
 _LIST = "import sys; sys.stderr.write('\\n'.join(sys.modules))"
 _RUN = "import sys; sys.argv[:] = {argv!r}; from rdd.__main__ import main; main(); " + _LIST
 

@@ -118,8 +118,10 @@ class WebhookClient:
         try:
             try:
                 return await self._exchange(url, body, context)
-            except aiohttp.ServerDisconnectedError:
-                # The peer may have closed the idle connection.
+            except aiohttp.ClientConnectorError:
+                raise
+            except (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError):
+                # The peer may have closed or reset the idle connection.
                 return await self._exchange(url, body, context)
         except aiohttp.ServerDisconnectedError as error:
             raise _RequestFailed("EOF") from error

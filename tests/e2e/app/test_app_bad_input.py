@@ -129,14 +129,14 @@ def has_no_app(world: World) -> bool:
 
 
 @pytest.mark.parametrize(
-    ("json_text", "yaml_text"),
+    ("json_text", "yaml_text", "why"),
     [
-        pytest.param('{"currentContext": "default",}', "clusters: [\n", id="broken"),
-        pytest.param("[]", "- a\n", id="something else"),
+        pytest.param('{"currentContext": "default",}', "clusters: [\n", "is not JSON", id="broken"),
+        pytest.param("[]", "- a\n", "is not a JSON object", id="something else"),
     ],
 )
 async def test_files_that_cannot_be_parsed_are_kept_and_reported(
-    real_part: Callable[[str], Path], json_text: str, yaml_text: str
+    real_part: Callable[[str], Path], json_text: str, yaml_text: str, why: str
 ) -> None:
     if os.geteuid() != 0:
         pytest.skip("an engine without root needs /dev/net/tun, which few machines open")
@@ -152,7 +152,7 @@ async def test_files_that_cannot_be_parsed_are_kept_and_reported(
         desktop.install_k3s()
         await desktop.set(running=True, kubernetes={"enabled": True, "version": VERSION})
         message = await desktop.reached(ENGINE, "Connected", "True")
-        assert f'the current Docker context was not changed: "{docker}" is not JSON' in message
+        assert f'the current Docker context was not changed: "{docker}" {why}' in message
         message = await desktop.reached("Settled", "MergeFailed")
         assert str(desktop.kube_config) in message
         await desktop.set(running=False)

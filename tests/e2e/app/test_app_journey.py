@@ -251,8 +251,8 @@ def test_start_fails_at_once_with_what_is_missing_and_works_once_installed(
     lines = done.last[1].split("\\n")
     assert lines[0] == "Nothing can run containers here:"
     assert [line.split()[0] for line in lines[1:]] == ["lima", "host", "qemu"]
-    assert "containerd is not installed" in lines[1]
-    assert "to change that: apt-get install" in lines[1]
+    assert "containerd is not installed" in lines[2]
+    assert "to change that: apt-get install" in lines[2]
     (problem,) = [p for p in status_of(world)["problems"] if p["name"] == "app"]
     assert problem["nextStep"] == "Run one of the commands above, then: rdd start"
     assert world.try_rdd("start").code == 1  # nothing has changed

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Builds the guests of guest/ from Debian packages: `make guest-image`.
 
-Two guests share a kernel and one way to be set up (guest/rdd-init, cidata):
+Two guests share a kernel and their setup (guest/rdd-init, cidata):
 
 * `small`: everything in the initial RAM disk, ssh after about five seconds, for tests;
 * `debian`: a Debian with systemd, ssh and docker on a disk.
 
-Each is a directory with the names Lima uses in an instance (`image`, `kernel`,
-`kernel.cmdline`, `initrd`), which is what RDD_GUEST_IMAGE takes. Results are kept under
-.cache/guest by the hash of the package versions and of our own files, `current` leads
-to the newest. No loop device and no mount is needed, but root is: files in the guest
-belong to root. Packages come from the Debian mirror this machine uses.
+Each is a directory with file names as in an instance (`image`, `kernel`, `kernel.cmdline`,
+`initrd`), the form of RDD_GUEST_IMAGE. Results are cached in .cache/guest by the hash of the
+package versions and of the sources in this repository; `current` links to the newest. The
+build needs no loop device and no mount, but it needs root: files in the guest belong to root.
+Packages come from the Debian mirror of this host.
 """
 
 import fcntl
@@ -48,7 +48,7 @@ DEBIAN = (
     "sshfs",
     "busybox-static",
 )
-# In the order of need; what they depend on is added. The file systems and ext4 are for both.
+# In load order; dependencies are added.
 MODULES = (
     "virtio_pci",
     "virtio_blk",
@@ -67,8 +67,8 @@ COMMAND_LINE = (
     " apparmor=0 selinux=0 panic=5"
 )
 
-# Services a guest without console, mail or package upgrades has no use for; each costs a
-# fraction of a second of an emulated boot.
+# Services that are useless without console, mail or package upgrades; each costs a fraction of
+# a second of an emulated boot.
 MASKED = (
     "apt-daily.timer",
     "apt-daily-upgrade.timer",
@@ -92,7 +92,7 @@ MASKED = (
     "systemd-sysusers.service",
     "systemd-hwdb-update.service",
     "systemd-journal-flush.service",
-    # The kernel makes the nodes in /dev, the initial RAM disk has loaded the modules.
+    # The kernel creates the nodes in /dev, the initial RAM disk has loaded the modules.
     "systemd-udevd.service",
     "systemd-udevd-control.socket",
     "systemd-udevd-kernel.socket",
@@ -133,7 +133,7 @@ CONTAINERD_UNUSED = (
 
 
 def run(*command: object) -> str:
-    """Run a program, return its output; a failure ends the build with what it said."""
+    """Run a program and return its output; exit with its errors on failure."""
     words = [str(word) for word in command]
     done = subprocess.run(
         words,
@@ -148,15 +148,15 @@ def run(*command: object) -> str:
 
 
 def mirrors() -> list[str]:
-    """Lines for sources.list: the mirrors this machine is configured with."""
+    """Return lines for sources.list: the mirrors configured on this host."""
     text = ""
     for path in [Path("/etc/apt/sources.list"), *Path("/etc/apt/sources.list.d").glob("*")]:
         text += path.read_text() if path.is_file() else ""
     found = re.findall(r"https?://[^\s\]]+", text)
 
     def pick(ending: str) -> str:
-        ours = [url.rstrip("/") for url in found if url.rstrip("/").endswith(ending)]
-        return ours[0] if ours else f"http://deb.debian.org{ending}"
+        matching = [url.rstrip("/") for url in found if url.rstrip("/").endswith(ending)]
+        return matching[0] if matching else f"http://deb.debian.org{ending}"
 
     option = f"[signed-by={KEYRING}]"
     return [
@@ -166,7 +166,7 @@ def mirrors() -> list[str]:
 
 
 class Packages:
-    """apt with lists and archives of its own: the machine's are not touched."""
+    """apt with lists and archives of its own, separate from those of the host."""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -177,7 +177,7 @@ class Packages:
         (directory / "status").touch()
 
     def apt(self, *arguments: object) -> str:
-        """Run apt-get as if nothing were installed."""
+        """Run apt-get with an empty package status."""
         options = {
             "Dir::Etc::SourceList": self.sources,
             "Dir::Etc::SourceParts": "/dev/null",
@@ -193,12 +193,12 @@ class Packages:
         return run("apt-get", "-q", *words, *arguments)
 
     def versions(self, *names: str) -> dict[str, str]:
-        """Name and version of what installing `names` takes."""
+        """Return the versions of `names` and their dependencies by name."""
         plan = self.apt("--simulate", "install", *names)
         return dict(re.findall(r"^Inst (\S+) \((\S+) ", plan, re.M))
 
     def unpack(self, names: Iterable[str], into: Path) -> None:
-        """The files of packages, without running anything of theirs."""
+        """Extract the files of packages without running their scripts."""
         downloads = self._directory / "download"
         shutil.rmtree(downloads, ignore_errors=True)
         downloads.mkdir()
@@ -212,7 +212,7 @@ class Packages:
 
 
 def archive(entries: Iterable[tuple[str, int, bytes]]) -> bytes:
-    """A cpio archive (newc), all owned by root: what the kernel unpacks."""
+    """Return a cpio archive (newc), owned by root, for the kernel."""
     out = bytearray()
     for number, (name, mode, data) in enumerate([*entries, ("TRAILER!!!", 0, b"")], 1):
         path = name.encode() + b"\0"
@@ -224,7 +224,7 @@ def archive(entries: Iterable[tuple[str, int, bytes]]) -> bytes:
 
 
 def directories(*paths: str) -> Iterator[tuple[str, int, bytes]]:
-    """Entries for directories and the ones above them."""
+    """Yield entries for directories and their parents."""
     seen = {""}
     for path in paths:
         parts = path.split("/")
@@ -236,7 +236,7 @@ def directories(*paths: str) -> Iterator[tuple[str, int, bytes]]:
 
 
 def module_files(unpacked: Path) -> tuple[str, list[Path]]:
-    """The kernel's version, and the modules to load in order."""
+    """Return the kernel's version and the modules in load order."""
     (tree,) = (unpacked / "lib" / "modules").iterdir()
     run(unpacked / "bin" / "busybox", "depmod", "-b", unpacked, tree.name)
     lines = (tree / "modules.dep").read_text().splitlines()
@@ -257,7 +257,7 @@ def module_files(unpacked: Path) -> tuple[str, list[Path]]:
 
 
 def boot_entries(unpacked: Path, modules: Sequence[Path]) -> Iterator[tuple[str, int, bytes]]:
-    """What both RAM disks hold: busybox, the first program, the modules."""
+    """Yield the entries of both RAM disks: busybox, init, modules."""
     busybox = unpacked / "bin" / "busybox"
     yield from directories("bin", "sbin", "usr/bin", "usr/sbin", "modules")
     yield from directories("dev", "proc", "sys", "run", "etc", "lib", "lib64")
@@ -273,7 +273,7 @@ def boot_entries(unpacked: Path, modules: Sequence[Path]) -> Iterator[tuple[str,
 
 
 def small_entries(unpacked: Path) -> Iterator[tuple[str, int, bytes]]:
-    """What makes the RAM disk a guest: the ssh server and its libraries, accounts, services."""
+    """Yield the further entries of the small guest: ssh server, accounts, services."""
     for name in ("sbin/dropbear", "bin/dropbearkey"):
         yield f"usr/{name}", 0o100755, (unpacked / "usr" / name).read_bytes()
     output = run(
@@ -297,7 +297,7 @@ def small_entries(unpacked: Path) -> Iterator[tuple[str, int, bytes]]:
     yield "etc/inittab", 0o100644, (GUEST / "inittab").read_bytes()
     yield "etc/acpi/PWRF/00000080", 0o100755, b"#!/bin/sh\nexec poweroff\n"
     yield "etc/passwd", 0o100644, b"root:x:0:0:root:/root:/bin/sh\n"
-    # No password at all: su is how the guest's sudo becomes root. Only a key lets anyone in.
+    # An empty password: the guest's sudo uses su. A login needs a key.
     yield "etc/shadow", 0o100600, b"root::19000:0:99999:7:::\n"
     yield "etc/group", 0o100644, b"root:x:0:\nsudo:x:27:\ntty:x:5:\n"
     yield "etc/shells", 0o100644, b"/bin/sh\n/bin/ash\n"
@@ -310,7 +310,7 @@ def small_entries(unpacked: Path) -> Iterator[tuple[str, int, bytes]]:
 
 
 def build_small(target: Path, unpacked: Path, modules: Sequence[Path]) -> None:
-    """The guest in the RAM disk, with a small disk for what tests write."""
+    """Build the guest in the RAM disk, with a small data disk for tests."""
     entries = [*boot_entries(unpacked, modules), *small_entries(unpacked)]
     (target / "initrd").write_bytes(archive(entries))
     (target / "kernel.cmdline").write_text(COMMAND_LINE + "\n")
@@ -320,7 +320,7 @@ def build_small(target: Path, unpacked: Path, modules: Sequence[Path]) -> None:
 def build_debian(
     target: Path, unpacked: Path, modules: Sequence[Path], packages: Packages, work: Path
 ) -> None:
-    """The guest on a disk."""
+    """Build the guest on a disk."""
     root = work / "root"
     run(
         "mmdebstrap",
@@ -339,7 +339,7 @@ def build_debian(
     )
     shutil.copytree(unpacked / "lib" / "modules", root / "lib" / "modules", symlinks=True)
     for tree in (root / "lib" / "modules").iterdir():
-        run("chroot", root, "depmod", tree.name)  # indexes in the form that kmod reads
+        run("chroot", root, "depmod", tree.name)  # indexes in kmod's format
     shutil.copy(GUEST / "rdd-init", root / "usr/sbin/rdd-init")
     (root / "usr/sbin/rdd-init").chmod(0o755)
     units = root / "etc/systemd/system"
@@ -361,12 +361,12 @@ def build_debian(
     for name in MASKED:
         (units / name).unlink(missing_ok=True)
         (units / name).symlink_to("/dev/null")
-    # Checking its own configuration takes sshd a second of emulated time.
+    # The configuration check of sshd takes a second of emulated time.
     (units / "ssh.service.d").mkdir()
     (units / "ssh.service.d" / "rdd.conf").write_text("[Service]\nExecStartPre=\n")
     for key in (root / "etc/ssh").glob("ssh_host_*"):
-        key.unlink()  # every machine makes its own
-    # Plugins for other file systems and for Kubernetes take containerd seconds to try.
+        key.unlink()  # every machine generates its own
+    # Probing plugins for other file systems and for Kubernetes takes containerd seconds.
     (root / "etc/containerd").mkdir(exist_ok=True)
     unused = ", ".join(f'"io.containerd.{name}"' for name in CONTAINERD_UNUSED)
     (root / "etc/containerd/config.toml").write_text(
@@ -388,7 +388,7 @@ def build_debian(
 
 
 def fingerprint(versions: dict[str, str]) -> str:
-    """The name of a build: everything that goes into it."""
+    """Return the name of a build: a hash of all its inputs."""
     hasher = hashlib.sha256(Path(__file__).read_bytes())
     for path in sorted(GUEST.iterdir()):
         if path.is_file():
@@ -399,7 +399,7 @@ def fingerprint(versions: dict[str, str]) -> str:
 
 
 def main() -> None:
-    """Build what is not there yet, and let `current` lead to it."""
+    """Build the guests unless they are cached, and link `current` to them."""
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -407,14 +407,14 @@ def main() -> None:
 
 
 def provide() -> None:
-    """The same, by the only one who does."""
+    """Build or reuse the guests; the caller holds the lock."""
     packages = Packages(CACHE / "apt")
     try:
         packages.apt("update")
     except SystemExit as error:
         if not (CACHE / "current" / "packages").exists():
             raise
-        sys.stdout.write(f"using the guests there are: {str(error.code).splitlines()[-1]}\n")
+        sys.stdout.write(f"using the cached guests: {str(error.code).splitlines()[-1]}\n")
         return
     versions = packages.versions(KERNEL, *SMALL, *DEBIAN)
     target = CACHE / fingerprint(versions)
@@ -429,7 +429,7 @@ def provide() -> None:
 
 
 def build(target: Path, packages: Packages, versions: dict[str, str]) -> None:
-    """Make both guests in a directory that gets its name when they are complete."""
+    """Build both guests in a directory that is renamed when they are complete."""
     work = CACHE / f"work.{os.getpid()}"
     result = work / "result"
     shutil.rmtree(work, ignore_errors=True)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Creates or deletes an instance again and again, each time killed one step later.
+"""Creates or deletes an instance repeatedly, each time killed one step later.
 
-A step is anything that changes the file system, as the interpreter's audit events tell. After
-each death another process looks at what is there, repeats what was interrupted, and says what
-came out: one JSON line per step. A single thread, so that forking is harmless.
+A step is a change of the file system, according to the interpreter's audit events. After each
+kill another process inspects the remains, repeats the operation and reports the outcome: one
+JSON line per step. The program has a single thread, so that forking is safe.
 
 Usage: crash_points.py create|delete DIRECTORY
 """
@@ -43,7 +43,7 @@ async def delete(home: LimaHome) -> None:
 
 
 def in_child(work: Callable[[], Awaitable[Any]], *, steps: int | None = None) -> int:
-    """The exit code of a process that does something, killed (9) after so many steps."""
+    """Run `work` in a child, killed (9) after `steps`; return the exit code."""
     child = os.fork()
     if child == 0:
         try:

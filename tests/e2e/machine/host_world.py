@@ -17,6 +17,8 @@ import sys
 import tarfile
 import tempfile
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -50,8 +52,30 @@ probes:
 """
 
 
+def fetch(port: int) -> str:
+    """Return the page of a published port."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=120) as response:
+        body: bytes = response.read()
+        return body.decode()
+
+
+def fetch_once_served(port: int) -> str:
+    """Return the page of a port whose container has just started.
+
+    The port is forwarded before the server listens; until then connections are reset.
+    """
+
+    def body() -> str:
+        try:
+            return fetch(port)
+        except (urllib.error.URLError, ConnectionResetError):
+            return ""
+
+    return str(eventually(body, f"a page on port {port}"))
+
+
 def eventually(check: Callable[[], Any], what: str) -> Any:
-    """Wait until something is true, and return it."""
+    """Wait until a value is true, and return it."""
     end = time.monotonic() + TIMEOUT_S
     while time.monotonic() < end:
         found = check()
@@ -62,7 +86,7 @@ def eventually(check: Callable[[], Any], what: str) -> Any:
 
 
 def run(*command: object, **more: Any) -> str:
-    """Run a program that must succeed; what it prints."""
+    """Run a program that must succeed; return its output."""
     words = [str(word) for word in command]
     done = run_program(words, **more)
     assert done.returncode == 0, f"{words}: {done.stdout}{done.stderr}"
@@ -76,7 +100,7 @@ def free_port() -> int:
 
 
 def image() -> bytes:
-    """A file system with nothing but busybox."""
+    """Return a tar archive of a file system with only busybox."""
     buffer = io.BytesIO()
     program = Path(os.path.realpath(shutil.which("busybox") or "/bin/busybox"))
     with tarfile.open(fileobj=buffer, mode="w") as tar:
@@ -93,7 +117,7 @@ def image() -> bytes:
 
 
 class Docker:
-    """The command line client, talking to one socket."""
+    """The docker client for one socket."""
 
     def __init__(self, path: Path, prefix: Sequence[str] = ()) -> None:
         self._path = path
@@ -110,7 +134,7 @@ class Docker:
         self("import", "-", IMAGE, data=image())
 
     def serve(self, name: str, *flags: object) -> str:
-        """A container with a web server; its id."""
+        """Start a container with a web server; return its id."""
         return self(
             "run", "-d", "--name", name, *flags, IMAGE, "httpd", "-f", "-p", "80", "-h", "/www"
         )
@@ -136,7 +160,7 @@ class Machine:
 
     @property
     def command(self) -> list[str]:
-        """The command line of an agent."""
+        """Return the command line of an agent."""
         directory = self.directory
         return [
             *self.prefix,
@@ -163,7 +187,7 @@ class Machine:
         return [json.loads(line)["status"] for line in lines]
 
     def wait(self, member: str) -> dict[str, Any]:
-        """The first event with a member."""
+        """Return the first event with a member."""
 
         def look() -> dict[str, Any] | None:
             found = [status for status in self.statuses() if member in status]
@@ -175,7 +199,7 @@ class Machine:
         return found
 
     def wait_forward(self, kind: str, host: str) -> dict[str, Any]:
-        """An event about a forward."""
+        """Wait for an event about a forward."""
 
         def look() -> dict[str, Any] | None:
             every = [status.get("portForward", {}) for status in self.statuses()]
@@ -190,14 +214,14 @@ class Machine:
         return self.directory.ha_stderr.read_text()
 
     def ended(self) -> int:
-        """Wait for the end of the agent; its exit code."""
+        """Wait for the end of the agent; return its exit code."""
         assert self.agent is not None
         code = self.agent.wait()
         self.agent = None
         return code
 
     def stop(self) -> int:
-        """Shut the machine down; the exit code of the agent."""
+        """Shut the machine down; return the exit code of the agent."""
         assert self.agent is not None
         os.kill(self.agent_pid, signal.SIGINT)
         return self.ended()
@@ -213,11 +237,11 @@ class Machine:
         self.agent = None
 
     @property
-    def holder(self) -> int:
+    def init_pid(self) -> int:
         return int(self.paths.pid_file.read_text())
 
     def engine_pid(self, program: str = "dockerd") -> int:
-        """The process id of the engine on this machine."""
+        """Return the pid of the engine on this host."""
         config = str(self.paths.config(program)).encode()
         (found,) = [
             pid
@@ -227,7 +251,7 @@ class Machine:
         return found
 
     def traces(self) -> list[str]:
-        """What exists of this machine outside its directory."""
+        """Return the traces of this machine outside its directory."""
         mark = str(self.directory.path).encode()
         found = [
             f"process {pid}: {b' '.join(words).decode()}"
@@ -267,7 +291,7 @@ def _command_lines() -> Iterator[tuple[int, list[bytes]]]:
 
 
 class HostWorld:
-    """Machines below one directory."""
+    """Machines in one directory."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -277,7 +301,7 @@ class HostWorld:
     def machine(
         self, name: str, *, engine: str = "moby", text: str = "", prefix: Sequence[str] = ()
     ) -> Machine:
-        """Make a machine; it is not started."""
+        """Create a machine without starting it."""
         docker_socket = self.path / f"{name}.sock"
         text = text or ENGINE.format(engine=engine, socket=docker_socket)
         asyncio.run(
@@ -298,7 +322,7 @@ class HostWorld:
 
 @contextlib.contextmanager
 def host_world() -> Iterator[HostWorld]:
-    """A world that leaves nothing."""
+    """Yield a world and clean up afterwards."""
     path = Path(tempfile.mkdtemp(prefix="rdd-hd-"))
     world = HostWorld(path)
     try:

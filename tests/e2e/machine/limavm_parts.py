@@ -35,15 +35,15 @@ probes:
 
 
 class Engine(Dockerd):
-    """The engine in a virtual machine, asked directly."""
+    """A direct client of the engine in a virtual machine."""
 
     def __init__(self, program: Path, socket: Path) -> None:
         super().__init__(program, socket.parent)
         self.socket = socket
 
 
-class Place:
-    """A home with a short path, a daemon, and virtual machines."""
+class VmHome:
+    """A home with a short path, a daemon and virtual machines."""
 
     def __init__(self, world: World, dockerd: Path) -> None:
         self.world = world
@@ -72,7 +72,7 @@ class Place:
         found: Object = json.loads(self.world.kubectl("get", "limavm", name, "-o", "json"))
         return found
 
-    def said(self, name: str, type_: str = "Running") -> tuple[str, str]:
+    def condition(self, name: str, type_: str = "Running") -> tuple[str, str]:
         for condition in (self.vm(name).get("status") or {}).get("conditions") or ():
             if condition["type"] == type_:
                 return condition["reason"], condition["message"]
@@ -83,7 +83,7 @@ class Place:
 
     def until_started(self, name: str, count: int, timeout_s: float = 120) -> None:
         end = time.monotonic() + timeout_s
-        while self.starts(name) < count or self.said(name)[0] != "Started":
+        while self.starts(name) < count or self.condition(name)[0] != "Started":
             assert time.monotonic() < end, f"{self.vm(name)}\n{self.world.log()}"
             time.sleep(0.05)
 
@@ -92,7 +92,7 @@ class Place:
     ) -> str:
         end = time.monotonic() + timeout_s
         while True:
-            found, message = self.said(name, type_)
+            found, message = self.condition(name, type_)
             if found == reason:
                 return message
             assert time.monotonic() < end, f"{self.vm(name)}\n{self.world.log()}"
@@ -107,7 +107,7 @@ class Place:
         return found.pid
 
     def engine_pid(self, name: str) -> int:
-        """Of dockerd itself."""
+        """Return the pid of dockerd."""
         needle = str(self.directory(name).path).encode()
         for pid, words in processes():
             if Path(words[0].decode()).name == "dockerd" and any(needle in word for word in words):
@@ -117,8 +117,8 @@ class Place:
     def kill(self, pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
 
-    def leftovers(self, *names: str) -> list[str]:
-        """What still runs, is mounted or listens although these are stopped or deleted."""
+    def traces(self, *names: str) -> list[str]:
+        """Return processes, mounts and sockets that remain of stopped machines."""
         found = []
         for name in names:
             path = str(self.directory(name).path)
@@ -134,9 +134,9 @@ class Place:
         return found
 
     def clean(self, *names: str) -> None:
-        """Nothing is left of these; the kernel may take a moment for namespaces."""
+        """Assert that nothing is left; the kernel may take a moment for namespaces."""
         end = time.monotonic() + 120
-        while left := self.leftovers(*names):
+        while left := self.traces(*names):
             assert time.monotonic() < end, left
             time.sleep(0.05)
 
@@ -153,13 +153,13 @@ def processes() -> list[tuple[int, list[bytes]]]:
     return found
 
 
-def place(script: Path, kubectl: Path, dockerd: Path) -> Iterator[Place]:
-    """The body of a fixture; everything is gone afterwards, also after a failure."""
+def vm_home(script: Path, kubectl: Path, dockerd: Path) -> Iterator[VmHome]:
+    """Yield a home for tests, and remove everything afterwards, also after a failure."""
     home = Path(tempfile.mkdtemp(prefix="rdd-", dir="/tmp"))
     try:
         for world in make_world(script, home, kubectl):
             world.variables["PATH"] = f"{os.environ['PATH']}:/usr/sbin:/sbin"
-            made = Place(world, dockerd)
+            made = VmHome(world, dockerd)
             try:
                 world.rdd("svc", "start", "--controllers=limavm")
                 yield made
@@ -169,8 +169,8 @@ def place(script: Path, kubectl: Path, dockerd: Path) -> Iterator[Place]:
         shutil.rmtree(home, ignore_errors=True)
 
 
-def _end(made: Place) -> None:
-    """Delete what a test left; what the daemon cannot end is a failure of its own."""
+def _end(made: VmHome) -> None:
+    """Delete what a test left; fail if the daemon cannot."""
     names = made.lima.names()
     run_program(
         [str(made.world.script), "svc", "delete", "--timeout=60s"],

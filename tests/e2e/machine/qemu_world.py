@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Real machines run by qemu, for tests: a LIMA_HOME, the guests we build, and a stopwatch.
+"""Real qemu machines for tests: a LIMA_HOME and the guests of `make guest-image`.
 
-Directories are short because sockets live in them. What a test leaves running is ended by the
-identities in its own directory, and by nothing else.
+Directories have short paths because they contain sockets. The teardown ends only processes
+whose identities are in the test's own directory.
 """
 
 import asyncio
@@ -42,7 +42,7 @@ class World:
         self.machines = self.new_daemon()
 
     def new_daemon(self) -> Machines:
-        """Another process that looks after the same machines, as after a crash."""
+        """Return another daemon for the same machines, as after a crash."""
         self.machines = Machines(
             self.home,
             agent_command=(sys.executable, "-m", "rdd.vm.agent"),
@@ -53,14 +53,14 @@ class World:
         return self.machines
 
     async def create(self, name: str, text: str) -> InstanceDirectory:
-        """A machine that is not running."""
+        """Create a machine without starting it."""
         await self.machines.create(name, text, progress=self.progress.append)
         return self.home.directory(name)
 
     async def until(
         self, name: str, is_met: Callable[[Observation], bool], *, timeout_s: float = BOOT_S
     ) -> Observation:
-        """Wait for something to be known of a machine."""
+        """Wait until the observation of a machine fulfils a condition."""
         try:
             async with asyncio.timeout(timeout_s):
                 while not is_met(seen := self.machines.phase(name)):
@@ -83,12 +83,12 @@ class World:
         return seen
 
     async def stop(self, name: str, *, suspend: bool = False) -> Observation:
-        """Stop a machine and wait until it is."""
+        """Stop a machine and wait until it is stopped."""
         self.machines.stop(name, suspend=suspend)
         return await self.until(name, lambda seen: seen.phase is not Phase.STOPPING)
 
     def logs(self, name: str) -> str:
-        """The ends of all logs of a machine."""
+        """Return the ends of all logs of a machine."""
         path = self.home.directory(name).path
         texts = [
             f"== {log.name}\n{log.read_text(errors='replace')[-1500:]}"
@@ -97,7 +97,7 @@ class World:
         return "\n".join(texts)
 
     async def shell(self, name: str, *command: str, stdin: bytes = b"") -> str:
-        """Run a command in a guest; what it prints."""
+        """Run a command in a guest; return its output."""
         directory = self.home.directory(name)
         template = directory.template(HostFacts.gather(self.user_home))
         shell = catalog.provider("qemu").shell(
@@ -108,13 +108,13 @@ class World:
         return done.stdout.strip()
 
     async def kill(self, process: Identity | None) -> None:
-        """End a process without a word, and wait until it is gone."""
+        """Kill a process and wait for its end."""
         assert process is not None
         send_signal(process, signal.SIGKILL)
         assert await ended_within(process, 10)
 
     async def close(self) -> None:
-        """End everything."""
+        """Stop all machines and clean up."""
         await self.machines.close()
         for name in self.home.names():
             directory = self.home.directory(name)
@@ -126,7 +126,7 @@ class World:
 
 @asynccontextmanager
 async def world(guest: Path, cache: Path) -> AsyncIterator[World]:
-    """A world whose machines boot one of our guests."""
+    """Yield a world whose machines boot one of rdd's guests."""
     home = Path(tempfile.mkdtemp(prefix=f"rq{os.getpid()}-", dir="/tmp"))
     environment = {
         "PATH": os.environ["PATH"],
@@ -145,7 +145,7 @@ async def world(guest: Path, cache: Path) -> AsyncIterator[World]:
 
 
 async def eventually(check: Callable[[], bool], *, timeout_s: float = 120.0) -> None:
-    """Wait for something that tells nobody when it happens."""
+    """Poll until a condition is fulfilled."""
     deadline = time.monotonic() + timeout_s
     while not check():
         assert time.monotonic() < deadline, "it did not happen"

@@ -6,12 +6,18 @@ import os
 import socket
 import stat
 import sys
-import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.e2e.machine.host_world import IMAGE, Machine, eventually, free_port, host_world
+from tests.e2e.machine.host_world import (
+    IMAGE,
+    Machine,
+    eventually,
+    fetch_once_served,
+    free_port,
+    host_world,
+)
 from tests.programs import TIMEOUT_S, run_program, start_program
 
 LARGEST_AGENT_KIB = 30 << 10
@@ -32,54 +38,48 @@ def machine(real_part: Callable[[str], Path]) -> Iterator[Machine]:
         made.stop()
 
 
-def fetch(address: str) -> str:
-    with urllib.request.urlopen(f"http://{address}/", timeout=120) as answer:
-        body: bytes = answer.read()
-        return body.decode()
-
-
-def test_engine_answers_on_a_socket_that_only_its_owner_may_use(machine: Machine) -> None:
+def test_engine_responds_on_a_private_socket(machine: Machine) -> None:
     assert machine.docker("version", "--format", "{{.Server.Version}}")
     status = machine.docker_socket.stat()
     assert stat.S_IMODE(status.st_mode) == 0o600
     assert status.st_uid == os.getuid()
 
 
-def test_events_are_limas(machine: Machine) -> None:
+def test_events_have_limas_form(machine: Machine) -> None:
     first, *rest = machine.statuses()
     assert list(first) == ["sshLocalPort"]
     assert first["sshLocalPort"] > 0
     assert {"running": True, **first} in rest
     with socket.socket() as probe:
-        assert probe.connect_ex(("127.0.0.1", first["sshLocalPort"])) != 0  # there is no sshd
+        assert probe.connect_ex(("127.0.0.1", first["sshLocalPort"])) != 0  # no sshd listens
 
 
-def test_probes_that_are_left_out_are_told(machine: Machine) -> None:
+def test_ignored_probes_are_logged(machine: Machine) -> None:
     assert "1 probes are ignored" in machine.log()
 
 
-def test_published_port_is_reachable_here_until_its_container_ends(machine: Machine) -> None:
+def test_published_port_is_reachable_until_its_container_ends(machine: Machine) -> None:
     port = free_port()
     name = machine.docker.serve("published", "-p", f"{port}:80")
     machine.wait_forward("forwarding", f"0.0.0.0:{port}")
-    assert fetch(f"127.0.0.1:{port}") == "hello"
+    assert fetch_once_served(port) == "hello"
     machine.docker("rm", "-f", name)
     machine.wait_forward("stopping", f"0.0.0.0:{port}")
     with socket.socket() as probe:
         assert probe.connect_ex(("127.0.0.1", port)) != 0
 
 
-def test_port_published_on_the_loopback_stays_there(machine: Machine) -> None:
+def test_port_published_on_the_loopback_is_private(machine: Machine) -> None:
     port = free_port()
     machine.docker.serve("local", "-p", f"127.0.0.1:{port}:80")
     machine.wait_forward("forwarding", f"127.0.0.1:{port}")
-    assert fetch(f"127.0.0.1:{port}") == "hello"
+    assert fetch_once_served(port) == "hello"
     with socket.socket() as probe:
         assert probe.connect_ex(("127.0.0.2", port)) != 0
     machine.docker("rm", "-f", "local")
 
 
-# Few builds of busybox know datagrams; the Python of this machine does.
+# Few builds of busybox support datagrams; the host's Python does.
 _ECHO = """
 import socket
 sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -89,7 +89,7 @@ while True:
 """
 
 
-def test_datagrams_reach_a_container_and_come_back(machine: Machine) -> None:
+def test_datagrams_reach_a_container_and_return(machine: Machine) -> None:
     port = free_port()
     machine.docker(
         *("run", "-d", "--name", "udp", "-p", f"{port}:9/udp", "-v", "/:/host:ro", IMAGE),
@@ -103,25 +103,25 @@ def test_datagrams_reach_a_container_and_come_back(machine: Machine) -> None:
             client.sendto(b"ping", ("127.0.0.1", port))
             try:
                 return client.recv(100)
-            except OSError:  # the server is not there yet
+            except OSError:  # the server does not listen yet
                 return b""
 
     assert eventually(answer, "an answer") == b"ping"
     machine.docker("rm", "-f", "udp")
 
 
-def test_port_that_is_taken_here_is_told_and_forwarded_once_it_is_free(machine: Machine) -> None:
+def test_port_in_use_is_reported_and_forwarded_once_it_is_free(machine: Machine) -> None:
     with socket.create_server(("0.0.0.0", 0)) as taken:
         port = taken.getsockname()[1]
         machine.docker.serve("taken", "-p", f"{port}:80")
         failed = machine.wait_forward("failed", f"0.0.0.0:{port}")
         assert failed["error"] == f"cannot listen on 0.0.0.0:{port}: Address already in use"
     machine.wait_forward("forwarding", f"0.0.0.0:{port}")
-    assert fetch(f"127.0.0.1:{port}") == "hello"
+    assert fetch_once_served(port) == "hello"
     machine.docker("rm", "-f", "taken")
 
 
-def test_containers_of_a_network_find_each_other_by_name(machine: Machine) -> None:
+def test_containers_of_a_network_resolve_each_other(machine: Machine) -> None:
     machine.docker("network", "create", "net")
     machine.docker.serve("web", "--network", "net")
     shown = machine.docker("run", "--rm", "--network", "net", IMAGE, "wget", "-qO-", "http://web/")
@@ -130,7 +130,7 @@ def test_containers_of_a_network_find_each_other_by_name(machine: Machine) -> No
     machine.docker("network", "rm", "net")
 
 
-def test_container_reaches_this_machine_by_name(machine: Machine) -> None:
+def test_container_reaches_the_host_by_name(machine: Machine) -> None:
     with socket.create_server(("0.0.0.0", 0)) as server:
         port = server.getsockname()[1]
         command = [
@@ -152,9 +152,9 @@ def test_home_directory_can_be_mounted(machine: Machine, tmp_path: Path) -> None
     assert (tmp_path / "copy").read_text() == "written outside"
 
 
-def test_docker_socket_in_a_container_is_the_machines_own(machine: Machine) -> None:
-    """Not that of an engine of the system, which may be at the very same path."""
-    inner = Path(f"/proc/{machine.holder}/root/run/docker.sock")
+def test_mounted_docker_socket_is_that_of_the_machine(machine: Machine) -> None:
+    """It is not that of a system engine, which may have the same path."""
+    inner = Path(f"/proc/{machine.init_pid}/root/run/docker.sock")
     assert inner.is_socket()
     machine.docker(
         *("run", "--rm", "-v", "/var/run/docker.sock:/s", IMAGE, "test", "-S", "/s"),
@@ -174,12 +174,12 @@ def test_listener_of_a_container_in_the_engines_network_is_forwarded(machine: Ma
         *("httpd", "-f", "-p", str(port), "-h", "/www"),
     )
     machine.wait_forward("forwarding", f"0.0.0.0:{port}")
-    assert fetch(f"127.0.0.1:{port}") == "hello"
+    assert fetch_once_served(port) == "hello"
     machine.docker("rm", "-f", "direct")
     machine.wait_forward("stopping", f"0.0.0.0:{port}")
 
 
-def test_dead_shims_are_buried(machine: Machine) -> None:
+def test_dead_shims_are_reaped(machine: Machine) -> None:
     machine.docker("run", "--rm", IMAGE, "echo")
 
     def zombies() -> list[str]:
@@ -189,14 +189,14 @@ def test_dead_shims_are_buried(machine: Machine) -> None:
                 name, _, rest = path.read_text().rpartition(")")
             except OSError:
                 continue
-            if rest.split()[:2] == ["Z", str(machine.holder)]:
+            if rest.split()[:2] == ["Z", str(machine.init_pid)]:
                 found.append(name)
         return found
 
     eventually(lambda: not zombies(), "burial")
 
 
-def test_agent_is_small_and_tells_what_it_does(machine: Machine) -> None:
+def test_agent_is_small_and_reports_its_status(machine: Machine) -> None:
     status = Path(f"/proc/{machine.agent_pid}/status").read_text()
     assert int(status.split("VmRSS:")[1].split()[0]) <= LARGEST_AGENT_KIB
     with socket.socket(socket.AF_UNIX) as client:
@@ -210,10 +210,10 @@ def test_agent_is_small_and_tells_what_it_does(machine: Machine) -> None:
 
 def test_agent_leads_a_process_group(machine: Machine) -> None:
     assert os.getpgid(machine.agent_pid) == machine.agent_pid
-    assert os.getpgid(machine.holder) not in (machine.agent_pid, 0)
+    assert os.getpgid(machine.init_pid) not in (machine.agent_pid, 0)
 
 
-def test_second_agent_of_the_same_machine_is_refused(machine: Machine) -> None:
+def test_rejects_a_second_agent_of_the_same_machine(machine: Machine) -> None:
     done = run_program(
         machine.command,
         env={"PATH": os.environ["PATH"], "LIMA_HOME": str(machine.directory.path.parent)},

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Docker of the system beside a machine of ours: nothing of it changes.
+"""A system Docker beside a machine of rdd is not affected.
 
-The system is a network namespace of the test's own, with a dockerd in it as a distribution
-starts one, and ours is started in the same.
+The system is a network namespace of the test, with a dockerd that is configured as by a
+distribution; the machine starts in the same namespace.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ class System:
         assert self._holder.read_until() == ["ready\n"]
         self.prefix = ("nsenter", f"--net=/proc/{self._holder.pid}/ns/net", "--")
         socket = path / "s.sock"
-        (path / "c").write_text("{}")  # not that of this machine's own Docker
+        (path / "c").write_text("{}")  # not the configuration of the host's own Docker
         with (path / "dockerd.log").open("wb") as log:
             self._engine = start_program(
                 [
@@ -43,7 +43,7 @@ class System:
         self._socket = socket
 
     def wait(self) -> None:
-        """Wait until dockerd answers."""
+        """Wait until dockerd responds."""
 
         def look() -> bool:
             assert self._engine.poll() is None, (self._path / "dockerd.log").read_text()
@@ -52,7 +52,7 @@ class System:
         eventually(look, "dockerd of the system")
 
     def picture(self) -> dict[str, str]:
-        """What must not change."""
+        """Return everything that must not change."""
         return {
             "rules": self.rules(),
             "links": run(*self.prefix, "ip", "-brief", "link"),
@@ -65,7 +65,7 @@ class System:
         }
 
     def rules(self) -> str:
-        """The firewall, without the counters and our own rules."""
+        """Return the firewall rules without counters and rules of rdd."""
         shown = run(*self.prefix, "iptables-save")
         lines = [line for line in shown.splitlines() if not line.startswith("#")]
         return re.sub(r"\[\d+:\d+\]", "", "\n".join(lines))
@@ -74,7 +74,7 @@ class System:
         if self._socket.exists():
             containers = self.docker("ps", "-q").split()
             if containers:
-                self.docker("kill", *containers)  # they would not hear that they are to stop
+                self.docker("kill", *containers)  # they have no handler for the stop signal
         with self._holder, self._engine:
             self._engine.terminate()
             with contextlib.suppress(TimeoutExpired):
@@ -108,14 +108,14 @@ def system(real_part: Callable[[str], Path]) -> Iterator[tuple[System, HostWorld
 
 
 def _publishes(system: System, machine: Machine | None) -> None:
-    """The containers of the system, and ours, answer on their addresses."""
+    """Containers of the system and of rdd respond on their addresses."""
     for docker in [system.docker, *([machine.docker] if machine else [])]:
         assert docker("exec", "web", "wget", "-qO-", "http://127.0.0.1/") == "hello"
     script = "import urllib.request as u; print(u.urlopen('http://127.0.0.1:8001/').read())"
     assert run(*system.prefix, "python3", "-c", script) == "b'hello'"
 
 
-def test_docker_of_the_system_stays_as_it_is(system: tuple[System, HostWorld]) -> None:
+def test_system_docker_is_not_affected(system: tuple[System, HostWorld]) -> None:
     beside, world = system
     beside.docker.load_image()
     beside.docker("network", "create", "theirs")
@@ -139,7 +139,7 @@ def test_docker_of_the_system_stays_as_it_is(system: tuple[System, HostWorld]) -
     assert during["networks"] == before["networks"]
     assert during["images"] == before["images"]
     _publishes(beside, machine)
-    # Containers of ours do not get the networks of the system.
+    # Containers of rdd do not use the networks of the system.
     used = machine.docker("network", "inspect", "bridge", "-f", "{{(index .IPAM.Config 0).Subnet}}")
     assert not used.startswith("172.17.")
 
@@ -149,7 +149,7 @@ def test_docker_of_the_system_stays_as_it_is(system: tuple[System, HostWorld]) -
     assert machine.traces() == []
 
 
-def test_machine_that_is_killed_leaves_the_system_as_it_was(
+def test_killed_machine_does_not_affect_the_system(
     system: tuple[System, HostWorld],
 ) -> None:
     beside, world = system
@@ -159,7 +159,7 @@ def test_machine_that_is_killed_leaves_the_system_as_it_was(
     machine = world.machine("m", prefix=beside.prefix)
     machine.start()
     machine.kill_agent()
-    os.kill(machine.holder, signal.SIGKILL)
+    os.kill(machine.init_pid, signal.SIGKILL)
     machine.start()
     assert machine.stop() == 0
     assert beside.picture() == before

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Machines of the driver `host` begin, end and die; nothing is left, containers survive agents."""
+"""Start, stop and crashes of `host` machines: nothing is left, containers survive agents."""
 
 import asyncio
 import os
@@ -7,7 +7,6 @@ import signal
 import socket
 import sys
 import time
-import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +16,8 @@ from tests.e2e.machine.host_world import (
     IMAGE,
     HostWorld,
     eventually,
+    fetch,
+    fetch_once_served,
     free_port,
     host_world,
     run,
@@ -31,7 +32,7 @@ from rdd.vm.instance_dir import InstanceStatus
 
 @pytest.fixture
 def hosts(real_part: Callable[[str], Path]) -> Iterator[HostWorld]:
-    """A world of machines; nothing of it outlives the test."""
+    """Machines that are removed after the test."""
     if os.geteuid() != 0:
         pytest.skip("only root can make the namespaces")
     for part in ("dockerd", "docker", "busybox", "ip", "iptables"):
@@ -40,13 +41,7 @@ def hosts(real_part: Callable[[str], Path]) -> Iterator[HostWorld]:
         yield world
 
 
-def fetch(port: int) -> str:
-    with urllib.request.urlopen(f"http://127.0.0.1:{port}/", timeout=120) as answer:
-        body: bytes = answer.read()
-        return body.decode()
-
-
-def test_stopped_machine_leaves_nothing_but_its_data(hosts: HostWorld) -> None:
+def test_stopped_machine_leaves_only_its_data(hosts: HostWorld) -> None:
     machine = hosts.machine("m")
     machine.start()
     assert machine.directory.status() is InstanceStatus.RUNNING
@@ -61,14 +56,14 @@ def test_stopped_machine_leaves_nothing_but_its_data(hosts: HostWorld) -> None:
 
     machine.start()
     assert machine.docker("volume", "ls", "-q") == "kept"
-    # httpd does not hear SIGTERM; it was killed, and its policy is respected.
+    # httpd has no handler for SIGTERM: it was killed, and its restart policy still applies.
     assert machine.docker("ps", "--format", "{{.Names}}") == "kept"
     assert machine.docker("inspect", "-f", "{{.State.ExitCode}}", "ended") == "137"
     assert machine.stop() == 0
     assert machine.traces() == []
 
 
-def test_two_machines_run_beside_each_other(hosts: HostWorld) -> None:
+def test_two_machines_run_concurrently(hosts: HostWorld) -> None:
     one, two = hosts.machine("one"), hosts.machine("two")
     one.spawn()
     two.spawn()
@@ -79,7 +74,7 @@ def test_two_machines_run_beside_each_other(hosts: HostWorld) -> None:
         port = ports[machine.directory.name] = free_port()
         machine.docker.serve("web", "-p", f"{port}:80")
         machine.wait_forward("forwarding", f"0.0.0.0:{port}")
-    assert fetch(ports["one"]) == fetch(ports["two"]) == "hello"
+    assert fetch_once_served(ports["one"]) == fetch_once_served(ports["two"]) == "hello"
     assert one.stop() == 0
     assert one.traces() == []
     assert fetch(ports["two"]) == "hello"
@@ -91,7 +86,7 @@ def test_two_machines_run_beside_each_other(hosts: HostWorld) -> None:
     assert two.traces() == []
 
 
-def test_containers_survive_the_death_of_the_agent(hosts: HostWorld) -> None:
+def test_containers_survive_a_crash_of_the_agent(hosts: HostWorld) -> None:
     machine = hosts.machine("m")
     machine.start()
     machine.docker.load_image()
@@ -110,14 +105,14 @@ def test_containers_survive_the_death_of_the_agent(hosts: HostWorld) -> None:
         assert machine.docker("ps", "-q", "--no-trunc") == container
         machine.wait_forward("forwarding", f"0.0.0.0:{port}")
         assert fetch(port) == "hello"
-        assert client.poll() is None  # its connection to the engine was not cut
+        assert client.poll() is None  # its connection to the engine is open
         machine.docker("kill", container)
         assert client.communicate()[0].strip() == "137"
     assert machine.stop() == 0
     assert machine.traces() == []
 
 
-def test_agent_that_is_told_to_let_go_leaves_the_machine_to_another(hosts: HostWorld) -> None:
+def test_detached_machine_is_adopted_by_another_agent(hosts: HostWorld) -> None:
     machine = hosts.machine("m")
     machine.start()
     engine = machine.engine_pid()
@@ -131,7 +126,7 @@ def test_agent_that_is_told_to_let_go_leaves_the_machine_to_another(hosts: HostW
     assert machine.traces() == []
 
 
-def test_engine_that_is_killed_ends_the_agent_and_leaves_nothing(hosts: HostWorld) -> None:
+def test_killed_engine_ends_the_agent_and_leaves_nothing(hosts: HostWorld) -> None:
     machine = hosts.machine("m")
     machine.start()
     machine.docker.load_image()
@@ -145,7 +140,7 @@ def test_engine_that_is_killed_ends_the_agent_and_leaves_nothing(hosts: HostWorl
     assert machine.stop() == 0
 
 
-def test_what_is_left_when_everything_was_killed_is_removed_at_the_next_start(
+def test_next_start_cleans_up_after_everything_was_killed(
     hosts: HostWorld,
 ) -> None:
     machine = hosts.machine("m")
@@ -153,17 +148,17 @@ def test_what_is_left_when_everything_was_killed_is_removed_at_the_next_start(
     machine.docker.load_image()
     machine.docker.serve("web")
     machine.kill_agent()
-    holder = machine.holder
-    os.kill(holder, signal.SIGKILL)
+    init_pid = machine.init_pid
+    os.kill(init_pid, signal.SIGKILL)
     eventually(lambda: machine.directory.status() is InstanceStatus.STOPPED, "the end")
     assert any(machine.paths.comment in trace for trace in machine.traces())
     machine.start()
-    assert machine.holder != holder
+    assert machine.init_pid != init_pid
     assert machine.stop() == 0
     assert machine.traces() == []
 
 
-def test_cleanup_ends_a_machine_without_an_agent(hosts: HostWorld) -> None:
+def test_cleanup_kills_a_machine_without_an_agent(hosts: HostWorld) -> None:
     machine = hosts.machine("m")
     machine.start()
     machine.docker.load_image()
@@ -172,7 +167,7 @@ def test_cleanup_ends_a_machine_without_an_agent(hosts: HostWorld) -> None:
     asyncio.run(cleanup(machine.directory))
     machine.directory.remove_temporary_files()
     assert machine.traces() == []
-    asyncio.run(cleanup(machine.directory))  # nothing is left, nothing is done
+    asyncio.run(cleanup(machine.directory))  # idempotent
 
 
 def test_interrupt_during_the_start_leaves_nothing(hosts: HostWorld) -> None:
@@ -182,7 +177,7 @@ def test_interrupt_during_the_start_leaves_nothing(hosts: HostWorld) -> None:
     assert machine.traces() == []
 
 
-def test_docker_socket_of_somebody_else_is_respected(hosts: HostWorld) -> None:
+def test_docker_socket_in_use_is_not_replaced(hosts: HostWorld) -> None:
     machine = hosts.machine("m")
     with socket.socket(socket.AF_UNIX) as other:
         other.bind(str(machine.docker_socket))
@@ -193,7 +188,7 @@ def test_docker_socket_of_somebody_else_is_respected(hosts: HostWorld) -> None:
         assert error.startswith(f'the socket "{machine.docker_socket}" is in use by process')
         assert f"process {os.getpid()} (" in error
         assert machine.docker_socket.is_socket()
-    machine.start()  # nobody listens any more: it is a leftover
+    machine.start()  # no process listens any more: it is stale
     assert machine.docker("info", "--format", "{{.DockerRootDir}}") == str(
         machine.paths.data("docker")
     )
@@ -201,7 +196,7 @@ def test_docker_socket_of_somebody_else_is_respected(hosts: HostWorld) -> None:
     assert machine.traces() == []
 
 
-def test_engine_that_does_not_start_is_told_with_its_own_words(hosts: HostWorld) -> None:
+def test_failed_engine_start_has_the_engines_log(hosts: HostWorld) -> None:
     machine = hosts.machine("m")
     machine.paths.data("docker").write_text("a file where dockerd wants a directory")
     machine.spawn()
@@ -215,7 +210,7 @@ def test_engine_that_does_not_start_is_told_with_its_own_words(hosts: HostWorld)
     assert machine.stop() == 0
 
 
-def test_containerd_runs_with_a_socket_of_its_own(
+def test_containerd_runs_with_its_own_socket(
     hosts: HostWorld, real_part: Callable[[str], Path]
 ) -> None:
     ctr = real_part("ctr")
@@ -236,10 +231,10 @@ def test_containerd_runs_with_a_socket_of_its_own(
     assert not address.exists()
 
 
-def test_machine_without_an_engine_is_its_agent(hosts: HostWorld) -> None:
+def test_machine_without_an_engine_is_represented_by_its_agent(hosts: HostWorld) -> None:
     machine = hosts.machine("m", text="vmType: host\nenv: {A: b}\n")
     machine.start()
-    assert machine.holder == machine.agent_pid
+    assert machine.init_pid == machine.agent_pid
     assert machine.directory.status() is InstanceStatus.RUNNING
     machine.kill_agent()
     assert machine.directory.status() is InstanceStatus.STOPPED
@@ -248,10 +243,10 @@ def test_machine_without_an_engine_is_its_agent(hosts: HostWorld) -> None:
     assert machine.traces() == []
 
 
-def test_names_are_resolved_with_the_resolver_of_this_machine(
+def test_names_are_resolved_with_the_resolvers_of_the_host(
     hosts: HostWorld, tmp_path: Path
 ) -> None:
-    """Also one on the loopback, which no container could reach."""
+    """The resolver may listen on the loopback, which containers cannot reach."""
     address = f"127.{os.getpid() % 250 + 1}.7.53"
     with start_program([sys.executable, "-c", _RESOLVER, address]) as resolver:
         assert resolver.read_until() == ["ready\n"]
@@ -276,12 +271,12 @@ sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 sock.bind((sys.argv[1], 53))
 print("ready", flush=True)
 while True:
-    asked, sender = sock.recvfrom(1500)
-    is_a = asked[-16:].find(bytes([0, 1, 0, 1])) >= 0 or bytes([0, 0, 1, 0, 1]) in asked
-    head = asked[:2] + bytes([0x81, 0x80, 0, 1, 0, 1 if is_a else 0, 0, 0, 0, 0])
-    end = asked.index(0, 12) + 5
+    query, sender = sock.recvfrom(1500)
+    is_a = query[-16:].find(bytes([0, 1, 0, 1])) >= 0 or bytes([0, 0, 1, 0, 1]) in query
+    head = query[:2] + bytes([0x81, 0x80, 0, 1, 0, 1 if is_a else 0, 0, 0, 0, 0])
+    end = query.index(0, 12) + 5
     record = bytes([0xC0, 12, 0, 1, 0, 1, 0, 0, 0, 9, 0, 4, 192, 0, 2, 77])
-    sock.sendto(head + asked[12:end] + (record if is_a else b""), sender)
+    sock.sendto(head + query[12:end] + (record if is_a else b""), sender)
 """
 
 
@@ -292,28 +287,28 @@ def test_machine_without_a_finished_start_or_stop_is_not_adopted(
     """An agent died while it started or stopped its machine."""
     machine = hosts.machine("m")
     machine.start()
-    holder = machine.holder
+    init_pid = machine.init_pid
     machine.kill_agent()
     state = HostMachineState.read(machine.paths.state_file)
     assert state is not None
     assert state.phase is HostMachinePhase.RUNNING
     replace(state, phase=phase).write(machine.paths.state_file)
     if phase is HostMachinePhase.STOPPING:
-        os.kill(holder, signal.SIGTERM)
+        os.kill(init_pid, signal.SIGTERM)
     machine.start()
-    assert machine.holder != holder
+    assert machine.init_pid != init_pid
     assert machine.stop() == 0
     assert machine.traces() == []
 
 
 @pytest.mark.parametrize("delay_s", [0.05, 0.15, 0.25, 0.4])
-def test_agent_killed_at_any_moment_of_the_start_is_succeeded(
+def test_agent_killed_at_any_step_of_the_start_is_replaced(
     hosts: HostWorld, delay_s: float
 ) -> None:
     machine = hosts.machine("m")
     machine.spawn()
     assert machine.agent is not None
-    time.sleep(delay_s)  # not to wait for something, but to hit different moments
+    time.sleep(delay_s)  # not a wait: each delay hits a different step
     machine.agent.kill()
     machine.agent.wait()
     machine.start()

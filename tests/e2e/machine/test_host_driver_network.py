@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The way out of a machine of the driver `host`.
+"""Egress of a machine of the driver `host`.
 
 This machine is a network namespace of the test's own, connected by a cable with another one,
-the outside world, which knows nothing of the networks of containers.
+the outside network, which has no routes to the networks of containers.
 """
 
 import os
@@ -25,12 +25,12 @@ _SERVER = (
 
 
 class Net:
-    """A network namespace, held by a process."""
+    """A network namespace, kept by a process."""
 
     def __init__(self) -> None:
-        self.holder = start_program(["unshare", "--net", "sh", "-c", _HOLD])
-        assert self.holder.read_until() == ["ready\n"]
-        self.prefix = ("nsenter", f"--net=/proc/{self.holder.pid}/ns/net", "--")
+        self.process = start_program(["unshare", "--net", "sh", "-c", _HOLD])
+        assert self.process.read_until() == ["ready\n"]
+        self.prefix = ("nsenter", f"--net=/proc/{self.process.pid}/ns/net", "--")
 
     def ip(self, line: str) -> None:
         run(*self.prefix, "ip", *line.split())
@@ -44,19 +44,19 @@ class Net:
         return re.sub(r"\[\d+:\d+\]", "", re.sub(r"^#.*\n?", "", shown, flags=re.M))
 
     def close(self) -> None:
-        self.holder.end()
+        self.process.end()
 
 
 @pytest.fixture
 def nets(real_part: Callable[[str], Path]) -> Iterator[tuple[HostWorld, Net, Net]]:
-    """Machines, the network they are started in, and the world outside."""
+    """Machines, their network namespace and the network outside."""
     if os.geteuid() != 0:
         pytest.skip("only root can make the namespaces")
     for part in ("dockerd", "docker", "busybox", "ip", "iptables"):
         real_part(part)
     here, outside = Net(), Net()
     try:
-        here.ip(f"link add up0 type veth peer name up0 netns {outside.holder.pid}")
+        here.ip(f"link add up0 type veth peer name up0 netns {outside.process.pid}")
         for net, address in ((here, "198.51.100.1"), (outside, OUTSIDE)):
             net.ip(f"addr add {address}/24 dev up0")
             net.ip("link set up0 up")
@@ -71,7 +71,7 @@ def _has_rules(net: Net, machine: Machine) -> bool:
     return machine.paths.comment in net.rules()
 
 
-def test_containers_reach_the_world_and_forwarding_is_put_back(
+def test_containers_have_egress_and_forwarding_is_restored(
     nets: tuple[HostWorld, Net, Net], tmp_path: Path
 ) -> None:
     world, here, outside = nets
@@ -86,7 +86,7 @@ def test_containers_reach_the_world_and_forwarding_is_put_back(
         machine = world.machine("m", prefix=here.prefix)
         machine.start()
         machine.docker.load_image()
-        eventually(lambda: machine.paths.comment in here.rules(), "the way out")
+        eventually(lambda: machine.paths.comment in here.rules(), "egress")
         url = f"http://{OUTSIDE}:8000/"
         assert machine.docker("run", "--rm", IMAGE, "wget", "-qO-", url) == "the world"
         assert here.is_forwarding("up0")
@@ -99,21 +99,23 @@ def test_containers_reach_the_world_and_forwarding_is_put_back(
     assert machine.traces() == []
 
 
-def test_route_that_comes_later_is_noticed(nets: tuple[HostWorld, Net, Net]) -> None:
+def test_later_route_enables_egress(nets: tuple[HostWorld, Net, Net]) -> None:
     world, here, _ = nets
     machine = world.machine("m", prefix=here.prefix)
     machine.start()
     eventually(lambda: machine.paths.comment in here.rules(), "the rules")
     assert not here.is_forwarding("up0")
     here.ip(f"route add default via {OUTSIDE}")
-    eventually(lambda: here.is_forwarding("up0"), "the way out")
+    eventually(lambda: here.is_forwarding("up0"), "egress")
     machine.kill_agent()
-    machine.start()  # who takes over knows what must be put back
+    machine.start()  # the adopting agent restores the recorded forwarding
     assert machine.stop() == 0
     assert not here.is_forwarding("up0")
 
 
-def test_forwarding_stays_on_for_those_who_need_it(nets: tuple[HostWorld, Net, Net]) -> None:
+def test_forwarding_stays_enabled_while_another_machine_needs_it(
+    nets: tuple[HostWorld, Net, Net],
+) -> None:
     world, here, _ = nets
     here.ip(f"route add default via {OUTSIDE}")
     one, two = (world.machine(name, prefix=here.prefix) for name in ("one", "two"))
@@ -121,13 +123,13 @@ def test_forwarding_stays_on_for_those_who_need_it(nets: tuple[HostWorld, Net, N
         machine.start()
         eventually(partial(_has_rules, here, machine), "the rules")
     assert one.stop() == 0
-    assert here.is_forwarding("up0")  # the other machine
+    assert here.is_forwarding("up0")  # the other machine needs it
     run(*here.prefix, "sh", "-c", "echo 1 >/proc/sys/net/ipv4/ip_forward")
     assert two.stop() == 0
-    assert here.is_forwarding("up0")  # somebody made this machine a router
+    assert here.is_forwarding("up0")  # the host is a router now
 
 
-def test_networks_of_this_machine_are_avoided(nets: tuple[HostWorld, Net, Net]) -> None:
+def test_networks_of_the_host_are_avoided(nets: tuple[HostWorld, Net, Net]) -> None:
     world, here, _ = nets
     here.ip("addr add 10.133.0.1/16 dev up0")
     here.ip("addr add 172.17.0.1/16 dev up0")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LimaVMs with a real container engine: life, death of each part, two at once, bad input."""
+"""LimaVMs with a real container engine: lifecycle, crashes, concurrency, bad input."""
 
 import os
 import socket
@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from tests.e2e.machine.limavm_parts import MOBY, PLAIN, Place
-from tests.e2e.machine.limavm_parts import place as make_place
+from tests.e2e.machine.limavm_parts import MOBY, PLAIN, VmHome
+from tests.e2e.machine.limavm_parts import vm_home as open_vm_home
 from tests.programs import run_program
 
 pytestmark = [
@@ -19,153 +19,151 @@ pytestmark = [
 
 
 @pytest.fixture(scope="module")
-def place(rdd_script: Path, kubectl: Path, dockerd_path: Path) -> Iterator[Place]:
-    yield from make_place(rdd_script, kubectl, dockerd_path)
+def vm_home(rdd_script: Path, kubectl: Path, dockerd_path: Path) -> Iterator[VmHome]:
+    yield from open_vm_home(rdd_script, kubectl, dockerd_path)
 
 
 @pytest.fixture
-def vm(place: Place) -> Iterator[str]:
-    """A running virtual machine with an engine and a container, gone afterwards."""
+def vm(vm_home: VmHome) -> Iterator[str]:
+    """A running virtual machine with an engine and a container, removed afterwards."""
     name = "vm"
-    engine = place.create(name, "--start")
+    engine = vm_home.create(name, "--start")
     engine.import_image()
     engine.run("web")
     yield name
-    place.world.rdd("limavm", "delete", name)
-    place.clean(name)
+    vm_home.world.rdd("limavm", "delete", name)
+    vm_home.clean(name)
 
 
-def is_running(place: Place, name: str, container: str = "web") -> bool:
-    return bool(place.engine(name).inspect(container)["State"]["Running"])
+def is_running(vm_home: VmHome, name: str, container: str = "web") -> bool:
+    return bool(vm_home.engine(name).inspect(container)["State"]["Running"])
 
 
-def started_at(place: Place, name: str, container: str = "web") -> str:
-    return str(place.engine(name).inspect(container)["State"]["StartedAt"])
+def started_at(vm_home: VmHome, name: str, container: str = "web") -> str:
+    return str(vm_home.engine(name).inspect(container)["State"]["StartedAt"])
 
 
-# -- life
+# -- lifecycle
 
 
-def test_a_virtual_machine_lives_and_leaves_nothing(place: Place) -> None:
-    engine = place.create("life", "--start")
-    assert place.starts("life") == 1
+def test_lifecycle_leaves_nothing(vm_home: VmHome) -> None:
+    engine = vm_home.create("life", "--start")
+    assert vm_home.starts("life") == 1
     engine.import_image()
     engine.run("web", HostConfig={"RestartPolicy": {"Name": "always"}})
 
-    stopped = place.world.rdd("limavm", "stop", "life")
-    assert place.said("life") == ("Stopped", "Lima instance stopped successfully")
+    stopped = vm_home.world.rdd("limavm", "stop", "life")
+    assert vm_home.condition("life") == ("Stopped", "Lima instance stopped successfully")
     assert any("Started" in line for line in stopped.messages)
-    place.clean("life")
+    vm_home.clean("life")
 
-    place.world.rdd("lima", "start", "life")
-    place.world.until(lambda: is_running(place, "life"))
-    place.world.rdd("limavm", "restart", "life")
-    assert place.starts("life") == 3
+    vm_home.world.rdd("lima", "start", "life")
+    vm_home.world.until(lambda: is_running(vm_home, "life"))
+    vm_home.world.rdd("limavm", "restart", "life")
+    assert vm_home.starts("life") == 3
 
-    listed = place.world.rdd("limavm", "list", "-o", "json").json()
+    listed = vm_home.world.rdd("limavm", "list", "-o", "json").json()
     assert [(vm["name"], vm["state"], vm["starts"]) for vm in listed] == [("life", "Started", 3)]
-    log = place.world.rdd("limavm", "log", "life")
+    log = vm_home.world.rdd("limavm", "log", "life")
     assert "READY" in log.out
-    events = place.world.rdd("limavm", "log", "-o", "life")
+    events = vm_home.world.rdd("limavm", "log", "-o", "life")
     assert '"running"' in events.out
 
-    place.world.rdd("limavm", "delete", "life")
-    place.clean("life")
-    assert not place.directory("life").exists()
-    assert "life" not in place.world.kubectl("get", "configmaps", "-o", "name")
+    vm_home.world.rdd("limavm", "delete", "life")
+    vm_home.clean("life")
+    assert not vm_home.directory("life").exists()
+    assert "life" not in vm_home.world.kubectl("get", "configmaps", "-o", "name")
 
 
-def test_a_shell_is_opened_on_this_machine(place: Place, vm: str) -> None:
-    shell = place.world.rdd("limavm", "shell", "--workdir", "/", vm, "sh", "-c", "pwd; exit 0")
+def test_shell_runs_on_the_host(vm_home: VmHome, vm: str) -> None:
+    shell = vm_home.world.rdd("limavm", "shell", "--workdir", "/", vm, "sh", "-c", "pwd; exit 0")
     assert shell.out.splitlines()[-1] == "/"
-    failed = place.world.try_rdd("limavm", "shell", vm, "sh", "-c", "exit 7")
+    failed = vm_home.world.try_rdd("limavm", "shell", vm, "sh", "-c", "exit 7")
     assert failed.code == 7
 
 
-def test_params_and_templates_restart_the_machine(place: Place, vm: str) -> None:
-    shown = place.world.rdd("limavm", "params", vm)
+def test_params_and_templates_restart_the_machine(vm_home: VmHome, vm: str) -> None:
+    shown = vm_home.world.rdd("limavm", "params", vm)
     assert shown.out.splitlines()[0] == "CONTAINER_ENGINE=moby"
-    other = place.world.home / "other.sock"
-    place.world.rdd("limavm", "params", vm, f"HOST_DOCKER_SOCKET={other}")
-    assert place.starts(vm) == 2
+    other = vm_home.world.home / "other.sock"
+    vm_home.world.rdd("limavm", "params", vm, f"HOST_DOCKER_SOCKET={other}")
+    assert vm_home.starts(vm) == 2
     assert other.is_socket()
-    assert not place.socket(vm).exists()
-    refused = place.world.try_rdd("limavm", "params", vm, "COLOUR=red")
+    assert not vm_home.socket(vm).exists()
+    refused = vm_home.world.try_rdd("limavm", "params", vm, "COLOUR=red")
     assert refused.code == 1
     assert "the template has no such param" in refused.last[1]
-    place.world.rdd("limavm", "params", vm, "HOST_DOCKER_SOCKET-")
-    assert place.socket(vm).is_socket()
+    vm_home.world.rdd("limavm", "params", vm, "HOST_DOCKER_SOCKET-")
+    assert vm_home.socket(vm).is_socket()
 
-    script = place.world.home / "editor.sh"
+    script = vm_home.world.home / "editor.sh"
     script.write_text('#!/bin/sh\necho "message: edited" >> "$1"\n')
     script.chmod(0o755)
-    place.world.rdd("limavm", "edit", vm, EDITOR=str(script))
-    place.until_started(vm, 4)
-    assert "message: edited" in place.directory(vm).lima_yaml.read_text()
+    vm_home.world.rdd("limavm", "edit", vm, EDITOR=str(script))
+    vm_home.until_started(vm, 4)
+    assert "message: edited" in vm_home.directory(vm).lima_yaml.read_text()
 
 
-def test_a_reset_forgets_the_containers(place: Place, vm: str) -> None:
-    place.world.rdd("limavm", "reset", vm)
-    assert place.engine(vm).call("GET", "/containers/json?all=1") == []
-    assert place.starts(vm) == 2
+def test_reset_deletes_the_containers(vm_home: VmHome, vm: str) -> None:
+    vm_home.world.rdd("limavm", "reset", vm)
+    assert vm_home.engine(vm).call("GET", "/containers/json?all=1") == []
+    assert vm_home.starts(vm) == 2
 
 
-def test_two_virtual_machines_do_not_see_each_other(place: Place, vm: str) -> None:
-    second = place.create("second", "--start")
+def test_two_virtual_machines_are_isolated(vm_home: VmHome, vm: str) -> None:
+    second = vm_home.create("second", "--start")
     try:
         second.import_image()
         second.run("other")
-        assert is_running(place, vm)
+        assert is_running(vm_home, vm)
         (found,) = second.call("GET", "/containers/json")
         assert found["Names"] == ["/other"]
     finally:
-        place.world.rdd("limavm", "delete", "second", "--force")
-    place.clean("second")
-    assert is_running(place, vm)
+        vm_home.world.rdd("limavm", "delete", "second", "--force")
+    vm_home.clean("second")
+    assert is_running(vm_home, vm)
 
 
-# -- death
+# -- crashes
 
 
-def test_a_crash_of_the_daemon_costs_no_container(place: Place, vm: str) -> None:
-    driver, since = place.driver_pid(vm), started_at(place, vm)
-    place.world.crash()
-    assert is_running(place, vm)
-    place.world.rdd("svc", "start", "--controllers=limavm")
-    place.until_started(vm, 2)
-    assert (place.driver_pid(vm), started_at(place, vm)) == (driver, since)
-    assert place.starts(vm) == 2
+def test_containers_survive_a_daemon_crash(vm_home: VmHome, vm: str) -> None:
+    driver, since = vm_home.driver_pid(vm), started_at(vm_home, vm)
+    vm_home.world.crash()
+    assert is_running(vm_home, vm)
+    vm_home.world.rdd("svc", "start", "--controllers=limavm")
+    vm_home.until_started(vm, 2)
+    assert (vm_home.driver_pid(vm), started_at(vm_home, vm)) == (driver, since)
+    assert vm_home.starts(vm) == 2
 
 
-def test_a_crash_of_the_host_agent_costs_no_container(place: Place, vm: str) -> None:
-    driver, since = place.driver_pid(vm), started_at(place, vm)
-    place.kill(place.agent_pid(vm))
-    place.until_started(vm, 2)
-    assert (place.driver_pid(vm), started_at(place, vm)) == (driver, since)
+def test_containers_survive_a_host_agent_crash(vm_home: VmHome, vm: str) -> None:
+    driver, since = vm_home.driver_pid(vm), started_at(vm_home, vm)
+    vm_home.kill(vm_home.agent_pid(vm))
+    vm_home.until_started(vm, 2)
+    assert (vm_home.driver_pid(vm), started_at(vm_home, vm)) == (driver, since)
 
 
-def test_a_crash_of_the_engine_is_recovered_from(place: Place, vm: str) -> None:
-    place.kill(place.engine_pid(vm))
-    place.until_started(vm, 2)
-    engine = place.engine(vm)
-    place.world.until(engine.is_answering)
+def test_machine_recovers_from_an_engine_crash(vm_home: VmHome, vm: str) -> None:
+    vm_home.kill(vm_home.engine_pid(vm))
+    vm_home.until_started(vm, 2)
+    engine = vm_home.engine(vm)
+    vm_home.world.until(engine.is_answering)
     assert len(engine.call("GET", "/containers/json?all=1")) == 1
     engine.run("after")
 
 
-def test_the_end_of_the_daemon_stops_everything_and_its_start_brings_it_back(
-    place: Place, vm: str
-) -> None:
-    place.world.rdd("svc", "stop")
-    place.clean(vm)
-    place.world.rdd("svc", "start", "--controllers=limavm")
-    place.until_started(vm, 2)
+def test_daemon_stop_stops_machines_and_its_start_restarts_them(vm_home: VmHome, vm: str) -> None:
+    vm_home.world.rdd("svc", "stop")
+    vm_home.clean(vm)
+    vm_home.world.rdd("svc", "start", "--controllers=limavm")
+    vm_home.until_started(vm, 2)
 
 
-def test_an_instance_is_deleted_completely_after_a_crash_of_its_daemon(
+def test_deletion_is_completed_after_a_daemon_crash(
     rdd_script: Path, kubectl: Path, dockerd_path: Path
 ) -> None:
-    for own in make_place(rdd_script, kubectl, dockerd_path):
+    for own in open_vm_home(rdd_script, kubectl, dockerd_path):
         engine = own.create("alone", "--start")
         engine.import_image()
         engine.run("web")
@@ -182,42 +180,42 @@ PHASES = ("starting", "running", "stopping", "deleting")
 
 @pytest.mark.parametrize("phase", PHASES)
 @pytest.mark.parametrize("victim", VICTIMS)
-def test_whoever_is_killed_whenever_the_next_look_converges(
-    place: Place, victim: str, phase: str
+def test_machine_converges_after_any_process_is_killed(
+    vm_home: VmHome, victim: str, phase: str
 ) -> None:
     name = f"{victim}-{phase}"
-    place.create(name, "--start", *(["--wait=false"] if phase == "starting" else []))
+    vm_home.create(name, "--start", *(["--wait=false"] if phase == "starting" else []))
     if phase == "starting":
-        place.world.until(lambda: place.directory(name).ha_pid.exists())
+        vm_home.world.until(lambda: vm_home.directory(name).ha_pid.exists())
     elif phase == "stopping":
-        place.world.rdd("limavm", "stop", name, "--wait=false")
+        vm_home.world.rdd("limavm", "stop", name, "--wait=false")
     elif phase == "deleting":
-        place.world.rdd("limavm", "delete", name, "--wait=false")
-    _kill(place, name, victim)
+        vm_home.world.rdd("limavm", "delete", name, "--wait=false")
+    _kill(vm_home, name, victim)
     if victim == "daemon":
-        place.world.rdd("svc", "start", "--controllers=limavm")
+        vm_home.world.rdd("svc", "start", "--controllers=limavm")
     if phase in ("starting", "running"):
-        place.world.until(lambda: place.engine(name).is_answering())
-        place.world.rdd("limavm", "start", name)
+        vm_home.world.until(lambda: vm_home.engine(name).is_answering())
+        vm_home.world.rdd("limavm", "start", name)
     elif phase == "stopping":
-        place.world.rdd("limavm", "stop", name)
-        place.clean(name)
+        vm_home.world.rdd("limavm", "stop", name)
+        vm_home.clean(name)
     if phase != "deleting":
-        place.world.rdd("limavm", "delete", name)
-    place.world.until(lambda: place.world.try_rdd("lima", "list").out.find(name) < 0)
-    place.clean(name)
-    assert not place.directory(name).exists()
+        vm_home.world.rdd("limavm", "delete", name)
+    vm_home.world.until(lambda: vm_home.world.try_rdd("lima", "list").out.find(name) < 0)
+    vm_home.clean(name)
+    assert not vm_home.directory(name).exists()
 
 
-def _kill(place: Place, name: str, victim: str) -> None:
-    """Kill one of the processes, if it is (still) there."""
+def _kill(vm_home: VmHome, name: str, victim: str) -> None:
+    """Kill one of the processes if it is alive."""
     if victim == "daemon":
-        place.world.crash()
+        vm_home.world.crash()
         return
-    find = {"agent": place.agent_pid, "engine": place.engine_pid, "driver": place.driver_pid}
+    find = {"agent": vm_home.agent_pid, "engine": vm_home.engine_pid, "driver": vm_home.driver_pid}
     for _ in range(100):
         try:
-            place.kill(find[victim](name))
+            vm_home.kill(find[victim](name))
             return
         except (AssertionError, OSError, ValueError):
             time.sleep(0.01)
@@ -226,12 +224,12 @@ def _kill(place: Place, name: str, victim: str) -> None:
 # -- bad input
 
 
-def test_a_missing_binary_is_named_with_the_remedy_and_found_later(
-    place: Place, real_part: Callable[[str], Path]
+def test_missing_binary_is_reported_with_the_fix_and_found_later(
+    vm_home: VmHome, real_part: Callable[[str], Path]
 ) -> None:
-    """The daemon's PATH has no containerd for a while."""
+    """The daemon's PATH temporarily has no containerd."""
     containerd = real_part("containerd")
-    world, programs = place.world, place.world.home / "bin"
+    world, programs = vm_home.world, vm_home.world.home / "bin"
     programs.mkdir()
     found = f"{os.environ['PATH']}:/usr/sbin:/sbin"
     for directory in map(Path, found.split(":")):
@@ -241,61 +239,61 @@ def test_a_missing_binary_is_named_with_the_remedy_and_found_later(
     world.rdd("svc", "stop")
     world.rdd("svc", "start", "--controllers=limavm", PATH=str(programs))
     try:
-        place.create("lost", "--start", "--wait=false")
-        message = _until_failed(place, "lost")
+        vm_home.create("lost", "--start", "--wait=false")
+        message = _until_failed(vm_home, "lost")
         assert "containerd is not installed" in message
         assert "apt-get install" in message
-        assert not place.directory("lost").exists()
+        assert not vm_home.directory("lost").exists()
         (programs / "containerd").symlink_to(containerd)
-        place.until_started("lost", 1)
+        vm_home.until_started("lost", 1)
     finally:
         world.rdd("limavm", "delete", "lost", "--force")
         world.rdd("svc", "stop")
         world.rdd("svc", "start", "--controllers=limavm")
-    place.clean("lost")
+    vm_home.clean("lost")
 
 
-def _until_failed(place: Place, name: str) -> str:
+def _until_failed(vm_home: VmHome, name: str) -> str:
     end = time.monotonic() + 120
     while time.monotonic() < end:
         for type_, reason in (("Created", "CreateFailed"), ("Running", "StartFailed")):
-            found, message = place.said(name, type_)
+            found, message = vm_home.condition(name, type_)
             if found == reason:
                 return message
         time.sleep(0.05)
-    raise AssertionError(place.vm(name))
+    raise AssertionError(vm_home.vm(name))
 
 
-def test_a_name_too_long_for_a_socket_is_said_to_be(place: Place) -> None:
+def test_name_too_long_for_a_socket_is_reported(vm_home: VmHome) -> None:
     name = "n" * 70
-    place.create(name, text=PLAIN)
+    vm_home.create(name, text=PLAIN)
     try:
-        message = place.until_reason(name, "CreateFailed", "Created")
+        message = vm_home.until_reason(name, "CreateFailed", "Created")
         assert message.startswith("socket path ")
         assert message.endswith("use a shorter name or a shorter home directory")
-        assert not place.directory(name).exists()
+        assert not vm_home.directory(name).exists()
     finally:
-        place.world.rdd("limavm", "delete", name)
+        vm_home.world.rdd("limavm", "delete", name)
 
 
-def test_a_socket_of_somebody_else_is_respected_and_a_stale_one_replaced(place: Place) -> None:
-    path = place.socket("sock")
-    holder = socket.socket(socket.AF_UNIX)
-    holder.bind(str(path))
-    holder.listen()
+def test_socket_in_use_is_kept_and_a_stale_one_replaced(vm_home: VmHome) -> None:
+    path = vm_home.socket("sock")
+    owner = socket.socket(socket.AF_UNIX)
+    owner.bind(str(path))
+    owner.listen()
     try:
-        place.create("sock", "--start", "--wait=false")
-        message = _until_failed(place, "sock")
+        vm_home.create("sock", "--start", "--wait=false")
+        message = _until_failed(vm_home, "sock")
         assert str(path) in message
         assert path.is_socket()
     finally:
-        holder.close()  # the file stays behind, stale
+        owner.close()  # the file stays behind, stale
     try:
-        place.until_started("sock", 1)
-        place.engine("sock").import_image()
+        vm_home.until_started("sock", 1)
+        vm_home.engine("sock").import_image()
     finally:
-        place.world.rdd("limavm", "delete", "sock")
-    place.clean("sock")
+        vm_home.world.rdd("limavm", "delete", "sock")
+    vm_home.clean("sock")
 
 
 def _fill(path: Path) -> None:
@@ -308,10 +306,10 @@ def _fill(path: Path) -> None:
         os.close(descriptor)
 
 
-def test_a_full_disk_is_told_and_waited_out(place: Place) -> None:
-    world = place.world
+def test_full_disk_is_reported_and_retried(vm_home: VmHome) -> None:
+    world = vm_home.world
     world.rdd("svc", "stop")
-    lima = place.lima.path
+    lima = vm_home.lima.path
     done = run_program(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", str(lima)])
     if done.returncode:
         world.rdd("svc", "start", "--controllers=limavm")
@@ -320,12 +318,12 @@ def test_a_full_disk_is_told_and_waited_out(place: Place) -> None:
         filler = lima / "_filler"
         _fill(filler)
         world.rdd("svc", "start", "--controllers=limavm")
-        place.create("full", text=PLAIN)
-        message = place.until_reason("full", "CreateFailed", "Created")
+        vm_home.create("full", text=PLAIN)
+        message = vm_home.until_reason("full", "CreateFailed", "Created")
         assert "No space left on device" in message
-        assert place.lima.names() == []
+        assert vm_home.lima.names() == []
         filler.unlink()
-        place.until_reason("full", "Created", "Created")
+        vm_home.until_reason("full", "Created", "Created")
         world.rdd("limavm", "delete", "full")
         assert list(lima.iterdir()) == []
         world.rdd("svc", "stop")
@@ -337,17 +335,17 @@ def test_a_full_disk_is_told_and_waited_out(place: Place) -> None:
 # -- the command line
 
 
-def test_refusals_tell_everything_and_leave_nothing(place: Place) -> None:
-    path = place.template("bad", "vmType: host\ncpu: 4\nmemory: lots\n")
-    done = place.world.try_rdd("limavm", "create", "bad", str(path))
+def test_rejected_creation_lists_all_problems_and_leaves_nothing(vm_home: VmHome) -> None:
+    path = vm_home.template("bad", "vmType: host\ncpu: 4\nmemory: lots\n")
+    done = vm_home.world.try_rdd("limavm", "create", "bad", str(path))
     assert done.code == 1
     assert 'line 2: cpu: unknown key, did you mean "cpus"?; line 3: memory: "lots"' in done.last[1]
     assert "Cleaning up created ConfigMap" in done.messages
-    assert "bad" not in place.world.kubectl("get", "configmaps,limavms", "-o", "name")
+    assert "bad" not in vm_home.world.kubectl("get", "configmaps,limavms", "-o", "name")
 
 
-def test_a_name_can_mean_a_file_or_a_configmap(place: Place, tmp_path: Path) -> None:
-    world = place.world
+def test_template_argument_is_a_file_or_a_configmap(vm_home: VmHome, tmp_path: Path) -> None:
+    world = vm_home.world
     missing = world.try_rdd("limavm", "create", "x", "missing")
     assert missing.code == 1
     assert missing.last[1].endswith('configmaps "missing" not found')
@@ -358,28 +356,30 @@ def test_a_name_can_mean_a_file_or_a_configmap(place: Place, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("command", ["start", "stop", "restart", "reset", "delete", "edit"])
-def test_a_virtual_machine_that_does_not_exist_is_not_found(place: Place, command: str) -> None:
-    done = place.world.try_rdd("limavm", command, "nobody")
+def test_missing_virtual_machine_is_not_found(vm_home: VmHome, command: str) -> None:
+    done = vm_home.world.try_rdd("limavm", command, "missing")
     assert done.code == 1
-    assert done.last[1] == 'LimaVM "nobody" not found in any namespace'
+    assert done.last[1] == 'LimaVM "missing" not found in any namespace'
 
 
-def test_a_wait_ends_at_its_deadline_with_code_4(place: Place) -> None:
-    """The socket is taken for good, so it never runs."""
-    holder = socket.socket(socket.AF_UNIX)
-    holder.bind(str(place.socket("late")))
-    holder.listen()
+def test_wait_timeout_exits_with_code_4(vm_home: VmHome) -> None:
+    """The socket stays in use, so the machine never runs."""
+    owner = socket.socket(socket.AF_UNIX)
+    owner.bind(str(vm_home.socket("late")))
+    owner.listen()
     try:
-        path = place.template("late", MOBY.format(socket=place.socket("late")))
-        done = place.world.try_rdd("limavm", "create", "late", str(path), "--start", "--timeout=3s")
+        path = vm_home.template("late", MOBY.format(socket=vm_home.socket("late")))
+        done = vm_home.world.try_rdd(
+            "limavm", "create", "late", str(path), "--start", "--timeout=3s"
+        )
         assert done.code == 4
         assert 'waiting for LimaVM "late" to be running: context deadline exceeded' in done.last[1]
         assert "Failed)" in done.last[1]
-        stopped = place.world.try_rdd("limavm", "shell", "late")
+        stopped = vm_home.world.try_rdd("limavm", "shell", "late")
         assert stopped.code == 1
         assert 'instance "late" is not running (status: ' in stopped.last[1]
-        place.world.rdd("limavm", "stop", "late")
+        vm_home.world.rdd("limavm", "stop", "late")
     finally:
-        place.world.rdd("limavm", "delete", "late")
-        holder.close()
-        place.socket("late").unlink(missing_ok=True)
+        vm_home.world.rdd("limavm", "delete", "late")
+        owner.close()
+        vm_home.socket("late").unlink(missing_ok=True)

@@ -1,16 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
-"""LimaVMs in real virtual machines, as a user handles them: suspend, snapshots, disks, clones."""
+"""LimaVMs in real virtual machines from the command line: suspend, snapshots, clones."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.e2e.machine.limavm_parts import Place
-from tests.e2e.machine.limavm_parts import place as make_place
+from tests.e2e.machine.limavm_parts import VmHome
+from tests.e2e.machine.limavm_parts import vm_home as open_vm_home
 
 pytestmark = pytest.mark.timeout(300)
 
-IN_ORDER = True  # the last test takes the image away
+IN_ORDER = True  # the last test removes the image
 
 TEMPLATE = """\
 vmType: qemu
@@ -26,10 +26,10 @@ provision:
 
 
 @pytest.fixture(scope="module")
-def place(
+def vm_home(
     rdd_script: Path, kubectl: Path, dockerd_path: Path, guests: Path, guest_cache: Path
-) -> Iterator[Place]:
-    for made in make_place(rdd_script, kubectl, dockerd_path):
+) -> Iterator[VmHome]:
+    for made in open_vm_home(rdd_script, kubectl, dockerd_path):
         made.world.rdd("service", "stop")  # the next command starts it with these
         made.world.variables |= {
             "RDD_GUEST_IMAGE": str(guests / "small"),
@@ -39,26 +39,28 @@ def place(
         yield made
 
 
-def shell(place: Place, name: str, line: str) -> str:
-    return place.world.rdd("limavm", "shell", "--workdir", "/", name, "sh", "-c", line).out.strip()
+def shell(vm_home: VmHome, name: str, line: str) -> str:
+    return vm_home.world.rdd(
+        "limavm", "shell", "--workdir", "/", name, "sh", "-c", line
+    ).out.strip()
 
 
-def test_virtual_machine_of_a_user_from_creation_to_clone(place: Place) -> None:
-    rdd = place.world.rdd
-    place.create("vm", "--start", text=TEMPLATE)
-    assert place.said("vm") == ("Started", "Lima instance is running")
-    shell(place, "vm", "echo first >/data/file; sync")
-    boot = shell(place, "vm", "cat /proc/sys/kernel/random/boot_id")
+def test_virtual_machine_from_creation_to_clone(vm_home: VmHome) -> None:
+    rdd = vm_home.world.rdd
+    vm_home.create("vm", "--start", text=TEMPLATE)
+    assert vm_home.condition("vm") == ("Started", "Lima instance is running")
+    shell(vm_home, "vm", "echo first >/data/file; sync")
+    boot = shell(vm_home, "vm", "cat /proc/sys/kernel/random/boot_id")
 
-    refused = place.world.try_rdd("limavm", "snapshot", "create", "vm", "good")
+    refused = vm_home.world.try_rdd("limavm", "snapshot", "create", "vm", "good")
     assert refused.code == 1
     assert "must be stopped" in refused.last[1]
 
     rdd("limavm", "suspend", "vm")
-    assert place.said("vm")[0] == "Stopped"
+    assert vm_home.condition("vm")[0] == "Stopped"
     assert rdd("limavm", "disk", "show", "vm", "-o", "json").json()["suspended"]
     rdd("limavm", "start", "vm")
-    assert shell(place, "vm", "cat /proc/sys/kernel/random/boot_id") == boot
+    assert shell(vm_home, "vm", "cat /proc/sys/kernel/random/boot_id") == boot
 
     rdd("limavm", "stop", "vm")
     rdd("limavm", "snapshot", "create", "vm", "good")
@@ -66,19 +68,19 @@ def test_virtual_machine_of_a_user_from_creation_to_clone(place: Place) -> None:
         "good"
     ]
     assert rdd("limavm", "snapshot", "list", "vm").out.splitlines()[1].startswith("good  20")
-    again = place.world.try_rdd("limavm", "snapshot", "create", "vm", "good")
+    again = vm_home.world.try_rdd("limavm", "snapshot", "create", "vm", "good")
     assert 'snapshot "good" already exists' in again.last[1]
 
     rdd("limavm", "start", "vm")
-    shell(place, "vm", "echo second >/data/file; sync")
+    shell(vm_home, "vm", "echo second >/data/file; sync")
     rdd("limavm", "stop", "vm")
     rdd("limavm", "clone", "vm", "copy")
     rdd("limavm", "snapshot", "restore", "vm", "good")
     rdd("limavm", "disk", "grow", "vm", "2GiB")
     rdd("limavm", "start", "vm")
     rdd("limavm", "start", "copy")
-    assert shell(place, "vm", "cat /data/file") == "first"
-    assert shell(place, "copy", "cat /data/file; hostname").split() == ["second", "lima-copy"]
+    assert shell(vm_home, "vm", "cat /data/file") == "first"
+    assert shell(vm_home, "copy", "cat /data/file; hostname").split() == ["second", "lima-copy"]
     disk = rdd("limavm", "disk", "show", "vm", "-o", "json").json()
     assert disk["virtualBytes"] == 2 << 30
     assert "size in the guest" in rdd("limavm", "disk", "show", "copy").out
@@ -86,17 +88,17 @@ def test_virtual_machine_of_a_user_from_creation_to_clone(place: Place) -> None:
     assert "uses" in trimmed.last[1]
     for name in ("vm", "copy"):
         rdd("limavm", "delete", "--force", name)
-        assert not place.directory(name).exists()
-        place.clean(name)
+        assert not vm_home.directory(name).exists()
+        vm_home.clean(name)
 
 
-def test_what_is_wrong_with_an_image_is_in_the_condition(place: Place) -> None:
-    place.world.variables["RDD_GUEST_IMAGE"] = ""
-    place.world.rdd("service", "stop")
+def test_image_errors_are_in_the_condition(vm_home: VmHome) -> None:
+    vm_home.world.variables["RDD_GUEST_IMAGE"] = ""
+    vm_home.world.rdd("service", "stop")
     text = "vmType: qemu\nimages:\n- location: http://127.0.0.1:1/disk.img\n"
-    place.create("bad", text=text)
-    place.world.until(lambda: place.said("bad", "Created")[0] == "CreateFailed")
-    message = place.said("bad", "Created")[1]
+    vm_home.create("bad", text=text)
+    vm_home.world.until(lambda: vm_home.condition("bad", "Created")[0] == "CreateFailed")
+    message = vm_home.condition("bad", "Created")[1]
     assert message.startswith('failed to download "http://127.0.0.1:1/disk.img": ')
-    assert not place.directory("bad").exists()
-    place.world.rdd("limavm", "delete", "bad")
+    assert not vm_home.directory("bad").exists()
+    vm_home.world.rdd("limavm", "delete", "bad")

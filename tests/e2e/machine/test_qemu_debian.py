@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A Debian guest with a container engine: sockets, published ports, mounts, suspend, trim.
 
-One machine serves all tests of this file, in the order they stand.
+All tests of this file share one machine and run in order.
 """
 
 import asyncio
@@ -67,14 +67,14 @@ async def until_engine_answers(debian: World) -> None:
 
 
 async def import_image(debian: World) -> None:
-    """An image without a registry: one static program."""
+    """Build an image without a registry: one static program."""
     await until_engine_answers(debian)
     await debian.shell(
         "vm", "sh", "-ec", "tar -C /usr -c bin/busybox | docker import - box >/dev/null"
     )
 
 
-async def test_engine_answers_at_its_forwarded_socket(debian: World) -> None:
+async def test_engine_responds_at_its_forwarded_socket(debian: World) -> None:
     await until_engine_answers(debian)
     version = json.loads(await ask_engine(debian, "/version"))
     assert version["Os"] == "linux"
@@ -82,7 +82,7 @@ async def test_engine_answers_at_its_forwarded_socket(debian: World) -> None:
     assert mode & 0o077 == 0
 
 
-async def test_directory_of_this_machine_is_seen_and_written_in_the_guest(debian: World) -> None:
+async def test_guest_reads_and_writes_a_host_directory(debian: World) -> None:
     shared = debian.user_home / "shared"
     (shared / "from-here").write_text("hello")
     assert await debian.shell("vm", "cat", "/shared/from-here") == "hello"
@@ -90,7 +90,7 @@ async def test_directory_of_this_machine_is_seen_and_written_in_the_guest(debian
     assert (shared / "from-there").read_text() == "there\n"
 
 
-async def test_published_port_of_a_container_is_reached(debian: World) -> None:
+async def test_published_port_of_a_container_is_reachable(debian: World) -> None:
     await import_image(debian)
     web = "echo served >/index.html; exec /bin/busybox httpd -f -p 80 -h /"
     container = await debian.shell(
@@ -106,7 +106,7 @@ async def test_published_port_of_a_container_is_reached(debian: World) -> None:
     await debian.shell("vm", "docker", "rm", "-f", container)
 
 
-async def test_trim_gives_space_back(debian: World) -> None:
+async def test_trim_frees_space(debian: World) -> None:
     disk = debian.home.directory("vm").path / "disk"
 
     def taken_mb() -> int:
@@ -143,7 +143,7 @@ async def test_suspended_machine_keeps_its_containers_and_its_socket(debian: Wor
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="virtiofsd needs root")
-async def test_larger_disk_and_virtiofs_which_cannot_be_suspended(debian: World) -> None:
+async def test_larger_disk_and_virtiofs_without_suspension(debian: World) -> None:
     stopped = await debian.stop("vm")
     assert (stopped.phase, stopped.reason) == (Phase.STOPPED, "")
     other = TEMPLATE.replace("mountType: reverse-sshfs\n", "").replace("disk: 4GiB", "disk: 6GiB")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The life of machines that qemu runs, with a guest that boots in seconds."""
+"""The lifecycle of qemu machines, with a guest that boots in seconds."""
 
 import asyncio
 import json
@@ -68,7 +68,7 @@ async def boot_id(small: World, name: str) -> str:
     return await small.shell(name, "cat", "/proc/sys/kernel/random/boot_id")
 
 
-async def test_machine_boots_is_set_up_keeps_its_disk_and_stops(small: World) -> None:
+async def test_machine_boots_keeps_its_disk_and_stops(small: World) -> None:
     directory = await small.create("vm", SMALL + PROVISION)
     seen = await small.start("vm")
     assert not seen.degraded, seen.errors
@@ -102,7 +102,7 @@ async def test_machine_boots_is_set_up_keeps_its_disk_and_stops(small: World) ->
     assert not directory.exists()
 
 
-async def test_port_is_forwarded_while_something_listens_on_it(small: World) -> None:
+async def test_port_is_forwarded_while_the_guest_listens(small: World) -> None:
     await small.create("vm", SMALL)
     await small.start("vm")
     await small.shell("vm", "sh", "-c", "echo hi >/tmp/index.html; httpd -p 127.0.0.1:8099 -h /tmp")
@@ -123,10 +123,10 @@ async def test_port_is_forwarded_while_something_listens_on_it(small: World) -> 
     await eventually(lambda: not is_open(8099))
 
 
-async def test_agent_that_dies_is_replaced_without_a_reboot(small: World) -> None:
+async def test_dead_agent_is_replaced_without_a_reboot(small: World) -> None:
     directory = await small.create("vm", SMALL)
     await small.machines.start("vm")
-    # While it boots, and again when it runs.
+    # During the boot, and again when it runs.
     await eventually(lambda: directory.driver_process() is not None)
     qemu = directory.driver_process()
     await small.kill(directory.agent())
@@ -149,7 +149,7 @@ async def test_agent_that_dies_is_replaced_without_a_reboot(small: World) -> Non
     writer.close()
 
 
-async def test_daemon_that_comes_back_takes_over_a_living_agent(small: World) -> None:
+async def test_restarted_daemon_replaces_a_live_agent(small: World) -> None:
     directory = await small.create("vm", SMALL)
     await small.start("vm")
     qemu, agent, boot = directory.driver_process(), directory.agent(), await boot_id(small, "vm")
@@ -162,7 +162,7 @@ async def test_daemon_that_comes_back_takes_over_a_living_agent(small: World) ->
     assert await boot_id(small, "vm") == boot
 
 
-async def test_emulator_that_dies_is_told_and_leaves_nothing_behind(small: World) -> None:
+async def test_killed_emulator_is_reported_and_leaves_nothing(small: World) -> None:
     directory = await small.create("vm", SMALL)
     await small.start("vm")
     await small.kill(directory.driver_process())
@@ -172,7 +172,7 @@ async def test_emulator_that_dies_is_told_and_leaves_nothing_behind(small: World
     await small.start("vm")
 
 
-async def test_emulator_that_dies_during_the_boot_is_told_and_can_be_started_again(
+async def test_emulator_killed_during_the_boot_can_be_restarted(
     small: World,
 ) -> None:
     directory = await small.create("vm", SMALL)
@@ -186,7 +186,7 @@ async def test_emulator_that_dies_during_the_boot_is_told_and_can_be_started_aga
 
 
 @pytest.mark.parametrize("victim", ["agent", "emulator"])
-async def test_death_during_the_stop_leaves_nothing_behind(small: World, victim: str) -> None:
+async def test_process_killed_during_the_stop_leaves_nothing(small: World, victim: str) -> None:
     directory = await small.create("vm", SMALL)
     await small.start("vm")
     emulator = directory.driver_process()
@@ -200,7 +200,7 @@ async def test_death_during_the_stop_leaves_nothing_behind(small: World, victim:
     assert directory.status() is InstanceStatus.STOPPED
 
 
-async def test_guest_that_switches_itself_off_is_told_as_such(small: World) -> None:
+async def test_guest_shutdown_is_the_reported_reason(small: World) -> None:
     await small.create("vm", SMALL)
     await small.start("vm")
     await small.shell("vm", "sudo", "sh", "-c", "poweroff &")
@@ -208,7 +208,7 @@ async def test_guest_that_switches_itself_off_is_told_as_such(small: World) -> N
     assert "the guest has shut itself down" in seen.reason
 
 
-async def test_lost_ssh_connection_is_made_again_with_its_forwards(small: World) -> None:
+async def test_lost_ssh_connection_is_restored_with_its_forwards(small: World) -> None:
     directory = await small.create("vm", SMALL)
     await small.start("vm")
     await small.shell("vm", "sh", "-c", "httpd -p 127.0.0.1:8097 -h /tmp")
@@ -227,7 +227,7 @@ async def test_lost_ssh_connection_is_made_again_with_its_forwards(small: World)
     await eventually(answers)
 
 
-async def test_failing_script_leaves_the_machine_degraded_with_its_last_words(
+async def test_failing_script_degrades_the_machine_with_its_output(
     small: World,
 ) -> None:
     script = "#!/bin/sh\necho one thing\necho the disk is purple >&2\nexit 7\n"
@@ -240,7 +240,7 @@ async def test_failing_script_leaves_the_machine_degraded_with_its_last_words(
     )
 
 
-async def test_damaged_disk_is_told_when_it_is_started(small: World) -> None:
+async def test_damaged_disk_is_reported_at_the_start(small: World) -> None:
     directory = await small.create("vm", SMALL)
     (directory.path / "disk").write_bytes(b"no disk at all")
     await small.machines.start("vm")
@@ -249,12 +249,12 @@ async def test_damaged_disk_is_told_when_it_is_started(small: World) -> None:
     assert directory.status() is InstanceStatus.STOPPED
 
 
-async def test_suspended_machine_goes_on_where_it_was(small: World) -> None:
+async def test_suspended_machine_resumes(small: World) -> None:
     directory = await small.create("vm", SMALL)
     await small.start("vm")
     boot = await boot_id(small, "vm")
     await small.shell("vm", "sh", "-c", "httpd -p 127.0.0.1:8096 -h /tmp; echo kept >/tmp/memory")
-    # As late as after a night.
+    # Suspended overnight, according to the clock.
     await small.shell("vm", "sudo", "date", "-u", "-s", "@1700000000")
     seen = await small.stop("vm", suspend=True)
     assert (seen.phase, seen.stop_error) == (Phase.STOPPED, "")
@@ -267,14 +267,14 @@ async def test_suspended_machine_goes_on_where_it_was(small: World) -> None:
     await small.until("vm", lambda seen: any("8096" in one.host_address for one in seen.forwards))
     assert [one.name for one in (await disks.inspect(directory.path / "disk")).snapshots] == []
 
-    # Memory that was loaded is never loaded again: the disk has moved on.
+    # Loaded memory is never loaded again: the disk has changed since.
     await small.kill(directory.driver_process())
     await small.until("vm", lambda seen: seen.phase is Phase.STOPPED)
     await small.start("vm")
     assert await boot_id(small, "vm") != boot
 
 
-async def test_suspended_memory_that_does_not_fit_any_more_is_discarded(small: World) -> None:
+async def test_incompatible_suspended_memory_is_discarded(small: World) -> None:
     directory = await small.create("vm", SMALL)
     await small.start("vm")
     boot = await boot_id(small, "vm")
@@ -287,7 +287,7 @@ async def test_suspended_memory_that_does_not_fit_any_more_is_discarded(small: W
     assert (await disks.inspect(directory.path / "disk")).snapshots == ()
 
 
-async def test_snapshots_bring_back_the_disk(small: World) -> None:
+async def test_snapshots_restore_the_disk(small: World) -> None:
     text = SMALL + "provision:\n- mode: system\n  script: mkdir -p /data; mount /dev/vda /data\n"
     directory = await small.create("vm", text)
     disk = directory.path / "disk"

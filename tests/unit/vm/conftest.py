@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Machines for tests."""
+"""Fixtures for machines."""
 
 import tempfile
 from collections.abc import AsyncIterator
@@ -11,7 +11,7 @@ from tests.unit.vm.machine_world import World, a_world
 
 @pytest.fixture
 async def world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
-    """A LIMA_HOME of its own, in a directory short enough for sockets."""
+    """A world with its own LIMA_HOME, with a path short enough for sockets."""
     with tempfile.TemporaryDirectory(prefix="rdd-vm-") as path:
         async with a_world(Path(path), monkeypatch) as found:
             yield found

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Machines with a stand-in for the agent (tests/data/vm) and for the driver's package.
+"""Machines with a fake agent (tests/data/vm) and a fake driver provider.
 
 Everything else is real: files, processes, signals, the event stream.
 """
@@ -23,15 +23,15 @@ from rdd.vm.instance_dir import InstanceDirectory, LimaHome
 from rdd.vm.machines import Machines, Observation, Phase, Timeouts
 from rdd.vm.template import HostFacts, Template
 
-AGENT = Path(__file__).parents[2] / "data" / "vm" / "standin_agent.py"
+AGENT = Path(__file__).parents[2] / "data" / "vm" / "fake_agent.py"
 FACTS = HostFacts(
     arch="x86_64", cpus=2, memory_bytes=8 << 30, user="jo", uid=1000, home=Path("/home/jo")
 )
-TIMEOUT_S = 120.0  # for what takes milliseconds, on a machine that is busy
+TIMEOUT_S = 120.0  # operations take milliseconds, but the host may be busy
 
 
 class FakeProvider:
-    """What a driver does in the daemon: noted, and delayed or broken as told."""
+    """Records calls; `prepare_with` delays or breaks the preparation."""
 
     def __init__(self) -> None:
         self.usable = True
@@ -62,7 +62,7 @@ class FakeProvider:
 
 
 class World:
-    """Machines below a directory, and what they told."""
+    """Machines in a directory, and their reported changes."""
 
     def __init__(self, path: Path, provider: FakeProvider) -> None:
         self.home = LimaHome(path / "lima")
@@ -73,7 +73,7 @@ class World:
         self.machines = self.new_daemon()
 
     def new_daemon(self, **timeouts: float) -> Machines:
-        """A daemon that knows nothing of what runs."""
+        """Return a new daemon without any state."""
         return Machines(
             self.home,
             agent_command=(sys.executable, "-S", "-E", str(AGENT)),
@@ -97,7 +97,7 @@ class World:
     async def until(
         self, condition: Callable[[Observation], object], name: str = "vm"
     ) -> Observation:
-        """Wait until what is known of a machine fulfils a condition."""
+        """Wait until the observation of a machine fulfils a condition."""
         async with asyncio.timeout(TIMEOUT_S):
             while not condition(seen := self.machines.phase(name)):
                 await self.news.get()
@@ -107,7 +107,7 @@ class World:
         return await self.until(lambda seen: seen.phase is phase, name)
 
     def processes(self) -> list[Identity]:
-        """Every agent and driver that lives."""
+        """Return every live agent and driver."""
         found = []
         for name in self.home.names():
             directory = self.directory(name)
@@ -117,7 +117,7 @@ class World:
 
 @asynccontextmanager
 async def a_world(path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
-    """A world that leaves nothing running."""
+    """Yield a world and end its processes afterwards."""
     provider = FakeProvider()
     monkeypatch.setattr(catalog, "provider", lambda name: provider)
     world = World(path, provider)

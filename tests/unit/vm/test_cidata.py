@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cidata disk: its files, and the ISO 9660 image they are put into."""
+"""The cidata disk: its files and the ISO 9660 image."""
 
 import json
 import os
@@ -35,14 +35,14 @@ def files(text: str, guest: Guest = GUEST) -> dict[str, str]:
 
 
 def sh(tmp_path: Path, name: str, text: str, expression: str) -> str:
-    """What a shell makes of a file of assignments."""
+    """Return the variables after a shell sourced a file."""
     (tmp_path / name).write_text(text)
     done = run_program(["sh", "-c", f". ./{name}; printf %s {expression}"], cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def test_cloud_init_gets_a_user_with_the_key_and_the_boot_script() -> None:
+def test_user_data_has_user_key_and_boot_script() -> None:
     found = files("timezone: Europe/Berlin\n")
     assert found["meta-data"] == "instance-id: iid-1\nlocal-hostname: lima-vm\n"
     head, _, body = found["user-data"].partition("\n")
@@ -62,7 +62,7 @@ def test_cloud_init_gets_a_user_with_the_key_and_the_boot_script() -> None:
     assert network["ethernets"]["eth0"]["match"] == {"macaddress": "52:55:55:00:00:01"}
 
 
-def test_params_arrive_as_they_are(tmp_path: Path) -> None:
+def test_params_are_passed_unchanged(tmp_path: Path) -> None:
     value = """it's "odd" $HOME `id` \\"""
     text = (
         f"param:\n  ODD: {json.dumps(value)}\nprobes:\n- script: '#!/bin/sh {{{{.Param.ODD}}}}'\n"
@@ -76,7 +76,7 @@ def test_facts_can_be_sourced(tmp_path: Path) -> None:
     assert sh(tmp_path, "lima.env", found, '"$LIMA_CIDATA_SLIRP_GATEWAY"') == "192.168.5.2"
 
 
-def test_scripts_go_to_the_directory_of_their_mode_in_their_order() -> None:
+def test_scripts_are_ordered_in_the_directory_of_their_mode() -> None:
     found = files(
         """
 provision:
@@ -105,7 +105,7 @@ provision:
     ]
 
 
-def test_names_lead_to_addresses_through_other_names() -> None:
+def test_host_aliases_are_resolved() -> None:
     found = files(
         "hostResolver:\n  hosts:\n    a.internal: b.internal\n    b.internal: host.lima.internal\n"
         "    c.internal: 10.1.2.3\n    lost: nowhere\n    loop: loop\n"
@@ -127,13 +127,13 @@ def test_names_lead_to_addresses_through_other_names() -> None:
         pytest.param("http://proxy.corp:8080", "http://proxy.corp:8080", id="elsewhere"),
     ],
 )
-def test_proxy_on_this_machine_has_another_address_in_the_guest(value: str, expected: str) -> None:
+def test_loopback_proxy_is_rewritten_to_the_gateway(value: str, expected: str) -> None:
     guest = Guest(name="vm", instance_id="i", keys=[], mac="", environment={"http_proxy": value})
     assert f"http_proxy={expected}\n" in files("{}", guest)["etc_environment"]
     assert files("propagateProxyEnv: false\n", guest)["etc_environment"] == ""
 
 
-def test_own_name_servers_replace_ours() -> None:
+def test_name_servers_of_the_template_replace_the_default() -> None:
     found = files("hostResolver: {enabled: false}\ndns: [9.9.9.9]\n")
     assert "LIMA_CIDATA_DNS=9.9.9.9\n" in found["lima.env"]
     ethernet = json.loads(found["network-config"])["ethernets"]["eth0"]
@@ -165,7 +165,7 @@ def test_boot_script_is_valid_for_every_shell(real_part: Callable[[str], Path]) 
 
 
 def run_boot_script(world: Path, text: str, *arguments: str) -> str:
-    """Run boot.sh with all its directories below `world`; what it prints."""
+    """Run boot.sh with all its directories below `world`; return its output."""
     disk = world / "mnt" / "lima-cidata"
     for path, content in cidata.files(template(text), GUEST).items():
         (disk / path).parent.mkdir(parents=True, exist_ok=True)
@@ -193,7 +193,7 @@ provision:
 """
 
 
-def test_environment_is_set_before_anything_else_happens(tmp_path: Path) -> None:
+def test_environment_is_set_up_first(tmp_path: Path) -> None:
     assert run_boot_script(tmp_path, BOOTING, "environment") == ""
     wanted = "# rdd begin\nCOLOUR=blue\n# rdd end\n"
     assert (tmp_path / "etc" / "environment").read_text() == wanted
@@ -204,11 +204,11 @@ def test_environment_is_set_before_anything_else_happens(tmp_path: Path) -> None
     assert (tmp_path / "run" / "lima-boot-done").read_text() == cidata.meta_data(GUEST)
 
 
-def test_script_of_the_user_runs_where_programs_may_run(tmp_path: Path) -> None:
-    said = run_boot_script(tmp_path, BOOTING)
-    # Debian's /run is mounted noexec; the user's number is the one the guest knows.
+def test_user_script_is_not_run_from_a_noexec_directory(tmp_path: Path) -> None:
+    output = run_boot_script(tmp_path, BOOTING)
+    # Debian's /run is mounted noexec; the uid is that of the guest.
     runtime = tmp_path / "run" / "user" / str(os.getuid())
-    assert f"from {tmp_path}/var/lib/lima-provision-user in {runtime}\n" in said
+    assert f"from {tmp_path}/var/lib/lima-provision-user in {runtime}\n" in output
     assert not list((tmp_path / "var" / "lib").iterdir())
 
 
@@ -216,7 +216,7 @@ def test_script_of_the_user_runs_where_programs_may_run(tmp_path: Path) -> None:
 
 
 def read_image(data: bytes) -> dict[str, tuple[int, bytes]]:
-    """Mode and content of all files, read as a kernel with Rock Ridge does."""
+    """Return mode and content of all files, parsed like a kernel with Rock Ridge."""
     found: dict[str, tuple[int, bytes]] = {}
     descriptor = data[16 * 2048 : 17 * 2048]
     assert descriptor[:6] == b"\x01CD001"
@@ -262,7 +262,7 @@ NAMES = st.from_regex(r"[a-zA-Z0-9._-]{1,40}", fullmatch=True).filter(
 @given(
     st.dictionaries(NAMES, st.dictionaries(NAMES, st.binary(max_size=5000), max_size=8), max_size=6)
 )
-def test_what_is_written_is_read_back(tree: dict[str, dict[str, bytes]]) -> None:
+def test_files_survive_a_round_trip(tree: dict[str, dict[str, bytes]]) -> None:
     given_files = {
         f"{folder}/{name}": data for folder, inner in tree.items() for name, data in inner.items()
     }
@@ -270,7 +270,7 @@ def test_what_is_written_is_read_back(tree: dict[str, dict[str, bytes]]) -> None
     assert {name: data for name, (_, data) in found.items()} == given_files
 
 
-def test_many_files_in_one_directory_are_all_there() -> None:
+def test_directory_with_many_files_is_complete() -> None:
     wanted = {f"many/a-rather-long-name-{number}": b"%d" % number for number in range(500)}
     assert len(read_image(iso9660.image(wanted, label="cidata"))) == 500
 
@@ -288,11 +288,11 @@ def test_volume_has_its_label(tmp_path: Path, real_part: Callable[[str], Path]) 
 
 
 @pytest.mark.parametrize("name", ["", "x" * 121, "a//b", ".."])
-def test_names_that_do_not_fit_are_refused(name: str) -> None:
+def test_rejects_invalid_file_names(name: str) -> None:
     with pytest.raises(ValueError, match="is not a valid file name"):
         iso9660.image({name: b""}, label="cidata")
 
 
-def test_label_that_is_too_long_is_refused() -> None:
+def test_rejects_a_label_that_is_too_long() -> None:
     with pytest.raises(ValueError, match="longer than 32"):
         iso9660.image({}, label="x" * 33)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Images over HTTP and from files: whole or not at all, each failure with its reason."""
+"""Images over HTTP and from files: complete or missing, each failure with its reason."""
 
 import asyncio
 import bz2
@@ -27,7 +27,7 @@ DIGEST = f"sha256:{hashlib.sha256(CONTENT).hexdigest()}"
 
 
 class Origin:
-    """A server that can be told to misbehave."""
+    """A server with configurable failures."""
 
     def __init__(self) -> None:
         self.content = CONTENT
@@ -43,9 +43,9 @@ class Origin:
         if self.status != 200:
             return web.Response(status=self.status)
         start = 0
-        asked = request.headers.get("Range")
-        if asked and request.headers.get("If-Range", self.etag) == self.etag:
-            start = int(asked.removeprefix("bytes=").rstrip("-"))
+        wanted_range = request.headers.get("Range")
+        if wanted_range and request.headers.get("If-Range", self.etag) == self.etag:
+            start = int(wanted_range.removeprefix("bytes=").rstrip("-"))
         body = self.content[start:]
         response = web.StreamResponse(status=206 if start else 200)
         response.content_length = len(body)
@@ -95,9 +95,9 @@ def _no_backoff(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def get(
-    cache: ImageCache, location: str, digest: str = "", told: list[str] | None = None
+    cache: ImageCache, location: str, digest: str = "", messages: list[str] | None = None
 ) -> Path:
-    progress = (told if told is not None else []).append
+    progress = (messages if messages is not None else []).append
     return await fetch(location, digest, cache=cache, progress=progress)
 
 
@@ -108,38 +108,36 @@ def packed(kind: str) -> bytes:
 
 
 def entries(cache: ImageCache) -> list[str]:
-    """What is in the cache, apart from what is on its way."""
+    """Return the entries of the cache, without partial files."""
     found = [path for path in cache.root.rglob("*") if path.is_file()]
     return [path.name for path in found if path.parent.name not in ("partial", "locations")]
 
 
 async def test_image_is_downloaded_once_and_shared(origin: Origin, cache: ImageCache) -> None:
-    told: list[str] = []
-    path = await get(cache, origin.url, DIGEST, told)
+    messages: list[str] = []
+    path = await get(cache, origin.url, DIGEST, messages)
     assert path.read_bytes() == CONTENT
-    assert any("disk.img: 100 %" in line for line in told)
+    assert any("disk.img: 100 %" in line for line in messages)
     assert await get(cache, origin.url, DIGEST) == path
     assert origin.requests == ["GET"]
 
 
-async def test_two_at_once_download_once(origin: Origin, cache: ImageCache) -> None:
+async def test_concurrent_fetches_download_once(origin: Origin, cache: ImageCache) -> None:
     paths = await asyncio.gather(*(get(cache, origin.url, DIGEST) for _ in range(3)))
     assert len(set(paths)) == 1
     assert origin.requests == ["GET"]
 
 
-async def test_download_that_breaks_off_goes_on_where_it_was(
-    origin: Origin, cache: ImageCache
-) -> None:
+async def test_interrupted_download_resumes(origin: Origin, cache: ImageCache) -> None:
     origin.cut_after = 200_000
     assert (await get(cache, origin.url, DIGEST)).read_bytes() == CONTENT
     assert [request.partition("=")[0] for request in origin.requests] == ["GET", "GET bytes"]
 
 
-async def test_cancelled_download_goes_on_next_time(origin: Origin, cache: ImageCache) -> None:
+async def test_cancelled_download_resumes_next_time(origin: Origin, cache: ImageCache) -> None:
     origin.gate = asyncio.Event()
-    told: list[str] = []
-    task = asyncio.create_task(get(cache, origin.url, DIGEST, told))
+    messages: list[str] = []
+    task = asyncio.create_task(get(cache, origin.url, DIGEST, messages))
     while not any(path.stat().st_size for path in (cache.root / "partial").glob("*[0-9a-f]")):  # noqa: ASYNC110
         await asyncio.sleep(0.01)
     task.cancel()
@@ -152,7 +150,7 @@ async def test_cancelled_download_goes_on_next_time(origin: Origin, cache: Image
     assert "bytes=" in origin.requests[-1]
 
 
-async def test_file_that_has_changed_meanwhile_is_fetched_anew(
+async def test_changed_file_is_downloaded_again(
     origin: Origin, cache: ImageCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(downloads, "_ATTEMPTS", 1)
@@ -176,7 +174,7 @@ async def test_wrong_digest_keeps_nothing(origin: Origin, cache: ImageCache) -> 
     assert [path for path in (cache.root / "partial").iterdir() if path.suffix != ".lock"] == []
 
 
-async def test_missing_file_and_broken_server_are_told_with_their_status(
+async def test_http_errors_are_reported_with_their_status(
     origin: Origin, cache: ImageCache
 ) -> None:
     origin.status = 404
@@ -187,12 +185,12 @@ async def test_missing_file_and_broken_server_are_told_with_their_status(
         await get(cache, origin.url, DIGEST)
 
 
-async def test_server_that_is_not_there_is_unreachable(cache: ImageCache) -> None:
+async def test_refused_connection_is_unreachable(cache: ImageCache) -> None:
     with pytest.raises(SourceUnreachable, match=r'failed to download "http://127\.0\.0\.1:1/x": '):
         await get(cache, "http://127.0.0.1:1/x", DIGEST)
 
 
-async def test_full_disk_is_told_before_the_download(
+async def test_insufficient_space_is_reported_before_the_download(
     origin: Origin, cache: ImageCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class Usage:
@@ -203,7 +201,7 @@ async def test_full_disk_is_told_before_the_download(
         await get(cache, origin.url, DIGEST)
 
 
-async def test_disk_that_fills_up_meanwhile_is_told(
+async def test_disk_full_during_the_download_is_reported(
     origin: Origin, cache: ImageCache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     real = os.write
@@ -219,7 +217,7 @@ async def test_disk_that_fills_up_meanwhile_is_told(
 
 
 @pytest.mark.parametrize("kind", ["xz", "gzip", "bzip2", "zstd"])
-async def test_packed_images_are_unpacked_with_holes(
+async def test_images_are_decompressed_with_holes(
     kind: str, cache: ImageCache, tmp_path: Path, real_part: Callable[[str], Path]
 ) -> None:
     source = tmp_path / "disk"
@@ -237,7 +235,7 @@ async def test_packed_images_are_unpacked_with_holes(
 
 
 @pytest.mark.parametrize("kind", ["xz", "gzip", "zstd"])
-async def test_damaged_packed_image_is_told_and_not_kept(
+async def test_damaged_archive_is_reported_and_deleted(
     kind: str, cache: ImageCache, tmp_path: Path, real_part: Callable[[str], Path]
 ) -> None:
     source = tmp_path / "disk"
@@ -251,27 +249,25 @@ async def test_damaged_packed_image_is_told_and_not_kept(
     assert list((cache.root / "expanded").glob("*")) == []
 
 
-async def test_local_file_is_copied_once_and_noticed_when_it_changes(
-    cache: ImageCache, tmp_path: Path
-) -> None:
+async def test_local_file_is_copied_again_after_a_change(cache: ImageCache, tmp_path: Path) -> None:
     source = tmp_path / "disk"
     source.write_bytes(b"one")
-    told: list[str] = []
-    first = await get(cache, str(source), "", told)
-    assert await get(cache, f"file://{source}", "", told) == first
-    assert told == [f"Reading {source}"]
+    messages: list[str] = []
+    first = await get(cache, str(source), "", messages)
+    assert await get(cache, f"file://{source}", "", messages) == first
+    assert messages == [f"Reading {source}"]
     source.write_bytes(b"other")
     assert (await get(cache, str(source))).read_bytes() == b"other"
     assert first.read_bytes() == b"one"
 
 
-async def test_local_file_with_another_digest_is_refused(cache: ImageCache, tmp_path: Path) -> None:
+async def test_rejects_a_local_file_with_another_digest(cache: ImageCache, tmp_path: Path) -> None:
     (tmp_path / "disk").write_bytes(b"one")
     with pytest.raises(HostError, match=r'the digest of ".*disk" is sha256:.*, expected sha256:ab'):
         await get(cache, str(tmp_path / "disk"), "sha256:ab")
 
 
-async def test_file_without_digest_is_asked_about_and_kept_offline(
+async def test_file_without_digest_is_revalidated_unless_offline(
     origin: Origin, cache: ImageCache
 ) -> None:
     first = await get(cache, origin.url)
@@ -283,18 +279,18 @@ async def test_file_without_digest_is_asked_about_and_kept_offline(
     assert (await get(cache, origin.url)).read_bytes() == b"new"
 
 
-def test_other_schemes_are_refused(cache: ImageCache) -> None:
+def test_rejects_other_url_schemes(cache: ImageCache) -> None:
     with pytest.raises(HostError, match="only http, https and file are supported"):
         asyncio.run(get(cache, "ftp://example.com/x"))
 
 
 @pytest.mark.parametrize("text", ["md5:00", "sha256", "sha256:"])
-def test_odd_digests_are_refused(text: str) -> None:
+def test_rejects_invalid_digests(text: str) -> None:
     with pytest.raises(HostError, match="must begin with one of sha256, sha384, sha512:"):
         Digest.parse(text)
 
 
-def test_machine_gets_a_link_that_outlives_the_cache(tmp_path: Path) -> None:
+def test_hard_link_survives_eviction_from_the_cache(tmp_path: Path) -> None:
     source, target = tmp_path / "a", tmp_path / "b"
     source.write_bytes(b"content")
     target.write_bytes(b"old")
@@ -304,7 +300,7 @@ def test_machine_gets_a_link_that_outlives_the_cache(tmp_path: Path) -> None:
     assert target.read_bytes() == b"content"
 
 
-def test_directory_of_a_guest_names_all_its_files(tmp_path: Path) -> None:
+def test_guest_directory_yields_all_files(tmp_path: Path) -> None:
     for name in ("image", "kernel", "initrd"):
         (tmp_path / name).touch()
     (tmp_path / "kernel.cmdline").write_text("quiet\n")
@@ -318,7 +314,7 @@ def test_directory_of_a_guest_names_all_its_files(tmp_path: Path) -> None:
         chosen_image({"RDD_GUEST_IMAGE": "/no/such"})
 
 
-def test_installed_guest_is_found(tmp_path: Path) -> None:
+def test_finds_the_installed_guest(tmp_path: Path) -> None:
     assert installed_image({}, tmp_path) is None
     folder = tmp_path / ".local" / "share" / "rdd" / "guest"
     folder.mkdir(parents=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Instance directories: names, files, and what they say about processes."""
+"""Instance directories: names, files, status, pid files."""
 
 import json
 import os
@@ -32,7 +32,7 @@ FACTS = HostFacts(
 
 @pytest.fixture
 def directory(tmp_path: Path) -> InstanceDirectory:
-    """An instance that is complete and does not run."""
+    """A complete, stopped instance."""
     found = LimaHome(tmp_path).directory("vm")
     found.path.mkdir()
     found.lima_yaml.write_text("cpus: 1\n")
@@ -42,7 +42,7 @@ def directory(tmp_path: Path) -> InstanceDirectory:
 
 @pytest.fixture
 def sleeper() -> Iterator[Identity]:
-    """A process that lives."""
+    """A live process."""
     with start_program(["sleep", "600"]) as process:
         found = identity(process.pid)
         assert found is not None
@@ -50,14 +50,14 @@ def sleeper() -> Iterator[Identity]:
 
 
 @pytest.mark.parametrize("name", ["a", "A1", "rd", "a.b", "a_b", "a-b-c", "0", "a" * 76])
-def test_name_that_lima_takes_is_taken(name: str) -> None:
+def test_accepts_valid_names(name: str) -> None:
     check_name(name)
 
 
 @pytest.mark.parametrize(
     "name", ["", "a" * 77, "_x", "-a", "a-", "a--b", "a._b", "ä", "a/b", "a b", ".", "..", "a\n"]
 )
-def test_name_that_lima_does_not_take_is_refused_with_the_rule(name: str) -> None:
+def test_rejects_invalid_names_with_the_rule(name: str) -> None:
     with pytest.raises(InvalidName) as caught:
         check_name(name)
     assert str(caught.value) == (
@@ -76,7 +76,7 @@ def test_socket_path_is_measured_in_bytes() -> None:
     )
 
 
-def test_longest_socket_that_a_driver_has_counts() -> None:
+def test_socket_limit_depends_on_the_driver() -> None:
     home = Path("/" + "h" * 60)
     InstanceDirectory(home / ("n" * 15)).check_socket_paths("qemu")
     with pytest.raises(HostError, match=r"ssh\.sock\.1234567890123456"):
@@ -86,7 +86,7 @@ def test_longest_socket_that_a_driver_has_counts() -> None:
         InstanceDirectory(home / ("n" * 34)).check_socket_paths("host")
 
 
-def test_machines_are_found_by_the_names_they_may_have(tmp_path: Path) -> None:
+def test_lists_directories_with_valid_names(tmp_path: Path) -> None:
     for name in ("b", "a", "_config", "_disks", ".a.deleting"):
         (tmp_path / name).mkdir()
     (tmp_path / "file").touch()
@@ -120,7 +120,7 @@ def test_incomplete_instance_is_uninitialized(directory: InstanceDirectory) -> N
     assert InstanceDirectory(directory.path / "none").status() is InstanceStatus.UNINITIALIZED
 
 
-def test_pid_file_has_limas_form_and_the_identity_is_beside_it(
+def test_pid_file_has_limas_form_and_an_identity_file(
     directory: InstanceDirectory, sleeper: Identity
 ) -> None:
     write_pid_file(directory.pid_file("host"), sleeper)
@@ -129,14 +129,14 @@ def test_pid_file_has_limas_form_and_the_identity_is_beside_it(
     assert directory.driver_process() == sleeper
 
 
-def test_process_that_was_given_the_number_of_another_is_not_believed(
+def test_reused_pid_is_not_the_recorded_process(
     directory: InstanceDirectory, sleeper: Identity
 ) -> None:
     write_pid_file(directory.ha_pid, Identity(sleeper.pid, "another time"))
     assert directory.agent() is None
 
 
-def test_agent_of_lima_is_believed_if_it_is_as_old_as_its_file(
+def test_pid_without_identity_needs_a_process_older_than_its_file(
     directory: InstanceDirectory, sleeper: Identity
 ) -> None:
     directory.ha_pid.write_text(f"{sleeper.pid}\n")
@@ -146,7 +146,7 @@ def test_agent_of_lima_is_believed_if_it_is_as_old_as_its_file(
     assert directory.agent() is None
 
 
-def test_identity_of_another_process_does_not_count(
+def test_identity_of_another_process_is_ignored(
     directory: InstanceDirectory, sleeper: Identity
 ) -> None:
     write_identity(directory.ha_identity, own_identity())
@@ -155,14 +155,14 @@ def test_identity_of_another_process_does_not_count(
 
 
 @pytest.mark.parametrize("text", ["", "x", "-1", "0", "99999999", "1 2"])
-def test_pid_file_without_a_process_names_none(directory: InstanceDirectory, text: str) -> None:
+def test_pid_file_without_a_process_yields_none(directory: InstanceDirectory, text: str) -> None:
     directory.ha_pid.write_text(text)
     assert live_process(directory.ha_pid, directory.ha_identity) is None
 
 
 def test_zombie_is_dead(directory: InstanceDirectory) -> None:
     with start_program([sys.executable, "-c", ""]) as child:
-        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # it has ended, and stays
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # it has ended and is a zombie
         directory.ha_pid.write_text(f"{child.pid}\n")
         assert directory.agent() is None
 
@@ -173,7 +173,7 @@ def test_damaged_identity_is_none(directory: InstanceDirectory, text: str) -> No
     assert read_identity(directory.ha_identity) is None
 
 
-def test_driver_is_that_of_the_creation(directory: InstanceDirectory) -> None:
+def test_driver_is_the_recorded_one(directory: InstanceDirectory) -> None:
     assert directory.driver == "host"
     assert directory.read_record() == InstanceRecord("host", "1.2.3")
     directory.record.unlink()
@@ -181,18 +181,18 @@ def test_driver_is_that_of_the_creation(directory: InstanceDirectory) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", "7", "{"])
-def test_damaged_record_is_an_error_that_names_it(directory: InstanceDirectory, text: str) -> None:
+def test_damaged_record_is_reported_with_its_path(directory: InstanceDirectory, text: str) -> None:
     directory.record.write_text(text)
     with pytest.raises(HostError, match=r'rdd\.json" is damaged'):
         directory.read_record()
 
 
-def test_template_is_worked_out_from_lima_yaml(directory: InstanceDirectory) -> None:
+def test_template_is_resolved_from_lima_yaml(directory: InstanceDirectory) -> None:
     template = directory.template(FACTS)
     assert (template.cpus, template.memory, template.user.name) == (1, 4 << 30, "jo")
 
 
-def test_kept_template_counts_only_with_the_lima_yaml_it_was_made_from(
+def test_cached_template_is_used_only_for_the_same_lima_yaml(
     directory: InstanceDirectory,
 ) -> None:
     directory.refresh_template(FACTS)
@@ -205,14 +205,12 @@ def test_kept_template_counts_only_with_the_lima_yaml_it_was_made_from(
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"source": "cpus: 1\\n", "template": 7}'])
-def test_damaged_copy_of_the_template_is_made_again(
-    directory: InstanceDirectory, text: str
-) -> None:
+def test_damaged_template_cache_is_ignored(directory: InstanceDirectory, text: str) -> None:
     directory.template_cache.write_text(text)
     assert directory.template(FACTS).cpus == 1
 
 
-def test_kept_template_is_read_without_yaml(directory: InstanceDirectory) -> None:
+def test_cached_template_is_loaded_without_yaml(directory: InstanceDirectory) -> None:
     directory.refresh_template(FACTS)
     code = (
         "import sys; from pathlib import Path; from rdd.vm.instance_dir import InstanceDirectory;"
@@ -223,7 +221,7 @@ def test_kept_template_is_read_without_yaml(directory: InstanceDirectory) -> Non
     assert done.stdout == "False False\n"
 
 
-def test_missing_or_wrong_lima_yaml_is_told(directory: InstanceDirectory) -> None:
+def test_missing_or_invalid_lima_yaml_is_reported(directory: InstanceDirectory) -> None:
     directory.lima_yaml.write_text("cpus: x")
     with pytest.raises(TemplateError):
         directory.template(FACTS)
@@ -234,7 +232,7 @@ def test_missing_or_wrong_lima_yaml_is_told(directory: InstanceDirectory) -> Non
         directory.refresh_template(FACTS)
 
 
-def test_what_a_dead_machine_left_is_removed_and_nothing_else(
+def test_removes_only_temporary_files_of_a_dead_machine(
     directory: InstanceDirectory,
 ) -> None:
     for name in ("ha.pid", "ha.identity", "ha.sock", "x.tmp", "disk", "ha.stdout.log"):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How guests are reached: options as Lima has them, one key for all machines."""
+"""ssh: Lima's options, one key for all machines."""
 
 import asyncio
 from pathlib import Path
@@ -40,7 +40,7 @@ def test_options_are_those_of_lima() -> None:
     assert options["Ciphers"].startswith('"^aes128-gcm')
 
 
-def test_ssh_understands_the_config_file(tmp_path: Path) -> None:
+def test_ssh_accepts_the_config_file(tmp_path: Path) -> None:
     (tmp_path / "ssh.config").write_text(TARGET.config("vm"))
     done = run_program(["ssh", "-G", "-F", str(tmp_path / "ssh.config"), "lima-vm"])
     assert done.returncode == 0, done.stderr
@@ -51,7 +51,7 @@ def test_ssh_understands_the_config_file(tmp_path: Path) -> None:
     assert any(line.startswith("ciphers aes128-gcm") for line in lines)
 
 
-async def test_key_is_made_once_even_by_many_at_once(tmp_path: Path) -> None:
+async def test_concurrent_callers_create_one_key(tmp_path: Path) -> None:
     keys = await asyncio.gather(*(ssh.ensure_key(tmp_path) for _ in range(4)))
     assert set(keys) == {tmp_path / "_config" / "user"}
     assert keys[0].stat().st_mode & 0o777 == 0o600

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Machines: starting, following, stopping, with real processes and a stand-in for the agent."""
+"""Machines: start, monitor, stop, with real processes and a fake agent."""
 
 import json
 import os
@@ -16,7 +16,7 @@ from rdd.vm.process_files import write_pid_file
 
 
 async def start(world: World, name: str = "vm", **behaviour: object) -> Identity:
-    """A machine that runs; its agent."""
+    """Start a machine; return its agent."""
     directory = await world.create(name, **behaviour)
     await world.machines.start(name)
     await world.until_phase(Phase.RUNNING, name)
@@ -25,7 +25,7 @@ async def start(world: World, name: str = "vm", **behaviour: object) -> Identity
     return agent
 
 
-async def test_started_machine_is_followed_until_it_runs(world: World) -> None:
+async def test_started_machine_is_monitored_until_it_runs(world: World) -> None:
     await world.create()
     assert world.machines.phase("vm").phase is Phase.UNKNOWN
     await world.machines.start("vm")
@@ -35,23 +35,23 @@ async def test_started_machine_is_followed_until_it_runs(world: World) -> None:
     assert world.machines.inspect("vm") is InstanceStatus.RUNNING
 
 
-async def test_agent_has_a_process_group_of_its_own(world: World) -> None:
+async def test_agent_has_its_own_process_group(world: World) -> None:
     agent = await start(world)
     assert os.getpgid(agent.pid) == agent.pid != os.getpgid(0)
 
 
-async def test_starting_what_runs_changes_nothing(world: World) -> None:
+async def test_start_of_a_running_machine_is_idempotent(world: World) -> None:
     agent = await start(world)
     await world.machines.start("vm")
     assert world.directory().agent() == agent
 
 
-async def test_machine_that_is_not_created_cannot_be_started(world: World) -> None:
+async def test_rejects_start_of_a_machine_that_is_not_created(world: World) -> None:
     with pytest.raises(NotCreated, match='machine "vm" is not created'):
         await world.machines.start("vm")
 
 
-async def test_agent_that_ends_at_once_is_reported_with_its_code_and_last_words(
+async def test_start_failure_has_exit_code_and_log_tail(
     world: World,
 ) -> None:
     await world.create(exit=3)
@@ -63,7 +63,7 @@ async def test_agent_that_ends_at_once_is_reported_with_its_code_and_last_words(
     assert world.processes() == []
 
 
-async def test_agent_that_never_says_it_is_there_is_ended(world: World) -> None:
+async def test_agent_without_a_pid_file_is_ended_after_the_timeout(world: World) -> None:
     directory = await world.create(no_pid=True)
     world.machines = world.new_daemon(pid_file_s=0.5)
     with pytest.raises(StartFailed, match=r'did not write ".*ha\.pid" within 0\.5 s'):
@@ -72,7 +72,7 @@ async def test_agent_that_never_says_it_is_there_is_ended(world: World) -> None:
     assert identity(int(pid)) is None
 
 
-async def test_start_that_failed_can_be_repeated(world: World) -> None:
+async def test_start_can_be_retried_after_a_failure(world: World) -> None:
     await world.create(exit=1)
     with pytest.raises(StartFailed):
         await world.machines.start("vm")
@@ -81,14 +81,14 @@ async def test_start_that_failed_can_be_repeated(world: World) -> None:
     await world.until_phase(Phase.RUNNING)
 
 
-async def test_program_that_is_missing_is_named(world: World) -> None:
+async def test_missing_agent_program_is_named(world: World) -> None:
     await world.create()
     world.machines._agent_command = ("/nowhere/agent",)
     with pytest.raises(Exception, match='failed to start "/nowhere/agent": No such file'):
         await world.machines.start("vm")
 
 
-async def test_logs_of_the_run_before_are_put_aside(world: World) -> None:
+async def test_logs_of_the_previous_run_are_rotated(world: World) -> None:
     directory = await world.create()
     for name in ("ha.stdout", "ha.stderr", "serial"):
         (directory.path / f"{name}.log").write_text("before")
@@ -114,7 +114,7 @@ async def test_logs_begin_with_the_title_of_the_run(world: World) -> None:
         assert log.read_text().startswith('{"title":"a test"}\n')
 
 
-async def test_degraded_machine_runs_and_tells_what_is_wrong(world: World) -> None:
+async def test_degraded_machine_runs_and_reports_errors(world: World) -> None:
     status = {"running": True, "degraded": True, "errors": ["probe failed"]}
     await world.create(events=[status])
     await world.machines.start("vm")
@@ -122,7 +122,7 @@ async def test_degraded_machine_runs_and_tells_what_is_wrong(world: World) -> No
     assert seen.degraded and seen.errors == ("probe failed",)
 
 
-async def test_forwards_are_known_while_they_last(world: World) -> None:
+async def test_forwards_are_observed_until_they_stop(world: World) -> None:
     forward = {"protocol": "tcp", "guestAddr": "0.0.0.0:80", "hostAddr": "127.0.0.1:80"}
     await world.create(
         events=[
@@ -141,7 +141,7 @@ async def test_forwards_are_known_while_they_last(world: World) -> None:
     )
 
 
-async def test_stop_goes_on_by_itself_and_is_graceful(world: World) -> None:
+async def test_stop_is_graceful_and_runs_in_the_background(world: World) -> None:
     agent = await start(world)
     directory = world.directory()
     driver = directory.driver_process()
@@ -156,7 +156,7 @@ async def test_stop_goes_on_by_itself_and_is_graceful(world: World) -> None:
     assert list(directory.path.glob("*.pid")) == list(directory.path.glob("*.sock")) == []
 
 
-async def test_other_machines_go_on_while_one_stops_slowly(world: World) -> None:
+async def test_slow_stop_does_not_block_other_machines(world: World) -> None:
     await start(world, "slow", stop_s=30)
     world.machines.stop("slow", grace_s=60)
     await start(world, "fast")
@@ -167,8 +167,8 @@ async def test_other_machines_go_on_while_one_stops_slowly(world: World) -> None
     await world.until_phase(Phase.STOPPED, "slow")
 
 
-async def test_machine_that_does_not_stop_in_time_is_killed_with_its_helpers(world: World) -> None:
-    agent = await start(world, deaf=True, fork_child=True)
+async def test_stop_timeout_kills_the_machine_and_its_helpers(world: World) -> None:
+    agent = await start(world, ignores_sigint=True, fork_child=True)
     directory = world.directory()
     driver = directory.driver_process()
     child = identity(int((directory.path / "child").read_text()))
@@ -182,18 +182,18 @@ async def test_machine_that_does_not_stop_in_time_is_killed_with_its_helpers(wor
     assert list(directory.path.glob("*.pid")) == list(directory.path.glob("*.sock")) == []
 
 
-async def test_stop_can_be_hurried(world: World) -> None:
-    await start(world, deaf=True)
+async def test_second_stop_shortens_the_timeout(world: World) -> None:
+    await start(world, ignores_sigint=True)
     world.machines.stop("vm", grace_s=600)
     world.machines.stop("vm", grace_s=900)
     world.machines.stop("vm", grace_s=0)
     await world.until_phase(Phase.STOPPED)
 
 
-async def test_stop_that_failed_leaves_files_and_tells_why(
+async def test_failed_stop_keeps_files_and_reports_the_error(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    agent = await start(world, deaf=True)
+    agent = await start(world, ignores_sigint=True)
     monkeypatch.setattr("rdd.vm.lifecycle.stop.kill_all", lambda *_, **__: _answer(["still runs"]))
     world.machines.stop("vm", grace_s=0)
     seen = await world.until(lambda seen: seen.stop_error)
@@ -206,8 +206,8 @@ async def _answer(value: list[str]) -> list[str]:
     return value
 
 
-async def test_machine_cannot_be_started_while_it_stops(world: World) -> None:
-    await start(world, deaf=True)
+async def test_rejects_start_during_a_stop(world: World) -> None:
+    await start(world, ignores_sigint=True)
     world.machines.stop("vm", grace_s=600)
     with pytest.raises(Busy, match='machine "vm" is still stopping'):
         await world.machines.start("vm")
@@ -215,7 +215,7 @@ async def test_machine_cannot_be_started_while_it_stops(world: World) -> None:
         await world.machines.adopt("vm")
 
 
-async def test_agent_that_dies_makes_the_machine_stopped_with_its_last_words(
+async def test_crashed_agent_makes_the_machine_stopped_with_its_log_tail(
     world: World,
 ) -> None:
     await world.create(die_after=7, events=[{"running": True}])
@@ -227,7 +227,7 @@ async def test_agent_that_dies_makes_the_machine_stopped_with_its_last_words(
     assert world.machines.inspect("vm") is InstanceStatus.BROKEN
 
 
-async def test_killed_agent_is_told_from_one_that_ended(world: World) -> None:
+async def test_killed_agent_is_distinguished_from_an_exit(world: World) -> None:
     agent = await start(world)
     os.kill(agent.pid, signal.SIGKILL)
     seen = await world.until_phase(Phase.STOPPED)
@@ -235,7 +235,7 @@ async def test_killed_agent_is_told_from_one_that_ended(world: World) -> None:
     assert seen.crashed and not seen.forwards
 
 
-async def test_reason_of_an_agent_that_gave_up_is_told(world: World) -> None:
+async def test_errors_of_an_ended_agent_become_the_reason(world: World) -> None:
     await world.create(die_after=1, events=[{"exiting": True, "errors": ["qemu crashed"]}])
     await world.machines.start("vm")
     seen = await world.until_phase(Phase.STOPPED)
@@ -254,13 +254,13 @@ async def test_drain_stops_all_slow_machines_within_one_budget(world: World) -> 
 
 
 async def test_drain_kills_what_does_not_stop_within_the_budget(world: World) -> None:
-    await start(world, deaf=True)
+    await start(world, ignores_sigint=True)
     await world.machines.drain(budget_s=5.2)
     assert world.machines.phase("vm").reason == "it did not stop in time and was killed"
     assert world.processes() == []
 
 
-async def test_closing_leaves_machines_running(world: World) -> None:
+async def test_close_leaves_machines_running(world: World) -> None:
     agent = await start(world)
     driver = world.directory().driver_process()
     await world.machines.close()
@@ -268,13 +268,13 @@ async def test_closing_leaves_machines_running(world: World) -> None:
 
 
 async def test_cancelled_stop_does_not_end_the_machine_by_force(world: World) -> None:
-    agent = await start(world, deaf=True)
+    agent = await start(world, ignores_sigint=True)
     world.machines.stop("vm", grace_s=0.5)
     await world.machines.close()
     assert is_alive(agent)
 
 
-async def test_graceful_stop_of_a_driver_without_agent_uses_a_new_one(world: World) -> None:
+async def test_graceful_stop_of_an_orphaned_driver_starts_an_agent(world: World) -> None:
     agent = await start(world)
     os.kill(agent.pid, signal.SIGKILL)
     await world.until_phase(Phase.STOPPED)
@@ -284,7 +284,7 @@ async def test_graceful_stop_of_a_driver_without_agent_uses_a_new_one(world: Wor
     assert world.processes() == []
 
 
-async def test_recycled_pid_is_neither_believed_nor_signalled(world: World) -> None:
+async def test_reused_pid_is_ignored_and_not_signalled(world: World) -> None:
     directory = await world.create()
     with start_program(["sleep", "600"]) as stranger:
         found = identity(stranger.pid)
@@ -297,7 +297,7 @@ async def test_recycled_pid_is_neither_believed_nor_signalled(world: World) -> N
         assert is_alive(found)
 
 
-async def test_machine_whose_socket_path_would_be_too_long_is_refused(world: World) -> None:
+async def test_rejects_start_with_a_socket_path_that_is_too_long(world: World) -> None:
     name = "a" * 76
     with pytest.raises(Exception, match=r"bytes, which must be less than 104: use a shorter name"):
         await world.create(name)

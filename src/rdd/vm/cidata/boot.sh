@@ -1,12 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
-# Runs in the guest as root at each boot, from the cidata disk: by cloud-init, or by the
-# init of our own guest. With `environment` it only does what must be there before the first
-# login, because one ssh connection keeps the environment it began with. Plain POSIX shell, for
-# distributions of all kinds and for busybox. Its output is the log /var/log/lima-init.log.
+# Runs in the guest as root at each boot, from the cidata disk: started by cloud-init, or by the
+# init of rdd's own guest. With `environment` it only sets up what the first login needs, because
+# an ssh connection keeps its initial environment. Plain POSIX shell, for all distributions and
+# for busybox. Its output is the log /var/log/lima-init.log.
 #
-# A script that fails does not stop the others. What failed stands in
-# /run/lima-boot-failures when /run/lima-boot-done appears, and the host reports it.
+# A failing script does not stop the others. /run/lima-boot-failures lists the failures when
+# /run/lima-boot-done appears, and the host reports them.
 set -u
 cidata=/mnt/lima-cidata
 log=/var/log/lima-init.log
@@ -18,11 +18,11 @@ set -a
 . $cidata/param.env
 set +a
 
-say() {
+message() {
     echo "rdd boot: $*"
 }
 
-# The lines of a file between two marks of ours, replaced.
+# Replaces the lines of a file between rdd's markers.
 replace_lines() {
     touch "$1"
     sed -i '/^# rdd begin$/,/^# rdd end$/d' "$1"
@@ -30,15 +30,15 @@ replace_lines() {
 }
 
 fail() {
-    say "$*"
+    message "$*"
     echo "$*" >>$failures
 }
 
-# run NAME COMMAND…: a failure is kept with the last lines of output.
+# run NAME COMMAND…: records a failure with the last lines of output.
 run() {
     name=$1
     shift
-    say "$name"
+    message "$name"
     before=0
     [ ! -e $log ] || before=$(wc -c <$log)
     "$@" </dev/null
@@ -67,7 +67,7 @@ certificates() {
         folder=
     done
     if [ -z "$folder" ]; then
-        fail "this guest has no place for certificate authorities"
+        fail "this guest has no directory for certificate authorities"
         return 0
     fi
     if [ "$LIMA_CIDATA_CA_REMOVE_DEFAULTS" = true ] && [ -e /etc/ca-certificates.conf ]; then
@@ -105,7 +105,7 @@ as_user() {
     if command -v loginctl >/dev/null; then
         loginctl enable-linger "$LIMA_CIDATA_USER" 2>/dev/null
     fi
-    # The number the guest gave the user: an image may have had that user before us.
+    # The uid of the guest: an image may have had that user before.
     su - "$LIMA_CIDATA_USER" -c "set -a; . /run/lima-param.env; set +a; XDG_RUNTIME_DIR=/run/user/\$(id -u) exec $copy"
     code=$?
     rm -f $copy
@@ -152,5 +152,5 @@ scripts provision.user as_user
 [ ! -e $failures ] || chmod 0644 $failures
 cp $cidata/meta-data /run/lima-boot-done
 chmod 0644 /run/lima-boot-done
-say "done"
+message "done"
 [ ! -e $failures ]

@@ -165,7 +165,7 @@ def _mounts(template: Template) -> Problems:
         elif not mount.location.startswith(("/", "~", "{{")):
             yield f'{path}: {shown(mount.location)} must be an absolute path or begin with "~"'
         elif mount.location.startswith("~") and mount.location[1:2] not in ("", "/"):
-            yield f'{path}: {shown(mount.location)}: the home of another user, only "~/" is known'
+            yield f'{path}: {shown(mount.location)} must begin with "~/": no home of another user'
         yield from _mount_point(f"mounts[{number}]", mount.location, mount.mount_point, template)
         yield from _one_of(
             f"mounts[{number}].sshfs.sftpDriver",

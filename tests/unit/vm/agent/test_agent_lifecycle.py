@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A host agent boots or adopts, waits, forwards and ends, and tells of it."""
+"""The lifecycle of a host agent: boot or adopt, wait, forward, end, with events."""
 
 import asyncio
 import errno
@@ -35,7 +35,7 @@ from rdd.vm.template.model import PortForward, Template
 
 
 class Machine:
-    """A driver whose machine is a set of switches."""
+    """A fake driver with configurable behaviour."""
 
     name = "host"
     ssh_local_port = 60022
@@ -111,7 +111,7 @@ class World:
             return await self.life
 
     async def until(self, member: str) -> dict[str, Any]:
-        """Wait for the first event with a member, among those not looked at yet."""
+        """Wait for the next unread event with a member."""
         async with asyncio.timeout(120):
             while True:
                 self._take()
@@ -154,7 +154,7 @@ async def world() -> AsyncIterator[World]:
 
 @pytest.fixture
 def short() -> Iterator[Path]:
-    """A directory short enough for sockets."""
+    """A directory with a path short enough for sockets."""
     with tempfile.TemporaryDirectory(prefix="rdd-ha-") as path:
         yield Path(path)
 
@@ -167,7 +167,7 @@ async def unmet() -> None:
     raise Unmet("no answer")
 
 
-async def test_events_come_in_limas_order(world: World) -> None:
+async def test_events_are_in_limas_order(world: World) -> None:
     world.begin()
     await world.until("running")
     world.agent.request(StopRequest.STOP)
@@ -176,7 +176,7 @@ async def test_events_come_in_limas_order(world: World) -> None:
     assert world.statuses() == [{"exiting": True}]
 
 
-def test_events_are_written_as_go_writes_json(tmp_path: Path) -> None:
+def test_events_have_the_form_of_gos_encoder(tmp_path: Path) -> None:
     descriptor = os.open(tmp_path / "events", os.O_CREAT | os.O_WRONLY)
     EventStream(descriptor=descriptor).exiting(["no disk"])
     os.close(descriptor)
@@ -185,7 +185,7 @@ def test_events_are_written_as_go_writes_json(tmp_path: Path) -> None:
     assert line.endswith('Z","status":{"exiting":true,"errors":["no disk"]}}\n')
 
 
-async def test_events_that_a_full_disk_refuses_are_written_later(
+async def test_events_are_queued_while_the_disk_is_full(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     room = 30
@@ -217,7 +217,7 @@ async def test_events_that_a_full_disk_refuses_are_written_later(
     assert statuses == [{"sshLocalPort": 22}, {"running": True, "sshLocalPort": 22}]
 
 
-async def test_ssh_port_is_the_first_thing_that_is_told(world: World) -> None:
+async def test_ssh_port_is_in_the_first_event(world: World) -> None:
     world.begin()
     await asyncio.sleep(0)
     world._take()
@@ -231,7 +231,7 @@ async def test_running_driver_is_adopted_and_not_started(world: World) -> None:
     assert world.machine.calls == ["adopt"]
 
 
-async def test_start_that_fails_is_the_reason_of_the_end(world: World) -> None:
+async def test_failed_start_is_the_reason_of_the_exit(world: World) -> None:
     world.machine.start_error = "dockerd is not installed"
     world.begin()
     assert await world.end() == 1
@@ -239,7 +239,7 @@ async def test_start_that_fails_is_the_reason_of_the_end(world: World) -> None:
     assert world.statuses()[-1] == {"exiting": True, "errors": ["dockerd is not installed"]}
 
 
-async def test_essential_requirement_that_is_never_met_ends_the_agent(world: World) -> None:
+async def test_unmet_essential_requirement_ends_the_agent(world: World) -> None:
     world.machine.wanted = [
         Requirement(
             RequirementPhase.ESSENTIAL,
@@ -256,15 +256,15 @@ async def test_essential_requirement_that_is_never_met_ends_the_agent(world: Wor
     assert error == 'the requirement "ssh" was not met within 0.02 s: no answer (see the log)'
 
 
-async def test_other_requirements_leave_the_machine_degraded(world: World) -> None:
+async def test_other_unmet_requirements_degrade_the_machine(world: World) -> None:
     world.machine.wanted = [
         Requirement(RequirementPhase.ESSENTIAL, "ssh", met),
         Requirement(RequirementPhase.OPTIONAL, "probe", unmet, interval_s=0.001, timeout_s=0.01),
         Requirement(RequirementPhase.FINAL, "boot scripts", met),
     ]
     world.begin()
-    told = [(await world.until("requirement"))["requirement"] for _ in range(6)]
-    assert [(item["phase"], item["state"]) for item in told] == [
+    reported = [(await world.until("requirement"))["requirement"] for _ in range(6)]
+    assert [(item["phase"], item["state"]) for item in reported] == [
         ("essential", "waiting"),
         ("essential", "satisfied"),
         ("optional", "waiting"),
@@ -277,7 +277,7 @@ async def test_other_requirements_leave_the_machine_degraded(world: World) -> No
     assert status["errors"] == ['the requirement "probe" was not met within 0.01 s: no answer']
 
 
-async def test_requirement_is_tried_again_until_it_is_met(world: World) -> None:
+async def test_requirement_is_retried_until_it_is_met(world: World) -> None:
     tries = 0
 
     async def third_time() -> None:
@@ -294,7 +294,7 @@ async def test_requirement_is_tried_again_until_it_is_met(world: World) -> None:
     assert tries == 3
 
 
-async def test_machine_that_ends_by_itself_ends_the_agent_with_the_reason(world: World) -> None:
+async def test_end_of_the_machine_ends_the_agent_with_the_reason(world: World) -> None:
     world.begin()
     await world.until("running")
     world.machine.ended.set_result("dockerd ended with signal 9")
@@ -303,7 +303,7 @@ async def test_machine_that_ends_by_itself_ends_the_agent_with_the_reason(world:
     assert world.statuses()[-1]["errors"] == ["dockerd ended with signal 9"]
 
 
-async def test_listeners_become_forwards_that_end_with_the_agent(world: World) -> None:
+async def test_listeners_are_forwarded_until_the_agent_ends(world: World) -> None:
     world.begin()
     world.machine.sets.put_nowait(frozenset({Listener("tcp", "0.0.0.0", 80)}))
     status = await world.until("portForward")
@@ -356,7 +356,7 @@ async def test_stop_during_the_start_stops_the_driver(world: World) -> None:
     assert world.machine.calls == ["adopt", "start", "stop"]
 
 
-async def test_stop_that_fails_is_told(world: World) -> None:
+async def test_failed_stop_is_reported(world: World) -> None:
     world.machine.stop_error = "process 7 still runs"
     world.begin()
     await world.until("running")
@@ -365,9 +365,7 @@ async def test_stop_that_fails_is_told(world: World) -> None:
     assert world.statuses()[-1] == {"exiting": True, "errors": ["process 7 still runs"]}
 
 
-async def test_let_go_leaves_the_machine_and_answers_when_it_is_free(
-    world: World, short: Path
-) -> None:
+async def test_detach_responds_when_the_machine_can_be_adopted(world: World, short: Path) -> None:
     control = ControlSocket(short / "ha.sock", world.agent.routes())
     await control.open()
     world.begin()
@@ -413,7 +411,7 @@ async def test_info_and_status_are_served(world: World, short: Path) -> None:
         pytest.param(b"GET / HTTP/1.1\r\nContent-Length: -1\r\n\r\n", id="negative length"),
     ],
 )
-async def test_nonsense_on_the_socket_is_survived(world: World, short: Path, sent: bytes) -> None:
+async def test_invalid_requests_are_ignored(world: World, short: Path, sent: bytes) -> None:
     control = ControlSocket(short / "ha.sock", world.agent.routes())
     await control.open()
     reader, writer = await asyncio.open_unix_connection(str(short / "ha.sock"))
@@ -428,7 +426,7 @@ async def test_nonsense_on_the_socket_is_survived(world: World, short: Path, sen
     await control.close()
 
 
-def test_pid_file_has_limas_form_and_goes_with_the_agent(tmp_path: Path) -> None:
+def test_pid_file_has_limas_form_and_is_removed_at_the_end(tmp_path: Path) -> None:
     path = tmp_path / "ha.pid"
     pidfile = PidFile.claim(path, tmp_path / "ha.lock")
     assert path.read_text() == f"{os.getpid()}\n"
@@ -437,21 +435,21 @@ def test_pid_file_has_limas_form_and_goes_with_the_agent(tmp_path: Path) -> None
     assert list(tmp_path.iterdir()) == []
 
 
-def test_two_agents_at_once_are_one_too_many(tmp_path: Path) -> None:
+def test_rejects_a_second_concurrent_agent(tmp_path: Path) -> None:
     pidfile = PidFile.claim(tmp_path / "ha.pid", tmp_path / "ha.lock")
-    for name in ("ha.pid", "other.pid"):  # wherever its pid file would be
+    for name in ("ha.pid", "other.pid"):  # independent of the pid file
         with pytest.raises(HostError, match="another host agent holds"):
             PidFile.claim(tmp_path / name, tmp_path / "ha.lock")
     pidfile.release()
 
 
 def test_pid_file_of_a_live_process_is_respected(tmp_path: Path) -> None:
-    (tmp_path / "ha.pid").write_text(f"{os.getppid()}\n")  # as Lima writes it: no identity
+    (tmp_path / "ha.pid").write_text(f"{os.getppid()}\n")  # as Lima does: no identity
     with pytest.raises(HostError, match=f"belongs to process {os.getppid()}, which is alive"):
         PidFile.claim(tmp_path / "ha.pid", tmp_path / "ha.lock")
 
 
-def test_pid_file_whose_number_was_given_to_another_process_is_replaced(tmp_path: Path) -> None:
+def test_pid_file_with_a_reused_pid_is_replaced(tmp_path: Path) -> None:
     mine = own_identity()
     write_pid_file(tmp_path / "ha.pid", type(mine)(os.getppid(), "long ago"))
     pidfile = PidFile.claim(tmp_path / "ha.pid", tmp_path / "ha.lock")
@@ -459,7 +457,7 @@ def test_pid_file_whose_number_was_given_to_another_process_is_replaced(tmp_path
     pidfile.release()
 
 
-def test_command_line_is_limas() -> None:
+def test_parses_limas_command_line() -> None:
     argv = ["--pidfile", "/a/ha.pid", "--socket=/a/ha.sock", "--debug", "--progress", "vm"]
     assert parse(argv, {"LIMA_HOME": "/l"}) == AgentOptions(
         name="vm",
@@ -485,7 +483,7 @@ def test_command_line_is_limas() -> None:
         pytest.param(["--socket", "/s", "vm"], {}, "LIMA_HOME is not set", id="no home"),
     ],
 )
-def test_wrong_command_line_is_explained(
+def test_rejects_invalid_command_lines(
     argv: list[str], environment: dict[str, str], message: str
 ) -> None:
     with pytest.raises(UsageError, match=message):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Machines with the real host agent and the driver `host` without an engine: no stand-ins."""
+"""Machines with the real host agent and the driver `host` without an engine: no fakes."""
 
 import asyncio
 import os
@@ -23,7 +23,7 @@ TIMEOUT_S = 120.0
 
 
 class Room:
-    """Machines, and a way to wait for them."""
+    """Machines, with methods to wait for them."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -59,7 +59,7 @@ async def room() -> AsyncIterator[Room]:
             await room.machines.close()
 
 
-async def test_machine_lives_from_creation_to_deletion(room: Room) -> None:
+async def test_lifecycle_from_creation_to_deletion(room: Room) -> None:
     await room.machines.create("vm", "vmType: host\n", progress=print)
     await room.machines.start("vm")
     seen = await room.until(Phase.RUNNING)
@@ -73,7 +73,7 @@ async def test_machine_lives_from_creation_to_deletion(room: Room) -> None:
     assert list(room.home.path.iterdir()) == []
 
 
-async def test_machine_is_taken_over_by_the_next_daemon(room: Room) -> None:
+async def test_next_daemon_adopts_the_machine(room: Room) -> None:
     await room.machines.create("vm", "vmType: host\n", progress=print)
     await room.machines.start("vm")
     await room.until(Phase.RUNNING)
@@ -87,7 +87,7 @@ async def test_machine_is_taken_over_by_the_next_daemon(room: Room) -> None:
     assert status == 200
 
 
-async def test_killed_agent_is_noticed_and_the_machine_can_be_started_again(room: Room) -> None:
+async def test_machine_can_be_started_again_after_its_agent_was_killed(room: Room) -> None:
     await room.machines.create("vm", "vmType: host\n", progress=print)
     await room.machines.start("vm")
     await room.until(Phase.RUNNING)
@@ -99,7 +99,7 @@ async def test_killed_agent_is_noticed_and_the_machine_can_be_started_again(room
     await room.until(Phase.RUNNING)
 
 
-async def test_template_broken_by_hand_is_told_with_its_path(room: Room) -> None:
+async def test_invalid_template_is_reported_with_its_path(room: Room) -> None:
     await room.machines.create("vm", "vmType: host\n", progress=print)
     room.home.directory("vm").lima_yaml.write_text("cpus: x\n")
     with pytest.raises(
@@ -108,17 +108,17 @@ async def test_template_broken_by_hand_is_told_with_its_path(room: Room) -> None
         await room.machines.start("vm")
 
 
-async def test_socket_of_somebody_else_makes_the_start_fail_with_the_reason(room: Room) -> None:
+async def test_start_fails_if_another_process_uses_the_agent_socket(room: Room) -> None:
     await room.machines.create("vm", "vmType: host\n", progress=print)
     directory = room.home.directory("vm")
     server = await asyncio.start_unix_server(lambda _r, w: w.close(), directory.ha_sock)
     try:
         await room.machines.start("vm")
         seen = await room.until(Phase.STOPPED)
-        said = f"{seen.reason} {' '.join(seen.log_tail)}"
+        message = f"{seen.reason} {' '.join(seen.log_tail)}"
     except StartFailed as error:
-        said = str(error)
+        message = str(error)
     finally:
         server.close()
         await server.wait_closed()
-    assert "ha.sock" in said
+    assert "ha.sock" in message

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Machines that limactl runs: a stand-in (tests/data/limactl) with real processes and files."""
+"""Machines of a fake limactl (tests/data/limactl) with real processes and files."""
 
 import asyncio
 import json
@@ -21,16 +21,16 @@ from rdd.vm.instance_dir import InstanceDirectory, LimaHome
 from rdd.vm.machines import Machines, Observation, Phase, Timeouts
 from rdd.vm.template import HostFacts
 
-STANDIN = Path(__file__).parents[3] / "data" / "limactl"
+FAKE_LIMACTL = Path(__file__).parents[3] / "data" / "limactl"
 TEMPLATE = "vmType: qemu\nimages:\n- location: https://example.com/disk.qcow2\n"
-TIMEOUT_S = 120.0  # for what takes milliseconds, on a machine that is busy
+TIMEOUT_S = 120.0  # operations take milliseconds, but the host may be busy
 
 
 def install(folder: Path, *, emulator: bool = True) -> Path:
-    """Put the stand-in on a PATH, where its behaviour and what it waits for are too."""
+    """Install the fake in a new directory for PATH."""
     binaries = folder / "bin"
     binaries.mkdir()
-    program(binaries / "limactl", f'exec {sys.executable} -S -E {STANDIN} "$@"')
+    program(binaries / "limactl", f'exec {sys.executable} -S -E {FAKE_LIMACTL} "$@"')
     if emulator:
         program(binaries / f"qemu-system-{os.uname().machine}", "exit 1")
     return binaries
@@ -42,7 +42,7 @@ def program(path: Path, script: str) -> None:
 
 
 class Lima:
-    """Machines of one LIMA_HOME that limactl runs."""
+    """The machines of one LIMA_HOME."""
 
     def __init__(self, folder: Path, lima_home: Path) -> None:
         self.folder = folder
@@ -50,27 +50,27 @@ class Lima:
         self.environment = {
             "PATH": f"{binaries}:{os.environ['PATH']}",
             "HOME": str(folder),
-            "STANDIN_BEHAVIOUR": str(folder / "behaviour.json"),
+            "FAKE_BEHAVIOUR": str(folder / "behaviour.json"),
         }
         self.behave()
         self.home = LimaHome(lima_home)
         self.facts = HostFacts.gather(folder)
         self.progress: list[str] = []
-        self.said = asyncio.Event()
+        self.has_progress = asyncio.Event()
         self._changed = asyncio.Event()
         self.machines = self.new_daemon()
 
     def behave(self, **behaviour: Any) -> None:
-        """How the stand-in behaves from now on."""
+        """Configure the fake."""
         text = json.dumps({"as_root": True, **behaviour})
-        Path(self.environment["STANDIN_BEHAVIOUR"]).write_text(text)
+        Path(self.environment["FAKE_BEHAVIOUR"]).write_text(text)
 
     def go(self) -> None:
-        """Let it do what it waits with."""
+        """Release the fake from `hang` and `wait`."""
         (self.folder / "go").touch()
 
     def new_daemon(self) -> Machines:
-        """A daemon that knows nothing of what runs."""
+        """Return a new daemon without any state."""
         self.machines = Machines(
             self.home,
             agent_command=(sys.executable, "-c", "raise SystemExit('not our agent')"),
@@ -88,7 +88,7 @@ class Lima:
     async def create(self, text: str = TEMPLATE) -> InstanceDirectory:
         def progress(line: str) -> None:
             self.progress.append(line)
-            self.said.set()
+            self.has_progress.set()
 
         await self.machines.create("vm", text, progress=progress)
         return self.directory
@@ -108,13 +108,13 @@ class Lima:
         await self.until_phase(Phase.RUNNING)
 
     def both(self) -> tuple[Identity, Identity]:
-        """Agent and driver, which live."""
+        """Return agent and driver, both alive."""
         agent, driver = self.directory.agent(), self.directory.driver_process()
         assert agent is not None and driver is not None
         return agent, driver
 
     def limactl(self, *arguments: str) -> CompletedProcess[str]:
-        """What a user does beside us."""
+        """Run limactl as a user would."""
         return run_program(
             [f"{self.folder}/bin/limactl", *arguments],
             env={**self.environment, "LIMA_HOME": str(self.home.path)},
@@ -125,12 +125,12 @@ class Lima:
 async def a_lima(
     monkeypatch: pytest.MonkeyPatch, *, lima_home: str = "lima"
 ) -> AsyncIterator[Lima]:
-    """Lima that leaves nothing running, in a directory short enough for sockets."""
+    """Yield a Lima with a short path, and end its processes afterwards."""
     monkeypatch.setattr(availability, "is_root", lambda: False)
     with tempfile.TemporaryDirectory(prefix="rl", dir="/tmp") as folder:
         lima = Lima(Path(folder), Path(folder) / lima_home)
         monkeypatch.setenv("PATH", lima.environment["PATH"])
-        monkeypatch.setenv("STANDIN_BEHAVIOUR", lima.environment["STANDIN_BEHAVIOUR"])
+        monkeypatch.setenv("FAKE_BEHAVIOUR", lima.environment["FAKE_BEHAVIOUR"])
         try:
             yield lima
         finally:

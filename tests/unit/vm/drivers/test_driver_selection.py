@@ -108,7 +108,7 @@ def test_first_usable_driver_is_selected(monkeypatch: pytest.MonkeyPatch) -> Non
 
 @pytest.fixture
 def short_path() -> Iterator[Path]:
-    """A directory short enough for sockets."""
+    """A directory with a path short enough for sockets."""
     with tempfile.TemporaryDirectory(prefix="rdd-") as path:
         yield Path(path)
 

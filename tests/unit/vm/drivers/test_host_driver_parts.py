@@ -49,7 +49,7 @@ ROOTLESS_SET = ("dockerd", "containerd", "runc", "ip", "iptables", "rootlesskit"
 
 @pytest.fixture
 def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., dict[str, str]]:
-    """Makes an environment in which exactly the named programs are installed."""
+    """Return a factory for environments with exactly the named programs."""
     monkeypatch.setattr("rdd.vm.drivers.host.commands._DAEMON_PATH", ())
 
     def install(*names: str) -> dict[str, str]:
@@ -60,7 +60,7 @@ def programs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., d
     return install
 
 
-def test_everything_installed_is_usable(programs: Callable[..., dict[str, str]]) -> None:
+def test_complete_installation_is_usable(programs: Callable[..., dict[str, str]]) -> None:
     assert engine_availability("moby", programs(*ROOT_SET), is_root=True).usable
 
 
@@ -74,28 +74,28 @@ def test_everything_installed_is_usable(programs: Callable[..., dict[str, str]])
         pytest.param("iptables-restore", "iptables", id="iptables"),
     ],
 )
-def test_missing_program_is_named_with_the_command_that_installs_it(
+def test_missing_program_is_reported_with_its_package(
     programs: Callable[..., dict[str, str]], missing: str, package: str
 ) -> None:
     environment = programs(*(name for name in ROOT_SET if name != missing))
-    answer = engine_availability("moby", environment, is_root=True)
-    assert not answer.usable
-    assert answer.reason.startswith(f"{missing} is not installed (")
-    assert answer.fix == f"apt-get install -y --no-install-recommends {package}"
+    response = engine_availability("moby", environment, is_root=True)
+    assert not response.usable
+    assert response.reason.startswith(f"{missing} is not installed (")
+    assert response.fix == f"apt-get install -y --no-install-recommends {package}"
 
 
 def test_all_missing_packages_are_in_one_command(programs: Callable[..., dict[str, str]]) -> None:
-    answer = engine_availability("moby", programs("ip"), is_root=True)
-    assert answer.fix.endswith(" docker.io containerd runc iptables")
+    response = engine_availability("moby", programs("ip"), is_root=True)
+    assert response.fix.endswith(" docker.io containerd runc iptables")
 
 
-def test_engine_nobody_knows_is_refused() -> None:
-    answer = engine_availability("lxc", {}, is_root=True)
-    assert answer.reason == 'does not support the container engine "lxc"'
-    assert answer.fix == "set CONTAINER_ENGINE to moby, containerd"
+def test_rejects_an_unknown_engine() -> None:
+    response = engine_availability("lxc", {}, is_root=True)
+    assert response.reason == 'does not support the container engine "lxc"'
+    assert response.fix == "set CONTAINER_ENGINE to moby, containerd"
 
 
-def test_other_systems_are_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_systems_are_unsupported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "platform", "darwin")
     assert engine_availability("moby", {}).reason == "works on Linux only"
 
@@ -104,24 +104,24 @@ def test_template_without_an_engine_needs_nothing() -> None:
     assert catalog.availability("host", {"PATH": ""}, template("{}")).usable
 
 
-def test_without_root_the_helpers_are_asked_for(
+def test_rootless_engine_needs_helpers(
     programs: Callable[..., dict[str, str]], tmp_path: Path
 ) -> None:
     environment = programs(*ROOTLESS_SET)
-    answer = engine_availability("moby", environment, is_root=False)
-    assert answer.fix == "apt-get install -y --no-install-recommends uidmap slirp4netns"
+    response = engine_availability("moby", environment, is_root=False)
+    assert response.fix == "apt-get install -y --no-install-recommends uidmap slirp4netns"
     environment = programs("newgidmap", "slirp4netns")
     tun = tmp_path / "tun"
-    answer = engine_availability("moby", environment, is_root=False, tun=tun)
-    assert f"{tun} is not open to this user" in answer.reason
+    response = engine_availability("moby", environment, is_root=False, tun=tun)
+    assert f"{tun} is not open to this user" in response.reason
     tun.touch()
     assert engine_availability("moby", environment, is_root=False, tun=tun).usable
 
 
-# What is run
+# Services
 
 
-def test_dockerd_has_files_and_sockets_of_its_own() -> None:
+def test_dockerd_has_its_own_files_and_sockets() -> None:
     engine_network = EngineNetwork(
         nameserver="10.1.0.2", gateway="10.1.0.1", pools=["172.20.0.0/16"]
     )
@@ -151,10 +151,10 @@ def test_containerd_listens_in_the_directory_of_the_machine() -> None:
     assert made.environment == {"PATH": "/usr/sbin:/sbin"}
 
 
-def test_names_of_two_instances_differ_and_fit() -> None:
+def test_resource_names_are_unique_and_short() -> None:
     other = MachinePaths(InstanceDirectory(Path("/lima2/m")))
     assert PATHS.link != other.link
-    assert len(PATHS.link.encode()) <= 15  # the limit of the kernel
+    assert len(PATHS.link.encode()) <= 15  # the kernel's limit
 
 
 def test_rootlesskit_gets_the_engine_as_its_command(
@@ -177,7 +177,7 @@ def test_rootlesskit_gets_the_engine_as_its_command(
     assert "cgroup-parent" not in service.config
 
 
-def test_shell_runs_here_with_the_environment_of_the_template() -> None:
+def test_shell_has_the_environment_of_the_template() -> None:
     opened = shell_command(
         DIRECTORY,
         template(ENGINE),
@@ -231,7 +231,7 @@ unreachable 198.51.100.0/24
 """
 
 
-def test_networks_in_use_are_those_of_all_routes_but_the_default() -> None:
+def test_default_route_is_not_a_network_in_use() -> None:
     assert [str(found) for found in network.used_networks(ROUTES)] == [
         "10.133.0.0/17",
         "127.0.0.0/8",
@@ -243,21 +243,21 @@ def test_networks_in_use_are_those_of_all_routes_but_the_default() -> None:
 
 
 @pytest.mark.parametrize("seed", [0, 1, 12345, 2**32 - 1])
-def test_subnet_overlaps_with_nothing_in_use(seed: int) -> None:
+def test_subnet_does_not_overlap_with_networks_in_use(seed: int) -> None:
     used = network.used_networks(ROUTES)
     subnet = next(network.free_subnets(used, seed=seed))
     assert subnet.prefixlen == 30
     assert not any(subnet.overlaps(other) for other in used)
 
 
-def test_further_ranges_are_tried_and_the_end_is_known() -> None:
+def test_all_ranges_are_tried() -> None:
     used = [network.Network("10.0.0.0/8")]
     assert str(next(network.free_subnets(used, seed=0))) == "172.30.0.0/30"
     used += [network.Network("172.16.0.0/12"), network.Network("192.168.0.0/16")]
     assert list(network.free_subnets(used, seed=0)) == []
 
 
-def test_containers_do_not_get_networks_this_machine_can_reach() -> None:
+def test_container_pools_exclude_routed_networks() -> None:
     assert network.container_pools([network.Network("192.0.2.0/24")]) == []
     pools = network.container_pools(network.used_networks(ROUTES))
     assert "172.17.0.0/16" not in pools
@@ -285,7 +285,7 @@ UDP = """\
 """
 
 
-def test_listeners_are_read_as_the_kernel_prints_them() -> None:
+def test_parses_listeners_in_the_kernels_format() -> None:
     assert listening.parse(TCP, "tcp") == {
         Listener("tcp", "0.0.0.0", 8080),
         Listener("tcp", "127.0.0.1", 8081),
@@ -306,50 +306,50 @@ def test_own_listeners_are_found() -> None:
         assert mine not in listening.scan(os.getpid(), without=[mine])
 
 
-# Names
+# DNS
 
 
-def question(name: str, kind: int = 1) -> bytes:
+def query(name: str, kind: int = 1) -> bytes:
     labels = b"".join(bytes([len(label)]) + label.encode() for label in name.split("."))
     return (
         struct.pack("!HHHHHH", 7, 0x0100, 1, 0, 0, 0) + labels + b"\0" + struct.pack("!HH", kind, 1)
     )
 
 
-def test_name_we_know_is_answered_with_its_address() -> None:
-    asked = question("Host.Docker.Internal")
-    parsed = dns.parse_query(asked)
-    assert parsed == ("host.docker.internal", 1, len(asked))
-    answer = dns.static_response(asked, len(asked), 1, "10.1.0.1")
-    assert struct.unpack("!HHHH", answer[:8]) == (7, 0x8180, 1, 1)
-    assert answer.endswith(socket.inet_aton("10.1.0.1"))
+def test_static_name_has_its_address() -> None:
+    sent = query("Host.Docker.Internal")
+    parsed = dns.parse_query(sent)
+    assert parsed == ("host.docker.internal", 1, len(sent))
+    response = dns.static_response(sent, len(sent), 1, "10.1.0.1")
+    assert struct.unpack("!HHHH", response[:8]) == (7, 0x8180, 1, 1)
+    assert response.endswith(socket.inet_aton("10.1.0.1"))
 
 
-def test_name_we_know_has_no_ipv6_address() -> None:
-    asked = question("host.docker.internal", 28)
-    answer = dns.static_response(asked, len(asked), 28, "10.1.0.1")
-    assert struct.unpack("!HHHH", answer[:8]) == (7, 0x8180, 1, 0)
+def test_static_name_has_no_ipv6_address() -> None:
+    sent = query("host.docker.internal", 28)
+    response = dns.static_response(sent, len(sent), 28, "10.1.0.1")
+    assert struct.unpack("!HHHH", response[:8]) == (7, 0x8180, 1, 0)
 
 
-def test_failure_repeats_the_question() -> None:
-    asked = question("a.example")
-    answer = dns.failure(asked)
-    assert answer is not None
-    assert struct.unpack("!H", answer[2:4])[0] & 0xF == 2  # SERVFAIL
-    assert answer[12:] == asked[12:]
+def test_servfail_repeats_the_query() -> None:
+    sent = query("a.example")
+    response = dns.failure(sent)
+    assert response is not None
+    assert struct.unpack("!H", response[2:4])[0] & 0xF == 2  # SERVFAIL
+    assert response[12:] == sent[12:]
 
 
 @pytest.mark.parametrize(
     "message",
     [
         pytest.param(b"", id="empty"),
-        pytest.param(question("a")[:-1], id="cut short"),
-        pytest.param(b"\0" * 12, id="no question"),
-        pytest.param(question("a")[:2] + b"\x80" + question("a")[3:], id="an answer"),
-        pytest.param(question("a")[:12] + b"\xc0\x0c\0\1\0\1", id="a pointer"),
+        pytest.param(query("a")[:-1], id="cut short"),
+        pytest.param(b"\0" * 12, id="no query"),
+        pytest.param(query("a")[:2] + b"\x80" + query("a")[3:], id="a response"),
+        pytest.param(query("a")[:12] + b"\xc0\x0c\0\1\0\1", id="a pointer"),
     ],
 )
-def test_what_is_no_question_is_not_answered(message: bytes) -> None:
+def test_invalid_queries_are_ignored(message: bytes) -> None:
     assert dns.parse_query(message) is None
     assert dns.failure(message) is None
 
@@ -369,7 +369,7 @@ def test_names_of_the_template_may_be_aliases() -> None:
     assert "lima-rancher-desktop" not in names
 
 
-def test_resolvers_and_search_list_come_from_this_machine(tmp_path: Path) -> None:
+def test_resolvers_and_search_list_are_those_of_the_host(tmp_path: Path) -> None:
     path = tmp_path / "resolv.conf"
     path.write_text(
         "# made by\nsearch a.example\nnameserver 127.0.0.53\nnameserver fe80::1%eth0\n"
@@ -382,7 +382,7 @@ def test_resolvers_and_search_list_come_from_this_machine(tmp_path: Path) -> Non
     assert dns.nameservers(tmp_path / "none") == []
 
 
-# Containers that do not hear
+# Unhandled signals
 
 STATUS = "Name:\tsleep\nPPid:\t{parent}\nNSpid:\t{pids}\nSigCgt:\t{caught:016x}\n"
 
@@ -391,9 +391,9 @@ def process(pid: int, parent: int, pids: str, caught: int = 0) -> unhandled_sign
     return unhandled_signals.parse(pid, STATUS.format(parent=parent, pids=pids, caught=caught))
 
 
-def test_only_first_processes_of_our_containers_are_found() -> None:
+def test_finds_first_processes_of_containers() -> None:
     every = [
-        process(10, 1, "10 1"),  # the holder
+        process(10, 1, "10 1"),  # the init process
         process(11, 10, "11 5"),  # a shim
         process(12, 11, "12 6 1"),  # a container
         process(13, 11, "13 7 9"),  # docker exec
@@ -404,20 +404,20 @@ def test_only_first_processes_of_our_containers_are_found() -> None:
 
 
 @pytest.mark.parametrize(
-    ("caught", "number", "hears"),
+    ("caught", "number", "receives_it"),
     [
         pytest.param(0, signal.SIGTERM, False, id="no handler"),
         pytest.param(1 << 14, signal.SIGTERM, True, id="handler"),
         pytest.param(1 << 14, signal.SIGQUIT, False, id="handler of another signal"),
     ],
 )
-def test_first_process_hears_only_what_it_has_a_handler_for(
-    caught: int, number: int, hears: bool
+def test_first_process_receives_only_handled_signals(
+    caught: int, number: int, receives_it: bool
 ) -> None:
-    assert process(12, 11, "12 6 1", caught).receives(number) is hears
+    assert process(12, 11, "12 6 1", caught).receives(number) is receives_it
 
 
-def test_any_other_process_is_ended_by_a_signal() -> None:
+def test_other_processes_receive_every_signal() -> None:
     assert process(13, 11, "13 7 9").receives(signal.SIGTERM)
 
 
@@ -432,5 +432,5 @@ def test_any_other_process_is_ended_by_a_signal() -> None:
         pytest.param("SIGRTMIN+x", None, id="wrong offset"),
     ],
 )
-def test_stop_signal_is_read_as_images_name_it(name: str, number: int | None) -> None:
+def test_parses_stop_signals_of_images(name: str, number: int | None) -> None:
     assert unhandled_signals.signal_number(name) == number

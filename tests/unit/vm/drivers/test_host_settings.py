@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings of an engine without a guest, and k3s beside it."""
+"""Engine settings of the driver `host`, and k3s."""
 
 import json
 from pathlib import Path
@@ -41,7 +41,7 @@ def dockerd(paths: MachinePaths, template: Template) -> Service:
     )
 
 
-def test_dockerd_gets_the_settings_of_the_template_and_keeps_its_own(paths: MachinePaths) -> None:
+def test_dockerd_settings_are_merged_with_mandatory_ones(paths: MachinePaths) -> None:
     wanted = {"registry-mirrors": ["https://m"], "data-root": "/else"}
     template = Template(provision=(data(settings.DAEMON_JSON, json.dumps(wanted)),), param=MOBY)
     config = json.loads(dockerd(paths, template).config)
@@ -50,19 +50,19 @@ def test_dockerd_gets_the_settings_of_the_template_and_keeps_its_own(paths: Mach
 
 
 @pytest.mark.parametrize("text", ["{", "[]"])
-def test_settings_that_cannot_be_read_are_told(paths: MachinePaths, text: str) -> None:
+def test_invalid_settings_are_reported(paths: MachinePaths, text: str) -> None:
     template = Template(provision=(data(settings.DAEMON_JSON, text),))
     with pytest.raises(HostError, match=r"/etc/docker/daemon\.json is not (a )?JSON"):
         dockerd(paths, template)
 
 
-def test_the_proxy_is_passed_on_and_other_variables_are_not(paths: MachinePaths) -> None:
+def test_only_proxy_variables_reach_the_engine(paths: MachinePaths) -> None:
     env = {"HTTPS_PROXY": "http://p", "no_proxy": "x", "COLOUR": "green"}
     found = dockerd(paths, Template(env=env)).environment
     assert (found["HTTPS_PROXY"], found["no_proxy"], "COLOUR" in found) == ("http://p", "x", False)
 
 
-def test_authorities_join_those_of_this_machine(paths: MachinePaths) -> None:
+def test_authorities_are_added_to_those_of_the_host(paths: MachinePaths) -> None:
     service = dockerd(paths, Template(ca_certs=CaCertificates(certs=(PEM,))))
     path = settings.trust_file(paths)
     assert service.environment["SSL_CERT_FILE"] == str(path)
@@ -79,7 +79,7 @@ def program(path: Path, release: str = RELEASE) -> None:
     path.chmod(0o755)
 
 
-def test_the_program_is_looked_for_in_the_cache_and_on_the_path(tmp_path: Path) -> None:
+def test_k3s_is_found_in_the_cache_and_on_the_path(tmp_path: Path) -> None:
     environment = {"HOME": str(tmp_path), "PATH": f"{tmp_path}/bin:/usr/bin:/bin"}
     assert k3s.find_k3s(RELEASE, environment) is None
     program(tmp_path / "bin" / "k3s", "v1.30.1+k3s1")
@@ -92,14 +92,16 @@ def test_the_program_is_looked_for_in_the_cache_and_on_the_path(tmp_path: Path) 
     assert k3s.find_k3s(RELEASE, environment) == cached
 
 
-def test_what_is_missing_comes_with_the_command(
+def test_missing_k3s_is_reported_with_the_fix(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("os.geteuid", lambda: 0)
     environment = {"HOME": str(tmp_path), "PATH": f"{tmp_path}/bin:/usr/bin:/bin"}
-    told = k3s.missing_k3s(RELEASE, environment)
-    assert told.startswith(f"k3s {RELEASE} is not installed; to change that: mkdir -p {tmp_path}")
-    assert "releases/download/v1.33.7%2Bk3s3/k3s" in told
+    message = k3s.missing_k3s(RELEASE, environment)
+    assert message.startswith(
+        f"k3s {RELEASE} is not installed; to change that: mkdir -p {tmp_path}"
+    )
+    assert "releases/download/v1.33.7%2Bk3s3/k3s" in message
     program(tmp_path / "bin" / "k3s", "v1.30.1+k3s1")
     assert '/bin/k3s" is v1.30.1+k3s1)' in k3s.missing_k3s(RELEASE, environment)
     program(tmp_path / "bin" / "k3s")
@@ -108,9 +110,7 @@ def test_what_is_missing_comes_with_the_command(
     assert "needs root" in k3s.missing_k3s(RELEASE, environment)
 
 
-def test_k3s_is_run_with_the_port_and_the_files_of_the_template(
-    paths: MachinePaths, tmp_path: Path
-) -> None:
+def test_k3s_has_port_and_files_of_the_template(paths: MachinePaths, tmp_path: Path) -> None:
     environment = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
     template = Template(param=CLUSTER, provision=(data(settings.REGISTRIES, "{}"),))
     assert k3s.k3s_service(paths, template, environment=environment) is None
@@ -135,7 +135,7 @@ def test_k3s_is_run_with_the_port_and_the_files_of_the_template(
     assert k3s.k3s_service(paths, off, environment=environment) is None
 
 
-def test_k3s_is_started_again_and_ends_when_told(paths: MachinePaths, tmp_path: Path) -> None:
+def test_k3s_is_restarted_and_ends_on_sigterm(paths: MachinePaths, tmp_path: Path) -> None:
     environment = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
     path = k3s.cached_k3s(RELEASE, environment)
     path.parent.mkdir(parents=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The life of machines that limactl runs (a stand-in with real processes and files)."""
+"""The lifecycle of machines that limactl runs (a fake with real processes and files)."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ async def lima(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Lima]:
 # Creation
 
 
-async def test_creation_leaves_limas_files_and_ours(lima: Lima) -> None:
+async def test_created_instance_has_files_of_lima_and_rdd(lima: Lima) -> None:
     directory = await lima.create()
     assert directory.driver == "lima"
     assert directory.status() is InstanceStatus.STOPPED
@@ -42,13 +42,13 @@ async def test_creation_leaves_limas_files_and_ours(lima: Lima) -> None:
     assert image in lima.progress
 
 
-async def test_template_stays_as_it_was_given_whatever_limactl_makes_of_it(lima: Lima) -> None:
+async def test_template_is_unchanged_after_limactl_rewrote_it(lima: Lima) -> None:
     directory = await lima.create(f"# mine\n{TEMPLATE}")
     assert directory.read_lima_yaml() == f"# mine\n{TEMPLATE}"
 
 
 @pytest.mark.parametrize("when", ["create", "create late"])
-async def test_failed_creation_tells_what_limactl_said_and_leaves_nothing(
+async def test_failed_creation_has_limactls_message_and_leaves_nothing(
     lima: Lima, when: str
 ) -> None:
     lima.behave(fail={when: "failed to download\nno route to host"})
@@ -57,21 +57,21 @@ async def test_failed_creation_tells_what_limactl_said_and_leaves_nothing(
     assert list(lima.home.path.iterdir()) == []
 
 
-async def test_template_that_lima_refuses_tells_every_problem(lima: Lima) -> None:
+async def test_template_rejected_by_lima_has_every_problem(lima: Lima) -> None:
     with pytest.raises(HostError, match=r"/ field `cpus` must not be 999$"):
         await lima.create(f"cpus: 999\n{TEMPLATE}")
     assert list(lima.home.path.iterdir()) == []
 
 
-async def test_creation_is_incomplete_while_limactl_works_and_leaves_nothing_when_cancelled(
+async def test_cancelled_creation_is_incomplete_and_leaves_nothing(
     lima: Lima,
 ) -> None:
     lima.behave(hang=["create"])
     task = asyncio.create_task(lima.create())
     async with asyncio.timeout(TIMEOUT_S):
         while len(lima.progress) < 2:
-            lima.said.clear()
-            await lima.said.wait()
+            lima.has_progress.clear()
+            await lima.has_progress.wait()
     assert (lima.directory.path / "lima.yaml").exists()
     assert lima.directory.status() is InstanceStatus.UNINITIALIZED
     task.cancel()
@@ -97,7 +97,7 @@ asyncio.run(machines.create("vm", template, progress=lambda line: print(line, fl
 """
 
 
-async def test_creation_whose_daemon_was_killed_is_swept_with_the_limactl_that_works_on(
+async def test_sweep_kills_limactl_of_an_interrupted_creation(
     lima: Lima,
 ) -> None:
     lima.behave(hang=["create"])
@@ -121,7 +121,7 @@ async def test_creation_whose_daemon_was_killed_is_swept_with_the_limactl_that_w
 # Start and stop
 
 
-async def test_machine_runs_with_limas_agent_and_is_shut_down_by_it(lima: Lima) -> None:
+async def test_limas_agent_runs_and_stops_the_machine(lima: Lima) -> None:
     directory = await lima.create()
     lima.behave(forwards=[{"type": "forwarding", "protocol": "tcp", "guestAddr": "0.0.0.0:80"}])
     await lima.start()
@@ -151,7 +151,7 @@ async def test_vz_machine_is_its_agent(lima: Lima, monkeypatch: pytest.MonkeyPat
     assert (await lima.until_phase(Phase.STOPPED)).stop_error == ""
 
 
-async def test_machine_that_is_not_ready_yet_is_starting(lima: Lima) -> None:
+async def test_machine_is_starting_until_lima_reports_it_ready(lima: Lima) -> None:
     await lima.create()
     lima.behave(wait=True)
     await lima.machines.start("vm")
@@ -160,7 +160,7 @@ async def test_machine_that_is_not_ready_yet_is_starting(lima: Lima) -> None:
     await lima.until_phase(Phase.RUNNING)
 
 
-async def test_degraded_machine_runs_and_tells_limas_errors(lima: Lima) -> None:
+async def test_degraded_machine_reports_limas_errors(lima: Lima) -> None:
     await lima.create()
     lima.behave(errors=["did not receive an event from the guest agent"])
     await lima.start()
@@ -169,7 +169,7 @@ async def test_degraded_machine_runs_and_tells_limas_errors(lima: Lima) -> None:
     assert seen.errors == ("did not receive an event from the guest agent",)
 
 
-async def test_agent_that_ignores_the_request_is_killed_with_its_machine(lima: Lima) -> None:
+async def test_agent_that_ignores_sigint_is_killed_with_its_machine(lima: Lima) -> None:
     await lima.create()
     lima.behave(ignores_sigint=True)
     await lima.start()
@@ -180,7 +180,7 @@ async def test_agent_that_ignores_the_request_is_killed_with_its_machine(lima: L
     assert not is_alive(agent) and not is_alive(driver)
 
 
-async def test_changed_template_counts_from_the_next_start(lima: Lima) -> None:
+async def test_changed_template_takes_effect_with_the_next_start(lima: Lima) -> None:
     directory = await lima.create()
     await lima.start()
     lima.machines.write_template("vm", f"cpus: 3\n{TEMPLATE}")
@@ -203,7 +203,7 @@ async def test_changed_template_counts_from_the_next_start(lima: Lima) -> None:
         ),
     ],
 )
-async def test_failed_start_tells_what_limactl_said(
+async def test_failed_start_has_limactls_message(
     lima: Lima, behaviour: dict[str, object], match: str
 ) -> None:
     await lima.create()
@@ -214,19 +214,19 @@ async def test_failed_start_tells_what_limactl_said(
     await lima.start()
 
 
-async def test_agent_that_fails_tells_why_in_its_log(lima: Lima) -> None:
+async def test_failed_agent_is_reported_with_its_log(lima: Lima) -> None:
     await lima.create()
     lima.behave(fail={"hostagent": "cannot start DNS server"})
     try:
         await lima.machines.start("vm")
-    except StartFailed as failed:  # it ended before its pid file was seen
+    except StartFailed as failed:  # it ended before its pid file was detected
         assert failed.log_tail[-1] == "cannot start DNS server"
     else:
         seen = await lima.until_phase(Phase.STOPPED)
         assert seen.crashed and seen.log_tail[-1] == "cannot start DNS server"
 
 
-async def test_limactl_that_never_gets_to_its_agent_is_given_up(
+async def test_limactl_without_an_agent_is_ended_after_the_timeout(
     lima: Lima, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await lima.create()
@@ -237,7 +237,7 @@ async def test_limactl_that_never_gets_to_its_agent_is_given_up(
     assert lima.directory.status() is InstanceStatus.STOPPED
 
 
-async def test_crash_of_the_virtual_machine_is_told_with_limas_last_words(lima: Lima) -> None:
+async def test_crash_of_the_virtual_machine_is_reported_with_limas_log(lima: Lima) -> None:
     await lima.create()
     await lima.start()
     os.kill(lima.both()[1].pid, signal.SIGKILL)
@@ -248,7 +248,7 @@ async def test_crash_of_the_virtual_machine_is_told_with_limas_last_words(lima: 
     await lima.start()
 
 
-async def test_limactl_that_was_removed_is_named_with_the_remedy(lima: Lima) -> None:
+async def test_uninstalled_limactl_is_reported_with_the_fix(lima: Lima) -> None:
     await lima.create()
     (lima.folder / "bin" / "limactl").unlink()
     with pytest.raises(
@@ -271,7 +271,7 @@ async def test_machine_is_stopped_and_deleted_without_limactl(lima: Lima) -> Non
 # Adoption
 
 
-async def test_next_daemon_follows_the_agent_and_nothing_is_restarted(lima: Lima) -> None:
+async def test_next_daemon_follows_the_agent_without_a_restart(lima: Lima) -> None:
     await lima.create()
     lima.behave(forwards=[{"type": "forwarding", "protocol": "tcp", "guestAddr": "0.0.0.0:80"}])
     await lima.start()
@@ -287,7 +287,7 @@ async def test_next_daemon_follows_the_agent_and_nothing_is_restarted(lima: Lima
     assert (lima.directory.path / "shut-down").exists()
 
 
-async def test_end_of_a_followed_agent_is_seen(lima: Lima) -> None:
+async def test_end_of_an_adopted_agent_is_observed(lima: Lima) -> None:
     await lima.create()
     await lima.start()
     await lima.machines.close()
@@ -298,7 +298,7 @@ async def test_end_of_a_followed_agent_is_seen(lima: Lima) -> None:
     assert seen.crashed and seen.reason == "the host agent ended"
 
 
-async def test_machine_whose_agent_was_killed_is_ended_and_started_again(lima: Lima) -> None:
+async def test_machine_without_agent_is_killed_and_restarted(lima: Lima) -> None:
     await lima.create()
     await lima.start()
     agent, driver = lima.both()
@@ -311,7 +311,7 @@ async def test_machine_whose_agent_was_killed_is_ended_and_started_again(lima: L
     assert lima.both()[1] != driver
 
 
-async def test_stop_of_a_machine_without_agent_ends_it(lima: Lima) -> None:
+async def test_stop_kills_a_machine_without_agent(lima: Lima) -> None:
     await lima.create()
     await lima.start()
     agent, driver = lima.both()
@@ -324,7 +324,7 @@ async def test_stop_of_a_machine_without_agent_ends_it(lima: Lima) -> None:
     assert lima.directory.status() is InstanceStatus.STOPPED
 
 
-async def test_machine_that_a_user_stops_with_limactl_is_seen_to_have_ended(lima: Lima) -> None:
+async def test_stop_by_limactl_is_observed(lima: Lima) -> None:
     await lima.create()
     await lima.start()
     listed = json.loads(lima.limactl("list", "--json").stdout)
@@ -335,7 +335,7 @@ async def test_machine_that_a_user_stops_with_limactl_is_seen_to_have_ended(lima
     assert seen.crashed and seen.exit_code == 0
 
 
-async def test_limas_agent_refuses_to_suspend_and_the_machine_runs_on(lima: Lima) -> None:
+async def test_limas_agent_cannot_suspend(lima: Lima) -> None:
     await lima.create()
     await lima.start()
     lima.machines.stop("vm", suspend=True)
@@ -344,7 +344,7 @@ async def test_limas_agent_refuses_to_suspend_and_the_machine_runs_on(lima: Lima
     assert "cannot suspend machines" in seen.stop_error
 
 
-async def test_machine_with_networks_is_tidied_by_limactl(lima: Lima) -> None:
+async def test_limactl_cleans_up_machines_with_networks(lima: Lima) -> None:
     directory = await lima.create(f"{TEMPLATE}networks:\n- lima: user-v2\n")
     await lima.start()
     (directory.path / "left.tmp").touch()
@@ -364,7 +364,7 @@ async def test_machine_with_networks_is_tidied_by_limactl(lima: Lima) -> None:
         pytest.param(["pwd"], {"workdir": "/usr"}, "/usr\n", id="workdir"),
     ],
 )
-async def test_command_runs_in_limactls_shell(
+async def test_shell_command_uses_limactl(
     lima: Lima, command: list[str], options: dict[str, str], output: str
 ) -> None:
     directory = await lima.create()

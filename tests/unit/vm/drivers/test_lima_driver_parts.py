@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""limactl as a program: when it is usable, what it says, and how strict its stand-in is."""
+"""limactl: availability, messages, and the strictness of the fake."""
 
 import json
 import os
@@ -24,13 +24,13 @@ Environment = dict[str, str]
 
 @pytest.fixture
 def environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Environment:
-    """An ordinary user with limactl and qemu, and nothing else."""
+    """The environment of an ordinary user with only limactl and qemu."""
     monkeypatch.setattr(availability, "is_root", lambda: False)
     binaries = install(tmp_path)
-    return {"PATH": str(binaries), "STANDIN_BEHAVIOUR": str(tmp_path / "behaviour.json")}
+    return {"PATH": str(binaries), "FAKE_BEHAVIOUR": str(tmp_path / "behaviour.json")}
 
 
-def says_version(environment: Environment, text: str) -> None:
+def print_version(environment: Environment, text: str) -> None:
     program(Path(environment["PATH"]) / "limactl", f"echo '{text}'")
 
 
@@ -44,7 +44,7 @@ def refusal(environment: Environment, template: str = "") -> tuple[str, str]:
 # -- availability
 
 
-def test_limactl_is_usable_where_it_is_installed(environment: Environment) -> None:
+def test_installed_limactl_is_usable(environment: Environment) -> None:
     assert refusal(environment) == ("", "")
     assert refusal(environment, TEMPLATE) == ("", "")
     assert driver_for(parse(TEMPLATE), environment) == "lima"
@@ -57,7 +57,7 @@ def test_limactl_is_usable_where_it_is_installed(environment: Environment) -> No
         ("linux", "see https://lima-vm.io/docs/installation/"),
     ],
 )
-def test_missing_limactl_is_told_with_the_way_to_get_it(
+def test_missing_limactl_is_reported_with_the_fix(
     platform: str, fix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "platform", platform)
@@ -70,7 +70,7 @@ def test_root_cannot_use_limactl(environment: Environment, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize(
-    ("said", "reason"),
+    ("output", "reason"),
     [
         pytest.param("limactl version 2.0.0", "", id="oldest"),
         pytest.param("limactl version 2.1.0-rc.1-7-gabcdef", "", id="between releases"),
@@ -86,19 +86,21 @@ def test_root_cannot_use_limactl(environment: Environment, monkeypatch: pytest.M
         pytest.param("", 'limactl --version printed no version: ""', id="nothing"),
     ],
 )
-def test_version_decides(environment: Environment, said: str, reason: str) -> None:
-    says_version(environment, said)
+def test_old_or_unreadable_version_is_rejected(
+    environment: Environment, output: str, reason: str
+) -> None:
+    print_version(environment, output)
     assert refusal(environment)[0] == reason
 
 
-def test_version_is_asked_again_when_limactl_was_updated(environment: Environment) -> None:
-    says_version(environment, "limactl version 1.2.1 (Homebrew)")
+def test_version_is_read_again_after_an_update(environment: Environment) -> None:
+    print_version(environment, "limactl version 1.2.1 (Homebrew)")
     assert "too old" in refusal(environment)[0]
-    says_version(environment, "limactl version 2.0.0")
+    print_version(environment, "limactl version 2.0.0")
     assert refusal(environment)[0] == ""
 
 
-def test_limactl_that_cannot_run_is_not_usable(environment: Environment) -> None:
+def test_limactl_that_cannot_be_executed_is_not_usable(environment: Environment) -> None:
     path = Path(environment["PATH"]) / "limactl"
     program(path, 'echo \'time="now" level=fatal msg="no such library"\' >&2; exit 127')
     assert refusal(environment)[0] == "limactl --version failed: no such library"
@@ -106,7 +108,7 @@ def test_limactl_that_cannot_run_is_not_usable(environment: Environment) -> None
     assert refusal(environment)[0].startswith(f'failed to start "{path}"')
 
 
-def test_machines_of_vz_need_macos(environment: Environment) -> None:
+def test_vz_needs_macos(environment: Environment) -> None:
     assert refusal(environment, TEMPLATE.replace("qemu", "vz", 1))[0] == (
         "machines of vmType vz need macOS"
     )
@@ -124,16 +126,16 @@ def test_lima_needs_the_emulator_of_the_template(environment: Environment) -> No
     assert refusal(environment, f"arch: riscv64\n{TEMPLATE}")[0] == ""
 
 
-def test_own_guest_image_is_for_our_own_driver(environment: Environment) -> None:
+def test_own_guest_image_excludes_lima(environment: Environment) -> None:
     environment["RDD_GUEST_IMAGE"] = "/image.qcow2"
     assert "RDD_GUEST_IMAGE" in refusal(environment, TEMPLATE)[0]
     assert "RDD_GUEST_IMAGE" in refusal(environment)[0]
 
 
-# -- what is run, and what it says
+# -- execution and messages
 
 
-def test_agent_of_ours_is_refused(tmp_path: Path) -> None:
+def test_rejects_rdds_agent_for_lima_machines(tmp_path: Path) -> None:
     context = DriverContext(
         directory=InstanceDirectory(tmp_path / "vm"),
         template=parse(TEMPLATE),
@@ -170,17 +172,17 @@ def test_message_of_a_log_line(line: str, message: str) -> None:
 
 async def run(environment: Environment, script: str, tmp_path: Path) -> list[str]:
     program(Path(environment["PATH"]) / "limactl", f"PATH=/usr/bin:/bin\n{script}")
-    said: list[str] = []
+    output: list[str] = []
     await limactl.run(
         "create",
         directory=InstanceDirectory(tmp_path / "lima" / "vm"),
         environment=environment,
-        progress=said.append,
+        progress=output.append,
     )
-    return said
+    return output
 
 
-async def test_bars_of_progress_are_told_as_they_change(
+async def test_progress_bars_are_reported_as_they_change(
     environment: Environment, tmp_path: Path
 ) -> None:
     assert await run(environment, r"printf '10%%\r20%%\r\n30%%' >&2", tmp_path) == [
@@ -190,7 +192,7 @@ async def test_bars_of_progress_are_told_as_they_change(
     ]
 
 
-async def test_failure_has_the_last_lines_or_the_status(
+async def test_failure_has_the_last_messages_or_the_exit_status(
     environment: Environment, tmp_path: Path
 ) -> None:
     with pytest.raises(HostError, match=r"^limactl create failed: b / c / d$"):
@@ -199,19 +201,21 @@ async def test_failure_has_the_last_lines_or_the_status(
         await run(environment, "exit 7", tmp_path)
 
 
-async def test_endless_line_is_not_kept(environment: Environment, tmp_path: Path) -> None:
-    said = await run(environment, "head -c 3000000 /dev/zero >&2; echo >&2; echo end >&2", tmp_path)
-    assert said[-1] == "end" and len(said[0]) < 2_000_000
+async def test_endless_line_is_discarded(environment: Environment, tmp_path: Path) -> None:
+    output = await run(
+        environment, "head -c 3000000 /dev/zero >&2; echo >&2; echo end >&2", tmp_path
+    )
+    assert output[-1] == "end" and len(output[0]) < 2_000_000
 
 
 async def test_limactl_gets_lima_home_and_no_terminal(
     environment: Environment, tmp_path: Path
 ) -> None:
-    said = await run(environment, 'echo "$LIMA_HOME $*" >&2', tmp_path)
-    assert said == [f"{tmp_path / 'lima'} --log-format=json --tty=false create"]
+    output = await run(environment, 'echo "$LIMA_HOME $*" >&2', tmp_path)
+    assert output == [f"{tmp_path / 'lima'} --log-format=json --tty=false create"]
 
 
-# -- the stand-in
+# -- the fake
 
 
 @pytest.mark.parametrize(
@@ -237,7 +241,7 @@ async def test_limactl_gets_lima_home_and_no_terminal(
         pytest.param("list", "must not run as the root user", id="root"),
     ],
 )
-def test_standin_refuses_what_limactl_refuses(
+def test_fake_rejects_what_limactl_rejects(
     environment: Environment, arguments: str, message: str
 ) -> None:
     if message.startswith("must not") and os.geteuid() != 0:
@@ -247,8 +251,8 @@ def test_standin_refuses_what_limactl_refuses(
     assert limactl.message_of(done.stderr.encode()) == message
 
 
-def test_standin_refuses_an_instance_that_exists(tmp_path: Path, environment: Environment) -> None:
-    Path(environment["STANDIN_BEHAVIOUR"]).write_text(json.dumps({"as_root": True}))
+def test_fake_rejects_an_existing_instance(tmp_path: Path, environment: Environment) -> None:
+    Path(environment["FAKE_BEHAVIOUR"]).write_text(json.dumps({"as_root": True}))
     template = tmp_path / "vm.yaml"
     template.write_text(TEMPLATE)
     (tmp_path / "lima" / "vm").mkdir(parents=True)

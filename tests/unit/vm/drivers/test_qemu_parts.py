@@ -42,7 +42,7 @@ def machine(**changes: object) -> arguments.EmulatorOptions:
 # -- command line
 
 
-def test_command_line_is_that_of_the_template() -> None:
+def test_command_line_follows_from_the_template() -> None:
     words = arguments.command(template("cpus: 2\nmemory: 2GiB\n"), machine(), mac="52:55:55:1:2:3")
     text = " ".join(words)
     assert "-machine q35,vmport=off -accel tcg,thread=multi,tb-size=512 -cpu max" in text
@@ -54,7 +54,7 @@ def test_command_line_is_that_of_the_template() -> None:
     assert "-loadvm" not in text
 
 
-def test_guest_with_a_kernel_of_its_own_is_booted_directly() -> None:
+def test_guest_with_a_kernel_boots_directly() -> None:
     words = arguments.command(
         template("{}"),
         machine(kernel_line="quiet root=/dev/vda", has_initrd=True),
@@ -66,7 +66,7 @@ def test_guest_with_a_kernel_of_its_own_is_booted_directly() -> None:
     assert words[words.index("-loadvm") + 1] == "rdd-suspend"
 
 
-def test_hardware_acceleration_offers_the_real_processor() -> None:
+def test_hardware_acceleration_uses_the_host_cpu() -> None:
     words = arguments.hardware(template("{}"), machine(accelerator="kvm"), "")
     assert words[words.index("-accel") + 1] == "kvm"
     assert words[words.index("-cpu") + 1] == "host"
@@ -81,13 +81,13 @@ def test_shared_directories_need_shared_memory() -> None:
     assert "vhost-user-fs-pci,queue-size=1024,chardev=fs0,tag=mount0" in text
 
 
-def test_path_with_a_comma_is_one_option() -> None:
+def test_commas_in_paths_are_escaped() -> None:
     offered = mounts.offered(template("mounts: [{location: '/a,b'}]\n").mounts, mounts.NINE_P)
     text = " ".join(arguments.command(template("{}"), machine(shares=offered), mac=""))
     assert "path=/a,,b,security_model=none,readonly=on" in text
 
 
-def test_address_of_the_interface_is_stable_and_differs() -> None:
+def test_mac_address_is_stable_and_unique() -> None:
     first = arguments.mac_address("a", Path("/x"))
     assert first == arguments.mac_address("a", Path("/x"))
     assert first != arguments.mac_address("b", Path("/x"))
@@ -101,7 +101,7 @@ def test_address_of_the_interface_is_stable_and_differs() -> None:
         pytest.param("mounts: [{location: /srv, writable: true}]\n", "rw", id="writable"),
     ],
 )
-def test_guest_is_told_how_to_mount(text: str, options: str) -> None:
+def test_mounts_of_the_guest_have_options(text: str, options: str) -> None:
     (share,) = mounts.mounted_by_guest(template(text).mounts, mounts.VIRTIOFS)
     assert (share.mount_point, share.options) == ("/srv", options)
     (share,) = mounts.mounted_by_guest(template(text).mounts, mounts.NINE_P)
@@ -119,7 +119,7 @@ def test_mounts_fall_back_to_sshfs_without_root(monkeypatch: pytest.MonkeyPatch)
 # -- programs
 
 
-def test_missing_qemu_is_told_with_the_way_to_get_it() -> None:
+def test_missing_qemu_is_reported_with_the_fix() -> None:
     environment = {"PATH": "/nowhere"}
     with pytest.raises(HostError, match="qemu-system-riscv64 is not installed; install qemu"):
         system_program("riscv64", environment)
@@ -132,12 +132,12 @@ def test_missing_qemu_is_told_with_the_way_to_get_it() -> None:
 # -- accelerator
 
 
-async def test_emulation_boots_the_probe(qemu_path: Path) -> None:
+async def test_trial_boot_succeeds_with_emulation(qemu_path: Path) -> None:
     assert await accelerator.trial(qemu_path, "tcg") is not None
     assert await accelerator.trial(qemu_path, "nonsense") is None
 
 
-async def test_accelerator_that_never_comes_back_is_not_chosen(
+async def test_accelerator_without_a_finished_trial_is_not_selected(
     qemu_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     trials: list[str] = []
@@ -151,13 +151,13 @@ async def test_accelerator_that_never_comes_back_is_not_chosen(
     cache = tmp_path / "sub" / "accelerator.json"
     assert await accelerator.choose(qemu_path, {}, cache) == "tcg"
     assert await accelerator.choose(qemu_path, {}, cache) == "tcg"
-    assert trials == ["kvm", "tcg"]  # found out once
+    assert trials == ["kvm", "tcg"]  # only one trial each
     cache.write_text(cache.read_text().replace('"key": "', '"key": "another '))
     assert await accelerator.choose(qemu_path, {}, cache) == "tcg"
     assert len(trials) == 4
 
 
-async def test_slow_hardware_loses_against_emulation(
+async def test_faster_accelerator_is_selected(
     qemu_path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def trial(program: Path, name: str) -> float | None:
@@ -185,7 +185,7 @@ async def disk(tmp_path: Path, qemu_path: Path) -> Path:
     return tmp_path / "disk"
 
 
-async def test_disk_is_what_differs_from_the_image(disk: Path) -> None:
+async def test_disk_is_an_overlay_of_the_image(disk: Path) -> None:
     found = await disks.inspect(disk)
     assert (found.virtual_bytes, found.backing, found.snapshots) == (8 << 20, "image", ())
     moved = disk.parent / "moved"
@@ -201,7 +201,7 @@ async def test_disk_is_never_smaller_than_the_image(tmp_path: Path, qemu_path: P
     assert (await disks.inspect(tmp_path / "disk")).virtual_bytes == 2 << 20
 
 
-async def test_disk_grows_and_does_not_shrink(disk: Path) -> None:
+async def test_disk_grows_but_never_shrinks(disk: Path) -> None:
     assert await disks.grow(disk, 16 << 20)
     assert not await disks.grow(disk, 16 << 20)
     assert (await disks.inspect(disk)).virtual_bytes == 16 << 20
@@ -227,25 +227,25 @@ async def test_snapshots_have_names(disk: Path) -> None:
     assert [one.name for one in (await disks.inspect(disk)).snapshots] == ["two"]
 
 
-async def test_image_that_is_only_a_difference_is_refused(disk: Path) -> None:
+async def test_rejects_an_image_with_a_backing_file(disk: Path) -> None:
     with pytest.raises(HostError, match='is incomplete: it depends on "image"'):
         await disks.create_overlay(disk, disk.with_name("other"), 0)
 
 
-def test_iso_is_refused(tmp_path: Path) -> None:
+def test_rejects_an_iso_image(tmp_path: Path) -> None:
     path = tmp_path / "image"
     path.write_bytes(bytes(32769) + b"CD001" + bytes(100))
     with pytest.raises(HostError, match="is an ISO image: the qemu driver needs a disk image"):
         disks.image_format(path)
 
 
-async def test_damaged_image_is_told(tmp_path: Path, qemu_path: Path) -> None:
+async def test_damaged_image_is_reported(tmp_path: Path, qemu_path: Path) -> None:
     (tmp_path / "image").write_bytes(b"QFI\xfb" + b"\xff" * 600)
     with pytest.raises(HostError, match=r"qemu-img info: .*image"):
         await disks.create_overlay(tmp_path / "image", tmp_path / "disk", 0)
 
 
-# -- memory of suspended machines
+# -- suspended memory
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,7 @@ def test_memory_fits_only_the_same_machine(changes: dict[str, str], reason: str)
     assert KIND.difference(replace(KIND, **changes)) == reason
 
 
-def test_suspended_state_is_read_back_and_taken(tmp_path: Path) -> None:
+def test_suspended_state_survives_a_round_trip_and_is_cleared(tmp_path: Path) -> None:
     path = tmp_path / "suspended.json"
     assert suspension.read(path) is None
     kept = suspension.Suspended(KIND, "iid-1")
@@ -279,7 +279,7 @@ def test_suspended_state_is_read_back_and_taken(tmp_path: Path) -> None:
 # -- the guest
 
 
-def test_listeners_are_read_from_the_kernels_tables() -> None:
+def test_parses_listeners_of_the_kernel() -> None:
     lines = [
         "0100007F:1F90",
         "00000000:0016",
@@ -332,11 +332,11 @@ def test_failures_of_scripts_are_one_line_each() -> None:
         ),
     ],
 )
-def test_forwards_are_written_as_ssh_wants_them(forward: Forward, expected: str) -> None:
+def test_forward_specifications_have_the_syntax_of_ssh(forward: Forward, expected: str) -> None:
     assert specification(forward) == expected
 
 
-async def test_address_that_is_taken_is_told_with_the_reason(tmp_path: Path) -> None:
+async def test_address_in_use_is_reported_with_a_typed_reason(tmp_path: Path) -> None:
     target = SshTarget(port=1, user="x", identity=tmp_path / "k", control=tmp_path / "c")
     link = GuestConnection(
         target, log=tmp_path / "log", record=lambda forwards: None, warn=lambda text: None
@@ -351,12 +351,12 @@ async def test_address_that_is_taken_is_told_with_the_reason(tmp_path: Path) -> 
     assert refused.value.permanent
 
 
-def test_installed_programs_are_found_beyond_the_path() -> None:
+def test_programs_outside_the_path_are_found() -> None:
     assert find("sh", {"PATH": "/bin"}) == Path("/bin/sh")
     assert find("no-such-program", {"PATH": "/bin"}) is None
 
 
-def test_cached_answer_is_readable(tmp_path: Path) -> None:
+def test_cached_accelerator_is_readable(tmp_path: Path) -> None:
     (tmp_path / "a.json").write_text(json.dumps({"key": "k", "accelerator": "kvm"}))
     assert accelerator._cached(tmp_path / "a.json", "k") == "kvm"
     (tmp_path / "a.json").write_text("[]")
@@ -366,7 +366,7 @@ def test_cached_answer_is_readable(tmp_path: Path) -> None:
 # -- creation
 
 
-async def test_installed_guest_takes_the_place_of_an_image_that_cannot_be_reached(
+async def test_installed_guest_is_the_fallback_for_unreachable_images(
     tmp_path: Path, qemu_path: Path
 ) -> None:
     installed = tmp_path / "data" / "rdd" / "guest"
@@ -381,20 +381,20 @@ async def test_installed_guest_takes_the_place_of_an_image_that_cannot_be_reache
         "RDD_CACHE_DIR": str(tmp_path / "cache"),
         "RDD_QEMU_ACCEL": "tcg",
     }
-    told: list[str] = []
+    messages: list[str] = []
     with pytest.raises(HostError, match=r'failed to download "http://127\.0\.0\.1:1/disk"'):
         await catalog.provider("qemu").prepare(
-            directory, wanted, environment=environment, progress=told.append
+            directory, wanted, environment=environment, progress=messages.append
         )
     environment["XDG_DATA_HOME"] = str(tmp_path / "data")
     await catalog.provider("qemu").prepare(
-        directory, wanted, environment=environment, progress=told.append
+        directory, wanted, environment=environment, progress=messages.append
     )
-    assert any("using the installed guest image" in line for line in told)
+    assert any("using the installed guest image" in line for line in messages)
     assert (await disks.inspect(directory.path / "disk")).virtual_bytes == 4 << 20
 
 
-async def test_template_without_an_image_for_this_architecture_is_told(
+async def test_missing_image_for_the_architecture_is_reported(
     tmp_path: Path, qemu_path: Path
 ) -> None:
     directory = InstanceDirectory(tmp_path / "lima" / "vm")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The client of qemu's control protocol, against a server that says what a test wants."""
+"""The QMP client against a fake server with configurable responses."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ Message = dict[str, Any]
 
 
 class Emulator:
-    """Answers commands."""
+    """A fake emulator."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -27,22 +27,22 @@ class Emulator:
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.writer = writer
-        self.say({"QMP": {"version": {}, "capabilities": []}})
+        self.send({"QMP": {"version": {}, "capabilities": []}})
         while line := await reader.readline():
             command = json.loads(line)
             self.commands.append(command)
             reply = self.answers.get(command["execute"])
             answer = reply(command) if reply else {"return": {}}
             if answer is not None:
-                self.say({**answer, "id": command["id"]})
+                self.send({**answer, "id": command["id"]})
         writer.close()
 
-    def say(self, message: Message) -> None:
+    def send(self, message: Message) -> None:
         assert self.writer is not None
         self.writer.write(json.dumps(message).encode() + b"\r\n")
 
     def event(self, name: str, **data: Any) -> None:
-        self.say({"event": name, "data": data, "timestamp": {}})
+        self.send({"event": name, "data": data, "timestamp": {}})
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ async def emulator() -> AsyncIterator[Emulator]:
         server.close()
 
 
-async def test_commands_get_their_own_answers(emulator: Emulator) -> None:
+async def test_responses_are_matched_to_commands(emulator: Emulator) -> None:
     emulator.answers["query-status"] = lambda command: {"return": {"status": "running"}}
     qmp = await Qmp.connect(emulator.path)
     assert emulator.commands[0]["execute"] == "qmp_capabilities"
@@ -65,7 +65,7 @@ async def test_commands_get_their_own_answers(emulator: Emulator) -> None:
     await qmp.close()
 
 
-async def test_refusal_is_an_error_with_its_words(emulator: Emulator) -> None:
+async def test_rejected_command_raises_its_description(emulator: Emulator) -> None:
     emulator.answers["eject"] = lambda command: {"error": {"class": "X", "desc": "no such drive"}}
     qmp = await Qmp.connect(emulator.path)
     with pytest.raises(QmpError, match="qemu: no such drive"):
@@ -74,7 +74,7 @@ async def test_refusal_is_an_error_with_its_words(emulator: Emulator) -> None:
     await qmp.close()
 
 
-async def test_events_reach_the_listener_and_those_who_wait(emulator: Emulator) -> None:
+async def test_events_reach_callback_and_waiters(emulator: Emulator) -> None:
     seen: list[str] = []
     qmp = await Qmp.connect(emulator.path, on_event=lambda event: seen.append(event["event"]))
     waiting = asyncio.create_task(
@@ -89,7 +89,7 @@ async def test_events_reach_the_listener_and_those_who_wait(emulator: Emulator) 
     await qmp.close()
 
 
-async def test_end_of_the_emulator_ends_every_wait(emulator: Emulator) -> None:
+async def test_disconnect_ends_every_wait(emulator: Emulator) -> None:
     emulator.answers["stop"] = lambda command: emulator.stopping.set()
     qmp = await Qmp.connect(emulator.path)
     waiting = asyncio.create_task(qmp.execute("stop"))
@@ -104,7 +104,7 @@ async def test_end_of_the_emulator_ends_every_wait(emulator: Emulator) -> None:
     await qmp.close()
 
 
-async def test_silence_is_an_error_after_the_timeout(emulator: Emulator) -> None:
+async def test_missing_response_times_out(emulator: Emulator) -> None:
     emulator.answers["stop"] = lambda command: None
     qmp = await Qmp.connect(emulator.path)
     with pytest.raises(QmpError, match=r"did not respond to stop within 0\.01 s"):
@@ -114,7 +114,7 @@ async def test_silence_is_an_error_after_the_timeout(emulator: Emulator) -> None
     await qmp.close()
 
 
-async def test_job_is_waited_for_and_tells_its_error(emulator: Emulator) -> None:
+async def test_job_runs_to_its_end_and_raises_its_error(emulator: Emulator) -> None:
     states = iter(["running", "running", "concluded"])
 
     def query(command: Message) -> Message:
@@ -130,12 +130,12 @@ async def test_job_is_waited_for_and_tells_its_error(emulator: Emulator) -> None
     await qmp.close()
 
 
-async def test_nobody_there_is_an_error(tmp_path: Path) -> None:
+async def test_missing_socket_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(QmpError, match="failed to reach qemu at"):
         await Qmp.connect(tmp_path / "none")
 
 
-async def test_emulator_that_ends_as_we_come_is_an_error() -> None:
+async def test_disconnect_during_the_negotiation_is_an_error() -> None:
     async def end(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         writer.close()
 

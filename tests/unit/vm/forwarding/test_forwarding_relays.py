@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bytes are carried both ways, whatever the ends do."""
+"""Relays of streams and datagrams, and listening sockets."""
 
 import asyncio
 import os
@@ -46,8 +46,8 @@ async def serve(handler: object) -> tuple[asyncio.Server, tuple[str, int]]:
     return server, server.sockets[0].getsockname()
 
 
-async def test_answer_comes_after_the_question_was_ended() -> None:
-    """`docker attach` and many an RPC end their sending and wait for the rest."""
+async def test_half_closed_connection_still_receives() -> None:
+    """`docker attach` and many RPC protocols half-close and wait for the rest."""
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         question = await reader.read()
@@ -67,7 +67,7 @@ async def test_answer_comes_after_the_question_was_ended() -> None:
     server.close()
 
 
-async def test_much_is_carried_while_one_side_does_not_read() -> None:
+async def test_backpressure_loses_no_data() -> None:
     received = asyncio.Event()
     total = 0
 
@@ -96,7 +96,7 @@ async def test_much_is_carried_while_one_side_does_not_read() -> None:
     server.close()
 
 
-async def test_client_is_reset_when_nobody_listens_in_the_guest() -> None:
+async def test_client_is_reset_if_the_dial_fails() -> None:
     closed = listen_inet(ANY)
     address = closed.getsockname()
     closed.close()
@@ -112,7 +112,7 @@ async def test_client_is_reset_when_nobody_listens_in_the_guest() -> None:
     await relay.close()
 
 
-async def test_closing_ends_open_connections() -> None:
+async def test_close_aborts_open_connections() -> None:
     async def silent(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await reader.read()
         writer.close()
@@ -146,7 +146,7 @@ class Echo(asyncio.DatagramProtocol):
         self.transport.sendto(data.upper(), addr)
 
 
-async def test_datagrams_find_their_way_back_to_each_sender() -> None:
+async def test_responses_reach_the_right_sender() -> None:
     loop = asyncio.get_running_loop()
     target = listen_inet(ANY, datagrams=True)
     echo, _ = await loop.create_datagram_endpoint(Echo, sock=target)
@@ -154,7 +154,7 @@ async def test_datagrams_find_their_way_back_to_each_sender() -> None:
     where = bound.getsockname()
     relay = DatagramRelay(bound, dialer(target.getsockname(), socket.SOCK_DGRAM), idle_s=0.02)
     await relay.start()
-    for _ in range(2):  # the second time the senders may have been forgotten
+    for _ in range(2):  # the second time the senders may have been evicted
         for word in (b"one", b"two"):
             with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
                 client.setblocking(False)
@@ -167,7 +167,7 @@ async def test_datagrams_find_their_way_back_to_each_sender() -> None:
     echo.close()
 
 
-def test_unix_socket_is_for_its_owner_alone(tmp_path: Path) -> None:
+def test_unix_socket_is_accessible_to_its_owner_only(tmp_path: Path) -> None:
     path = tmp_path / "s"
     with listen_unix(path):
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -182,7 +182,7 @@ def test_stale_socket_is_replaced(tmp_path: Path) -> None:
         pass
 
 
-def test_socket_of_a_live_process_is_respected_and_the_process_named(tmp_path: Path) -> None:
+def test_socket_in_use_is_reported_with_the_process(tmp_path: Path) -> None:
     path = tmp_path / "s"
     with listen_unix(path), pytest.raises(HostError) as caught:
         listen_unix(path)
@@ -190,7 +190,7 @@ def test_socket_of_a_live_process_is_respected_and_the_process_named(tmp_path: P
     assert path.is_socket()
 
 
-def test_file_that_is_no_socket_is_respected(tmp_path: Path) -> None:
+def test_rejects_a_path_that_is_no_socket(tmp_path: Path) -> None:
     path = tmp_path / "s"
     path.write_text("precious")
     with pytest.raises(HostError, match="exists and is not a socket"):
@@ -198,7 +198,7 @@ def test_file_that_is_no_socket_is_respected(tmp_path: Path) -> None:
     assert path.read_text() == "precious"
 
 
-def test_socket_path_that_is_too_long_is_refused_with_its_length(tmp_path: Path) -> None:
+def test_rejects_a_socket_path_that_is_too_long(tmp_path: Path) -> None:
     path = tmp_path / ("x" * PATH_LIMIT_BYTES)
     with pytest.raises(HostError, match=f"the limit is {PATH_LIMIT_BYTES}"):
         check_length(path)
@@ -206,6 +206,6 @@ def test_socket_path_that_is_too_long_is_refused_with_its_length(tmp_path: Path)
         listen_unix(path)
 
 
-def test_missing_directory_of_a_socket_is_told(tmp_path: Path) -> None:
+def test_missing_directory_of_a_socket_is_reported(tmp_path: Path) -> None:
     with pytest.raises(HostError, match="failed to listen on"):
         listen_unix(tmp_path / "no" / "s")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a listener of the guest appears on this machine."""
+"""Forwarding rules."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ def rules(*lines: str) -> ForwardingRules:
 
 
 def landing(chosen: ForwardingRules, protocol: str, ip: str, port: int) -> str:
-    """Where a listener appears; empty when it stays in the guest."""
+    """Return the host address of a listener; empty if it is not forwarded."""
     forward = chosen.forward(Listener("udp" if protocol == "udp" else "tcp", ip, port))
     return "" if forward is None else str(forward.host)
 
@@ -34,9 +34,9 @@ def landing(chosen: ForwardingRules, protocol: str, ip: str, port: int) -> str:
         pytest.param((), ("tcp", "0.0.0.0", 80), "127.0.0.1:80", id="all addresses by default"),
         pytest.param((), ("tcp", "::", 80), "127.0.0.1:80", id="all IPv6 addresses"),
         pytest.param((), ("tcp", "::1", 80), "127.0.0.1:80", id="IPv6 loopback counts as IPv4's"),
-        pytest.param((), ("tcp", "10.0.0.3", 80), "", id="another address stays in the guest"),
+        pytest.param((), ("tcp", "10.0.0.3", 80), "", id="another address is not forwarded"),
         pytest.param((), ("tcp", "0.0.0.0", 22), "", id="sshd"),
-        pytest.param((), ("tcp", "127.0.0.1", SSH_PORT), "", id="the way to sshd"),
+        pytest.param((), ("tcp", "127.0.0.1", SSH_PORT), "", id="host port of sshd"),
         pytest.param((), ("udp", "0.0.0.0", 53), "127.0.0.1:53", id="datagrams too"),
         pytest.param(
             ("{guestPort: 80, hostPort: 8080}",),
@@ -48,13 +48,13 @@ def landing(chosen: ForwardingRules, protocol: str, ip: str, port: int) -> str:
             ("{guestPortRange: [100, 200], hostPortRange: [1100, 1200]}",),
             ("tcp", "127.0.0.1", 150),
             "127.0.0.1:1150",
-            id="place in a range",
+            id="offset in a range",
         ),
         pytest.param(
             ("{guestPort: 80, hostPort: 1}", "{guestPort: 80, hostPort: 2}"),
             ("tcp", "127.0.0.1", 80),
             "127.0.0.1:1",
-            id="the first rule decides",
+            id="the first matching rule applies",
         ),
         pytest.param(
             ("{guestPort: 80, hostPort: 1, proto: udp}",),
@@ -72,7 +72,7 @@ def landing(chosen: ForwardingRules, protocol: str, ip: str, port: int) -> str:
             ("{guestIP: 0.0.0.0, hostIP: 0.0.0.0}",),
             ("tcp", "127.0.0.1", 80),
             "127.0.0.1:80",
-            id="0.0.0.0 means that very address",
+            id="0.0.0.0 exactly",
         ),
         pytest.param(
             ("{guestIP: 0.0.0.0, guestIPMustBeZero: false, hostIP: 0.0.0.0}",),
@@ -87,7 +87,7 @@ def landing(chosen: ForwardingRules, protocol: str, ip: str, port: int) -> str:
             ("{guestPort: 80, ignore: true}",),
             ("tcp", "0.0.0.0", 80),
             "127.0.0.1:80",
-            id="ignoring the loopback does not ignore what listens everywhere",
+            id="ignoring the loopback does not ignore all addresses",
         ),
         pytest.param(
             ("{guestIP: 0.0.0.0, guestPort: 80, ignore: true}",),
@@ -103,13 +103,13 @@ def landing(chosen: ForwardingRules, protocol: str, ip: str, port: int) -> str:
         ),
     ],
 )
-def test_listener_appears_where_the_rules_say(
+def test_listener_is_forwarded_by_the_first_matching_rule(
     given: tuple[str, ...], listener: tuple[str, str, int], expected: str
 ) -> None:
     assert landing(rules(*given), *listener) == expected
 
 
-def test_sockets_and_static_ports_do_not_wait_for_a_listener() -> None:
+def test_sockets_and_static_ports_need_no_listener() -> None:
     chosen = rules(
         "{guestSocket: /var/run/docker.sock, hostSocket: docker.sock}",
         "{guestPort: 80, hostPort: 8080}",
@@ -134,5 +134,5 @@ def test_sockets_and_static_ports_do_not_wait_for_a_listener() -> None:
         pytest.param(Endpoint(socket="/a"), "/a", id="socket"),
     ],
 )
-def test_endpoint_is_written_as_in_events(endpoint: Endpoint, text: str) -> None:
+def test_endpoint_has_the_form_of_events(endpoint: Endpoint, text: str) -> None:
     assert str(endpoint) == text

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Machines that a daemon finds: drivers are kept, agents are replaced."""
+"""Adoption: drivers are kept, agents are replaced."""
 
 import os
 import signal
@@ -16,7 +16,7 @@ from rdd.vm.machines import Busy, InstanceStatus, Phase
 
 
 async def orphan(world: World, **behaviour: bool) -> tuple[Identity, Identity]:
-    """A machine whose daemon has crashed: its agent and its driver."""
+    """Return agent and driver of a machine whose daemon has crashed."""
     directory = await world.create(**behaviour)
     await world.machines.start("vm")
     await world.until_phase(Phase.RUNNING)
@@ -42,13 +42,13 @@ async def test_orphaned_agent_is_replaced_and_its_driver_kept(world: World) -> N
     assert new_agent != agent and not is_alive(agent)
 
 
-async def test_orphan_cannot_be_started_only_adopted(world: World) -> None:
+async def test_rejects_start_of_a_machine_with_an_orphaned_agent(world: World) -> None:
     await orphan(world)
     with pytest.raises(Busy, match="it must be adopted"):
         await world.machines.start("vm")
 
 
-async def test_agent_that_does_not_answer_is_killed_and_its_driver_kept(world: World) -> None:
+async def test_unresponsive_agent_is_killed_and_its_driver_kept(world: World) -> None:
     agent, driver = await orphan(world, mute=True)
     assert await world.machines.adopt("vm") is True
     world.behave()
@@ -64,7 +64,7 @@ async def test_frozen_agent_is_killed_and_its_driver_kept(world: World) -> None:
     assert both(world.directory())[1] == driver
 
 
-async def test_agent_that_cannot_let_go_is_stopped_with_its_driver(world: World) -> None:
+async def test_agent_that_cannot_detach_is_stopped_with_its_driver(world: World) -> None:
     agent, driver = await orphan(world, keep=True)
     assert await world.machines.adopt("vm") is True
     await world.until_phase(Phase.RUNNING)
@@ -72,7 +72,7 @@ async def test_agent_that_cannot_let_go_is_stopped_with_its_driver(world: World)
     assert both(world.directory())[1] != driver
 
 
-async def test_driver_whose_agent_died_gets_a_new_one(world: World) -> None:
+async def test_orphaned_driver_gets_a_new_agent(world: World) -> None:
     agent, driver = await orphan(world)
     os.kill(agent.pid, signal.SIGKILL)
     assert await ended_within(agent, 10)
@@ -82,7 +82,7 @@ async def test_driver_whose_agent_died_gets_a_new_one(world: World) -> None:
     assert both(world.directory())[1] == driver
 
 
-async def test_agent_that_dies_while_it_is_looked_after_is_replaced(world: World) -> None:
+async def test_monitored_agent_that_dies_is_replaced(world: World) -> None:
     directory = await world.create()
     await world.machines.start("vm")
     await world.until_phase(Phase.RUNNING)
@@ -94,13 +94,13 @@ async def test_agent_that_dies_while_it_is_looked_after_is_replaced(world: World
     assert both(directory)[1] == driver
 
 
-async def test_nothing_that_runs_is_nothing_to_adopt(world: World) -> None:
+async def test_adoption_of_a_stopped_machine_returns_false(world: World) -> None:
     await world.create()
     assert await world.machines.adopt("vm") is False
     assert await world.machines.adopt("never-created") is False
 
 
-async def test_what_is_looked_after_need_not_be_adopted(world: World) -> None:
+async def test_adoption_of_a_monitored_machine_is_idempotent(world: World) -> None:
     directory = await world.create()
     await world.machines.start("vm")
     await world.until_phase(Phase.RUNNING)
@@ -109,7 +109,7 @@ async def test_what_is_looked_after_need_not_be_adopted(world: World) -> None:
     assert both(directory) == before
 
 
-async def test_socket_nobody_listens_on_is_no_answer(world: World) -> None:
+async def test_stale_socket_is_no_answer(world: World) -> None:
     world.home.path.mkdir()
     path = world.home.path / "s"
     with pytest.raises(agentclient.NoAnswer, match="did not answer"):
@@ -120,7 +120,7 @@ async def test_socket_nobody_listens_on_is_no_answer(world: World) -> None:
         await agentclient.request(path, "/v1/info")
 
 
-async def test_daemon_that_is_told_to_stop_stops_orphans_too(world: World) -> None:
+async def test_drain_stops_orphans_too(world: World) -> None:
     await orphan(world)
     await world.machines.drain(budget_s=20)
     assert world.processes() == []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Death between any two steps of a creation or deletion (tests/data/vm/crash_points.py)."""
+"""A kill between any two steps of a creation or deletion (tests/data/vm/crash_points.py)."""
 
 import json
 import os
@@ -25,15 +25,15 @@ def outcomes(work: str, path: Path) -> list[dict[str, Any]]:
     return found
 
 
-def test_creation_that_died_anywhere_is_complete_or_made_again(tmp_path: Path) -> None:
+def test_creation_killed_at_any_step_is_complete_or_repeatable(tmp_path: Path) -> None:
     found = outcomes("create", tmp_path)
     assert len(found) > 10
     for outcome in found:
         assert outcome["status"] in ("Uninitialized", "Stopped")
         assert outcome.get("complete", True)
-        # What is there and not complete says so itself.
+        # An incomplete instance is marked as such.
         assert outcome["preparing"] == (outcome["exists"] and "complete" not in outcome)
-        # A complete one is not touched by the next attempt (3: it exists already).
+        # The next attempt does not change a complete instance (3: it exists already).
         assert outcome["again"] == (3 if outcome["status"] == "Stopped" else 0)
         assert outcome["left"] == ["vm"]
         assert outcome["after"] == {
@@ -44,11 +44,11 @@ def test_creation_that_died_anywhere_is_complete_or_made_again(tmp_path: Path) -
         }
 
 
-def test_deletion_that_died_anywhere_is_finished_by_the_next(tmp_path: Path) -> None:
+def test_deletion_killed_at_any_step_is_finished_by_the_next(tmp_path: Path) -> None:
     found = outcomes("delete", tmp_path)
     assert len(found) > 5
     for outcome in found:
-        # Never half an instance: it is still complete, or there is none.
+        # The instance is complete or gone, never partial.
         assert outcome.get("complete", not outcome["exists"])
         assert outcome["again"] == 0
         assert outcome["left"] == []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Creating and deleting instances: all or nothing."""
+"""Creation and deletion of instances: all or nothing."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ from rdd.vm.machines import (
 from rdd.vm.template import Template
 
 
-async def test_instance_has_the_files_of_lima_and_remembers_its_driver(world: World) -> None:
+async def test_instance_has_limas_files_and_a_recorded_driver(world: World) -> None:
     directory = await world.create()
     assert directory.lima_yaml.read_text() == "vmType: host\n"
     assert (directory.path / "lima-version").read_text() == "2.1.0\n"
@@ -36,7 +36,7 @@ async def test_instance_has_the_files_of_lima_and_remembers_its_driver(world: Wo
     assert world.progress == ["half of it"]
 
 
-async def test_instance_that_exists_is_not_created_again(world: World) -> None:
+async def test_rejects_an_existing_instance(world: World) -> None:
     await world.create()
     with pytest.raises(MachineExists, match='machine "vm" already exists'):
         await world.create()
@@ -44,18 +44,18 @@ async def test_instance_that_exists_is_not_created_again(world: World) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "_config", "a b", "../x", "a..b", "-a", "a-", "a" * 77])
-async def test_name_that_lima_would_refuse_is_refused(world: World, name: str) -> None:
+async def test_rejects_an_invalid_name(world: World, name: str) -> None:
     with pytest.raises(InvalidName, match="allowed are letters and digits, separated by single"):
         await world.create(name)
 
 
-async def test_template_that_is_wrong_leaves_nothing(world: World) -> None:
+async def test_invalid_template_leaves_nothing(world: World) -> None:
     with pytest.raises(TemplateError, match='line 1: cpu: unknown key, did you mean "cpus"'):
         await world.machines.create("vm", "cpu: 1", progress=print)
     assert world.home.names() == []
 
 
-async def test_preparation_that_fails_leaves_nothing_and_can_be_repeated(world: World) -> None:
+async def test_failed_preparation_leaves_nothing_and_can_be_retried(world: World) -> None:
     async def fail(_directory: InstanceDirectory) -> None:
         raise HostError("disk full")
 
@@ -86,7 +86,7 @@ async def test_cancelled_creation_leaves_nothing(world: World) -> None:
     assert list(world.home.path.iterdir()) == []
 
 
-async def test_deletion_waits_for_a_creation_that_is_cancelled(world: World) -> None:
+async def test_deletion_waits_for_a_cancelled_creation(world: World) -> None:
     began = asyncio.Event()
 
     async def wait(_directory: InstanceDirectory) -> None:
@@ -103,7 +103,7 @@ async def test_deletion_waits_for_a_creation_that_is_cancelled(world: World) -> 
 
 
 @pytest.mark.parametrize("left", ["", ".preparing", ".preparing lima.yaml rdd.json", "rdd.json"])
-async def test_what_an_interrupted_creation_left_is_replaced(world: World, left: str) -> None:
+async def test_remains_of_an_interrupted_creation_are_replaced(world: World, left: str) -> None:
     path = world.directory().path
     path.mkdir(parents=True)
     for name in left.split():
@@ -113,7 +113,7 @@ async def test_what_an_interrupted_creation_left_is_replaced(world: World, left:
     assert world.machines.inspect("vm") is InstanceStatus.STOPPED
 
 
-async def test_no_driver_is_told_with_reason_and_remedy(world: World) -> None:
+async def test_missing_driver_is_reported_with_reason_and_fix(world: World) -> None:
     world.provider.usable = False
     with pytest.raises(
         HostError, match=r"^no driver can run this machine: host: no kernel \(buy one\)$"
@@ -122,19 +122,19 @@ async def test_no_driver_is_told_with_reason_and_remedy(world: World) -> None:
     assert world.home.names() == []
 
 
-async def test_socket_of_a_forward_that_is_too_long_is_refused(world: World) -> None:
+async def test_rejects_a_forwarded_socket_path_that_is_too_long(world: World) -> None:
     text = f"vmType: host\nportForwards: [{{guestSocket: /a, hostSocket: {'x' * 100}}}]"
     with pytest.raises(HostError, match="bytes, which must be less than 104"):
         await world.machines.create("vm", text, progress=print)
 
 
-async def test_directory_that_cannot_be_written_is_named(world: World) -> None:
+async def test_unwritable_directory_is_named(world: World) -> None:
     world.home.path.write_text("a file")
     with pytest.raises(HostError, match=f'"{world.home.path}" is not a directory'):
         await world.create()
 
 
-async def test_deleted_machine_saw_its_shutdown(world: World, tmp_path: Path) -> None:
+async def test_deletion_shuts_the_machine_down(world: World, tmp_path: Path) -> None:
     directory = await world.create()
     await world.machines.start("vm")
     await world.until_phase(Phase.RUNNING)
@@ -145,7 +145,7 @@ async def test_deleted_machine_saw_its_shutdown(world: World, tmp_path: Path) ->
     assert list(world.home.path.iterdir()) == []
 
 
-async def test_logs_that_are_kept_do_not_replace_older_ones(world: World, tmp_path: Path) -> None:
+async def test_kept_logs_do_not_replace_older_ones(world: World, tmp_path: Path) -> None:
     for text in ("first", "second", "third"):
         directory = await world.create()
         directory.ha_stderr.write_text(text)
@@ -162,8 +162,8 @@ async def test_deletion_without_grace_kills(world: World) -> None:
     assert world.processes() == [] and world.home.names() == []
 
 
-async def test_deletion_hurries_a_stop_that_is_under_way(world: World) -> None:
-    await world.create(deaf=True)
+async def test_deletion_shortens_a_stop_in_progress(world: World) -> None:
+    await world.create(ignores_sigint=True)
     await world.machines.start("vm")
     await world.until_phase(Phase.RUNNING)
     world.machines.stop("vm", grace_s=600)
@@ -171,13 +171,13 @@ async def test_deletion_hurries_a_stop_that_is_under_way(world: World) -> None:
     assert world.processes() == [] and world.home.names() == []
 
 
-async def test_deletion_that_cannot_stop_keeps_the_instance_and_can_be_repeated(
+async def test_deletion_can_be_retried_after_a_failed_stop(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def fail(*_: object, **__: object) -> list[str]:
         return ["process 7 still runs"]
 
-    await world.create(deaf=True)
+    await world.create(ignores_sigint=True)
     await world.machines.start("vm")
     await world.until_phase(Phase.RUNNING)
     with monkeypatch.context() as patch:
@@ -189,7 +189,7 @@ async def test_deletion_that_cannot_stop_keeps_the_instance_and_can_be_repeated(
     assert world.processes() == [] and world.home.names() == []
 
 
-async def test_deleting_what_is_not_there_is_done(world: World) -> None:
+async def test_deletion_is_idempotent(world: World) -> None:
     await world.machines.delete("vm", grace_s=0)
 
 
@@ -201,7 +201,7 @@ async def test_protected_machine_is_not_deleted(world: World) -> None:
     assert world.machines.inspect("vm") is InstanceStatus.STOPPED
 
 
-async def test_half_deleted_instances_are_swept(world: World) -> None:
+async def test_sweep_finishes_interrupted_deletions(world: World) -> None:
     await world.create()
     left = world.home.path / ".vm.deleting"
     (left / "deep").mkdir(parents=True)
@@ -214,18 +214,20 @@ async def test_half_deleted_instances_are_swept(world: World) -> None:
     assert list(world.home.path.iterdir()) == []
 
 
-async def test_drivers_are_asked_in_a_thread(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked: list[threading.Thread] = []
+async def test_availability_is_probed_in_a_thread(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    threads: list[threading.Thread] = []
     answer = world.provider.availability
 
     def availability(environment: Mapping[str, str], template: Template) -> Availability:
-        asked.append(threading.current_thread())
+        threads.append(threading.current_thread())
         return answer(environment, template)
 
     monkeypatch.setattr(world.provider, "availability", availability)
     await world.create()
-    assert asked
-    assert threading.main_thread() not in asked
+    assert threads
+    assert threading.main_thread() not in threads
 
 
 async def test_template_of_an_instance_can_be_changed(world: World) -> None:
@@ -235,14 +237,14 @@ async def test_template_of_an_instance_can_be_changed(world: World) -> None:
     assert directory.template().disk == 200 << 30
 
 
-async def test_template_that_was_broken_by_hand_can_be_replaced(world: World) -> None:
+async def test_broken_template_can_be_replaced(world: World) -> None:
     directory = await world.create()
     directory.lima_yaml.write_text("cpus: x")
     world.machines.write_template("vm", "cpus: 1\n")
     assert directory.template().cpus == 1
 
 
-async def test_template_that_is_wrong_does_not_replace_the_one_there_is(world: World) -> None:
+async def test_invalid_template_does_not_replace_the_current_one(world: World) -> None:
     await world.create()
     with pytest.raises(HostError, match="disk: 1073741824 is less than the current size"):
         world.machines.write_template("vm", "disk: 1GiB")
@@ -253,7 +255,7 @@ async def test_template_that_is_wrong_does_not_replace_the_one_there_is(world: W
     assert world.machines.template_text("vm") == "vmType: host\n"
 
 
-async def test_template_that_was_removed_by_hand_can_be_brought_back(world: World) -> None:
+async def test_missing_template_can_be_written_again(world: World) -> None:
     directory = await world.create()
     directory.lima_yaml.unlink()
     world.machines.write_template("vm", "vmType: host\ncpus: 1\n")
@@ -264,7 +266,7 @@ async def test_template_that_was_removed_by_hand_can_be_brought_back(world: Worl
         world.machines.write_template("vm", "cpus: 1\n")
 
 
-async def test_instance_stays_when_it_cannot_be_removed(
+async def test_instance_is_kept_if_it_cannot_be_removed(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await world.create()

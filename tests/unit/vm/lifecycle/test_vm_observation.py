@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What events say about a machine, whatever they look like."""
+"""Observations from events of any form."""
 
 from typing import Any
 
@@ -56,7 +56,7 @@ def test_problems_follow_the_last_status() -> None:
     assert after({"running": True}, start=seen).problems == ()
 
 
-def test_progress_is_told_while_a_machine_starts() -> None:
+def test_progress_is_observed_while_a_machine_starts() -> None:
     seen = after({"requirement": {"description": "ssh", "state": "waiting"}})
     assert seen.progress == "ssh"
     assert after({"cloudInitProgress": {"logLine": "modules"}}, start=seen).progress == "modules"
@@ -112,14 +112,14 @@ _members = (
 
 @given(st.dictionaries(st.sampled_from(_members), _values))
 @settings(max_examples=100, deadline=None)
-def test_any_status_is_understood_as_far_as_it_goes(status: dict[str, Any]) -> None:
+def test_arbitrary_status_never_fails(status: dict[str, Any]) -> None:
     seen = STARTING.after(status)
     assert isinstance(seen.ssh_local_port, int)
     assert all(isinstance(error, str) for error in seen.errors)
     assert hash(seen)
 
 
-def test_last_messages_of_a_log_leave_out_what_is_for_developers() -> None:
+def test_log_messages_exclude_debug_messages() -> None:
     text = "\n".join(
         [
             '{"title":"a test"}',

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a template means on a machine, for one instance."""
+"""Defaulting and resolution of templates."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -33,13 +33,13 @@ def test_machine_gets_a_share_of_the_host(
     assert (template.disk, template.arch, template.os) == (100 * GIB, "x86_64", "Linux")
 
 
-def test_what_is_given_stays() -> None:
+def test_given_values_are_kept() -> None:
     template = apply_defaults(parse("cpus: 1\nmemory: 1GiB\ndisk: 5GiB\narch: aarch64"), FACTS)
     assert (template.cpus, template.memory, template.disk) == (1, GIB, 5 * GIB)
     assert template.arch == "aarch64"
 
 
-def test_files_to_boot_are_for_the_architecture_of_the_image() -> None:
+def test_boot_files_have_the_architecture_of_the_image() -> None:
     (image,) = apply_defaults(
         parse("images: [{location: /a, kernel: {location: /k}, initrd: {location: /i}}]"), FACTS
     ).images
@@ -50,27 +50,29 @@ def test_files_to_boot_are_for_the_architecture_of_the_image() -> None:
 @pytest.mark.parametrize(
     ("user", "uid", "expected"),
     [
-        pytest.param("jo", 501, ("jo", 501), id="like here"),
+        pytest.param("jo", 501, ("jo", 501), id="like the host"),
         pytest.param("root", 0, ("lima", 1000), id="root"),
-        pytest.param("Jo Doe", 501, ("lima", 501), id="name that Linux does not take"),
+        pytest.param("Jo Doe", 501, ("lima", 501), id="invalid on Linux"),
     ],
 )
-def test_guest_has_a_user_like_the_one_here(user: str, uid: int, expected: tuple[str, int]) -> None:
+def test_guest_user_is_named_like_the_host_user(
+    user: str, uid: int, expected: tuple[str, int]
+) -> None:
     template = apply_defaults(Template(), replace(FACTS, user=user, uid=uid), driver="qemu")
     assert (template.user.name, template.user.uid) == expected
 
 
-def test_without_a_guest_the_user_is_the_one_here() -> None:
+def test_without_a_guest_the_user_is_the_host_user() -> None:
     user = use("user: {name: other, home: /other}", "host").user
     assert (user.name, user.home, user.uid) == ("jo", "/home/jo", 501)
 
 
-def test_home_in_the_guest_is_named_after_its_user() -> None:
+def test_guest_home_is_named_after_the_user() -> None:
     assert use("user: {name: al}").user.home == "/home/al.guest"
     assert use("user: {name: al, home: '/h/{{.User}}'}").user.home == "/h/al"
 
 
-def test_paths_here_are_absolute_and_follow_the_home_directory() -> None:
+def test_host_paths_are_absolute_with_home_expanded() -> None:
     template = use(
         """
         mounts:
@@ -129,7 +131,7 @@ def test_params_reach_scripts_files_and_probes() -> None:
         ("{{.Namely}} {{.name}}", "{{.Namely}} {{.name}}"),
     ],
 )
-def test_names_between_braces_are_replaced_and_other_braces_stay(text: str, expected: str) -> None:
+def test_variables_are_expanded_and_other_braces_kept(text: str, expected: str) -> None:
     assert expand(text, VARIABLES) == expected
 
 
@@ -139,7 +141,7 @@ def test_names_between_braces_are_replaced_and_other_braces_stay(text: str, expe
         pytest.param("{}", (1, 65535), (1, 65535), id="everything"),
         pytest.param("{guestPort: 80}", (80, 80), (80, 80), id="same port"),
         pytest.param("{guestPort: 80, hostPort: 8080}", (80, 80), (8080, 8080), id="other port"),
-        pytest.param("{hostPort: 80}", (80, 80), (80, 80), id="by the port here"),
+        pytest.param("{hostPort: 80}", (80, 80), (80, 80), id="host port only"),
         pytest.param("{guestPortRange: [5, 9]}", (5, 9), (5, 9), id="same range"),
         pytest.param(
             "{guestPortRange: [5, 9], hostPortRange: [15, 19]}", (5, 9), (15, 19), id="other range"
@@ -148,7 +150,7 @@ def test_names_between_braces_are_replaced_and_other_braces_stay(text: str, expe
         pytest.param("{guestPort: 80, hostSocket: b}", (80, 80), None, id="port to socket"),
     ],
 )
-def test_forward_gets_the_ports_it_leaves_out(
+def test_missing_ports_of_a_forward_are_filled_in(
     rule: str, guest: tuple[int, int] | None, host: tuple[int, int] | None
 ) -> None:
     (forward,) = use(f"portForwards: [{rule}]").port_forwards
@@ -166,9 +168,7 @@ def test_forward_gets_the_ports_it_leaves_out(
         ("{guestIP: 1.2.3.4}", "1.2.3.4", False),
     ],
 )
-def test_forward_of_all_addresses_means_only_them_unless_told_otherwise(
-    rule: str, ip: str, must_be_zero: bool
-) -> None:
+def test_guest_ip_zero_implies_must_be_zero(rule: str, ip: str, must_be_zero: bool) -> None:
     (forward,) = use(f"portForwards: [{rule}]").port_forwards
     assert (forward.guest_ip, forward.guest_ip_must_be_zero) == (ip, must_be_zero)
 
@@ -184,7 +184,7 @@ def test_networks_are_numbered() -> None:
     assert [network.interface for network in networks] == ["lima0", "x", "lima2"]
 
 
-def test_facts_are_those_of_this_machine(tmp_path: Path) -> None:
+def test_facts_are_those_of_this_host(tmp_path: Path) -> None:
     facts = HostFacts.gather(tmp_path)
     assert facts.cpus >= 1 and facts.memory_bytes > GIB // 4
     assert facts.home == tmp_path and facts.user

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Templates from YAML: types decided by the field, problems with line and path."""
+"""Parsing of templates: types by field, problems with line and path."""
 
 import pytest
 from hypothesis import given, settings
@@ -17,11 +17,11 @@ def problems(text: str) -> list[str]:
 
 
 @pytest.mark.parametrize("text", ["", "{}", "# nothing", "---", "null", "---\n...\n"])
-def test_template_without_anything_has_the_defaults(text: str) -> None:
+def test_empty_template_has_the_defaults(text: str) -> None:
     assert parse(text) == Template()
 
 
-def test_values_are_read_by_the_type_of_their_field() -> None:
+def test_values_are_parsed_by_the_type_of_their_field() -> None:
     template = parse(
         """
         cpus: "4"
@@ -51,7 +51,7 @@ def test_values_are_read_by_the_type_of_their_field() -> None:
     assert template.dns == ("1.1.1.1",)
 
 
-def test_null_is_the_same_as_nothing() -> None:
+def test_null_is_like_a_missing_value() -> None:
     assert parse("cpus: null\nmounts: ~\nssh:\nuser: {name: }") == Template()
 
 
@@ -59,7 +59,7 @@ def test_quoted_empty_text_is_text() -> None:
     assert parse('param: {A: ""}').param == {"A": ""}
 
 
-def test_unknown_options_of_machines_are_kept() -> None:
+def test_vm_opts_are_kept() -> None:
     template = parse("vmOpts: {qemu: {cpuType: {x86_64: max}, n: 7, on: true, text: '7', no: }}")
     assert template.vm_opts == {
         "qemu": {"cpuType": {"x86_64": "max"}, "n": 7, "on": True, "text": "7", "no": None}
@@ -77,13 +77,13 @@ def test_unknown_options_of_machines_are_kept() -> None:
         pytest.param(
             f"disk: {'9' * 5000}GiB",
             f'line 1: disk: "{"9" * 60}…" is not a size such as "4GiB"',
-            id="size beyond all sizes",
+            id="size out of range",
         ),
         pytest.param("arch: [x86_64]", "line 1: arch: a list is not text", id="text"),
         pytest.param(
             'env: {A: "b\\0c"}',
             r'line 1: env.A: "b\x00c" must not contain the character NUL',
-            id="text that is no C string",
+            id="text with NUL",
         ),
         pytest.param("images: {}", "line 1: images: a mapping is not a list", id="list"),
         pytest.param("mounts: [a]", 'line 1: mounts[0]: "a" is not a mapping', id="record"),
@@ -102,18 +102,16 @@ def test_unknown_options_of_machines_are_kept() -> None:
         pytest.param(
             "Memory: 1", 'line 1: Memory: unknown key, did you mean "memory"?', id="near key"
         ),
-        pytest.param(
-            "guestip: 1", "line 1: guestip: unknown key", id="key that is far from all others"
-        ),
+        pytest.param("guestip: 1", "line 1: guestip: unknown key", id="key without a similar one"),
         pytest.param(
             "portForwards: [{guestip: 1}]",
             'line 1: portForwards[0].guestip: unknown key, did you mean "guestIP"?',
-            id="key in other letters",
+            id="key in another case",
         ),
         pytest.param(
             "useHostResolver: true",
             'line 1: useHostResolver: unknown key, use "hostResolver.enabled"',
-            id="key of old",
+            id="replaced key",
         ),
     ],
 )
@@ -121,7 +119,7 @@ def test_problem_names_line_path_value_and_what_is_allowed(text: str, message: s
     assert problems(text) == [message]
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_are_reported_together() -> None:
     assert problems("cpus: x\nMemory: 1\nmounts:\n- location: /a\n  writeable: true\n") == [
         'line 1: cpus: "x" is not a whole number',
         'line 2: Memory: unknown key, did you mean "memory"?',
@@ -129,7 +127,7 @@ def test_all_problems_are_told_at_once() -> None:
     ]
 
 
-def test_problems_of_form_and_content_are_told_together() -> None:
+def test_problems_of_form_and_content_are_reported_together() -> None:
     with pytest.raises(TemplateError) as caught:
         validate("cpus: x\narch: vax\n", driver="qemu")
     assert str(caught.value) == (
@@ -166,13 +164,13 @@ def test_problems_of_form_and_content_are_told_together() -> None:
         pytest.param("[" * 100, f"line 1: nested deeper than {MAX_DEPTH} levels", id="deep"),
     ],
 )
-def test_what_is_no_template_is_refused(text: str, message: str) -> None:
+def test_rejects_text_that_is_no_template(text: str, message: str) -> None:
     with pytest.raises(TemplateSyntaxError) as caught:
         parse(text)
     assert str(caught.value) == message
 
 
-def test_text_that_multiplies_itself_is_refused() -> None:
+def test_rejects_alias_bombs() -> None:
     lines = ["vmOpts:", "  a: &a0 [x, x, x, x, x, x, x, x, x, x]"]
     for level in range(1, 12):
         items = ", ".join([f"*a{level - 1}"] * 10)
@@ -181,12 +179,12 @@ def test_text_that_multiplies_itself_is_refused() -> None:
         parse("\n".join(lines))
 
 
-def test_alias_stands_for_what_its_anchor_marks() -> None:
+def test_alias_refers_to_its_anchor() -> None:
     template = parse("mounts:\n- &m {location: /a}\n- *m\n")
     assert template.mounts == (Mount(location="/a"), Mount(location="/a"))
 
 
-def test_alias_inside_its_own_anchor_is_refused() -> None:
+def test_rejects_an_alias_inside_its_own_anchor() -> None:
     with pytest.raises(TemplateSyntaxError, match='anchor "a" is not defined'):
         parse("vmOpts: &a {b: *a}")
 
@@ -215,7 +213,7 @@ def test_alias_inside_its_own_anchor_is_refused() -> None:
         ("1.", None),
     ],
 )
-def test_sizes_are_read_as_docker_reads_them(text: str, size: int | None) -> None:
+def test_sizes_are_parsed_like_dockers(text: str, size: int | None) -> None:
     assert parse_size(text) == size
 
 
@@ -236,7 +234,7 @@ _values = st.recursive(
 
 @given(_values)
 @settings(max_examples=150, deadline=None)
-def test_any_value_is_read_or_refused_with_problems(value: object) -> None:
+def test_arbitrary_values_are_parsed_or_rejected(value: object) -> None:
     import yaml
 
     for driver in ("", "host", "qemu"):
@@ -249,7 +247,7 @@ def test_any_value_is_read_or_refused_with_problems(value: object) -> None:
 
 @given(st.text(alphabet=st.sampled_from(list("ab:-[]{}&*!|>'\"%@`#?, \n\t0")), max_size=60))
 @settings(max_examples=200, deadline=None)
-def test_any_text_is_read_or_refused_with_problems(text: str) -> None:
+def test_arbitrary_text_is_parsed_or_rejected(text: str) -> None:
     try:
         validate(text, driver="qemu")
     except TemplateError as error:

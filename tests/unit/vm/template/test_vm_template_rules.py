@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What templates must keep to: every rule once broken, with its words."""
+"""Validation rules of templates: each rule is violated once."""
 
 import pytest
 
@@ -77,7 +77,7 @@ def problems(text: str, driver: str = "") -> list[str]:
         ),
         (
             "mounts: [{location: ~root/x}]",
-            'mounts[0].location: "~root/x": the home of another user, only "~/" is known',
+            'mounts[0].location: "~root/x" must begin with "~/": no home of another user',
         ),
         ("mounts: [{location: /usr/}]", 'mounts[0].location: "/usr" is a system path in the guest'),
         (
@@ -240,9 +240,7 @@ def problems(text: str, driver: str = "") -> list[str]:
         ),
     ],
 )
-def test_rule_that_is_broken_is_told_with_path_value_and_what_is_allowed(
-    text: str, message: str
-) -> None:
+def test_violation_has_path_value_and_what_is_allowed(text: str, message: str) -> None:
     assert problems(text) == [message]
 
 
@@ -259,11 +257,11 @@ def test_rule_that_is_broken_is_told_with_path_value_and_what_is_allowed(
         "mounts: [{location: '{{.Param.A}}'}]",
     ],
 )
-def test_param_counts_as_used_wherever_lima_looks(use: str) -> None:
+def test_param_is_used_in_every_place_of_lima(use: str) -> None:
     assert problems("param: {A: /x}\n" + use) == []
 
 
-def test_param_is_not_used_by_the_name_of_a_longer_one() -> None:
+def test_param_is_not_used_by_a_longer_name() -> None:
     (problem,) = problems("param: {A: x}\nprovision: [{script: $PARAM_AB}]")
     assert problem.startswith("param.A: is not used")
 
@@ -276,7 +274,7 @@ def test_virtual_machine_needs_an_image_and_host_does_not() -> None:
     check(parse("{}"), driver="qemu", has_image=True)
 
 
-def test_image_must_be_for_the_architecture_asked_for() -> None:
+def test_image_must_match_the_architecture() -> None:
     text = "arch: x86_64\nimages: [{location: /a, arch: aarch64}]"
     assert problems(text, "qemu") == [
         'images: none is for arch "x86_64", only for "aarch64"',
@@ -304,13 +302,13 @@ def test_image_must_be_for_the_architecture_asked_for() -> None:
         ),
     ],
 )
-def test_what_a_driver_cannot_do_is_refused_for_it_only(text: str, message: str) -> None:
+def test_driver_limits_apply_to_that_driver_only(text: str, message: str) -> None:
     text += "\nimages: [{location: /a}]"
     assert problems(text, "qemu") == [message]
     assert problems(text, "host") == problems(text, "lima") == []
 
 
-def test_template_with_everything_is_accepted() -> None:
+def test_accepts_a_complete_template() -> None:
     text = f"""
     minimumLimaVersion: 2.0.0
     vmType: qemu

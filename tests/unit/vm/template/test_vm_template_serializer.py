@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Templates to YAML: the same bytes for the same values, and back."""
+"""Serialisation of templates: identical bytes for identical values, and round trips."""
 
 from pathlib import Path
 from typing import Any
@@ -78,14 +78,14 @@ TEMPLATES = {
 
 
 @pytest.mark.parametrize("name", sorted(TEMPLATES))
-def test_template_is_written_as_in_its_golden_file(name: str) -> None:
+def test_rendered_template_matches_its_golden_file(name: str) -> None:
     text = render(TEMPLATES[name])
     assert text == (GOLDEN / f"{name}.yaml").read_text()
     assert parse(text) == TEMPLATES[name]
 
 
 @pytest.mark.parametrize("name", sorted(TEMPLATES))
-def test_other_readers_of_yaml_read_the_same(name: str) -> None:
+def test_other_yaml_parsers_agree(name: str) -> None:
     data = yaml.safe_load((GOLDEN / f"{name}.yaml").read_text())
     assert parse(yaml.safe_dump(data)) == TEMPLATES[name]
 
@@ -118,13 +118,13 @@ def test_other_readers_of_yaml_read_the_same(name: str) -> None:
         ("\x85", r'"\u0085"'),
     ],
 )
-def test_text_is_quoted_where_yaml_could_read_something_else(value: str, text: str) -> None:
+def test_ambiguous_text_is_quoted(value: str, text: str) -> None:
     rendered = render(Template(param={"A": value}))
     assert rendered == f"param:\n  A: {text}\n"
     assert parse(rendered).param == {"A": value}
 
 
-def test_half_a_character_cannot_be_written() -> None:
+def test_rejects_a_lone_surrogate() -> None:
     with pytest.raises(ValueError, match=r"U\+D800 is half a character"):
         render(Template(message="\ud800"))
 
@@ -173,7 +173,7 @@ def _field(item: FieldShape) -> st.SearchStrategy[Any]:
 
 
 def _record(record: type[Any]) -> st.SearchStrategy[Any]:
-    """Records with one or two of their fields set: enough to meet every field in time."""
+    """Generate records with one or two fields set, which covers every field over time."""
     items = {item.name: item for item in shape_of(record)}
     chosen = st.lists(st.sampled_from(sorted(items)), max_size=2, unique=True)
     return chosen.flatmap(
@@ -183,7 +183,7 @@ def _record(record: type[Any]) -> st.SearchStrategy[Any]:
 
 @given(_record(Template))
 @settings(max_examples=200, deadline=None)
-def test_template_comes_back_as_it_was_written(template: Template) -> None:
+def test_template_survives_a_round_trip(template: Template) -> None:
     text = render(template)
     assert parse(text) == template
     assert render(parse(text)) == text

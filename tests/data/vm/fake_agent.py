@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A host agent that does what a test tells it, with a `sleep` for a driver.
+"""A fake host agent with configurable behaviour and a `sleep` process as its driver.
 
-It speaks everything a daemon sees of an agent: the pid file with its identity, the event
-stream, the log, `ha.sock`, signals. `behaviour.json` in the instance directory changes it:
+It implements the interface of an agent to its daemon: pid file and identity, event stream, log,
+`ha.sock`, signals. `behaviour.json` in the instance directory configures it:
 
-exit (code, before the pid file), no_pid, stop_s (how long a shutdown takes), deaf (ignores
-SIGINT), mute (never answers on ha.sock), keep (refuses to let go), no_driver, events (statuses
-written after the start), die_after (an exit code after the events), fork_child.
+exit (code, before the pid file), no_pid, stop_s (duration of a shutdown), ignores_sigint, mute
+(never responds on ha.sock), keep (refuses to detach), no_driver, events (statuses written after
+the start), die_after (an exit code after the events), fork_child.
 """
 
 import json
@@ -33,14 +33,14 @@ def event(status: dict[str, Any]) -> None:
 def main() -> int:
     arguments = sys.argv[1:]
     directory = InstanceDirectory(Path(os.environ["LIMA_HOME"]) / arguments[-1])
-    told = directory.path / "behaviour.json"
-    behaviour: dict[str, Any] = json.loads(told.read_text()) if told.exists() else {}
+    config = directory.path / "behaviour.json"
+    behaviour: dict[str, Any] = json.loads(config.read_text()) if config.exists() else {}
     if "exit" in behaviour:
         os.write(2, b'{"level":"debug","msg":"loading"}\n{"level":"fatal","msg":"no disk"}\n')
         return int(behaviour["exit"])
-    heard: list[int] = []
+    received: list[int] = []
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda number, _frame: heard.append(number))
+        signal.signal(number, lambda number, _frame: received.append(number))
     reader, writer = socket.socketpair()
     writer.setblocking(False)
     signal.set_wakeup_fd(writer.fileno())
@@ -68,7 +68,7 @@ def main() -> int:
     if "die_after" in behaviour:
         os.write(2, b'{"level":"error","msg":"gone wrong"}\n')
         return int(behaviour["die_after"])
-    return serve(directory, behaviour, server, reader, heard)
+    return serve(directory, behaviour, server, reader, received)
 
 
 def serve(
@@ -76,7 +76,7 @@ def serve(
     behaviour: dict[str, Any],
     server: socket.socket,
     reader: socket.socket,
-    heard: list[int],
+    received: list[int],
 ) -> int:
     import select
 
@@ -84,7 +84,7 @@ def serve(
         readable, _, _ = select.select([server, reader], [], [])
         if reader in readable:
             reader.recv(100)
-        if heard and not behaviour.get("deaf"):
+        if received and not behaviour.get("ignores_sigint"):
             return stop(directory, behaviour)
         if server in readable and not behaviour.get("mute"):
             connection, _ = server.accept()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small controllers for the tests of who runs controllers, and how."""
+"""Small controllers for tests of controller managers."""
 
 import asyncio
 from dataclasses import replace
@@ -36,7 +36,7 @@ def entry(name: str) -> ControllerEntry:
 
 
 class Stamper:
-    """Writes its process' environment into every ConfigMap that asks for it."""
+    """Writes the environment of its process into every ConfigMap that requests it."""
 
     def __init__(self, context: Context, mark: str) -> None:
         self.context, self.mark = context, mark
@@ -67,13 +67,13 @@ class Idle:
 
 
 def guard(env: ControllerEnvironment) -> Controller:
-    """Refuses ConfigMaps that a list in another one names; handlers read and write."""
+    """Rejects ConfigMaps listed in another one; its handlers read and write."""
 
     def webhooks(context: Context) -> tuple[Webhook, ...]:
         async def check(request: AdmissionRequest[Any]) -> None:
             data = request.object.raw.get("data") or {}
             if data.get("nested"):
-                # Its own kind, so that this handler is asked again, and again.
+                # Its own kind, so that the handler is called recursively.
                 raw = request.object.raw
                 name = f"{raw['metadata']['name']}-n"
                 metadata = {**raw["metadata"], "name": name}
@@ -97,7 +97,7 @@ def guard(env: ControllerEnvironment) -> Controller:
 
 
 class Slow(Idle):
-    """Takes a while to end, and writes what it did."""
+    """Drains slowly and records it."""
 
     async def drain(self) -> None:
         for step in ("stopping", "stopped"):
@@ -111,13 +111,13 @@ def slow(env: ControllerEnvironment) -> Controller:
 
 
 def broken(env: ControllerEnvironment) -> Controller:
-    """Brings a definition the server refuses."""
+    """Has a definition that the server rejects."""
     definition = {"metadata": {"name": "things.example.com"}, "spec": {"group": "example.com"}}
     return replace(slow(env), name="broken", definitions=(definition,))
 
 
 class Fragile(Idle):
-    """Ends by itself as soon as it has started, by an error in its own code."""
+    """Fails with an error in its own code right after its start."""
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The daemon's own controllers: registered, asked, drained, and what happens when they fail."""
+"""The daemon's own controllers: registration, admission, drain, failures."""
 
 import asyncio
 import json
@@ -59,7 +59,7 @@ async def get(client: Client, name: str) -> Object:
     return await client.get(CONFIG_MAPS, name, namespace="default")
 
 
-async def test_the_manager_is_registered_with_the_published_form(tmp_path: Path) -> None:
+async def test_manager_is_registered_in_the_documented_format(tmp_path: Path) -> None:
     async with daemon(tmp_path, "stamp,guard,slow") as (_, client):
         entry = (await discovery(client))["embedded"]
         health, metrics = entry["healthPort"], entry["metricsPort"]
@@ -91,12 +91,12 @@ def read(url: str) -> str:
     return found.decode()
 
 
-async def test_a_manager_without_controllers_is_registered_with_null(tmp_path: Path) -> None:
+async def test_manager_without_controllers_is_registered_with_null(tmp_path: Path) -> None:
     async with daemon(tmp_path, "") as (_, client):
         assert (await discovery(client))["embedded"]["enabledControllers"] is None
 
 
-async def test_ports_that_are_taken_are_replaced_by_free_ones(tmp_path: Path) -> None:
+async def test_busy_ports_are_replaced_by_free_ones(tmp_path: Path) -> None:
     ports = Instance("2", tmp_path).ports
     with socket.socket() as taken:
         taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -104,14 +104,14 @@ async def test_ports_that_are_taken_are_replaced_by_free_ones(tmp_path: Path) ->
             taken.bind(("127.0.0.1", ports.embedded_health))
             taken.listen()
         except OSError:
-            pass  # somebody else has it: as good
+            pass  # busy, as required
         async with daemon(tmp_path, "") as (_, client):
             entry = (await discovery(client))["embedded"]
             assert entry["healthPort"] != ports.embedded_health
             assert await asyncio.to_thread(read, entry["healthEndpoint"]) == "ok"
 
 
-async def test_the_first_write_after_the_start_is_admitted_and_reconciled(tmp_path: Path) -> None:
+async def test_first_write_after_the_start_is_admitted_and_reconciled(tmp_path: Path) -> None:
     variables = {"STAMP": "mine"}
     async with daemon(tmp_path, "*,-broken,-fragile", environment=variables) as (_, client):
         labels = {"guarded": "yes", "stamp": ""}
@@ -126,7 +126,7 @@ async def test_the_first_write_after_the_start_is_admitted_and_reconciled(tmp_pa
             await client.create(CONFIG_MAPS, bad)
 
 
-async def test_a_handler_that_asks_itself_without_end_is_stopped(tmp_path: Path) -> None:
+async def test_recursive_handler_is_stopped(tmp_path: Path) -> None:
     async with daemon(tmp_path, "guard") as (_, client):
         endless = config_map("a", labels={"guarded": "yes"}, data={"nested": "x"})
         with pytest.raises(errors.ApiError) as refused:
@@ -134,7 +134,7 @@ async def test_a_handler_that_asks_itself_without_end_is_stopped(tmp_path: Path)
         assert "admission has nested more than 8 requests" in refused.value.message
 
 
-async def test_it_stops_in_order_and_what_is_written_while_it_drains_stays(tmp_path: Path) -> None:
+async def test_writes_during_the_drain_are_kept_and_the_stop_is_in_order(tmp_path: Path) -> None:
     order: list[str] = []
     handles: list[Any] = []
 
@@ -162,7 +162,7 @@ async def test_it_stops_in_order_and_what_is_written_while_it_drains_stays(tmp_p
         assert not lease["spec"].get("holderIdentity")
 
 
-async def test_a_definition_that_is_refused_ends_the_start_with_its_reason(tmp_path: Path) -> None:
+async def test_rejected_definition_fails_the_start_with_its_reason(tmp_path: Path) -> None:
     with pytest.raises(ServiceError) as failed:
         async with daemon(tmp_path, "broken,stamp"):
             pass
@@ -170,17 +170,17 @@ async def test_a_definition_that_is_refused_ends_the_start_with_its_reason(tmp_p
     assert text.startswith("the controllers could not be started: ")
     assert "things.example.com" in text
     assert "\n" not in text
-    async with daemon(tmp_path, "stamp") as (_, client):  # nothing is left that is in the way
+    async with daemon(tmp_path, "stamp") as (_, client):  # the failed start left nothing behind
         assert (await discovery(client))["embedded"]["enabledControllers"] == ["stamp"]
 
 
-async def test_an_error_in_a_controller_ends_the_start_with_its_reason(tmp_path: Path) -> None:
+async def test_error_in_a_controller_fails_the_start_with_its_reason(tmp_path: Path) -> None:
     with pytest.raises(ServiceError, match="the fragile one is broken"):
         async with daemon(tmp_path, "fragile"):
             pass
 
 
-async def test_a_controller_that_ends_later_fails_the_control_plane(
+async def test_controller_that_ends_later_fails_the_control_plane(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended = asyncio.Event()
@@ -199,9 +199,7 @@ async def test_a_controller_that_ends_later_fails_the_control_plane(
         assert str(failure) == "it broke"
 
 
-async def test_webhooks_of_controllers_that_do_not_run_any_more_are_removed(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+async def test_stale_webhooks_are_removed(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with daemon(tmp_path, "guard"):
         pass
     foreign = {
@@ -225,10 +223,10 @@ async def test_webhooks_of_controllers_that_do_not_run_any_more_are_removed(
             await client.create(CONFIG_MAPS, bad)
             left = (await client.list(VALIDATING_WEBHOOKS)).items
             assert [w["metadata"]["name"] for w in left] == ["foreign"]
-    assert "webhooks that nobody answers now were removed: guard" in caplog.text
+    assert "removed stale webhooks: guard" in caplog.text
 
 
-async def test_a_selection_that_is_incomplete_is_warned_of(
+async def test_incomplete_selection_is_a_warning(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with daemon(tmp_path, "stamp"):
@@ -239,7 +237,7 @@ async def test_a_selection_that_is_incomplete_is_warned_of(
     assert lines == ["controller stamp has limited functionality without guard"]
 
 
-async def test_the_mock_is_not_in_the_daemon(tmp_path: Path) -> None:
+async def test_daemon_does_not_run_the_mock(tmp_path: Path) -> None:
     with pytest.raises(ServiceError, match="unknown controllers: pretend; valid are"):
         async with daemon(tmp_path, "pretend"):
             pass

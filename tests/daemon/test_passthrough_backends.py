@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Requests for controllers of external programs find them, for as long as they are entered."""
+"""Passthrough requests are routed to external programs while they are registered."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -71,7 +71,7 @@ async def until(client: Client, status: int) -> str:
             await asyncio.sleep(0.01)
 
 
-async def test_a_program_is_reached_while_it_is_entered(tmp_path: Path) -> None:
+async def test_program_is_routed_while_it_is_registered(tmp_path: Path) -> None:
     async with daemon(tmp_path) as (_, client), program() as host:
         assert (await ask(client))[0] == 404
         await passthrough_backends.publish(client, "app", url=host.url, secret=host.secret)
@@ -82,10 +82,10 @@ async def test_a_program_is_reached_while_it_is_entered(tmp_path: Path) -> None:
         assert "the controller is not running" in await until(client, 503)
 
 
-async def test_a_program_that_has_come_again_is_reached_at_its_new_port(tmp_path: Path) -> None:
+async def test_restarted_program_is_routed_to_its_new_port(tmp_path: Path) -> None:
     async with daemon(tmp_path) as (_, client):
         directory = DiscoveryMap(client)
-        for _ in range(2):  # the first one crashes: it takes nothing back
+        for _ in range(2):  # the first one crashes without cleanup
             async with program() as host:
                 await passthrough_backends.publish(client, "app", url=host.url, secret=host.secret)
                 await directory.register("app", entry(host.url))
@@ -94,7 +94,7 @@ async def test_a_program_that_has_come_again_is_reached_at_its_new_port(tmp_path
 
 
 @pytest.mark.parametrize("url", ["http://example.com:1/", "http://localhost:1/"])
-async def test_the_secret_is_shown_to_nobody_else(
+async def test_credential_is_sent_to_the_program_only(
     tmp_path: Path, url: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with daemon(tmp_path) as (_, client), program() as host:
@@ -107,7 +107,7 @@ async def test_the_secret_is_shown_to_nobody_else(
         assert (await ask(client))[0] == 404
 
 
-async def test_an_entry_that_makes_no_sense_harms_no_other(
+async def test_malformed_entry_does_not_affect_others(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async with daemon(tmp_path) as (running, client), program() as host:
@@ -117,10 +117,10 @@ async def test_an_entry_that_makes_no_sense_harms_no_other(
         await DiscoveryMap(client).register("app", entry(host.url))
         assert await until(client, 200) == "hello /there"
         assert not running.failure.done()
-    assert "the entry of a-bad-one in the discovery ConfigMap makes no sense" in caplog.text
+    assert "the entry of a-bad-one in the discovery ConfigMap is malformed" in caplog.text
 
 
-async def test_only_the_own_secret_is_withdrawn(tmp_path: Path) -> None:
+async def test_only_the_own_credential_is_withdrawn(tmp_path: Path) -> None:
     async with daemon(tmp_path) as (_, client):
         await passthrough_backends.publish(client, "app", url="http://localhost:1/", secret="old")
         await passthrough_backends.publish(client, "app", url="http://localhost:2/", secret="new")

@@ -187,7 +187,7 @@ async def test_wait_for_a_program_has_a_timeout(
     _, program = owner(world, "rdd")
     await program.start()
     assert await waited_s(world) == 45
-    assert f"stopping without waiting any longer for {program.identity}" in caplog.text
+    assert f"stopping without waiting longer for {program.identity}" in caplog.text
     await program.stop()
 
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The daemon: where the parts of rdd are put together and run."""
+"""The daemon: assembles and runs the parts of rdd."""

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Noticing that nobody needs the daemon any more (`--idle-timeout`).
+"""The idle timeout of the daemon (`--idle-timeout`).
 
-Stands in front of the API on the socket and counts what is going on there; requests
-of our own controllers do not pass here. Open watches and passthroughs are use. So
-are virtual machines: while a host agent runs, the daemon stays. Nothing ticks: one
-timer is set for the moment at which the timeout would be over.
+The tracker wraps the API of the port and counts requests; those of the daemon's own
+controllers bypass it. Open watches and passthroughs count as use, and so do virtual machines:
+the daemon does not stop while a host agent runs. There is no periodic tick, only one timer for
+the end of the timeout.
 """
 
 import asyncio
@@ -35,11 +35,10 @@ class IdleTracker:
 
     @property
     def metrics(self) -> ServerMetrics:
-        """Where requests are counted."""
         return self._api.metrics
 
     async def handle(self, request: Request) -> AnyResponse:
-        """Answer a request; probes of supervisors do not count as use."""
+        """Handle a request; health checks do not count as use."""
         if request.path.startswith(_HEALTH):
             return await self._api.handle(request)
         self._busy += 1
@@ -76,7 +75,7 @@ class IdleTracker:
         self._last = self._loop.time()
 
     async def expired(self) -> None:
-        """Return when nobody has called for the time of the timeout and no VM runs."""
+        """Return when the timeout has passed without a request and no virtual machine runs."""
         while True:
             left = self._last + self._timeout_s - self._loop.time()
             if self._busy:

@@ -5,7 +5,7 @@ import asyncio
 
 
 def runner() -> asyncio.Runner:
-    """A runner of the fastest loop there is."""
+    """Return a runner with the fastest available loop."""
     try:
         import uvloop
     except ImportError:

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What must be true before the control plane calls itself ready.
+"""The conditions for readiness of the control plane.
 
-The first write of a client must not fail because something is still on its way: the
-CRDs of every controller are established, their admission answers, their caches hold
-what exists. Waiting is done with watches; nothing is polled.
+The first write of a client must not fail because a part is still starting: the CRDs of all
+controllers are established, their admission webhooks respond, their caches are synced. All
+waits use watches; nothing is polled.
 """
 
 import asyncio
@@ -34,19 +34,19 @@ VALIDATING_WEBHOOKS = ApiResource(
 
 @dataclass(frozen=True, slots=True)
 class Requirements:
-    """What the controllers of this run need to be there."""
+    """The conditions of the controllers of this run."""
 
     definitions: Collection[str] = ()
     """Names of CRDs that must be established."""
     mutating_webhooks: Collection[str] = ()
     """Names of webhook configurations that must exist."""
     validating_webhooks: Collection[str] = ()
-    answering: Sequence[Callable[[], Awaitable[None]]] = ()
-    """Return when a part answers: admission endpoints, caches."""
+    checks: Sequence[Callable[[], Awaitable[None]]] = ()
+    """Return when a part is ready, such as a cache."""
 
 
 async def wait(client: Client, required: Requirements) -> None:
-    """Return when everything is there."""
+    """Return when all conditions are met."""
     async with asyncio.TaskGroup() as group:
         for resource, names, test in (
             (CUSTOM_RESOURCE_DEFINITIONS, required.definitions, is_established),
@@ -55,8 +55,8 @@ async def wait(client: Client, required: Requirements) -> None:
         ):
             if names:
                 group.create_task(until(client, resource, names, test))
-        for answers in required.answering:
-            group.create_task(_awaited(answers))
+        for check in required.checks:
+            group.create_task(_run(check))
 
 
 async def until(
@@ -65,7 +65,7 @@ async def until(
     names: Collection[str],
     test: Callable[[dict[str, Any]], bool],
 ) -> None:
-    """Return when every object of these names exists and passes a test."""
+    """Return when every object of these names exists and satisfies `test`."""
     missing = set(names)
     async with aclosing(client.list_and_watch(resource)) as events:
         async for event in events:
@@ -76,7 +76,7 @@ async def until(
 
 
 def is_established(definition: dict[str, Any]) -> bool:
-    """Whether a CustomResourceDefinition is served."""
+    """Return whether a CustomResourceDefinition is served."""
     conditions = (definition.get("status") or {}).get("conditions") or []
     return any(c["type"] == names.ESTABLISHED and c["status"] == "True" for c in conditions)
 
@@ -85,5 +85,5 @@ def _exists(_: dict[str, Any]) -> bool:
     return True
 
 
-async def _awaited(answers: Callable[[], Awaitable[None]]) -> None:
-    await answers()
+async def _run(check: Callable[[], Awaitable[None]]) -> None:
+    await check()

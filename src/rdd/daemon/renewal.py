@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Certificates of a daemon that runs for months.
+"""Renewal of certificates in a daemon that runs for months.
 
-Every start renews what has less than 30 days left; a daemon that is never restarted
-looks twice a day. New connections get the new certificate, old ones live on, and the
-kubeconfig names the new authority: clients that re-read it notice nothing.
+Every start renews certificates with less than 30 days left; a running daemon checks twice a
+day. New connections use the new certificate, existing ones continue, and the kubeconfig names
+the new authority, so clients that read it again are not affected.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ async def keep_renewed(
     *,
     interval_s: float = INTERVAL_S,
 ) -> None:
-    """Issue anew in time, until cancelled; `use` is called with what was issued."""
+    """Renew a certificate before it expires, until cancelled; call `use` with each new one."""
     while True:
         await asyncio.sleep(interval_s)
         try:
@@ -33,5 +33,5 @@ async def keep_renewed(
                 use(found)
                 current = found
                 log.info("the serving certificate was renewed")
-        except Exception as error:  # there are 30 days to succeed
+        except Exception as error:  # retried for 30 days
             log.warning("the serving certificate could not be renewed: %s", error)

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The daemon itself: one process that serves an instance until it is told to stop.
+"""The process of the daemon: serves one instance until it is stopped.
 
-SIGINT, SIGTERM and SIGHUP end it in order; a second signal ends it at once, with
-exit code 1. The lock of the instance is held until the process is gone. When
-something goes wrong, the reason is the last line of the log, where `service start`
-looks for it.
+SIGINT, SIGTERM and SIGHUP shut it down in order; a second signal ends it immediately with exit
+code 1. The process holds the lock of the instance until it has ended. After a failure the
+reason is the last line of the log, which `service start` reports.
 """
 
 import asyncio
@@ -36,23 +35,23 @@ _LOCK_ATTEMPTS, _LOCK_PAUSE_S = 50, 0.01
 
 @dataclass(frozen=True, slots=True)
 class LaunchContext:
-    """What the process was given besides its options."""
+    """What the launching process passes besides the options."""
 
     variables: Mapping[str, str] = field(default_factory=dict)
     lock_descriptor: int = -1
-    """The lock of the instance, inherited from who started us; -1: take it."""
+    """The inherited lock of the instance; -1: acquire it."""
     notify_socket: str = ""
-    """Of a supervisor that wants to know when we are ready."""
+    """The socket of a supervisor for readiness notifications."""
     pause_at: str = ""
-    """A step to stop at, for tests that end the process there."""
+    """A stage to pause at, for tests that kill the process there."""
     publish: Callable[[], None] = lambda: None
-    """Puts the tools for the user's PATH in place."""
+    """Publishes the tools for the user's PATH."""
     open_logs: Callable[[], None] = lambda: None
-    """Called once the instance is locked: only its daemon may rotate its logs."""
+    """Opens the logs. Called with the lock held: only the daemon may rotate them."""
 
 
 def serve(instance: Instance, options: ServeOptions, launch: LaunchContext) -> None:
-    """Be the daemon of an instance until it ends. Raises ServiceError or HostError."""
+    """Run the daemon of an instance until it stops. Raises ServiceError or HostError."""
     make_private_dir(instance.dir)
     with _lock(instance, launch.lock_descriptor):
         launch.open_logs()
@@ -78,7 +77,7 @@ def serve(instance: Instance, options: ServeOptions, launch: LaunchContext) -> N
 
 
 def _run(daemon: "_Daemon") -> None:
-    """Run to the end; whatever goes wrong ends as one line for who started us."""
+    """Run the daemon; every failure is raised as one line for the launching command."""
     try:
         with loop.runner() as runner:
             runner.run(daemon.run())
@@ -95,7 +94,7 @@ def _run(daemon: "_Daemon") -> None:
 def _lock(instance: Instance, descriptor: int) -> FileLock:
     if descriptor >= 0:
         return FileLock.adopt(instance.lock_file, descriptor)
-    # Commands that tidy up hold the lock for a moment.
+    # Commands that clean up hold the lock for a moment.
     for _ in range(_LOCK_ATTEMPTS):
         lock = FileLock.try_acquire(instance.lock_file)
         if lock is not None:
@@ -110,7 +109,7 @@ def _lock(instance: Instance, descriptor: int) -> FileLock:
 
 
 class _Daemon:
-    """The asynchronous part: signals, states, the life of the control plane."""
+    """The asynchronous part: signals, reported states, the control plane."""
 
     def __init__(
         self, instance: Instance, options: ServeOptions, launch: LaunchContext, daemon: DaemonRecord
@@ -162,7 +161,7 @@ class _Daemon:
         for task in pending:
             task.cancel()
         if not self._stop.is_set and not running.failure.done():
-            log.info("nobody has called for %g s", self._options.idle_timeout_s)
+            log.info("no request for %g s", self._options.idle_timeout_s)
         self._stop.set()
 
     async def _report(self, state: State, step: str) -> None:
@@ -173,7 +172,7 @@ class _Daemon:
         except HostError as error:
             if state < State.READY:
                 raise
-            log.warning("%s", error)  # stopping goes on without an audience
+            log.warning("%s", error)  # the teardown continues without reports
         if step and step == self._launch.pause_at:
             log.warning("paused at %s", step)
             await asyncio.Event().wait()

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The wish of others that this process ends: the first signal asks, the second one insists.
+"""Stop signals of the daemon and of controller programs.
 
-A process that is still starting has nothing to finish, so the task that starts it is cancelled.
+The first SIGINT, SIGTERM or SIGHUP starts an orderly shutdown, the second one ends the process
+immediately. During startup there is nothing to drain, so the first signal cancels the task that
+starts the process.
 """
 
 import asyncio
@@ -16,7 +18,7 @@ log = logging.getLogger("rdd.daemon")
 
 
 class StopSignal:
-    """Whether to stop; set by signals from `heed` on, or by ourselves."""
+    """A request to stop, set by a signal or by the process itself."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
@@ -24,7 +26,7 @@ class StopSignal:
         self._signals = 0
 
     def install_handlers(self) -> None:
-        """Listen to signals. The current task is cancelled by one until `started`."""
+        """Handle stop signals; until `end_startup` the first one cancels the current task."""
         loop = asyncio.get_running_loop()
         for number in STOP_SIGNALS:
             loop.add_signal_handler(number, self._signalled, number)
@@ -32,12 +34,11 @@ class StopSignal:
         accept_signals()
 
     def end_startup(self) -> None:
-        """From now on there is something to finish: nothing is cancelled any more."""
+        """Stop cancelling: from now on a signal drains."""
         self._starting = None
 
     @property
     def is_set(self) -> bool:
-        """Whether somebody wants us to stop."""
         return self._event.is_set()
 
     def set(self) -> None:
@@ -45,13 +46,12 @@ class StopSignal:
         self._event.set()
 
     async def wait(self) -> None:
-        """Return when somebody wants us to stop."""
         await self._event.wait()
 
     def _signalled(self, number: signal.Signals) -> None:
         self._signals += 1
         if self._signals > 1:
-            log.warning("second signal (%s): ending at once", number.name)
+            log.warning("second signal (%s): exiting immediately", number.name)
             os._exit(1)
         log.info("%s: stopping", number.name)
         self.set()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Controllers outside of the daemon: `rdd-controller` and its kin as real processes."""
+"""Controller programs such as `rdd-controller`, as real processes."""
 
 import json
 import os
@@ -21,7 +21,7 @@ MANAGER = ("get", "configmap", "-n", "rdd-system", "rdd-controller-manager", "-o
 
 
 class Programs:
-    """Starts programs and leaves none behind."""
+    """Starts programs and ends them with the test."""
 
     def __init__(self, world: World) -> None:
         self.world = world
@@ -33,7 +33,7 @@ class Programs:
         return self.world.end(self.begin(name, *words, **extra))
 
     def begin_rdd(self, *words: str) -> Program[str]:
-        """`rdd-controller`, at work."""
+        """Start `rdd-controller` and wait until it runs."""
         known = self.entries().get("rdd")
         program = self.begin("rdd-controller", LEASE, *words)
         self.world.until(
@@ -64,7 +64,7 @@ class Programs:
         self.world.kubectl("apply", "-f", str(path))
 
     def record(self) -> list[str]:
-        """The values that were recorded, in order."""
+        """Return the recorded values in order."""
         text = self.world.kubectl("get", "cm", "record", "--ignore-not-found", "-o", "json")
         data = (json.loads(text).get("data") or {}) if text else {}
         changes = sorted(key for key in data if key[:7] == "change_" and key[7:].isdigit())
@@ -78,13 +78,13 @@ def programs(world: World) -> Programs:
 
 @pytest.fixture
 def free(programs: Programs) -> Programs:
-    """A daemon that leaves all controllers of the group to others."""
+    """Start a daemon without the controllers of the group."""
     programs.world.rdd("svc", "start", "--controllers=*,-rdd")
     return programs
 
 
 def refusal(done: Done) -> str:
-    """What a program said when it ended with 1: exactly one line."""
+    """Return the message of a program that exited with 1: exactly one line."""
     assert done.code == 1, done
     assert done.out == ""
     level, text = done.last
@@ -94,10 +94,10 @@ def refusal(done: Done) -> str:
     return text
 
 
-# -- a proper life
+# -- start and stop
 
 
-def test_a_program_serves_its_controllers_and_leaves_no_trace(free: Programs) -> None:
+def test_program_runs_its_controllers_and_cleans_up(free: Programs) -> None:
     world = free.world
     program = free.begin_rdd()
     entry = free.entries()["rdd"]
@@ -118,12 +118,12 @@ def test_a_program_serves_its_controllers_and_leaves_no_trace(free: Programs) ->
     assert "manager-rdd" not in leases
     webhooks = world.kubectl("get", "validatingwebhookconfigurations", "-o", "name")
     assert "notary-validator" not in webhooks
-    free.begin_rdd()  # at once: everything was given back
+    free.begin_rdd()  # immediately: all leases were released
     free.notarise("second")
     world.until(lambda: free.record() == ["first", "second"])
 
 
-def test_controllers_of_the_daemon_are_left_to_it(programs: Programs) -> None:
+def test_controllers_of_the_daemon_are_skipped(programs: Programs) -> None:
     world = programs.world
     world.rdd("svc", "start", "--controllers=notary")
     program = programs.begin_rdd()
@@ -135,7 +135,7 @@ def test_controllers_of_the_daemon_are_left_to_it(programs: Programs) -> None:
     assert any(m.startswith('controller "notary" is run by "embedded-') for m in done.messages)
 
 
-def test_with_nothing_to_start_it_ends_well_and_says_so(programs: Programs) -> None:
+def test_program_without_controllers_to_run_exits_with_0(programs: Programs) -> None:
     programs.world.rdd("svc", "start")
     done = programs.run("rdd-controller")
     assert done.code == 0, done
@@ -144,12 +144,12 @@ def test_with_nothing_to_start_it_ends_well_and_says_so(programs: Programs) -> N
     assert set(programs.entries()) == {"embedded"}
 
 
-def test_a_program_that_is_told_to_stop_while_it_starts_leaves_nothing(free: Programs) -> None:
+def test_program_that_is_stopped_during_its_start_cleans_up(free: Programs) -> None:
     def leases() -> str:
         return free.world.kubectl("get", "leases", "-n", "rdd-system", "-o", "name")
 
     program = free.begin("rdd-controller", LEASE)
-    free.world.until(lambda: "manager-rdd" in leases())  # its first sign
+    free.world.until(lambda: "manager-rdd" in leases())  # its heartbeat
     program.send_signal(signal.SIGTERM)
     assert free.world.end(program).code == 0
     assert "rdd" not in free.entries()
@@ -158,22 +158,22 @@ def test_a_program_that_is_told_to_stop_while_it_starts_leaves_nothing(free: Pro
         assert not free.lease("notary").get("holderIdentity")
 
 
-# -- the control plane goes away
+# -- end of the control plane
 
 
-def test_a_daemon_that_stops_waits_for_programs_and_they_end_well(free: Programs) -> None:
+def test_stopping_daemon_waits_for_programs(free: Programs) -> None:
     program = free.begin_rdd()
     free.world.rdd("svc", "stop")
     assert program.wait() == 0
     done = free.world.end(program)
     assert "the control plane is stopping: stopping" in done.messages
-    assert "WARN" not in done.err and "level=warning" not in done.err  # all was given back
+    assert "WARN" not in done.err and "level=warning" not in done.err  # an orderly shutdown
     free.world.rdd("svc", "start")
     leases = free.world.kubectl("get", "leases", "-n", "rdd-system", "-o", "name")
     assert "manager-rdd" not in leases
 
 
-def test_a_program_that_has_crashed_is_not_waited_for_longer_than_its_lease(
+def test_stopping_daemon_waits_for_a_crashed_program_until_its_lease_expires(
     free: Programs,
 ) -> None:
     program = free.begin_rdd()
@@ -182,7 +182,7 @@ def test_a_program_that_has_crashed_is_not_waited_for_longer_than_its_lease(
     free.world.rdd("svc", "stop", "--timeout=20s")
 
 
-def test_a_daemon_that_crashes_takes_programs_along(free: Programs) -> None:
+def test_programs_end_when_the_daemon_crashes(free: Programs) -> None:
     program = free.begin_rdd()
     free.world.crash()
     done = free.world.end(program)
@@ -190,7 +190,7 @@ def test_a_daemon_that_crashes_takes_programs_along(free: Programs) -> None:
     assert "the control plane has ended: stopping" in done.messages
 
 
-def test_a_program_whose_entry_is_removed_ends(free: Programs) -> None:
+def test_program_whose_entry_is_removed_ends(free: Programs) -> None:
     program = free.begin_rdd()
     patch = '{"data":{"rdd":null}}'
     name = ("configmap", "rdd-controller-manager", "-n", "rdd-system")
@@ -198,10 +198,10 @@ def test_a_program_whose_entry_is_removed_ends(free: Programs) -> None:
     assert free.world.end(program).code == 0
 
 
-# -- one of each
+# -- ownership
 
 
-def test_a_second_program_of_the_same_name_is_refused(free: Programs) -> None:
+def test_second_program_of_the_same_name_is_rejected(free: Programs) -> None:
     first = free.begin_rdd()
     holder = free.lease("notary")["holderIdentity"]
     text = refusal(free.run("rdd-controller", LEASE))
@@ -213,7 +213,7 @@ def test_a_second_program_of_the_same_name_is_refused(free: Programs) -> None:
     assert free.lease("notary")["holderIdentity"] == holder
 
 
-def test_of_several_that_start_at_once_one_reconciles(free: Programs) -> None:
+def test_one_of_several_concurrent_programs_reconciles(free: Programs) -> None:
     begun = [free.begin("rdd-controller", LEASE) for _ in range(3)]
     free.world.until(lambda: sum(p.poll() is not None for p in begun) == 2)
     alive = [p for p in begun if p.poll() is None]
@@ -225,25 +225,25 @@ def test_of_several_that_start_at_once_one_reconciles(free: Programs) -> None:
     assert len(alive) == 1
 
 
-def test_a_killed_owner_is_followed_by_the_next_one(free: Programs) -> None:
+def test_killed_owner_is_replaced(free: Programs) -> None:
     first = free.begin_rdd()
     free.notarise("first")
     free.world.until(lambda: free.record() == ["first"])
     epoch = free.lease("notary")["leaseTransitions"]
     first.kill()
-    free.begin_rdd()  # waits until the lease is over
+    free.begin_rdd()  # waits until the lease expires
     assert free.lease("notary")["leaseTransitions"] == epoch + 1
-    free.notarise("second")  # admitted by the new one's webhook
+    free.notarise("second")  # admitted by the webhook of the new program
     free.world.until(lambda: free.record() == ["first", "second"])
 
 
-def test_an_owner_that_was_frozen_changes_nothing_when_it_goes_on(free: Programs) -> None:
+def test_owner_that_was_frozen_changes_nothing_when_it_resumes(free: Programs) -> None:
     first = free.begin_rdd()
     free.notarise("first")
     free.world.until(lambda: free.record() == ["first"])
     first.send_signal(signal.SIGSTOP)
     free.begin_rdd()
-    free.notarise("second")  # waits in the sockets of the first, too
+    free.notarise("second")  # also queued in the sockets of the first
     free.world.until(lambda: free.record() == ["first", "second"])
     resources = ("notaries.rdd.rancherdesktop.io", "configmaps", "events")
     before = versions(free.world, *resources)
@@ -268,10 +268,10 @@ def refusal_after_work(done: Done) -> str:
     return done.last[1]
 
 
-# -- what must be refused
+# -- rejections
 
 
-def test_without_a_daemon_a_program_says_so_and_starts_none(programs: Programs) -> None:
+def test_program_without_a_daemon_fails_and_starts_none(programs: Programs) -> None:
     world = programs.world
     text = refusal(programs.run("rdd-controller"))
     assert text == f"{world.title} is not running; start it with `rdd service start`"
@@ -282,7 +282,7 @@ def test_without_a_daemon_a_program_says_so_and_starts_none(programs: Programs) 
     assert world.pid() == 0
 
 
-def test_a_daemon_that_does_not_answer_is_named(programs: Programs) -> None:
+def test_unresponsive_daemon_is_named(programs: Programs) -> None:
     world = programs.world
     world.rdd("svc", "start", "--controllers=")
     os.kill(world.pid(), signal.SIGSTOP)
@@ -291,7 +291,7 @@ def test_a_daemon_that_does_not_answer_is_named(programs: Programs) -> None:
     finally:
         os.kill(world.pid(), signal.SIGCONT)
     server = load(world.instance.config).server
-    assert text.startswith(f"{world.title} does not answer at {server}: ")
+    assert text.startswith(f"{world.title} does not respond at {server}: ")
 
 
 def damaged(world: World) -> None:
@@ -332,11 +332,11 @@ def of_another_version(world: World) -> None:
         pytest.param(unreadable, "config.yaml: Is a directory", id="unreadable"),
         pytest.param(missing, "config.yaml: No such file or directory", id="missing"),
         pytest.param(foreign, "is the kubeconfig of another server", id="foreign"),
-        pytest.param(outdated, "answers 401", id="wrong token"),
+        pytest.param(outdated, "responds with 401", id="wrong token"),
         pytest.param(of_another_version, "runs version v0.0.1, this is version", id="version"),
     ],
 )
-def test_a_kubeconfig_that_does_not_lead_to_the_daemon_is_refused(
+def test_kubeconfig_of_another_server_is_rejected(
     programs: Programs, break_it: Callable[[World], None], said: str
 ) -> None:
     programs.world.rdd("svc", "start", "--controllers=")
@@ -357,11 +357,11 @@ def test_a_kubeconfig_that_does_not_lead_to_the_daemon_is_refused(
         pytest.param(("--instance=../x",), 'invalid instance name "../x"', id="instance"),
     ],
 )
-def test_wrong_flags_are_refused(programs: Programs, words: tuple[str, ...], said: str) -> None:
+def test_invalid_flags_are_rejected(programs: Programs, words: tuple[str, ...], said: str) -> None:
     assert said in refusal(programs.run("rdd-controller", *words))
 
 
-def test_a_program_that_comes_while_the_daemon_starts_waits_for_it(programs: Programs) -> None:
+def test_program_waits_for_a_starting_daemon(programs: Programs) -> None:
     world = programs.world
     world.rdd("svc", "start", "--wait=false", "--controllers=", RDD_TEST_PAUSE="requirements")
     world.until(lambda: 'msg="paused at requirements"' in world.log())
@@ -372,7 +372,7 @@ def test_a_program_that_comes_while_the_daemon_starts_waits_for_it(programs: Pro
 
 
 @pytest.mark.parametrize("group", ["rdd", "app", "lima", "containers", "mock"])
-def test_every_program_explains_itself(programs: Programs, group: str) -> None:
+def test_every_program_has_help(programs: Programs, group: str) -> None:
     done = programs.run(f"{group}-controller", "--help")
     assert done.code == 0
     assert f"{group}-controller [flags]" in done.out
@@ -407,7 +407,7 @@ def test_endpoints_of_a_program_are_reached_through_the_api(programs: Programs) 
 
 
 def status(world: World) -> int:
-    """What the API answers for the endpoint."""
+    """Return the response of the API for the endpoint."""
     try:
         with Probe(world.instance) as probe:
             probe.text("/passthrough/demo/hello/")

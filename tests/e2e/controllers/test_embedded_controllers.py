@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The controllers inside a real daemon: chosen, ready when it is, and fatal when they fail."""
+"""Controllers of a real daemon: selection, readiness, fatal failures."""
 
 import json
 from pathlib import Path
@@ -36,7 +36,7 @@ def enabled(world: World) -> list[str] | None:
     return found
 
 
-def test_the_first_write_after_each_of_many_starts_is_admitted(world: World) -> None:
+def test_first_write_after_each_of_many_starts_is_admitted(world: World) -> None:
     for count in range(6):
         if count % 3 == 2 and world.pid():
             world.crash()
@@ -50,7 +50,7 @@ def test_the_first_write_after_each_of_many_starts_is_admitted(world: World) -> 
 
 
 @pytest.mark.parametrize("command", ["create", "start", "serve"])
-def test_unknown_controllers_are_refused_before_anything_starts(world: World, command: str) -> None:
+def test_unknown_controllers_are_rejected_before_the_start(world: World, command: str) -> None:
     done = world.try_rdd("svc", command, "--controllers=rdd,nonsense")
     assert done.code == 1
     text = done.last[1]
@@ -62,7 +62,7 @@ def test_unknown_controllers_are_refused_before_anything_starts(world: World, co
     assert world.pid() == 0
 
 
-def test_controllers_are_chosen_for_all_starts_or_for_one(world: World) -> None:
+def test_controllers_are_selected_for_all_starts_or_for_one(world: World) -> None:
     world.rdd("svc", "create", "--controllers=rdd,-hostinfo")
     world.rdd("svc", "start")
     assert enabled(world) == ["notary", "configmapreplicaset"]
@@ -74,7 +74,7 @@ def test_controllers_are_chosen_for_all_starts_or_for_one(world: World) -> None:
     assert enabled(world) == ["notary", "configmapreplicaset"]
 
 
-def test_a_daemon_whose_controllers_cannot_start_ends_with_the_reason(world: World) -> None:
+def test_daemon_whose_controllers_cannot_start_ends_with_the_reason(world: World) -> None:
     world.rdd("svc", "start", "--controllers=")
     wrong = {
         "apiVersion": "apiextensions.k8s.io/v1",
@@ -104,12 +104,12 @@ def test_a_daemon_whose_controllers_cannot_start_ends_with_the_reason(world: Wor
     assert "spec.scope" in text and "field is immutable" in text
     assert world.pid() == 0
     assert not world.is_locked()
-    world.rdd("svc", "start", "--controllers=*,-notary")  # the way out
+    world.rdd("svc", "start", "--controllers=*,-notary")  # the remedy
     world.kubectl("delete", "crd", "notaries.rdd.rancherdesktop.io")
     world.rdd("svc", "stop")
     world.rdd("svc", "start")
 
 
-def test_an_incomplete_selection_is_told_in_the_log(world: World) -> None:
+def test_incomplete_selection_is_logged(world: World) -> None:
     world.rdd("svc", "start", "--controllers=app")
     assert "controller app has limited functionality without limavm, engine" in world.log()

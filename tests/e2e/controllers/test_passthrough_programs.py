@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Endpoints of controllers, from a client's side: in the daemon, and in a program beside it."""
+"""Passthrough endpoints of the daemon and of an external program, used by a client."""
 
 import json
 import signal
@@ -18,7 +18,7 @@ from rdd.client.kubeconfig import load
 
 
 def begin_mock(world: World) -> Program[str]:
-    """`mock-controller`, entered in the directory."""
+    """Start `mock-controller` and wait until it is registered."""
     program = world.begin_program(world.script.with_name("mock-controller"))
     world.until(lambda: program.poll() is not None or "mock" in entries(world))
     assert program.poll() is None, world.end(program)
@@ -31,14 +31,14 @@ def entries(world: World) -> dict[str, object]:
 
 
 def containers(world: World) -> dict[str, str]:
-    """The IDs of the mock's containers by their names, as far as there are any yet."""
+    """Return the IDs of the mock's existing containers by name."""
     listed = world.kubectl("get", "containers", "-n", "rancher-desktop", "-o", "json")
     found = json.loads(listed)["items"]
     return {c["status"]["name"]: c["metadata"]["name"] for c in found if "status" in c}
 
 
 def messages(config: Path, path: str, tmp_path: Path) -> tuple[list[bytes], int]:
-    """What is said on a WebSocket, and the code it is closed with; or nothing and a status."""
+    """Return the messages and the close code of a WebSocket, or none and an HTTP status."""
     connection = load(config)
     authority = tmp_path / "authority.pem"
     authority.write_text(connection.authority)
@@ -76,7 +76,7 @@ def test_endpoints_of_the_daemons_own_controllers(world: World, tmp_path: Path) 
     assert entry["enabledPassthroughs"] == {"demo": ["hello", "websocket"]}
 
 
-def test_endpoints_of_a_program_beside_the_daemon(world: World, tmp_path: Path) -> None:
+def test_endpoints_of_an_external_program(world: World, tmp_path: Path) -> None:
     world.rdd("svc", "start", "--controllers=")
     config = world.instance.config
     program = begin_mock(world)
@@ -86,13 +86,13 @@ def test_endpoints_of_a_program_beside_the_daemon(world: World, tmp_path: Path) 
         assert entry["enabledControllers"] == ["k3s-versions", "mock"]
         world.until(lambda: "migration" in containers(world))
         ten = containers(world)["migration"]
-        # The daemon follows the directory: it may learn of the program a moment after us.
+        # The daemon may receive the event of the ConfigMap later than this client.
         world.until(lambda: messages(config, "/passthrough/mock/logs/-", tmp_path) == ([], 400))
         said, code = messages(config, f"/passthrough/mock/logs/{ten}", tmp_path)
         assert said == [f"[Line {i}]\n".encode() for i in range(1, 11)]
         assert code == 1000
         assert messages(config, "/passthrough/mock/logs/abc", tmp_path) == ([], 404)
-        # Its port is of no use to anybody who does not know the secret.
+        # Its port rejects requests without the credential.
         url = entry["passthroughEndpoint"].replace("localhost", "127.0.0.1")
         with pytest.raises(urllib.error.HTTPError) as refused:
             urllib.request.urlopen(f"{url}mock/logs/{ten}", timeout=120)

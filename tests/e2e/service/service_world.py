@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A home directory of its own and the real `rdd` in it, for tests of the service commands."""
+"""A home directory and the real `rdd`, for tests of the service commands."""
 
 import json
 import os
@@ -34,12 +34,12 @@ class Done:
 
     @property
     def messages(self) -> list[str]:
-        """The texts of its log lines."""
+        """Return the messages of its log lines."""
         return [text.replace('\\"', '"') for _, text in _MESSAGE.findall(self.err)]
 
     @property
     def last(self) -> tuple[str, str]:
-        """Level and text of its last log line."""
+        """Return level and message of its last log line."""
         level, text = _MESSAGE.findall(self.err)[-1]
         return level, text.replace('\\"', '"')
 
@@ -49,7 +49,7 @@ class Done:
 
 @dataclass
 class World:
-    """One home; every command in it is bounded in time."""
+    """One home directory; every command in it has a timeout."""
 
     script: Path
     home: Path
@@ -77,11 +77,11 @@ class World:
         return found
 
     def try_rdd(self, *words: str, **extra: str) -> Done:
-        """Run a command to its end, however it ends."""
+        """Run a command to its end; it may fail."""
         return self.end(self.begin(*words, **extra))
 
     def begin(self, *words: str, **extra: str) -> Program[str]:
-        """Start a command and go on."""
+        """Start a command without waiting."""
         return self.begin_program(self.script, *words, **extra)
 
     def begin_program(self, *command: str | Path, **extra: str) -> Program[str]:
@@ -101,12 +101,12 @@ class World:
             return ""
 
     def pid(self) -> int:
-        """The process id of the daemon that runs; 0 if none does."""
+        """Return the process id of the running daemon, or 0."""
         found = record.read(self.instance)
         return found.process.pid if found else 0
 
     def is_locked(self) -> bool:
-        """Whether somebody holds the lock of the instance."""
+        """Return whether the instance is locked."""
         lock = FileLock.try_acquire(self.instance.lock_file)
         if lock is None:
             return True
@@ -114,21 +114,21 @@ class World:
         return False
 
     def crash(self) -> None:
-        """End the daemon as a power failure would, and wait until it is gone."""
+        """Kill the daemon and wait until it has ended."""
         pid = self.pid()
         assert pid
         os.kill(pid, signal.SIGKILL)
         self.until(lambda: identity(pid) is None)
 
     def until(self, happened: Any, timeout_s: float = TIMEOUT_S) -> None:
-        """Wait for something that is about to happen."""
+        """Wait until a condition holds."""
         end = time.monotonic() + timeout_s
         while not happened():
-            assert time.monotonic() < end, f"did not happen in time\n{self.log()}"
+            assert time.monotonic() < end, f"timeout\n{self.log()}"
             time.sleep(0.005)
 
     def write_first(self, name: str = "first") -> None:
-        """A write by a real client, directly after a start."""
+        """Write with a real client, directly after a start."""
         self.kubectl("create", "configmap", name, "--from-literal=a=b")
 
     def kubectl(self, *words: str) -> str:
@@ -140,7 +140,7 @@ class World:
         return done.stdout
 
     def named(self, suffix: str) -> "World":
-        """Another instance in the same home."""
+        """Return another instance in the same home."""
         return replace(self, suffix=suffix)
 
     def close(self) -> None:

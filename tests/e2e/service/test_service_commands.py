@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The service commands one by one: what they say, what they leave, how they exit."""
+"""The service commands: messages, files, exit codes."""
 
 import hashlib
 import json
@@ -48,7 +48,7 @@ def test_create_of_an_existing_instance_changes_nothing(world: World) -> None:
 
 
 @pytest.mark.parametrize("command", ["create", "start"])
-def test_flags_the_daemon_does_not_know_are_refused_by_name(world: World, command: str) -> None:
+def test_unknown_flags_of_the_daemon_are_rejected_by_name(world: World, command: str) -> None:
     done = world.try_rdd("svc", command, "--", "--etcd-servers=http://x")
     assert done.code == 1
     level, text = done.last
@@ -60,7 +60,7 @@ def test_flags_the_daemon_does_not_know_are_refused_by_name(world: World, comman
 # -- start
 
 
-def test_start_of_a_fresh_instance_says_how_far_it_is(world: World) -> None:
+def test_start_of_a_fresh_instance_reports_progress(world: World) -> None:
     done = world.rdd("svc", "start")
     assert done.out == ""
     first, *progress, last = done.messages
@@ -77,7 +77,7 @@ def test_start_of_a_fresh_instance_says_how_far_it_is(world: World) -> None:
     world.write_first()
 
 
-def test_start_leaves_the_files_that_are_documented(world: World) -> None:
+def test_start_creates_the_documented_files(world: World) -> None:
     world.rdd("svc", "start", RDD_LOG_TITLE="a title")
     instance = world.instance
     pid = world.pid()
@@ -125,13 +125,13 @@ def test_flags_of_start_apply_to_one_run_only(world: World) -> None:
     assert json.loads(world.instance.args_file.read_text()) == ["--secure-port", "6445"]
 
 
-def test_start_without_waiting_returns_at_once(world: World) -> None:
+def test_start_without_waiting_returns_immediately(world: World) -> None:
     done = world.rdd("svc", "start", "--wait=false")
     assert done.messages[-1] == f"{world.title} is starting"
     assert world.rdd("svc", "start").messages[0] == f"{world.title} is already running"
 
 
-def test_start_gives_up_at_its_deadline_with_exit_code_4(world: World) -> None:
+def test_start_times_out_with_exit_code_4(world: World) -> None:
     done = world.try_rdd("svc", "start", "--timeout=300ms", RDD_TEST_PAUSE="certificates")
     assert done.code == 4
     assert done.last == (
@@ -157,7 +157,7 @@ def test_daemon_of_another_version_is_exit_code_5(world: World) -> None:
     assert world.try_rdd("svc", "start", RDD_DEVELOPER_MODE="1").code == 0
 
 
-def test_a_failing_daemon_tells_its_reason_to_who_started_it(world: World) -> None:
+def test_start_reports_the_reason_of_a_failing_daemon(world: World) -> None:
     done = world.try_rdd("svc", "start", "--", "--builtin-controllers=nonsense")
     assert done.code == 1
     assert "unknown built-in controllers: nonsense" in done.last[1]
@@ -165,7 +165,7 @@ def test_a_failing_daemon_tells_its_reason_to_who_started_it(world: World) -> No
     assert "unknown controllers: nonsense; valid are *" in done.last[1]
 
 
-def test_saved_arguments_that_are_damaged_are_refused(world: World) -> None:
+def test_damaged_saved_arguments_are_rejected(world: World) -> None:
     world.rdd("svc", "create")
     for text in ('["--secure-port", "64', "{}", "[1]", ""):
         world.instance.args_file.write_text(text)
@@ -230,12 +230,12 @@ def test_serve_with_saved_arguments_uses_them_and_the_log_files(world: World) ->
     assert world.end(process) == Done(0, "", "")
 
 
-def test_a_control_plane_nobody_calls_ends_and_the_next_command_starts_it(world: World) -> None:
+def test_idle_control_plane_stops_and_the_next_command_starts_it(world: World) -> None:
     world.rdd("svc", "create", "--", "--idle-timeout=5s")
     world.rdd("svc", "start")
     pid = world.pid()
     world.until(lambda: identity(pid) is None)
-    assert "nobody has called for 5 s" in world.log()
+    assert "no request for 5 s" in world.log()
     assert not world.instance.config.exists()
     assert not world.instance.pid_file.exists()
     assert "clusters:" in world.rdd("svc", "config").out
@@ -245,7 +245,7 @@ def test_a_control_plane_nobody_calls_ends_and_the_next_command_starts_it(world:
 # -- stop
 
 
-def test_stop_removes_what_belongs_to_a_run(world: World) -> None:
+def test_stop_removes_the_files_of_a_run(world: World) -> None:
     world.rdd("svc", "start")
     pid = world.pid()
     done = world.rdd("svc", "stop")
@@ -258,14 +258,16 @@ def test_stop_removes_what_belongs_to_a_run(world: World) -> None:
     assert "level=error" not in world.log()
 
 
-def test_stop_of_what_does_not_run_is_no_error(world: World) -> None:
+def test_stop_is_idempotent(world: World) -> None:
     assert world.rdd("svc", "stop").messages == [f"{world.title} does not exist"]
     assert not world.instance.dir.exists()
     world.rdd("svc", "create")
     assert world.rdd("svc", "stop").messages == [f"{world.title} is already stopped"]
 
 
-def test_stop_without_waiting_returns_at_once_and_a_start_waits_for_the_end(world: World) -> None:
+def test_start_waits_for_the_end_of_a_stop_without_waiting(
+    world: World,
+) -> None:
     world.rdd("svc", "start")
     pid = world.pid()
     done = world.rdd("svc", "stop", "--wait=false")
@@ -274,7 +276,7 @@ def test_stop_without_waiting_returns_at_once_and_a_start_waits_for_the_end(worl
     assert world.pid() not in (0, pid)
 
 
-def test_stop_gives_up_at_its_deadline_and_ends_the_daemon(world: World) -> None:
+def test_stop_times_out_and_kills_the_daemon(world: World) -> None:
     world.rdd("svc", "start", RDD_TEST_PAUSE="drain")
     pid = world.pid()
     done = world.try_rdd("svc", "stop", "--timeout=200ms")
@@ -286,7 +288,7 @@ def test_stop_gives_up_at_its_deadline_and_ends_the_daemon(world: World) -> None
     world.write_first()
 
 
-def test_open_watches_do_not_hold_up_a_stop(world: World) -> None:
+def test_open_watches_do_not_delay_a_stop(world: World) -> None:
     def stop_s() -> float:
         world.rdd("svc", "start")
         config = str(world.instance.config)
@@ -306,7 +308,7 @@ def test_open_watches_do_not_hold_up_a_stop(world: World) -> None:
 # -- delete, reset
 
 
-def test_delete_leaves_nothing(world: World) -> None:
+def test_delete_removes_all_files(world: World) -> None:
     world.rdd("svc", "start")
     pid = world.pid()
     done = world.rdd("svc", "delete")
@@ -317,7 +319,7 @@ def test_delete_leaves_nothing(world: World) -> None:
     assert world.rdd("svc", "delete").messages == [f"{world.title} does not exist"]
 
 
-def test_delete_keeps_logs_when_asked(world: World) -> None:
+def test_delete_keeps_logs_on_request(world: World) -> None:
     world.rdd("svc", "start")
     world.rdd("svc", "delete", RDD_KEEP_LOGS="1")
     assert "is ready on" in world.log()
@@ -384,7 +386,7 @@ def test_delete_reports_what_it_could_not_remove_and_can_be_repeated(
     stuck = mounted(world.instance.short_dir / "stuck")
     done = world.try_rdd("svc", "delete")
     assert done.code == 1
-    assert f'"{stuck}" is left: Device or resource busy' in done.last[1]
+    assert f'"{stuck}" was not removed: Device or resource busy' in done.last[1]
     run_program(["umount", str(stuck)], check=True)
     assert world.rdd("svc", "delete").messages == [f"{world.title} has been deleted"]
 
@@ -438,7 +440,7 @@ def test_status_always_succeeds_and_shows_three_lines(world: World) -> None:
     assert done.last[1] == 'unknown output format "yaml"; valid formats: text or json'
 
 
-def test_config_starts_the_control_plane_unless_told_not_to(world: World) -> None:
+def test_config_starts_the_control_plane_by_default(world: World) -> None:
     done = world.try_rdd("svc", "config", "--start=false")
     assert (done.code, done.last[1]) == (1, f"{world.title} is not running")
     assert not world.instance.dir.exists()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Disks that are full, read-only or not where they should be: one clear line, nothing lost."""
+"""Full, read-only and missing disks: one clear line, no data lost."""
 
 import os
 from collections.abc import Callable
@@ -15,7 +15,7 @@ Mounted = Callable[..., Path]
 
 
 def one_line(done: Done) -> str:
-    """The only line a failure may print besides progress."""
+    """Return the only line that a failure may print besides progress."""
     assert done.code == 1, done
     assert "Traceback" not in done.err
     level, text = done.last
@@ -24,7 +24,7 @@ def one_line(done: Done) -> str:
 
 
 def fill(directory: Path, *, leave_bytes: int = 0) -> Path:
-    """Use up the space of a file system."""
+    """Fill a file system."""
     path = directory / "ballast"
     with path.open("wb", buffering=0) as file:
         try:
@@ -42,7 +42,7 @@ def fill(directory: Path, *, leave_bytes: int = 0) -> Path:
     return path
 
 
-def test_a_full_disk_is_named_before_anything_is_created(world: World, mounted: Mounted) -> None:
+def test_full_disk_is_named_before_anything_is_created(world: World, mounted: Mounted) -> None:
     mounted(world.home)
     fill(world.home)
     text = one_line(world.try_rdd("svc", "start"))
@@ -52,7 +52,7 @@ def test_a_full_disk_is_named_before_anything_is_created(world: World, mounted: 
 
 
 @pytest.mark.parametrize("left_kib", [0, 16, 96, 200])
-def test_a_disk_that_fills_up_keeps_the_data_and_works_again(
+def test_disk_that_fills_up_keeps_the_data_and_recovers(
     world: World, mounted: Mounted, left_kib: int
 ) -> None:
     mounted(world.home, options="size=8m")
@@ -73,7 +73,7 @@ def test_a_disk_that_fills_up_keeps_the_data_and_works_again(
     world.write_first()
 
 
-def test_a_read_only_home_is_named(world: World, mounted: Mounted) -> None:
+def test_read_only_home_is_named(world: World, mounted: Mounted) -> None:
     mounted(world.home, options="size=8m")
     world.rdd("svc", "create")
     run_program(["mount", "-o", "remount,ro", str(world.home)], check=True)
@@ -86,7 +86,7 @@ def test_a_read_only_home_is_named(world: World, mounted: Mounted) -> None:
     assert world.rdd("svc", "stop").messages == [f"{world.title} is already stopped"]
 
 
-def test_a_log_directory_that_cannot_be_written_is_named(world: World, mounted: Mounted) -> None:
+def test_unwritable_log_directory_is_named(world: World, mounted: Mounted) -> None:
     logs = mounted(world.home / "logs")
     run_program(["mount", "-o", "remount,ro", str(logs)], check=True)
     world.variables["RDD_LOG_DIR"] = str(logs)
@@ -96,7 +96,7 @@ def test_a_log_directory_that_cannot_be_written_is_named(world: World, mounted: 
     assert world.pid() == 0
 
 
-def test_a_file_in_place_of_a_directory_is_named(world: World) -> None:
+def test_file_in_place_of_a_directory_is_named(world: World) -> None:
     instance = Instance(world.suffix, world.home)
     instance.log_dir.parent.mkdir(parents=True)
     instance.log_dir.write_text("a file")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Around the service: start at login, the support bundle, published tools."""
+"""Login service, support bundle, published tools."""
 
 import json
 import os
@@ -46,7 +46,7 @@ def test_install_writes_a_unit_that_systemd_accepts(
     assert (verified.returncode, verified.stderr) == (0, "")
     link = unit.parent / "default.target.wants" / unit.name
     assert link.resolve() == unit.resolve()
-    world.rdd("svc", "install")  # again is no error
+    world.rdd("svc", "install")  # idempotent
     assert world.rdd("svc", "uninstall").messages == [
         f"{world.title} will not start at login any more"
     ]
@@ -55,7 +55,7 @@ def test_install_writes_a_unit_that_systemd_accepts(
     assert world.rdd("svc", "uninstall").messages == [f"{world.title} was not installed"]
 
 
-def test_a_supervisor_is_told_when_the_control_plane_is_ready(world: World) -> None:
+def test_supervisor_is_notified_of_readiness(world: World) -> None:
     world.rdd("svc", "create", "--secure-port=0")
     path = world.home / "notify"
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
@@ -69,7 +69,7 @@ def test_a_supervisor_is_told_when_the_control_plane_is_ready(world: World) -> N
     assert world.end(process).code == 0
 
 
-def test_the_launchd_agent_is_a_valid_property_list(tmp_path: Path) -> None:
+def test_launchd_agent_is_a_valid_property_list(tmp_path: Path) -> None:
     instance = Instance("2", tmp_path, "darwin")
     service = LoginService(instance, ("/opt/rdd",), {"PATH": "/bin", "SECRET": "x"})
     service.install()
@@ -87,7 +87,7 @@ def test_the_launchd_agent_is_a_valid_property_list(tmp_path: Path) -> None:
 # -- support bundle
 
 
-def test_the_bundle_has_everything_but_secrets(world: World, tmp_path: Path) -> None:
+def test_bundle_is_complete_and_without_secrets(world: World, tmp_path: Path) -> None:
     world.variables |= {"MY_TOKEN": "abcdefgh-token", "HTTPS_PROXY": "http://me:pa55word@proxy:1"}
     world.rdd("svc", "start", "--log-level=debug")
     world.kubectl("create", "secret", "generic", "s", f"--from-literal=password={SECRETS[0]}")
@@ -124,7 +124,7 @@ def test_the_bundle_has_everything_but_secrets(world: World, tmp_path: Path) -> 
     assert "metrics.txt" in read(bundles["running"])
 
 
-def test_the_bundle_of_a_broken_instance_says_what_is_missing(world: World) -> None:
+def test_bundle_of_a_broken_instance_lists_problems(world: World) -> None:
     world.rdd("svc", "create")
     world.instance.database.parent.mkdir()
     world.instance.database.write_bytes(os.urandom(4096))
@@ -138,7 +138,7 @@ def test_the_bundle_of_a_broken_instance_says_what_is_missing(world: World) -> N
 # -- bin
 
 
-def test_hard_links_are_published_when_symbolic_ones_are_not_wanted(world: World) -> None:
+def test_hard_links_are_published_without_symbolic_links(world: World) -> None:
     world.rdd("svc", "start", RDD_NO_SYMLINKS="1")
     world.until(lambda: (world.instance.bin_dir / ".published.json").exists())
     tool = world.instance.bin_dir / "rdd"

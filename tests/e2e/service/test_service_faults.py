@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What goes wrong on real machines: crashes, races, stale files, taken ports, broken databases."""
+"""Faults of real machines: crashes, races, stale files, busy ports, damaged databases."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def paused_at(world: World, step: str) -> bool:
 # -- races
 
 
-def test_starts_at_once_make_one_daemon_and_all_succeed(world: World) -> None:
+def test_concurrent_starts_result_in_one_daemon_and_all_succeed(world: World) -> None:
     processes = [world.begin("svc", "start") for _ in range(4)]
     ended = [world.end(process) for process in processes]
     assert [done.code for done in ended] == [0] * 4, ended
@@ -43,7 +43,7 @@ def test_starts_at_once_make_one_daemon_and_all_succeed(world: World) -> None:
     assert identity(pid) is None
 
 
-def test_delete_during_start_leaves_nothing(world: World) -> None:
+def test_delete_during_start_removes_all_files(world: World) -> None:
     start = world.begin("svc", "start", RDD_TEST_PAUSE="server")
     world.until(lambda: paused_at(world, "server"))
     world.rdd("svc", "delete")
@@ -55,16 +55,14 @@ def test_delete_during_start_leaves_nothing(world: World) -> None:
 
 
 @pytest.mark.parametrize("delay_s", [0.0, 0.05, 0.2])
-def test_delete_at_any_moment_of_a_start_ends_in_all_or_nothing(
-    world: World, delay_s: float
-) -> None:
+def test_delete_at_any_moment_of_a_start_is_atomic(world: World, delay_s: float) -> None:
     start = world.begin("svc", "start")
     time.sleep(delay_s)
     world.rdd("svc", "delete")
     done = world.end(start)
     assert done.code in (0, 1)
     if done.code == 0:
-        # Deleted before or between: the start has made a new instance, or was done before.
+        # The start created a new instance after the deletion, or was complete before it.
         assert world.pid() != 0 or not world.instance.args_file.exists()
     else:
         assert world.pid() == 0
@@ -95,7 +93,7 @@ def test_half_started_and_half_stopped_daemon_shows_no_traceback(world: World, s
         assert "unexpected error" not in done.err
 
 
-def test_stop_during_start_ends_the_daemon_in_order(world: World) -> None:
+def test_stop_during_start_shuts_down_in_order(world: World) -> None:
     world.rdd("svc", "start", "--wait=false", RDD_TEST_PAUSE="controllers")
     world.until(lambda: paused_at(world, "controllers"))
     pid = world.pid()
@@ -111,7 +109,7 @@ def test_daemon_started_by_a_background_job_can_be_interrupted(world: World) -> 
     assert world.rdd("svc", "stop", "--timeout=20s").messages == [f"{world.title} has stopped"]
 
 
-def test_two_instances_with_the_same_index_run_at_once(world: World) -> None:
+def test_two_instances_with_the_same_index_run_side_by_side(world: World) -> None:
     one, two = world.named("ab"), world.named("ba")
     assert index("ab") == index("ba")
     processes = [w.begin("svc", "start") for w in (one, two)]
@@ -125,13 +123,13 @@ def test_two_instances_with_the_same_index_run_at_once(world: World) -> None:
     two.rdd("svc", "stop")
 
 
-def test_any_commands_at_once_leave_a_control_plane_that_works(world: World) -> None:
+def test_concurrent_commands_leave_a_working_control_plane(world: World) -> None:
     chooser = random.Random(5)
     commands = (["start"], ["start", "--wait=false"], ["stop"], ["delete"], ["status"], ["create"])
     processes = [world.begin("svc", *chooser.choice(commands)) for _ in range(24)]
     for done in [world.end(process) for process in processes]:
         assert "Traceback" not in done.err
-        # A start that somebody stops is the only failure there can be.
+        # Only a start that another command stops may fail.
         assert done.code == 0 or "before it was ready" in done.last[1], done
     world.rdd("svc", "start")
     world.write_first()
@@ -143,7 +141,7 @@ def test_any_commands_at_once_leave_a_control_plane_that_works(world: World) -> 
 
 
 @pytest.mark.parametrize("step", START_STEPS)
-def test_after_a_crash_while_starting_a_start_works(world: World, step: str) -> None:
+def test_start_works_after_a_crash_during_start(world: World, step: str) -> None:
     world.rdd("svc", "start", "--wait=false", RDD_TEST_PAUSE=step)
     world.until(lambda: paused_at(world, step))
     world.crash()
@@ -153,7 +151,7 @@ def test_after_a_crash_while_starting_a_start_works(world: World, step: str) -> 
 
 
 @pytest.mark.parametrize("step", STOP_STEPS)
-def test_after_a_crash_while_stopping_a_start_works(world: World, step: str) -> None:
+def test_start_works_after_a_crash_during_stop(world: World, step: str) -> None:
     world.rdd("svc", "start", RDD_TEST_PAUSE="" if step == "store" else step)
     world.write_first("kept")
     if step == "store":  # it is a step of the start, too
@@ -168,7 +166,7 @@ def test_after_a_crash_while_stopping_a_start_works(world: World, step: str) -> 
     world.write_first()
 
 
-def test_a_crash_is_noticed_by_who_waits_for_the_start(world: World) -> None:
+def test_crash_ends_a_waiting_start(world: World) -> None:
     start = world.begin("svc", "start", RDD_TEST_PAUSE="server")
     world.until(lambda: paused_at(world, "server"))
     world.crash()
@@ -178,7 +176,7 @@ def test_a_crash_is_noticed_by_who_waits_for_the_start(world: World) -> None:
     assert done.last[1] == f'{world.title} stopped before it was ready; its log is "{log}"'
 
 
-def test_a_killed_command_does_not_take_its_daemon_along(world: World) -> None:
+def test_daemon_survives_the_command_that_started_it(world: World) -> None:
     start = world.begin("svc", "start", RDD_TEST_PAUSE="requirements")
     world.until(lambda: paused_at(world, "requirements"))
     start.kill()
@@ -189,7 +187,7 @@ def test_a_killed_command_does_not_take_its_daemon_along(world: World) -> None:
     assert identity(pid) is None
 
 
-def test_what_a_crash_leaves_is_cleaned_up_by_the_next_look(world: World) -> None:
+def test_next_command_cleans_up_after_a_crash(world: World) -> None:
     world.rdd("svc", "start")
     world.crash()
     instance = world.instance
@@ -199,7 +197,7 @@ def test_what_a_crash_leaves_is_cleaned_up_by_the_next_look(world: World) -> Non
     assert not any(p.exists() for p in (instance.pid_file, instance.config, instance.record_file))
 
 
-def test_a_recycled_process_id_is_neither_believed_nor_signalled(world: World) -> None:
+def test_reused_process_id_is_neither_trusted_nor_signalled(world: World) -> None:
     world.rdd("svc", "start")
     world.crash()
     with start_program(["sleep", "60"]) as bystander:
@@ -214,7 +212,7 @@ def test_a_recycled_process_id_is_neither_believed_nor_signalled(world: World) -
         assert world.pid() != bystander.pid
 
 
-def test_garbage_in_the_files_of_a_run_is_no_obstacle(world: World) -> None:
+def test_damaged_files_of_a_run_do_not_prevent_a_start(world: World) -> None:
     world.rdd("svc", "create")
     instance = world.instance
     for garbage in ("", "not a number", '{"pid": "x"}', "99999999999999999999"):
@@ -229,7 +227,7 @@ def test_garbage_in_the_files_of_a_run_is_no_obstacle(world: World) -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_stops_in_order(world: World, number: signal.Signals) -> None:
+def test_signal_shuts_down_in_order(world: World, number: signal.Signals) -> None:
     process = world.begin("svc", "serve", "--secure-port=0", "-v=2")
     world.until(lambda: world.rdd("svc", "status", "-o", "json").json()["ready"])
     process.send_signal(number)
@@ -240,7 +238,7 @@ def test_a_signal_stops_in_order(world: World, number: signal.Signals) -> None:
     assert "level=error" not in done.err
 
 
-def test_a_second_signal_ends_at_once_with_exit_code_1(world: World) -> None:
+def test_second_signal_exits_immediately_with_code_1(world: World) -> None:
     process = world.begin("svc", "serve", "--secure-port=0", RDD_TEST_PAUSE="drain")
     world.until(lambda: world.rdd("svc", "status", "-o", "json").json()["ready"])
     process.send_signal(signal.SIGTERM)
@@ -248,15 +246,15 @@ def test_a_second_signal_ends_at_once_with_exit_code_1(world: World) -> None:
     process.send_signal(signal.SIGTERM)
     done = world.end(process)
     assert done.code == 1
-    assert done.messages[-1] == "second signal (SIGTERM): ending at once"
+    assert done.messages[-1] == "second signal (SIGTERM): exiting immediately"
     world.rdd("svc", "start")
     world.write_first()
 
 
-# -- the machine
+# -- ports, clocks, databases
 
 
-def test_a_taken_port_is_no_obstacle(world: World) -> None:
+def test_busy_port_is_replaced(world: World) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         world.rdd("svc", "start", f"--secure-port={port}")
@@ -266,8 +264,8 @@ def test_a_taken_port_is_no_obstacle(world: World) -> None:
 
 
 @pytest.mark.parametrize("years", [-20, 20])
-def test_times_of_files_mean_nothing(world: World, years: int) -> None:
-    """As after a jump of the clock: what is on disk seems to come from another age."""
+def test_file_times_are_ignored(world: World, years: int) -> None:
+    """A jump of the clock makes files very old or new."""
     world.rdd("svc", "start")
     then = time.time() + years * 365 * 86400
     for path in world.instance.dir.rglob("*"):
@@ -282,7 +280,7 @@ def test_times_of_files_mean_nothing(world: World, years: int) -> None:
 
 
 @pytest.mark.parametrize("damage", ["truncated", "garbage", "empty", "not ours"])
-def test_a_damaged_database_is_named_and_kept(world: World, damage: str) -> None:
+def test_damaged_database_is_named_and_kept(world: World, damage: str) -> None:
     world.rdd("svc", "start")
     world.write_first("treasure")
     world.rdd("svc", "stop")
@@ -308,7 +306,7 @@ def test_a_damaged_database_is_named_and_kept(world: World, damage: str) -> None
     assert (backup / database.name).read_bytes() == damaged
 
 
-def test_the_first_write_after_a_start_never_fails(world: World, soak: bool) -> None:
+def test_first_write_after_a_start_never_fails(world: World, soak: bool) -> None:
     for number in range(50 if soak else 10):
         world.rdd("svc", "start")
         world.write_first(f"write-{number}")

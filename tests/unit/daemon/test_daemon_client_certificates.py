@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Users who prove who they are with a client certificate, over real TLS."""
+"""Authentication with client certificates, over real TLS."""
 
 import ssl
 from pathlib import Path
@@ -35,7 +35,7 @@ async def who_am_i(address: str, context: ssl.SSLContext) -> tuple[int, Any]:
         return answer.status, await answer.json()
 
 
-async def test_a_client_certificate_names_the_user_and_the_groups(tmp_path: Path) -> None:
+async def test_client_certificate_identifies_user_and_groups(tmp_path: Path) -> None:
     authority = certificates.create_authority("people")
     ca_file = tmp_path / "people.crt"
     ca_file.write_bytes(authority.certificate)
@@ -50,7 +50,7 @@ async def test_a_client_certificate_names_the_user_and_the_groups(tmp_path: Path
     assert (user["username"], user["groups"]) == ("jane", ["staff", "system:authenticated"])
 
 
-async def test_a_certificate_of_a_stranger_is_refused(tmp_path: Path) -> None:
+async def test_certificate_of_a_foreign_authority_is_rejected(tmp_path: Path) -> None:
     ca_file = tmp_path / "people.crt"
     ca_file.write_bytes(certificates.create_authority("people").certificate)
     instance = Instance("2", tmp_path / "home")

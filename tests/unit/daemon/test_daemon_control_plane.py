@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The control plane in this process: its steps, its readiness, its certificates, its idleness."""
+"""The control plane in this process: stages, readiness, certificates, idle timeout."""
 
 import asyncio
 import os
@@ -67,7 +67,7 @@ async def annotations(client: Client) -> dict[str, str]:
     return value
 
 
-async def test_steps_come_in_order_and_the_kubeconfig_exists_while_the_api_answers(
+async def test_stages_are_reported_in_order_and_the_kubeconfig_exists_while_the_api_is_served(
     instance: Instance,
 ) -> None:
     steps: list[tuple[State, str, bool]] = []
@@ -93,7 +93,7 @@ async def test_steps_come_in_order_and_the_kubeconfig_exists_while_the_api_answe
     ]
 
 
-async def test_discovery_has_the_published_form(running: ControlPlane) -> None:
+async def test_discovery_has_the_documented_format(running: ControlPlane) -> None:
     client = client_of(running)
     found = await client.get(
         CONFIG_MAPS, names.DISCOVERY_CONFIG_MAP, namespace=names.SYSTEM_NAMESPACE
@@ -107,7 +107,7 @@ async def test_discovery_has_the_published_form(running: ControlPlane) -> None:
     assert namespace["metadata"]["labels"]["app.kubernetes.io/name"] == "rancher-desktop-daemon"
 
 
-async def test_discovery_is_made_anew_at_each_start(instance: Instance) -> None:
+async def test_discovery_is_recreated_at_each_start(instance: Instance) -> None:
     uids = []
     for _ in range(2):
         async with control_plane(instance, OPTIONS) as running:
@@ -118,7 +118,7 @@ async def test_discovery_is_made_anew_at_each_start(instance: Instance) -> None:
     assert len(set(uids)) == 2
 
 
-async def test_discovery_of_a_crashed_run_is_gone_before_anybody_can_see_it(
+async def test_discovery_of_a_crashed_run_is_deleted_before_the_port_is_served(
     instance: Instance, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     crashed = Instance("3", tmp_path)
@@ -164,7 +164,7 @@ async def test_readyz_fails_while_stopping(instance: Instance) -> None:
     assert answers == [200, 500]
 
 
-async def test_names_that_do_not_exist_are_refused_before_anything_is_touched(
+async def test_unknown_controllers_are_rejected_before_any_write(
     instance: Instance,
 ) -> None:
     for options in (
@@ -177,7 +177,7 @@ async def test_names_that_do_not_exist_are_refused_before_anything_is_touched(
     assert not instance.dir.exists()
 
 
-async def test_a_second_control_plane_on_the_same_store_is_refused(
+async def test_second_control_plane_on_the_same_store_is_rejected(
     instance: Instance, running: ControlPlane
 ) -> None:
     with pytest.raises(ServiceError, match="is in use by another process"):
@@ -185,7 +185,7 @@ async def test_a_second_control_plane_on_the_same_store_is_refused(
             pass
 
 
-async def test_a_failing_part_is_reported_once_and_not_while_stopping(
+async def test_only_the_first_failing_part_is_reported(
     running: ControlPlane,
 ) -> None:
     running.fail(ValueError("a"))
@@ -216,10 +216,10 @@ CRD: dict[str, Any] = {
 
 async def test_requirements_are_waited_for(running: ControlPlane) -> None:
     client = client_of(running)
-    answered = asyncio.Event()
+    passed = asyncio.Event()
 
-    async def answers() -> None:
-        await answered.wait()
+    async def check() -> None:
+        await passed.wait()
 
     waiting = asyncio.create_task(
         readiness.wait(
@@ -227,7 +227,7 @@ async def test_requirements_are_waited_for(running: ControlPlane) -> None:
             readiness.Requirements(
                 definitions=["things.example.com"],
                 validating_webhooks=["guard"],
-                answering=[answers],
+                checks=[check],
             ),
         )
     )
@@ -236,11 +236,11 @@ async def test_requirements_are_waited_for(running: ControlPlane) -> None:
     for _ in range(100):
         await asyncio.sleep(0)
     assert not waiting.done()
-    answered.set()
+    passed.set()
     await asyncio.wait_for(waiting, 120)
 
 
-async def test_no_requirements_are_fulfilled_at_once(running: ControlPlane) -> None:
+async def test_no_requirements_are_met_immediately(running: ControlPlane) -> None:
     await readiness.wait(client_of(running), readiness.Requirements())
 
 
@@ -271,11 +271,11 @@ async def test_certificates_are_renewed_while_running(tmp_path: Path) -> None:
     assert used[0].pair != first.pair
 
 
-# -- idleness
+# -- idle timeout
 
 
 class FakeApi:
-    """Answers at once, or with a stream that is open until told otherwise."""
+    """Responds immediately, or with a stream that ends when `open` is set."""
 
     def __init__(self) -> None:
         self.metrics = ServerMetrics()
@@ -296,13 +296,13 @@ class FakeApi:
         return web.Response()
 
 
-async def test_idle_after_the_last_call(tmp_path: Path) -> None:
+async def test_idle_after_the_last_request(tmp_path: Path) -> None:
     tracker = IdleTracker(FakeApi(), 0.05, tmp_path)
     await tracker.handle(get("/api/v1/namespaces"))
     await asyncio.wait_for(tracker.expired(), 120)
 
 
-async def test_an_open_watch_is_use(tmp_path: Path) -> None:
+async def test_open_watch_counts_as_use(tmp_path: Path) -> None:
     api = FakeApi()
     tracker = IdleTracker(api, 0.02, tmp_path)
     answer = await tracker.handle(get("/watch"))
@@ -316,7 +316,7 @@ async def test_an_open_watch_is_use(tmp_path: Path) -> None:
     await asyncio.wait_for(expiring, 120)
 
 
-async def test_an_open_passthrough_is_use(tmp_path: Path) -> None:
+async def test_open_passthrough_counts_as_use(tmp_path: Path) -> None:
     api = FakeApi()
     tracker = IdleTracker(api, 0.02, tmp_path)
     answer = await tracker.handle(get("/passthrough/c/e/"))
@@ -342,7 +342,7 @@ async def _produce(answer: Stream) -> None:
     await answer.produce(Nowhere())
 
 
-async def test_health_checks_are_no_use_and_virtual_machines_are(tmp_path: Path) -> None:
+async def test_virtual_machines_count_as_use_and_health_checks_do_not(tmp_path: Path) -> None:
     tracker = IdleTracker(FakeApi(), 0.02, tmp_path)
     agent = tmp_path / "vm" / "ha.pid"
     agent.parent.mkdir()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tools appear in `bin`, are repaired, and never replace what the user put there."""
+"""Tools are published to `bin`, repaired, and never replace files of the user."""
 
 import json
 import logging
@@ -47,7 +47,7 @@ def test_dangling_links_are_repaired_and_foreign_files_stay(rdd: Path, target: P
     assert (target / "kubectl").read_text() == "mine"
 
 
-def test_a_working_link_to_another_binary_stays(rdd: Path, target: Path, tmp_path: Path) -> None:
+def test_working_link_to_another_binary_stays(rdd: Path, target: Path, tmp_path: Path) -> None:
     other = tmp_path / "other-rdd"
     other.touch()
     target.mkdir(parents=True)
@@ -56,7 +56,7 @@ def test_a_working_link_to_another_binary_stays(rdd: Path, target: Path, tmp_pat
     assert (target / "rdd").readlink() == other
 
 
-def test_hard_links_are_remembered_and_renewed_when_the_original_changes(
+def test_hard_links_are_recorded_and_renewed_when_the_original_changes(
     rdd: Path, target: Path
 ) -> None:
     publisher = Publisher(target, rdd, use_symlinks=False)
@@ -81,7 +81,7 @@ def test_hard_links_of_an_uninstalled_app_are_replaced(
     assert (target / "rdd").readlink() == other
 
 
-def test_a_file_the_user_put_in_place_of_a_hard_link_stays(rdd: Path, target: Path) -> None:
+def test_file_of_the_user_in_place_of_a_hard_link_stays(rdd: Path, target: Path) -> None:
     publisher = Publisher(target, rdd, use_symlinks=False)
     publisher.publish()
     (target / "rdd").unlink()
@@ -91,7 +91,7 @@ def test_a_file_the_user_put_in_place_of_a_hard_link_stays(rdd: Path, target: Pa
     assert (target / "rdd").read_text() == "the user's own"
 
 
-def test_another_disk_gets_copies(rdd: Path, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_other_disk_gets_copies(rdd: Path, target: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise OSError(18, "Invalid cross-device link")
 
@@ -102,7 +102,7 @@ def test_another_disk_gets_copies(rdd: Path, target: Path, monkeypatch: pytest.M
     assert "rdd" in json.loads((target / MANIFEST).read_text())
 
 
-def test_an_app_bundle_publishes_all_its_programs(tmp_path: Path, target: Path) -> None:
+def test_app_bundle_publishes_all_its_programs(tmp_path: Path, target: Path) -> None:
     programs = tmp_path / "App" / "resources" / "linux" / "bin"
     programs.mkdir(parents=True)
     for name in ("rdd", "docker", "nerdctl"):
@@ -125,6 +125,6 @@ def test_failures_are_logged_and_not_raised(
     assert "tools were not published" in caplog.text
 
 
-def test_a_program_without_a_file_publishes_nothing(tmp_path: Path, target: Path) -> None:
+def test_program_without_an_executable_publishes_nothing(tmp_path: Path, target: Path) -> None:
     Publisher(target, tmp_path / "missing").publish()
     assert not target.exists()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A record is believed only while its process lives; arguments are refused when damaged."""
+"""A record is valid only while its process runs; damaged arguments are rejected."""
 
 import json
 import os
@@ -26,7 +26,7 @@ def ours(**changes: object) -> DaemonRecord:
     return replace(DaemonRecord(own_identity(), version="v1"), **changes)  # type: ignore[arg-type]
 
 
-def test_a_record_survives_the_file(instance: Instance) -> None:
+def test_record_round_trips(instance: Instance) -> None:
     written = ours(
         state=State.READY, step="x", start_time="t", supervised=True, environment={"A": "b"}
     )
@@ -35,7 +35,7 @@ def test_a_record_survives_the_file(instance: Instance) -> None:
     assert instance.record_file.stat().st_mode & 0o777 == 0o600
 
 
-def test_a_record_of_the_dead_is_absent_but_tells_its_environment(instance: Instance) -> None:
+def test_record_of_an_ended_daemon_is_absent_but_keeps_its_environment(instance: Instance) -> None:
     dead = replace(ours(environment={"KUBECONFIG": "x"}), process=Identity(os.getpid(), "before"))
     record.write(instance, dead)
     assert record.read(instance) is None
@@ -43,13 +43,13 @@ def test_a_record_of_the_dead_is_absent_but_tells_its_environment(instance: Inst
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[]", "null", '{"pid": "x"}', '{"pid":1,"started":'])
-def test_garbage_is_absent(instance: Instance, text: str) -> None:
+def test_damaged_record_is_absent(instance: Instance, text: str) -> None:
     instance.record_file.write_text(text)
     assert record.read(instance) is None
     assert record.last_environment(instance) == {}
 
 
-def test_an_announcement_never_overwrites_what_the_daemon_says(instance: Instance) -> None:
+def test_initial_record_never_overwrites_that_of_the_daemon(instance: Instance) -> None:
     record.write(instance, ours(state=State.SERVING))
     record.write_initial(instance, ours())
     found = record.read(instance)
@@ -58,7 +58,7 @@ def test_an_announcement_never_overwrites_what_the_daemon_says(instance: Instanc
     assert instance.pid_file.read_text() == str(os.getpid())
 
 
-def test_forgetting_removes_what_belongs_to_a_run(instance: Instance) -> None:
+def test_clear_removes_the_files_of_a_run(instance: Instance) -> None:
     record.write(instance, ours())
     record.write_pid(instance, 7)
     instance.config.write_text("x")
@@ -68,7 +68,7 @@ def test_forgetting_removes_what_belongs_to_a_run(instance: Instance) -> None:
     assert [path.name for path in instance.dir.iterdir()] == ["args.json"]
 
 
-def test_only_steering_variables_are_recorded() -> None:
+def test_only_relevant_variables_are_recorded() -> None:
     variables = {"DOCKER_HOST": "x", "KUBECONFIG": "", "SECRET": "y", "PATH": "/bin"}
     assert record.environment(variables) == {"DOCKER_HOST": "x"}
 
@@ -84,13 +84,13 @@ def test_arguments_are_saved_once(instance: Instance) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[", "{}", "[1]", '"x"', "null", '["a", "b'])
-def test_damaged_arguments_are_refused_and_kept(instance: Instance, text: str) -> None:
+def test_damaged_arguments_are_rejected_and_kept(instance: Instance, text: str) -> None:
     instance.args_file.write_text(text)
     with pytest.raises(ServiceError, match=r"the saved arguments in .* are damaged"):
         arguments.load(instance)
     assert instance.args_file.read_text() == text
 
 
-def test_no_arguments_are_good_arguments(instance: Instance) -> None:
+def test_empty_arguments_are_valid(instance: Instance) -> None:
     instance.args_file.write_text(json.dumps([]))
     assert arguments.load(instance) == []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Nothing secret leaves, and what is not secret stays readable."""
+"""Secrets are redacted, and other text stays readable."""
 
 import pytest
 from hypothesis import given
@@ -27,7 +27,7 @@ KEY = "-----BEGIN EC PRIVATE KEY-----\nMHcCAQEE\nabc=\n-----END EC PRIVATE KEY--
         pytest.param("Basic dXNlcjpwYXNz", "dXNlcjpwYXNz", id="basic"),
     ],
 )
-def test_what_looks_secret_is_replaced(text: str, secret: str) -> None:
+def test_likely_secrets_are_replaced(text: str, secret: str) -> None:
     found = Redactor().text(text)
     assert secret not in found
     assert REDACTED in found
@@ -42,7 +42,7 @@ def test_what_looks_secret_is_replaced(text: str, secret: str) -> None:
         "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----",
     ],
 )
-def test_what_is_not_secret_stays(text: str) -> None:
+def test_other_text_stays(text: str) -> None:
     assert Redactor().text(text) == text
 
 

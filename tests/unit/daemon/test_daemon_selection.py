@@ -42,12 +42,12 @@ ALL = tuple(GROUPS)
         pytest.param("app, - demo", ("app", "kubernetes"), id="space behind the sign"),
     ],
 )
-def test_a_selection_stands_for_controllers(selection: str, selected: tuple[str, ...]) -> None:
+def test_selection_matches_controllers(selection: str, selected: tuple[str, ...]) -> None:
     assert select_controllers(selection, GROUPS) == selected
 
 
 @pytest.mark.parametrize("selection", ["nonsense", "*,-nonsense", "rdd,nonsense", "nonsense,-*"])
-def test_an_unknown_name_is_refused_with_all_valid_ones(selection: str) -> None:
+def test_unknown_name_is_rejected_with_the_valid_ones(selection: str) -> None:
     with pytest.raises(ServiceError) as refused:
         select_controllers(selection, GROUPS)
     assert str(refused.value) == (
@@ -56,12 +56,12 @@ def test_an_unknown_name_is_refused_with_all_valid_ones(selection: str) -> None:
     )
 
 
-def test_several_unknown_names_are_all_named() -> None:
+def test_all_unknown_names_are_listed() -> None:
     with pytest.raises(ServiceError, match=r"^unknown controllers: -a, b; valid are "):
         select_controllers("--a,b,rdd", GROUPS)
 
 
-def test_the_daemon_selects_from_its_own_controllers_and_the_mock_is_none_of_them() -> None:
+def test_daemon_selects_from_its_own_controllers_without_the_mock() -> None:
     assert select_controllers("*") == catalog.EMBEDDED
     with pytest.raises(ServiceError, match="unknown controllers: mock"):
         select_controllers("mock")

@@ -31,7 +31,7 @@ class Failed(Exception):
 
 
 class Recorder:
-    """Records starts and stops of stages, and what was reported."""
+    """Records starts, stops and reports of stages."""
 
     def __init__(self) -> None:
         self.calls: list[str] = []
@@ -60,7 +60,7 @@ class Recorder:
 
 
 def failing(stages: Sequence[Stage], name: str, *, after_start: bool = False) -> list[Stage]:
-    """Return the stages with one that fails, at once or when it has started."""
+    """Return the stages with one that fails, before or after its start."""
 
     def broken(stage: Stage) -> Stage:
         async def start(plane: ControlPlane) -> None:
@@ -79,7 +79,7 @@ async def is_released(instance: Instance) -> bool:
     return not instance.config.exists()
 
 
-async def test_stages_stop_in_the_reverse_of_their_order(instance: Instance) -> None:
+async def test_stages_stop_in_reverse_order(instance: Instance) -> None:
     recorder = Recorder()
     stages = [recorder.record(stage) for stage in STAGES]
     async with control_plane(instance, OPTIONS, stages=stages):
@@ -107,7 +107,7 @@ async def test_stage_that_fails_to_start_stops_the_earlier_ones(
 
 
 @pytest.mark.parametrize("name", [s.name for s in STAGES if s.stops_partial_start])
-async def test_stage_that_started_half_is_stopped_as_well(instance: Instance, name: str) -> None:
+async def test_partly_started_stage_is_stopped_as_well(instance: Instance, name: str) -> None:
     recorder = Recorder()
     recorded = [recorder.record(stage) for stage in STAGES]
     with pytest.raises(Failed):
@@ -123,7 +123,7 @@ async def test_stage_that_started_half_is_stopped_as_well(instance: Instance, na
 async def test_stage_that_is_cancelled_stops_the_earlier_ones(
     instance: Instance, name: str
 ) -> None:
-    """As SIGTERM during the start does."""
+    """SIGTERM during the start cancels the task."""
     recorder = Recorder()
     reached = asyncio.Event()
 
@@ -184,7 +184,7 @@ async def test_report_that_fails_does_not_keep_a_stage_from_stopping(instance: I
     assert await is_released(instance)
 
 
-async def test_port_is_served_exactly_while_the_kubeconfig_exists(instance: Instance) -> None:
+async def test_port_is_served_while_the_kubeconfig_exists(instance: Instance) -> None:
     served: list[tuple[bool, bool]] = []
     recorder = Recorder()
 

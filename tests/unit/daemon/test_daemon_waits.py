@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Waiting for a daemon: reasons from its log, deadlines."""
+"""Waits for a daemon: deadlines, and reasons from its log."""
 
 from pathlib import Path
 
@@ -25,17 +25,17 @@ from rdd.instance import Instance
         pytest.param("half a li", "", id="cut off"),
     ],
 )  # fmt: skip
-def test_the_reason_is_the_last_error_of_the_log(tmp_path: Path, text: str, reason: str) -> None:
+def test_reason_is_the_last_error_of_the_log(tmp_path: Path, text: str, reason: str) -> None:
     log = tmp_path / "log"
     log.write_text(text)
     assert last_error(log) == reason
 
 
-def test_a_missing_log_has_no_reason(tmp_path: Path) -> None:
+def test_missing_log_has_no_reason(tmp_path: Path) -> None:
     assert last_error(tmp_path / "log") == ""
 
 
-def test_the_end_of_a_supervised_daemon_is_not_explained_by_an_old_log(tmp_path: Path) -> None:
+def test_end_of_a_supervised_daemon_is_not_explained_by_an_old_log(tmp_path: Path) -> None:
     instance = Instance("2", tmp_path)
     instance.log_dir.mkdir(parents=True)
     (instance.log_dir / "rdd.stderr.log").write_text('level=fatal msg="of yesterday"')
@@ -43,7 +43,7 @@ def test_the_end_of_a_supervised_daemon_is_not_explained_by_an_old_log(tmp_path:
     assert "yesterday" not in end_of(instance, daemon)
 
 
-def test_a_deadline_ends_a_wait_and_none_never_does() -> None:
+def test_deadline_ends_a_wait_and_zero_means_no_limit() -> None:
     daemon = DaemonRecord(own_identity(), version="")
     with pytest.raises(DeadlineExceeded, match="x: context deadline exceeded"):
         wait_ended(daemon, deadline=Deadline(0.02), what="x")
@@ -52,7 +52,7 @@ def test_a_deadline_ends_a_wait_and_none_never_does() -> None:
     wait_ended(gone, deadline=Deadline(0.001), what="x")
 
 
-def test_versions_are_compared_unless_a_developer_asks(tmp_path: Path) -> None:
+def test_versions_are_compared_unless_in_developer_mode(tmp_path: Path) -> None:
     instance = Instance("2", tmp_path)
     daemon = DaemonRecord(own_identity(), version="v2")
     check_version(instance, daemon, "v2")
@@ -61,7 +61,7 @@ def test_versions_are_compared_unless_a_developer_asks(tmp_path: Path) -> None:
         check_version(instance, daemon, "v1")
 
 
-def test_a_virtual_machine_runs_while_its_host_agent_lives(tmp_path: Path) -> None:
+def test_virtual_machine_runs_while_its_host_agent_does(tmp_path: Path) -> None:
     assert not is_any_vm_running(tmp_path / "missing")
     for name, text in (("a", "x"), ("b", ""), ("c", "4194305")):
         (tmp_path / name).mkdir()

@@ -9,7 +9,7 @@ from rdd.daemon.managers import webhook_tls
 
 
 def can_be_trusted(tls: webhook_tls.WebhookTls, name: str) -> bool:
-    """Whether a client that trusts the authority accepts the certificate under a name."""
+    """Return whether a client that trusts the authority accepts the certificate for a name."""
     trusting = ssl.create_default_context(cadata=tls.ca_bundle)
     to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
     client = trusting.wrap_bio(to_client, to_server, server_hostname=name)
@@ -34,7 +34,7 @@ def can_be_trusted(tls: webhook_tls.WebhookTls, name: str) -> bool:
         "notary-webhook.default.svc.cluster.local",
     ],
 )
-def test_the_certificate_is_good_for_every_name_of_the_service(tmp_path: Path, name: str) -> None:
+def test_certificate_is_valid_for_every_name_of_the_service(tmp_path: Path, name: str) -> None:
     tls = webhook_tls.ensure(tmp_path, "rdd", ["notary"])
     assert can_be_trusted(tls, name)
     assert not can_be_trusted(tls, "example.com")
@@ -52,13 +52,13 @@ def test_programs_share_an_authority_and_keep_their_pair(tmp_path: Path) -> None
     assert modes["webhook-ca.crt"] == modes["webhook-rdd.crt"] == 0o644
 
 
-def test_a_new_webhook_gets_a_certificate_with_its_name(tmp_path: Path) -> None:
+def test_new_webhook_gets_a_certificate_with_its_name(tmp_path: Path) -> None:
     webhook_tls.ensure(tmp_path, "app", ["app"])
     tls = webhook_tls.ensure(tmp_path, "app", ["app", "k3s-versions"])
     assert can_be_trusted(tls, "k3s-versions-webhook")
 
 
-def test_a_certificate_of_an_authority_that_is_gone_is_replaced(tmp_path: Path) -> None:
+def test_certificate_of_a_removed_authority_is_replaced(tmp_path: Path) -> None:
     before = webhook_tls.ensure(tmp_path, "rdd", ["notary"])
     for path in tmp_path.glob("webhook-ca.*"):
         path.unlink()
@@ -67,7 +67,7 @@ def test_a_certificate_of_an_authority_that_is_gone_is_replaced(tmp_path: Path) 
     assert can_be_trusted(after, "localhost")
 
 
-def test_programs_that_start_at_once_make_one_authority(tmp_path: Path) -> None:
+def test_concurrent_programs_create_one_authority(tmp_path: Path) -> None:
     groups = ("rdd", "app", "lima", "containers")
     with ThreadPoolExecutor() as pool:
         made = list(pool.map(lambda group: webhook_tls.ensure(tmp_path, group, []), groups))

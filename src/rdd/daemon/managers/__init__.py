@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Controller managers: the one inside the daemon and those in processes of their own."""
+"""Controller managers: the one of the daemon and those of external programs."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every process that runs controllers gives them."""
+"""The environment of controllers, the same in the daemon and in external programs."""
 
 import sys
 from collections.abc import Mapping
@@ -8,16 +8,15 @@ from rdd.controllers.environment import ControllerEnvironment
 from rdd.instance import Instance
 
 AGENT_COMMAND = (sys.executable, "-m", "rdd.vm.agent")
-"""What starts a host agent."""
+"""The command of a host agent."""
 
 DRAIN_S = 45.0
-"""What all controllers together may take to stop; a virtual machine needs up to 30 s."""
+"""Budget of all controllers together to drain; a virtual machine needs up to 30 s."""
 
 
 def controller_environment(
     instance: Instance, *, environment: Mapping[str, str], version: str
 ) -> ControllerEnvironment:
-    """The world of the controllers of an instance."""
     return ControllerEnvironment(
         instance=instance,
         home=instance.home,

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ConfigMap in which controller managers are listed, and whose annotation says "ready".
+"""The discovery ConfigMap: lists controller managers, and its annotation reports readiness.
 
-It is a directory for people and programs, never a lock. The daemon removes the one
-of the run before at start, before anybody can see it, and makes a new one: its
-creation is the start of the control plane. External programs know its name, labels
-and annotation.
+It informs users and programs and is never a lock. The daemon deletes the one of the previous
+run before the port is served, and creates a new one: its creation time is the start of the
+control plane. Name, labels and annotation are an interface to external programs.
 """
 
 import asyncio
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rdd.api import names
 
-if TYPE_CHECKING:  # the commands want the names below without a client
+if TYPE_CHECKING:  # commands use the names below without a client
     from rdd.client import Client
 
 CONFIG_MAP_PATH = (
@@ -33,7 +32,7 @@ class DiscoveryMap:
         self._client = client
 
     async def clear(self) -> None:
-        """Remove the one of the run before."""
+        """Delete the ConfigMap, of this or of the previous run."""
         from rdd.api.errors import NotFound
         from rdd.client.resources import CONFIG_MAPS
 
@@ -45,9 +44,9 @@ class DiscoveryMap:
             pass
 
     async def create(self) -> None:
-        """Make the namespace and an empty ConfigMap that is not ready.
+        """Create the namespace and an empty ConfigMap without the annotation.
 
-        A namespace that is being deleted is waited for.
+        Waits for a namespace that is being deleted.
         """
         from rdd.api.errors import AlreadyExists, Forbidden, NotFound
         from rdd.client.resources import CONFIG_MAPS, NAMESPACES
@@ -70,11 +69,11 @@ class DiscoveryMap:
                 return
             except AlreadyExists:
                 return
-            except (Forbidden, NotFound):  # the namespace is on its way out
+            except (Forbidden, NotFound):  # the namespace is being deleted
                 await asyncio.sleep(_RETRY_S)
 
     async def set_ready(self, *, ready: bool) -> None:
-        """Say that the control plane is ready, or no longer."""
+        """Set or remove the annotation."""
         from rdd.api.errors import NotFound
         from rdd.client.resources import CONFIG_MAPS
 
@@ -87,14 +86,14 @@ class DiscoveryMap:
                 namespace=names.SYSTEM_NAMESPACE,
             )
         except NotFound:
-            if ready:  # somebody deleted it since: it must be there to say so
+            if ready:  # deleted by a user
                 await self.create()
                 await self.set_ready(ready=True)
 
     async def register(self, manager: str, entry: str, *, create: bool = True) -> None:
-        """Enter a manager, also where it was entered before.
+        """Add or replace the entry of a manager.
 
-        A ConfigMap that is missing is made, or, without `create`, is NotFound.
+        A missing ConfigMap is created or, without `create`, raises NotFound.
         """
         from rdd.api.errors import NotFound
         from rdd.client.resources import CONFIG_MAPS
@@ -116,7 +115,7 @@ class DiscoveryMap:
                 await self.create()
 
     async def deregister(self, manager: str, entry: str) -> None:
-        """Take a manager out, unless another of its name has been entered since."""
+        """Remove the entry of a manager unless another of its name has replaced it."""
         from rdd.api.errors import Invalid, NotFound
         from rdd.client.resources import CONFIG_MAPS
 

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The controllers that run inside the daemon: one manager named `embedded`.
 
-It speaks to the API server without a socket, its admission handlers are called the
-same way, and its ownership is that of the daemon's lock. When it starts, webhook
-configurations that earlier runs have left for controllers which do not run now are
-removed: nobody would ever answer them, and every write they cover would fail.
+It calls the API server without a socket, the server calls its admission handlers the same way,
+and its ownership is that of the daemon's lock. At start it deletes webhook configurations of
+earlier runs whose controllers do not run now: no handler would respond, and every write they
+match would fail.
 """
 
 import contextlib
@@ -40,7 +40,7 @@ log = logging.getLogger("rdd.daemon")
 
 
 class Embedded:
-    """The daemon's manager, from its sockets to its end."""
+    """The daemon's manager and its sockets."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Embedded:
         address: str,
         entries: Sequence[ControllerEntry] = catalog.ENTRIES,
     ) -> None:
-        """Imports and makes the controllers."""
+        """Import and create the controllers."""
         ports = env.instance.ports
         with contextlib.ExitStack() as stack:
             health = stack.enter_context(listen_on_loopback(ports.embedded_health))
@@ -78,11 +78,11 @@ class Embedded:
     async def start(self, on_failure: Callable[[BaseException], None]) -> None:
         """Start all controllers. Raises ServiceError.
 
-        `on_failure` is told when one ends by itself later.
+        `on_failure` is called when a controller ends later without a stop.
         """
         try:
             await self.manager.start()
-            await self._remove_leftovers()
+            await self._remove_stale_webhooks()
         except Exception as error:
             known = isinstance(error, OwnershipError | NotEstablished | ApiError | Unreachable)
             why = str(error) if known else f"{type(error).__name__}: {error}"
@@ -94,13 +94,13 @@ class Embedded:
         )
 
     async def stop(self) -> None:
-        """Give the leases back and close everything."""
+        """Release the leases and close the sockets."""
         await self.manager.stop()
         self._sockets.close()
 
     @property
     def requirements(self) -> Requirements:
-        """What the controllers that run have brought."""
+        """Return the readiness conditions of the running controllers."""
         running = [c for c in self._controllers if c.name in self.manager.running]
         webhooks = self.manager.webhooks
         return Requirements(
@@ -111,7 +111,7 @@ class Embedded:
 
     @property
     def registration(self) -> Registration:
-        """The entry in the discovery ConfigMap."""
+        """Return the entry for the discovery ConfigMap."""
         health, metrics = self._ports
         return Registration(
             health,
@@ -121,15 +121,14 @@ class Embedded:
             passthrough_endpoint=f"https://{self._address}{names.PASSTHROUGH_PREFIX}",
         )
 
-    async def _remove_leftovers(self) -> None:
-        """Remove the configurations of controllers that earlier runs had in-process."""
+    async def _remove_stale_webhooks(self) -> None:
         own = f"{self._host.url_prefix}/"
 
-        def is_left_over(client_config: Object) -> bool:
-            # Only what is called without a socket needs no authority.
+        def is_stale(client_config: Object) -> bool:
+            # Only an in-process webhook needs no authority.
             url = str(client_config.get("url") or "")
             return bool(url) and not client_config.get("caBundle") and not url.startswith(own)
 
-        removed = await remove_configurations(self._client, is_left_over)
+        removed = await remove_configurations(self._client, is_stale)
         if removed:
-            log.info("webhooks that nobody answers now were removed: %s", ", ".join(removed))
+            log.info("removed stale webhooks: %s", ", ".join(removed))

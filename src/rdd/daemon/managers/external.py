@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """Controllers in a process of their own, beside the daemon.
 
-Such a program works for the control plane that runs now and never starts one. In
-order, and whatever is not as it should be ends it with one line and exit code 1:
+Such a program serves the control plane that runs now and never starts one. It checks in this
+order, and a failed check ends it with one line and exit code 1:
 
-    the daemon of the instance is alive, of our version, and ready
-    its kubeconfig leads to it
-    each controller is free; those in the daemon are left to it
-    controllers start, fenced by their leases
-    the program is entered in the discovery ConfigMap
+    the daemon of the instance is alive, of the same version, and ready
+    the kubeconfig of the instance belongs to it
+    no other process owns the controllers; those of the daemon are skipped
+    the controllers start, fenced by their leases
+    the program is registered in the discovery ConfigMap
 
-Then it runs until it is told to stop, or the control plane goes away: the daemon
-says so in the ConfigMap before it ends, the system says so when it crashes, and
-what neither can tell (the server does not answer) the heartbeat does. Each of these
-is a proper end: what is being done is finished, everything given back.
+It runs until a stop signal or the end of the control plane: the daemon announces a shutdown
+in the ConfigMap, the kernel reports a crash of its process, and the heartbeat fails if the
+server does not respond. In each case the program drains and releases its leases.
 """
 
 import asyncio
@@ -64,31 +63,31 @@ from rdd.runtime.webhooks import remove_configurations
 
 log = logging.getLogger("rdd.daemon")
 
-ANSWER_S = 5.0
-"""How long a daemon that says it is ready may take to answer as one."""
-_LEAVE_S = 5.0
+RESPONSE_S = 5.0
+"""Timeout of the first response of a daemon whose record is ready."""
+_TEARDOWN_S = 5.0
 _PAUSE_S = 0.1
 _UNAUTHORIZED = 401
 
 
 @dataclass(frozen=True, slots=True)
 class ExternalOptions:
-    """What a program runs, and how."""
+    """The options of a program."""
 
     group: str
-    """Its name in the discovery ConfigMap."""
+    """The key in the discovery ConfigMap."""
     names: Sequence[str]
     health_port: int
     metrics_port: int
     version: str
     lease_s: int = LEASE_S
-    """After this time without a sign of life, another process may take over."""
+    """After this time without a renewal, another process may take over."""
     environment: Mapping[str, str] = field(default_factory=dict)
     entries: Sequence[ControllerEntry] = catalog.ENTRIES
 
 
 def serve_external(instance: Instance, options: ExternalOptions) -> None:
-    """Run the controllers of a program until the end. Raises ServiceError or HostError."""
+    """Run the controllers of a program until it stops. Raises ServiceError or HostError."""
     daemon = _ready_daemon(instance, options.version)
     _check_connection(instance, options.version)
     try:
@@ -109,7 +108,7 @@ def serve_external(instance: Instance, options: ExternalOptions) -> None:
 
 
 def _ready_daemon(instance: Instance, version: str) -> DaemonRecord:
-    """The daemon of the instance, as soon as it is ready. Raises ServiceError."""
+    """Wait until the daemon of the instance is ready and return it. Raises ServiceError."""
     title = _title(instance)
     for _ in waits.Deadline(START_S).ticks(f"{title} is not ready"):
         daemon = record.read(instance)
@@ -124,7 +123,7 @@ def _ready_daemon(instance: Instance, version: str) -> DaemonRecord:
 
 
 def _check_connection(instance: Instance, version: str) -> None:
-    """Make sure that the kubeconfig of the instance leads to its daemon. Raises ServiceError."""
+    """Check that the kubeconfig of the instance belongs to its daemon. Raises ServiceError."""
     title, path = _title(instance), instance.config
     try:
         connection = kubeconfig.load(path, context=kubeconfig.ADMIN_CONTEXT)
@@ -137,18 +136,18 @@ def _check_connection(instance: Instance, version: str) -> None:
             f"({connection.server})"
         )
     reason = ""
-    deadline = waits.Deadline(ANSWER_S)
+    deadline = waits.Deadline(RESPONSE_S)
     while deadline.left_s > 0:
         try:
-            with Probe(instance, timeout_s=ANSWER_S) as probe:
+            with Probe(instance, timeout_s=RESPONSE_S) as probe:
                 probe.check(version=version)
             return
         except NotReady as error:
             reason = str(error)
             if error.status == _UNAUTHORIZED:
-                break  # the token is not of this run, and no time makes it so
+                break  # the token is of another run: no retry helps
             time.sleep(_PAUSE_S)
-    raise ServiceError(f"{title} does not answer at {connection.server}: {reason}")
+    raise ServiceError(f"{title} does not respond at {connection.server}: {reason}")
 
 
 def _title(instance: Instance) -> str:
@@ -156,7 +155,7 @@ def _title(instance: Instance) -> str:
 
 
 class _External:
-    """The asynchronous part: signals, and the life of the manager."""
+    """The asynchronous part: signals and the manager."""
 
     def __init__(self, instance: Instance, options: ExternalOptions, daemon: DaemonRecord) -> None:
         self._instance = instance
@@ -189,7 +188,7 @@ class _External:
             renew_s=options.lease_s / 3,
             start_s=START_S + options.lease_s,
         )
-        controller_names = await self._free(ownership)
+        controller_names = await self._unowned(ownership)
         if not controller_names:
             log.info("nothing to start: the daemon runs %s", ", ".join(options.names))
             return
@@ -232,29 +231,29 @@ class _External:
                 await directory.register(group, entry, create=False)
                 self._stop.end_startup()
                 log.info("%s: running %s", group, ", ".join(manager.running))
-                leaving = _left(client, group, uid=present["metadata"]["uid"])
-                await self._until_over(manager, ownership, leaving)
+                shutdown = _wait_for_shutdown(client, group, uid=present["metadata"]["uid"])
+                await self._wait_for_end(manager, ownership, shutdown)
             finally:
                 await manager.drain()
-                await _attempted(_withdraw(client, host))
-                await _attempted(directory.deregister(group, entry))
+                await _attempt(_withdraw(client, host))
+                await _attempt(directory.deregister(group, entry))
                 if endpoints is not None:
                     withdrawn = passthrough_backends.withdraw(
                         client, group, secret=endpoints.secret
                     )
-                    await _attempted(withdrawn)
-                await manager.stop()  # removes the heartbeat: the daemon waits for that
+                    await _attempt(withdrawn)
+                await manager.stop()  # deletes the heartbeat, which the daemon waits for
         log.info("%s: stopped", group)
 
-    async def _free(self, ownership: Ownership) -> list[str]:
-        """The controllers that can be run here. Raises HeldByOther for those of a twin."""
+    async def _unowned(self, ownership: Ownership) -> list[str]:
+        """Return the controllers without an owner. Raises ServiceError for those of a program."""
         free = []
         for name in self._options.names:
             held = await ownership.find_holder(name)
             if held is None:
                 free.append(name)
             elif held.is_embedded:
-                log.info("%s; left to it", held)
+                log.info("%s; skipped", held)
             else:
                 raise ServiceError(
                     f'{held}: only one process at a time can be the manager "{self._options.group}"'
@@ -264,7 +263,7 @@ class _External:
     async def _host(
         self, controllers: Sequence[Controller], stack: contextlib.AsyncExitStack
     ) -> HttpsHost | None:
-        """Where the webhooks answer; None if there are none."""
+        """Return the server of the webhooks; None without webhooks."""
         named = [c.name for c in controllers if c.webhooks]
         if not named:
             return None
@@ -287,26 +286,26 @@ class _External:
     def _endpoints(
         self, controllers: Sequence[Controller], stack: contextlib.AsyncExitStack
     ) -> HttpPassthrough | None:
-        """Where the endpoints of controllers answer; None if there are none."""
+        """Return the server of passthrough endpoints; None without endpoints."""
         if not any(c.passthroughs for c in controllers):
             return None
         sock = stack.enter_context(listen_on_loopback(self._instance.ports.passthrough))
         return HttpPassthrough(sock, secret=secrets.token_urlsafe(32))
 
-    async def _until_over(
-        self, manager: Manager, ownership: Ownership, leaving: Coroutine[Any, Any, str]
+    async def _wait_for_end(
+        self, manager: Manager, ownership: Ownership, shutdown: Coroutine[Any, Any, str]
     ) -> None:
-        """Return at a proper end. Raises ServiceError when it is none."""
+        """Return at an orderly end. Raises ServiceError at a failure."""
         assert manager.failed is not None
         ends: dict[asyncio.Future[Any], str] = {
             asyncio.create_task(self._stop.wait(), name="rdd-stop"): "",
-            asyncio.create_task(leaving, name="rdd-leaving"): "",
+            asyncio.create_task(shutdown, name="rdd-shutdown"): "",
             asyncio.create_task(
                 wait_ended(self._daemon.process), name="rdd-daemon"
             ): "the control plane has ended",
             asyncio.create_task(
                 ownership.server_lost.wait(), name="rdd-server-lost"
-            ): "the control plane does not answer",
+            ): "the control plane does not respond",
             asyncio.create_task(ownership.taken_over.wait(), name="rdd-taken-over"): "taken over",
             asyncio.ensure_future(asyncio.shield(manager.failed)): "failed",
         }
@@ -327,8 +326,8 @@ class _External:
             log.info("%s: stopping", reason)
 
 
-async def _left(client: Client, group: str, *, uid: str) -> str:
-    """Return, with the reason, when the discovery ConfigMap says that it is time to go."""
+async def _wait_for_shutdown(client: Client, group: str, *, uid: str) -> str:
+    """Wait for the end of the control plane in the discovery ConfigMap; return the reason."""
     is_first = True
     events = client.list_and_watch(
         CONFIG_MAPS,
@@ -341,18 +340,18 @@ async def _left(client: Client, group: str, *, uid: str) -> str:
                 is_first = False
                 metadata = event.object["metadata"]
                 if metadata["uid"] != uid:
-                    return "the control plane was started anew"
+                    return "the control plane was restarted"
                 if names.READY not in (metadata.get("annotations") or {}):
                     return "the control plane is stopping"
                 if group not in (event.object.get("data") or {}):
                     return "our entry in the discovery ConfigMap was removed"
             elif event.type == "DELETED" or (event.type == "SYNCED" and is_first):
                 return "the control plane has deregistered"
-    return "the control plane does not answer"
+    return "the control plane does not respond"
 
 
 async def _withdraw(client: Client, host: HttpsHost | None) -> None:
-    """Have the server ask us no more: every write it asks for would fail."""
+    """Delete the webhook configurations: afterwards no write depends on this program."""
     if host is not None:
         own = f"{host.url_prefix}/"
         await remove_configurations(
@@ -360,10 +359,10 @@ async def _withdraw(client: Client, host: HttpsHost | None) -> None:
         )
 
 
-async def _attempted(step: Awaitable[None]) -> None:
-    """A step on the way out; a control plane that is gone needs none of them."""
+async def _attempt(step: Awaitable[None]) -> None:
+    """Run a step of the teardown; failures are ignored, the control plane may have ended."""
     try:
-        async with asyncio.timeout(_LEAVE_S):
+        async with asyncio.timeout(_TEARDOWN_S):
             await step
     except (ApiError, Unreachable, TimeoutError) as error:
-        log.debug("on the way out: %s", error or "no answer")
+        log.debug("during shutdown: %s", error or "timeout")

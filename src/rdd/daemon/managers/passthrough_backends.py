@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Leading passthrough requests to the controllers of external programs.
+"""Routes of passthrough requests to the controllers of external programs.
 
-A program that offers endpoints says where in the discovery ConfigMap, which many may
-read, and puts what its port wants to be shown into a Secret, which nobody may but
-administrators: `rdd-system/passthrough-<program>`. The Secret is written first; an
-entry whose Secret is missing, or names another port, leads nowhere. The secret is
-shown to ports of this machine only.
+A program with endpoints publishes their URL in the discovery ConfigMap, which many may read,
+and the credential of its port in a Secret, which only administrators may read:
+`rdd-system/passthrough-<program>`. The Secret is written first; an entry whose Secret is
+missing or names another port gets no route. The credential is sent to local ports only.
 """
 
 import base64
@@ -29,20 +28,20 @@ _LOOPBACK = "http://localhost:"
 
 
 async def publish(client: Client, program: str, *, url: str, secret: str) -> None:
-    """Let the daemon know what to show at a URL of a program."""
+    """Publish URL and credential of a program for the daemon."""
     data = {"url": _encoded(url), "secret": _encoded(secret)}
     metadata = {"name": _name(program), "namespace": names.SYSTEM_NAMESPACE}
     wanted = {"metadata": metadata, "data": data}
     try:
         await client.create(SECRETS, wanted)
-    except errors.AlreadyExists:  # of a program that has crashed
+    except errors.AlreadyExists:  # left by a program that crashed
         await client.patch(
             SECRETS, _name(program), {"data": data}, namespace=names.SYSTEM_NAMESPACE
         )
 
 
 async def withdraw(client: Client, program: str, *, secret: str) -> None:
-    """Forget what was published, unless another program of this name has done so since."""
+    """Delete what was published unless another program of this name has replaced it."""
     try:
         found = await client.get(SECRETS, _name(program), namespace=names.SYSTEM_NAMESPACE)
         if _decoded(found, "secret") == secret:
@@ -56,7 +55,7 @@ async def withdraw(client: Client, program: str, *, secret: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Program:
-    """The endpoints of one program as they are registered."""
+    """The registered endpoints of one program."""
 
     entry: str
     backend: PassthroughBackend
@@ -64,7 +63,7 @@ class _Program:
 
 
 class Backends:
-    """Follows the discovery ConfigMap and registers what external programs offer."""
+    """Watches the discovery ConfigMap and registers the endpoints of external programs."""
 
     def __init__(self, client: Client, passthroughs: PassthroughRoutes) -> None:
         self._client = client
@@ -72,7 +71,7 @@ class Backends:
         self._programs: dict[str, _Program] = {}
 
     async def run(self) -> None:
-        """Follow until cancelled."""
+        """Watch until cancelled."""
         events = self._client.list_and_watch(
             CONFIG_MAPS,
             namespace=names.SYSTEM_NAMESPACE,
@@ -82,13 +81,13 @@ class Backends:
             async with aclosing(events):
                 async for event in events:
                     if event.type in ("ADDED", "MODIFIED"):
-                        await self._compare(event.object.get("data") or {})
+                        await self._synchronize(event.object.get("data") or {})
                     elif event.type == "DELETED":
-                        await self._compare({})
+                        await self._synchronize({})
         finally:
-            await self._compare({})
+            await self._synchronize({})
 
-    async def _compare(self, entries: dict[str, str]) -> None:
+    async def _synchronize(self, entries: dict[str, str]) -> None:
         for name, program in list(self._programs.items()):
             if entries.get(name) != program.entry:
                 del self._programs[name]
@@ -103,17 +102,17 @@ class Backends:
         try:
             url, endpoints = _parse(entry)
         except (ValueError, KeyError, TypeError, AttributeError):
-            log.warning("the entry of %s in the discovery ConfigMap makes no sense", name)
+            log.warning("the entry of %s in the discovery ConfigMap is malformed", name)
             return
         if not endpoints:
             return
         try:
             found = await self._client.get(SECRETS, _name(name), namespace=names.SYSTEM_NAMESPACE)
         except errors.ApiError as error:
-            log.warning("the endpoints of %s cannot be reached: %s", name, error.message)
+            log.warning("the endpoints of %s are not routed: %s", name, error.message)
             return
         if _decoded(found, "url") != url or not url.startswith(_LOOPBACK):
-            log.warning("the endpoints of %s cannot be reached: %s is not its port", name, url)
+            log.warning("the endpoints of %s are not routed: %s is not its port", name, url)
             return
         backend = PassthroughBackend(
             url.replace("localhost", "127.0.0.1", 1),
@@ -127,7 +126,7 @@ class Backends:
 
 
 def _parse(entry: str) -> tuple[str, tuple[tuple[str, str], ...]]:
-    """The URL and the endpoints in an entry."""
+    """Return the URL and the endpoints of an entry."""
     found: dict[str, Any] = json.loads(entry)
     offered: dict[str, list[str]] = found["enabledPassthroughs"] or {}
     pairs = [(str(name), str(each)) for name, endpoints in offered.items() for each in endpoints]

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Letting external programs finish before the API goes away.
+"""Drain of external programs before the API stops.
 
-They see in the discovery ConfigMap that the control plane is about to stop, and need
-the API for their own way out: machines are stopped, statuses written, leases given
-back. The last thing such a program does is to remove its heartbeat; one that has
-crashed is not waited for longer than its heartbeat is good for. Programs that are
-not in the ConfigMap do not know that they should go, so nobody waits for them.
+A program watches the discovery ConfigMap for the shutdown of the control plane, and needs the
+API to drain: it stops machines, writes statuses, releases leases. Last it deletes its
+heartbeat; the daemon waits for a crashed program only until its heartbeat expires. Programs
+without an entry in the ConfigMap get no notice of the shutdown and are not waited for.
 """
 
 import asyncio
@@ -26,7 +25,7 @@ log = logging.getLogger("rdd.daemon")
 async def wait_for_programs(
     client: Client, *, timeout_s: float, clock: Callable[[], float] = time.time
 ) -> None:
-    """Return when no program that is in the ConfigMap has a good heartbeat."""
+    """Return when no program in the ConfigMap has a valid heartbeat."""
     found = await client.get(
         CONFIG_MAPS, names.DISCOVERY_CONFIG_MAP, namespace=names.SYSTEM_NAMESPACE
     )
@@ -36,11 +35,11 @@ async def wait_for_programs(
         async with asyncio.timeout(timeout_s):
             while True:
                 await _follow(client, managers, heartbeats, clock)
-                if not _good(heartbeats, clock):
+                if not _valid(heartbeats, clock):
                     return
     except TimeoutError:
-        left = ", ".join(sorted(_good(heartbeats, clock)))
-        log.warning("stopping without waiting any longer for %s", left)
+        left = ", ".join(sorted(_valid(heartbeats, clock)))
+        log.warning("stopping without waiting longer for %s", left)
 
 
 async def _follow(
@@ -49,7 +48,7 @@ async def _follow(
     heartbeats: dict[str, float],
     clock: Callable[[], float],
 ) -> None:
-    """Keep the ends of heartbeats up to date; return when none is good, or one has run out."""
+    """Update expiry times of heartbeats; return when none is valid, or one has expired."""
     is_complete = False
     events = client.list_and_watch(LEASES, namespace=names.SYSTEM_NAMESPACE)
     async with aclosing(events):
@@ -62,33 +61,35 @@ async def _follow(
                     elif event.type == "SYNCED":
                         is_complete = True
                     else:
-                        _note(event.object, managers, heartbeats, is_gone=event.type == "DELETED")
+                        _update(
+                            event.object, managers, heartbeats, is_deleted=event.type == "DELETED"
+                        )
                     if not is_complete:
                         continue
-                    good = _good(heartbeats, clock)
-                    if not good:
+                    valid = _valid(heartbeats, clock)
+                    if not valid:
                         return
                     if event.type == "SYNCED":
-                        log.info("waiting for %s", ", ".join(sorted(good)))
-                    left_s = min(heartbeats[name] for name in good) - clock()
+                        log.info("waiting for %s", ", ".join(sorted(valid)))
+                    left_s = min(heartbeats[name] for name in valid) - clock()
                     deadline.reschedule(asyncio.get_running_loop().time() + left_s)
         except TimeoutError:
             pass
 
 
-def _note(
-    lease: Object, managers: set[str], heartbeats: dict[str, float], *, is_gone: bool
+def _update(
+    lease: Object, managers: set[str], heartbeats: dict[str, float], *, is_deleted: bool
 ) -> None:
     full: str = lease["metadata"]["name"]
     name = full.removeprefix(names.MANAGER_LEASE_PREFIX)
     if name == full or name.rpartition("-")[0] not in managers:
         return
-    if is_gone:
+    if is_deleted:
         heartbeats.pop(name, None)
     else:
         heartbeats[name] = expires_at(lease)
 
 
-def _good(heartbeats: dict[str, float], clock: Callable[[], float]) -> set[str]:
+def _valid(heartbeats: dict[str, float], clock: Callable[[], float]) -> set[str]:
     now = clock()
     return {name for name, end in heartbeats.items() if end > now}

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The entry of a controller manager in the discovery ConfigMap.
 
-One key per manager (`embedded`, or the group of an external program) with a JSON
-text that programs outside of rdd read: names and order of its members stay as they
-are. It says where a manager can be reached on this machine, never who owns what:
-that is the business of the Leases.
+One key per manager (`embedded`, or the group of an external program) with a JSON text that
+programs outside of rdd read: names and order of its members are an interface. An entry contains
+the local ports of a manager. It does not determine ownership; the Leases do.
 """
 
 import json
@@ -15,19 +14,19 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Registration:
-    """What a manager says about itself."""
+    """The entry of a manager."""
 
     health_port: int
     metrics_port: int
     controllers: Sequence[str] = ()
-    """Those that are at work, without the built-in ones."""
+    """The running ones, without the built-in ones."""
     passthroughs: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Controller → endpoints."""
     passthrough_endpoint: str = ""
-    """Where they answer."""
+    """The URL of the endpoints."""
 
     def text(self, *, now: float | None = None) -> str:
-        """The entry, as of now."""
+        """Return the entry as JSON, with the current time as start time."""
         started = time.gmtime(now if now is not None else time.time())
         return json.dumps(
             {

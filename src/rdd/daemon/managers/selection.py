@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which of the project's own controllers run: the grammar of `--controllers`.
+"""Selection of the project's own controllers: the grammar of `--controllers`.
 
-Items separated by commas: `*`, the name of a group or of a controller; a `-` in
-front leaves it out again, wherever it stands. A list that only leaves out selects
-nothing, and so does an empty one. A name nobody has is an error that lists all.
+Items separated by commas: `*`, the name of a group or of a controller; a leading `-` excludes
+it, in any position. A list of exclusions only selects nothing, and so does an empty one. An
+unknown name is an error that lists the valid ones.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from rdd.daemon.service.errors import ServiceError
 def select_controllers(
     selection: str, available: Mapping[str, str] | None = None
 ) -> tuple[str, ...]:
-    """The names a selection stands for, in start order. Raises ServiceError.
+    """Return the selected names in start order. Raises ServiceError.
 
     `available` maps controllers to their groups; those of the daemon by default.
     """

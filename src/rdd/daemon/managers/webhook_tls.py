@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The certificate under which an external program answers admission reviews.
 
-All programs of an instance share one authority, `webhook-ca`; each has a pair of its
-own, `webhook-<program>`, which names every service its webhooks could be called by.
-Two programs that start at once must not make two authorities, hence the lock.
+All programs of an instance share one authority, `webhook-ca`; each has its own pair,
+`webhook-<program>`, with the names of all services of its webhooks. A lock keeps programs that
+start concurrently from creating two authorities.
 """
 
 import ssl
@@ -24,16 +24,16 @@ _LOCK_ATTEMPTS, _LOCK_PAUSE_S = 500, 0.01
 
 @dataclass(frozen=True, slots=True)
 class WebhookTls:
-    """What a server of webhooks needs."""
+    """TLS of a webhook server."""
 
     context: ssl.SSLContext
     issued: Issued
     ca_bundle: str
-    """PEM of the authority, for the configurations."""
+    """PEM of the authority, for webhook configurations."""
 
 
 def ensure(directory: Path, program: str, controllers: Sequence[str]) -> WebhookTls:
-    """The certificate of a program, issued if it is missing or about to expire."""
+    """Return the certificate of a program; issue it if it is missing or about to expire."""
     issued, authority = issue(directory, program, controllers)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
@@ -42,7 +42,7 @@ def ensure(directory: Path, program: str, controllers: Sequence[str]) -> Webhook
 
 
 def issue(directory: Path, program: str, controllers: Sequence[str]) -> tuple[Issued, Issued]:
-    """The pair of a program and the authority that vouches for it."""
+    """Return the pair of a program and the authority that signed it."""
     make_private_dir(directory)
     with _lock(directory / f".{AUTHORITY}.lock"):
         authority = certificates.ensure_authority(
@@ -60,9 +60,9 @@ def issue(directory: Path, program: str, controllers: Sequence[str]) -> tuple[Is
                 common_name="webhook-server",
                 authority=authority.pair,
             )
-            if is_last or _vouches(authority, issued):
+            if is_last or _is_signed_by(authority, issued):
                 break
-            issued.certificate_path.unlink()  # of an authority that is gone
+            issued.certificate_path.unlink()  # signed by an authority that was replaced
         return issued, authority
 
 
@@ -77,7 +77,7 @@ def _names(controllers: Sequence[str]) -> list[str]:
     ]
 
 
-def _vouches(authority: Issued, issued: Issued) -> bool:
+def _is_signed_by(authority: Issued, issued: Issued) -> bool:
     from cryptography import x509
     from cryptography.exceptions import InvalidSignature
 

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The instance as commands see it from outside: create, start, probe, stop, remove."""
+"""Management of an instance by commands: create, start, probe, stop, remove."""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The arguments saved for the daemon; their file is what makes an instance exist.
+"""The saved arguments of the daemon; an instance exists if their file does.
 
-A file that cannot be understood is refused: starting without what the user had
-saved (a port, a choice of controllers) would be a different control plane.
+A damaged file is an error: to start without the saved arguments (a port, a selection of
+controllers) would start a different control plane.
 """
 
 import json
@@ -16,12 +16,12 @@ from rdd.instance import Instance
 
 
 def exists(instance: Instance) -> bool:
-    """Whether the instance has been created."""
+    """Return whether the instance exists."""
     return instance.args_file.exists()
 
 
 def create(instance: Instance, extra: Sequence[str] = ()) -> bool:
-    """Save the default port and further arguments; False if the instance exists already."""
+    """Save the default port and further arguments; return False if the instance exists."""
     arguments = ["--secure-port", str(instance.ports.api), *extra]
     text = json.dumps(arguments, indent=2) + "\n"
     while True:
@@ -30,11 +30,11 @@ def create(instance: Instance, extra: Sequence[str] = ()) -> bool:
             return write_new(instance.args_file, text)
         except HostError as error:
             if not isinstance(error.__cause__, FileNotFoundError):
-                raise  # otherwise the directory was deleted by somebody else: once more
+                raise  # otherwise the directory was deleted concurrently: retry
 
 
 def load(instance: Instance) -> list[str]:
-    """The saved arguments. Raises ServiceError when the file is missing or damaged."""
+    """Return the saved arguments. Raises ServiceError if the file is missing or damaged."""
     text = read_text(instance.args_file)
     if text is None:
         raise ServiceError(f'"{instance.name}" control plane does not exist')

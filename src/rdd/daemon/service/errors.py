@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why the control plane could not be started, stopped or removed: one line for a person."""
+"""Errors of operations on the control plane; each has one line for the user."""
 
 
 class ServiceError(Exception):
@@ -14,7 +14,7 @@ class DeadlineExceeded(ServiceError):
 
 
 class VersionMismatch(ServiceError):
-    """The daemon that runs is of another version than this program."""
+    """The running daemon has another version than this program."""
 
     def __init__(self, name: str, *, running: str, ours: str) -> None:
         super().__init__(

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Create, start and stop the control plane of an instance, from outside of it.
+"""Create, start and stop the control plane of an instance, from another process.
 
-One lock file per instance decides who may change anything. Who starts a daemon
-takes the lock and hands the open file to it: the lock goes over to the daemon
-without ever being free, and is free again when the daemon has ended, in whatever
-way. So two starts at once make one daemon, a crash leaves nothing that must be
-cleaned by hand, and who wants to delete an instance waits for the same lock.
+One lock file per instance serializes all changes. A command that starts a daemon acquires the
+lock and passes the open file to it: the lock moves to the daemon without ever being free, and
+is released when the daemon ends, in whatever way. So concurrent starts result in one daemon, a
+crash needs no manual cleanup, and the deletion of an instance waits for the same lock.
 """
 
 import contextlib
@@ -29,15 +28,15 @@ from rdd.instance import STDERR_LOG, STDOUT_LOG, Instance
 START_TIMEOUT_S = 90.0
 STOP_TIMEOUT_S = 300.0
 _SPAWNED = "spawn"
-_ROOM_BYTES = 64 * 1024  # what a start writes at least before it can log a failure
+_START_BYTES = 64 * 1024  # a start writes at least this before it can log a failure
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who works on an instance: this program, its environment, where it reports."""
+    """The calling program: its command, its environment, its messages."""
 
     command: Sequence[str]
-    """What starts this program again."""
+    """The command of this program."""
     version: str
     variables: Mapping[str, str] = field(default_factory=dict)
     report: Callable[[str], None] = lambda _: None
@@ -47,12 +46,12 @@ class Caller:
 
     @property
     def expected_version(self) -> str:
-        """The version a daemon must have; empty: developers mix them at will."""
+        """Return the required version of a daemon; empty in developer mode: any."""
         return "" if self.developer_mode else self.version
 
 
 class Service:
-    """The control plane of one instance, as a caller manages it."""
+    """The control plane of one instance, managed by a caller."""
 
     def __init__(self, instance: Instance, caller: Caller) -> None:
         self.instance = instance
@@ -60,15 +59,15 @@ class Service:
         self.title = f'"{instance.name}" control plane'
 
     def running(self) -> DaemonRecord | None:
-        """The daemon, if one is alive; what a dead one has left is removed."""
+        """Return the live daemon or None; clean up after one that crashed."""
         found = record.read(self.instance)
         if found is None and self.instance.pid_file.exists():
-            with contextlib.suppress(HostError):  # looking must work on a read-only disk, too
-                self._forget_dead()
+            with contextlib.suppress(HostError):  # a read-only disk is not an error here
+                self._clean_up()
         return found
 
     def create(self, extra: Sequence[str] = ()) -> bool:
-        """Create the instance; False (and a message) if it exists."""
+        """Create the instance; report and return False if it exists."""
         if not arguments.create(self.instance, extra):
             self.caller.report(f"{self.title} already exists")
             return False
@@ -85,8 +84,8 @@ class Service:
     ) -> None:
         """Start the daemon unless it runs, and wait until it is ready.
 
-        `extra` arguments apply to this run only; `overrides` says that the user chose
-        some of them, who is told so when there is nothing saved yet.
+        `extra` arguments apply to this run only. With `overrides` some of them are the user's,
+        and a message points that out if the instance is created by this call.
         """
         report = self.caller.report
         deadline = Deadline(timeout_s)
@@ -103,7 +102,7 @@ class Service:
         report(f"{self.title} is ready")
 
     def ensure_running(self, extra: Sequence[str] = ()) -> None:
-        """Start the daemon unless it runs, silently if it is ready, and wait until it is."""
+        """Start the daemon unless it runs and wait until it is ready; silent if it is."""
         found = record.read(self.instance)
         if found is None or found.state != State.READY:
             deadline = Deadline(START_TIMEOUT_S)
@@ -112,7 +111,6 @@ class Service:
         check_version(self.instance, found, self.caller.expected_version)
 
     def wait_ready(self, daemon: DaemonRecord, deadline: Deadline) -> None:
-        """Return when the daemon is ready."""
         wait_ready(
             self.instance,
             daemon,
@@ -122,7 +120,6 @@ class Service:
         )
 
     def stop(self, *, wait: bool = True, timeout_s: float = STOP_TIMEOUT_S) -> None:
-        """Stop the daemon if it runs."""
         report = self.caller.report
         if not arguments.exists(self.instance):
             report(f"{self.title} does not exist")
@@ -140,13 +137,13 @@ class Service:
 
     @contextlib.contextmanager
     def stopped(self, *, timeout_s: float) -> Iterator[FileLock]:
-        """Stop the daemon and keep it from starting while the block runs.
+        """Stop the daemon and hold the lock while the block runs.
 
-        A daemon that somebody starts meanwhile is stopped as well.
+        A daemon that is started concurrently is stopped as well.
         """
         deadline = Deadline(timeout_s)
         for _ in deadline.ticks(f"{self.title} is in use"):
-            lock = self._take()
+            lock = self._try_lock()
             if lock is not None:
                 break
             daemon = record.read(self.instance)
@@ -157,28 +154,28 @@ class Service:
         with lock:
             yield lock
 
-    def _take(self, *, create: bool = True) -> FileLock | None:
-        """The lock, if it is free; `create` makes the directory for it."""
+    def _try_lock(self, *, create: bool = True) -> FileLock | None:
+        """Acquire the lock if it is free; `create` creates its directory."""
         if create:
             make_private_dir(self.instance.dir)
         try:
             return FileLock.try_acquire(self.instance.lock_file)
         except HostError as error:
             if isinstance(error.__cause__, FileNotFoundError):
-                return None  # just deleted by somebody else
+                return None  # deleted concurrently
             raise
 
     def _daemon(
         self, extra: Sequence[str], deadline: Deadline, *, overrides: bool = False
     ) -> tuple[DaemonRecord, bool]:
-        """The daemon and whether it was started here."""
+        """Return the daemon and whether this call started it."""
         for _ in deadline.ticks(f"{self.title} is not running"):
-            lock = self._take()
+            lock = self._try_lock()
             if lock is not None:
                 with lock:
                     return self._spawn(lock, extra, overrides=overrides), True
             found = record.read(self.instance)
-            # One that is about to end is of no use: the lock will be free soon.
+            # A daemon that is stopping releases the lock soon.
             if found is not None and found.state != State.STOPPING:
                 return found, False
         raise AssertionError("unreachable")
@@ -197,7 +194,7 @@ class Service:
         saved = arguments.load(instance)
         record.clear(instance)
         caller.report(f"starting {self.title}")
-        _check_room(instance)
+        _check_disk(instance)
         stdout, stderr = (
             rotate(instance.log_dir, name, keep_all=caller.keep_logs, first_line=caller.log_title)
             for name in (STDOUT_LOG, STDERR_LOG)
@@ -211,7 +208,7 @@ class Service:
             stderr=stderr,
             inherit=[lock.descriptor],
         )
-        child.returncode = 0  # it lives on; Python would warn about a child nobody waited for
+        child.returncode = 0  # detached: prevents Python's warning about an unreaped child
         process = identity(child.pid)
         if process is None:
             raise ServiceError(f"{self.title} failed to start: its process ended at once")
@@ -225,12 +222,12 @@ class Service:
         try:
             record.write_initial(instance, daemon)
         except HostError:
-            send_signal(process, signal.SIGKILL)  # nobody could find it again
+            send_signal(process, signal.SIGKILL)  # without a record no command could stop it
             raise
         return daemon
 
     def _interrupt(self, daemon: DaemonRecord) -> None:
-        # A daemon that is stopping already must not get a second signal: that one kills it.
+        # A second signal would kill a daemon that is stopping.
         if daemon.state == State.STOPPING:
             return
         try:
@@ -242,25 +239,25 @@ class Service:
         try:
             wait_ended(daemon, deadline=deadline, what=f"{self.title} has not stopped")
         except DeadlineExceeded:
-            # The second signal ends it at once, unless it hangs where it does not listen yet.
-            is_deaf = daemon.step == _SPAWNED
-            send_signal(daemon.process, signal.SIGKILL if is_deaf else signal.SIGTERM)
+            # The second signal ends it immediately, unless it hangs before its handlers exist.
+            has_handlers = daemon.step != _SPAWNED
+            send_signal(daemon.process, signal.SIGTERM if has_handlers else signal.SIGKILL)
             raise
-        self._forget_dead()
+        self._clean_up()
 
-    def _forget_dead(self) -> None:
-        """Remove what a daemon has left, unless the next one is there already."""
-        lock = self._take(create=False)
+    def _clean_up(self) -> None:
+        """Remove the files of an ended daemon unless the next one has started."""
+        lock = self._try_lock(create=False)
         if lock is not None:
             with lock:
                 record.clear(self.instance)
 
 
-def _check_room(instance: Instance) -> None:
-    """Fail now, with a clear message, rather than in a daemon that cannot even log it."""
-    probe = instance.dir / ".room"
+def _check_disk(instance: Instance) -> None:
+    """Fail here with a clear message rather than in a daemon that cannot write its log."""
+    probe = instance.dir / ".space"
     try:
-        write_atomically(probe, bytes(_ROOM_BYTES), durable=False)
+        write_atomically(probe, bytes(_START_BYTES), durable=False)
     finally:
         with contextlib.suppress(OSError, HostError):
             remove(probe)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Starting the control plane at login, without root: a systemd user unit or a launchd agent.
+"""Start of the control plane at login, without root: a systemd user unit or a launchd agent.
 
-Both run `rdd service serve --saved-arguments` in the foreground, where the supervisor
-can watch it: systemd is told when it is ready, and both restart it when it crashes
-but not when it was stopped or refused to start. systemd's `enable` is a symbolic
-link, which is made here, so that installing needs no running systemd.
+Both run `rdd service serve --saved-arguments` in the foreground under supervision: systemd gets
+a notification when it is ready, and both restart it after a crash but not after a stop or a
+failed start. systemd's `enable` is a symbolic link, which is created here, so the installation
+needs no running systemd.
 """
 
 import contextlib
@@ -27,16 +27,16 @@ _STOP_TIMEOUT_S = 120  # longer than virtual machines need to shut down
 
 @dataclass(frozen=True, slots=True)
 class LoginService:
-    """The entry of one instance in the login supervisor of this system."""
+    """The login service of one instance: a unit of systemd or an agent of launchd."""
 
     instance: Instance
     command: Sequence[str]
-    """What starts this program."""
+    """The command of this program."""
     variables: Mapping[str, str]
 
     @property
     def path(self) -> Path:
-        """The file that declares it."""
+        """Return the file of the unit or agent."""
         home = self.instance.home
         if self.instance.system == "darwin":
             return home / "Library" / "LaunchAgents" / f"{_AGENT}.{self.instance.suffix}.plist"
@@ -48,7 +48,7 @@ class LoginService:
         return self.path.parent / "default.target.wants" / self.path.name
 
     def install(self) -> None:
-        """Write the file and have it used at every login. Raises HostError."""
+        """Write and enable the service. Raises HostError."""
         self._make_parents()
         if self.instance.system == "darwin":
             write_atomically(self.path, self.agent(), mode=0o644)
@@ -59,7 +59,7 @@ class LoginService:
         self._reload()
 
     def uninstall(self) -> bool:
-        """Remove it; whether it was there. Raises HostError."""
+        """Remove the service; return whether it existed. Raises HostError."""
         found = self.path.exists()
         if self.instance.system != "darwin":
             remove(self._wanted)
@@ -69,7 +69,7 @@ class LoginService:
         return found
 
     def unit(self) -> str:
-        """The systemd unit."""
+        """Return the systemd unit."""
         words = [*self.command, "--instance", self.instance.suffix]
         words += ["service", "serve", "--saved-arguments"]
         environment = "".join(
@@ -93,7 +93,7 @@ class LoginService:
         )
 
     def agent(self) -> bytes:
-        """The launchd property list."""
+        """Return the launchd property list."""
         words = [*self.command, "--instance", self.instance.suffix]
         return plistlib.dumps(
             {
@@ -109,7 +109,7 @@ class LoginService:
         )
 
     def _environment(self) -> dict[str, str]:
-        """What a login session does not have but the daemon needs to find programs and files."""
+        """Return the variables that the daemon needs and a login session lacks."""
         return {name: self.variables[name] for name in _KEPT_VARIABLES if self.variables.get(name)}
 
     def _make_parents(self) -> None:
@@ -120,7 +120,7 @@ class LoginService:
             raise HostError.from_os(f'create directory "{parent}"', error) from error
 
     def _reload(self) -> None:
-        """Have a running systemd notice; without one the next login does."""
+        """Reload a running systemd; otherwise the next login reads the unit."""
         program = shutil.which("systemctl", path=self.variables.get("PATH"))
         if self.instance.system == "darwin" or program is None:
             return
@@ -135,6 +135,6 @@ class LoginService:
 
 
 def _systemd_quote(word: str) -> str:
-    """A word of ExecStart= or Environment=: `%` and `$` are not expanded."""
+    """Quote a word of ExecStart= or Environment=: `%` and `$` are not expanded."""
     escaped = word.replace("\\", "\\\\").replace('"', '\\"').replace("%", "%%")
     return f'"{escaped.replace("$", "$$")}"'

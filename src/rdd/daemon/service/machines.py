@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Virtual machines as they are seen on disk, without asking anybody.
+"""Virtual machines of an instance without a daemon, by their files.
 
-Each one is run by a host agent, whose process id is in `ha.pid` of the machine's
-directory. Agents outlive a daemon that crashed.
+A host agent runs each machine; its process id is in `ha.pid` of the machine's directory. Agents
+outlive a daemon that crashes.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ _AGENT_PID = "ha.pid"
 
 
 def is_any_vm_running(lima_home: Path) -> bool:
-    """Whether the process of any host agent below LIMA_HOME lives."""
+    """Return whether any host agent below LIMA_HOME runs."""
     for path in lima_home.glob(f"*/{_AGENT_PID}"):
         try:
             if identity(int(path.read_text())) is not None:
@@ -29,12 +29,12 @@ def is_any_vm_running(lima_home: Path) -> bool:
 def delete_all(
     instance: Instance, environment: Mapping[str, str], *, keep_logs: bool = False
 ) -> list[str]:
-    """Shut down and remove every virtual machine of an instance without a daemon.
+    """Shut down and remove every virtual machine of an instance; return the failures.
 
-    Returns what went wrong. With `keep_logs` their logs are moved to the log directory.
+    With `keep_logs` their logs are moved to the log directory.
     """
     if not any(instance.lima_home.glob("*/")):
-        return []  # the usual case needs none of what follows
+        return []  # the usual case, without slow imports
     import asyncio
 
     return asyncio.run(_delete_all(instance, environment, keep_logs=keep_logs))

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Asking a running control plane, over its own HTTPS door, whether it is ready.
+"""Readiness probe of a running control plane, over HTTPS.
 
-One connection, a few small requests, the standard library only: commands that wait
-for the daemon should not pay for an asynchronous client. The kubeconfig leads to
-the server and proves, by its authority, that it is ours and not a stranger on the
-same port.
+One connection, a few small requests, the standard library only: commands that wait for the
+daemon do not load an asynchronous client. The authority in the kubeconfig authenticates the
+server, so that another program on the same port is detected.
 """
 
 import http.client
@@ -25,19 +24,19 @@ _VERSION_MARK = "+rdd-"  # between the Kubernetes version and ours
 
 
 class NotReady(Exception):
-    """The control plane does not answer as a ready one does; ask again."""
+    """The control plane is not ready; a retry may succeed."""
 
     def __init__(self, why: str, *, status: int = 0) -> None:
         super().__init__(why)
         self.status = status
-        """Of the HTTP answer; 0 if there was none."""
+        """The status of the HTTP response; 0 without one."""
 
 
 class Probe:
     """One connection to the control plane of an instance, closed after the block."""
 
     def __init__(self, instance: Instance, *, timeout_s: float = TIMEOUT_S) -> None:
-        """Raises NotReady while there is no kubeconfig that can be used."""
+        """Load the kubeconfig. Raises NotReady while it is missing or unusable."""
         try:
             connection = load(instance.config)
             self._http = _connect(connection, timeout_s)
@@ -55,7 +54,7 @@ class Probe:
         self._http.close()
 
     def check(self, *, version: str) -> None:
-        """Return if the control plane is ready; raises NotReady, or ServiceError for good.
+        """Return if the control plane is ready. Raises NotReady, or ServiceError: do not retry.
 
         An empty version is not compared.
         """
@@ -68,7 +67,7 @@ class Probe:
             raise NotReady("the controllers are not ready")
 
     def get(self, path: str) -> Mapping[str, Any]:
-        """The JSON object at a path. Raises NotReady, or ServiceError for good."""
+        """Return the JSON object at a path. Raises like `check`."""
         try:
             found = json.loads(self.text(path))
         except ValueError as error:
@@ -76,7 +75,7 @@ class Probe:
         return found if isinstance(found, dict) else {}
 
     def text(self, path: str) -> str:
-        """The text at a path. Raises NotReady, or ServiceError for good."""
+        """Return the text at a path. Raises like `check`."""
         try:
             self._http.request("GET", path, headers={"Authorization": f"Bearer {self._token}"})
             response = self._http.getresponse()
@@ -89,7 +88,7 @@ class Probe:
         except (OSError, http.client.HTTPException) as error:
             raise NotReady(str(error)) from error
         if response.status != 200:
-            raise NotReady(f"{path} answers {response.status}", status=response.status)
+            raise NotReady(f"{path} responds with {response.status}", status=response.status)
         return body
 
 
@@ -100,5 +99,5 @@ def _connect(connection: ConnectionConfig, timeout_s: float) -> http.client.HTTP
 
 
 def _rdd_version(git_version: str) -> str:
-    """Ours behind that of Kubernetes, or all of it if there is none."""
+    """Return the part after the Kubernetes version, or all of it without one."""
     return git_version.partition(_VERSION_MARK)[2] or git_version

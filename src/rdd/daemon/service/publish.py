@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The tools in the instance's `bin` directory, for the user's PATH.
 
-Two cases. In an app bundle (the executable lies in `resources/<system>/bin`) the
-directory is ours alone: it is made anew with a link to every program beside the
-executable, and `kubectl`. Standalone it may hold the user's links too: only `rdd`
-and `kubectl` are made, and only where nothing that works is in their place.
+In an app bundle (the executable is in `resources/<system>/bin`) the directory is owned by rdd:
+it is recreated with a link to every program beside the executable, and `kubectl`. Standalone
+it may contain links of the user: only `rdd` and `kubectl` are created, and only if no working
+file has their name.
 
-Symbolic links first, hard links when they are refused (or with RDD_NO_SYMLINKS),
-copies when the directory is on another disk. A hard link or copy looks like any
-file, so `.published.json` remembers what was made from what: one whose original
-is gone or was replaced is made anew, a file of the user is never touched.
+Symbolic links are preferred, hard links are the fallback (or RDD_NO_SYMLINKS), and copies if
+the directory is on another disk. A hard link or copy looks like any file, so `.published.json`
+records its original: if that was removed or replaced, the tool is created again. A file of the
+user is never changed.
 """
 
 import json
@@ -33,18 +33,18 @@ _STANDALONE = ("rdd", "kubectl")
 
 @dataclass(frozen=True, slots=True)
 class Publisher:
-    """Fills one `bin` directory with links to one executable and its siblings."""
+    """Creates links to one executable and its siblings in a `bin` directory."""
 
     directory: Path
     executable: Path
-    """As it was started, links not resolved."""
+    """The path that was run, links not resolved."""
     use_symlinks: bool = True
 
     def publish(self) -> None:
-        """Put the tools in place; what fails is logged, never raised."""
+        """Publish the tools; failures are logged, never raised."""
         try:
             if not self.executable.is_file():
-                return  # run as a module: there is no file that starts us
+                return  # run as a module: there is no executable
             if str(self.executable).endswith(_BUNDLES):
                 self._publish_bundle()
             else:
@@ -55,30 +55,32 @@ class Publisher:
     def _publish_bundle(self) -> None:
         shutil.rmtree(self.directory, ignore_errors=True)
         self.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
-        made: dict[str, Any] = {}
+        created: dict[str, Any] = {}
         for sibling in sorted(self.executable.parent.iterdir()):
             if not sibling.is_dir():
-                self._link(sibling.name, sibling, made)
-        if "kubectl" not in made:
-            self._link("kubectl", self.executable, made)
-        self._remember(made)
+                self._link(sibling.name, sibling, created)
+        if "kubectl" not in created:
+            self._link("kubectl", self.executable, created)
+        self._write_manifest(created)
 
     def _publish_standalone(self) -> None:
         self.directory.mkdir(mode=0o755, parents=True, exist_ok=True)
         before = self._manifest()
-        made = dict(before)
+        created = dict(before)
         for path in self.directory.iterdir():
             if (path.is_symlink() and not path.exists()) or _is_outdated(path, before):
                 path.unlink()
-                made.pop(path.name, None)
+                created.pop(path.name, None)
         for name in _STANDALONE:
             if not (self.directory / name).exists():
-                self._link(name, self.executable, made)
-        made = {name: entry for name, entry in made.items() if (self.directory / name).exists()}
-        if made != before:
-            self._remember(made)
+                self._link(name, self.executable, created)
+        created = {
+            name: entry for name, entry in created.items() if (self.directory / name).exists()
+        }
+        if created != before:
+            self._write_manifest(created)
 
-    def _link(self, name: str, target: Path, made: dict[str, Any]) -> None:
+    def _link(self, name: str, target: Path, created: dict[str, Any]) -> None:
         path = self.directory / name
         if self.use_symlinks:
             try:
@@ -96,7 +98,7 @@ class Publisher:
             except OSError as failure:
                 log.warning('"%s" was not published: %s', path, failure)
                 return
-        made[name] = {"target": str(original), **_stamp(original)}
+        created[name] = {"target": str(original), **_stamp(original)}
 
     def _manifest(self) -> dict[str, Any]:
         try:
@@ -105,10 +107,10 @@ class Publisher:
             return {}
         return found if isinstance(found, dict) else {}
 
-    def _remember(self, made: Mapping[str, Any]) -> None:
+    def _write_manifest(self, created: Mapping[str, Any]) -> None:
         path = self.directory / MANIFEST
-        if made:
-            write_atomically(path, json.dumps(made, indent=2), mode=0o644, durable=False)
+        if created:
+            write_atomically(path, json.dumps(created, indent=2), mode=0o644, durable=False)
         else:
             path.unlink(missing_ok=True)
 
@@ -119,7 +121,7 @@ def _stamp(path: Path) -> dict[str, int]:
 
 
 def _is_outdated(path: Path, manifest: Mapping[str, Any]) -> bool:
-    """Whether a file was made by us from something that is gone or has changed."""
+    """Return whether a published file has an original that was removed or changed."""
     entry = manifest.get(path.name)
     if not isinstance(entry, dict) or path.is_symlink():
         return False

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a daemon says about itself, for the commands that look from outside.
+"""The record of a running daemon, for commands.
 
-`daemon.json` names the process (pid and start time), how far it is, its version,
-and those variables of its environment that steer what it does to the user's files.
-It is believed only while exactly that process lives: after a crash it is as good
-as absent. `rdd.pid` holds the bare process id for scripts; nothing here reads it.
+`daemon.json` contains the identity of the process (pid and start time), its state, its version,
+and the environment variables that determine how it edits the user's files. It is valid only
+while exactly that process runs: after a crash it counts as absent. `rdd.pid` contains the bare
+process id for scripts; rdd itself does not read it.
 
     starting → serving → registered → ready → stopping → (no record)
 """
@@ -20,31 +20,31 @@ from rdd.host.files import read_text, remove, write_atomically, write_new
 from rdd.host.processes import Identity
 from rdd.instance import Instance
 
-# What of the daemon's environment, frozen when it started, decides about files of the user.
+# Variables of the daemon's environment that select files of the user.
 RECORDED_VARIABLES = ("DOCKER_CONFIG", "DOCKER_CONTEXT", "DOCKER_HOST", "KUBECONFIG")
 
 
 class State(enum.IntEnum):
-    """How far a daemon is; it only moves forward."""
+    """The state of a daemon; it only increases."""
 
     STARTING = 0
     SERVING = 1
-    """The API answers."""
+    """The API is served."""
     REGISTERED = 2
-    """Controllers run and are listed in the discovery ConfigMap."""
+    """Controllers run and are registered in the discovery ConfigMap."""
     READY = 3
     STOPPING = 4
 
 
 @dataclass(frozen=True, slots=True)
 class DaemonRecord:
-    """One daemon."""
+    """The record of one daemon."""
 
     process: Identity
     version: str
     state: State = State.STARTING
     step: str = ""
-    """What it is doing, finer than the state; for people."""
+    """The stage within the state; informational."""
     start_time: str = ""
     """RFC 3339."""
     supervised: bool = False
@@ -52,46 +52,46 @@ class DaemonRecord:
     environment: Mapping[str, str] = field(default_factory=dict)
 
     def with_state(self, state: State, step: str = "") -> "DaemonRecord":
-        """The same daemon, further on."""
+        """Return the record in another state."""
         return replace(self, state=state, step=step)
 
 
 def read(instance: Instance) -> DaemonRecord | None:
-    """The daemon of an instance; None unless it is alive."""
+    """Return the record of the running daemon, or None."""
     record = _parse(read_text(instance.record_file))
     return record if record is not None and processes.is_alive(record.process) else None
 
 
 def write(instance: Instance, record: DaemonRecord) -> None:
-    """Replace the record: called by the daemon only. Raises HostError."""
-    # After a crash of the machine the record means nothing, so nobody waits for the disk.
+    """Replace the record; only the daemon calls this. Raises HostError."""
+    # The record is invalid after a crash of the machine, so it is not synced.
     write_atomically(instance.record_file, _text(record), durable=False)
 
 
 def write_initial(instance: Instance, record: DaemonRecord) -> None:
-    """Write the record of a daemon that was just started, unless it has done so itself."""
+    """Write the record of a spawned daemon unless the daemon has written it."""
     write_new(instance.record_file, _text(record), durable=False)
     write_new(instance.pid_file, str(record.process.pid), durable=False)
 
 
 def write_pid(instance: Instance, pid: int) -> None:
-    """Name the process for scripts: decimal, no newline."""
+    """Write the process id for scripts: decimal, no newline."""
     write_atomically(instance.pid_file, str(pid), durable=False)
 
 
 def clear(instance: Instance) -> None:
-    """Remove what a daemon that is gone has left: record, process id and kubeconfig."""
+    """Remove the files of an ended daemon: record, process id and kubeconfig."""
     for path in (instance.config, instance.pid_file, instance.record_file):
         remove(path)
 
 
 def environment(variables: Mapping[str, str]) -> dict[str, str]:
-    """Those of the variables that are recorded."""
+    """Return the variables that are recorded."""
     return {name: variables[name] for name in RECORDED_VARIABLES if variables.get(name)}
 
 
 def last_environment(instance: Instance) -> Mapping[str, str]:
-    """The environment of the last daemon, also of one that has crashed."""
+    """Return the environment of the last daemon, also of a crashed one."""
     record = _parse(read_text(instance.record_file))
     return record.environment if record is not None else {}
 
@@ -127,4 +127,4 @@ def _parse(text: str | None) -> DaemonRecord | None:
             environment=dict(found.get("environment") or {}),
         )
     except (ValueError, KeyError, TypeError, AttributeError):
-        return None  # cut off by a crash: nobody vouches for it
+        return None  # truncated by a crash

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Deleting an instance, and resetting one.
+"""Deletion and reset of an instance.
 
-Both work whether the daemon runs, was stopped or has crashed, and hold the lock of
-the instance meanwhile. The database goes first, because a failure there means that
-somebody still uses it; the saved arguments, which make the instance exist, go last,
-so that a deletion that was interrupted can be repeated. The user's files (Docker
-contexts, kubeconfig) lose our entries and nothing else.
+Both work whether the daemon runs, was stopped or has crashed, and hold the lock of the
+instance. The database is removed first, because a failure there means that it is still in use;
+the saved arguments, which make the instance exist, are removed last, so that an interrupted
+deletion can be repeated. Of the user's files (Docker contexts, kubeconfig) only our entries
+are removed.
 """
 
 import errno
@@ -27,9 +27,9 @@ from rdd.instance import DATABASE_DIR, STDERR_LOG, STDOUT_LOG, Instance
 
 
 def delete(service: Service, *, timeout_s: float = STOP_TIMEOUT_S) -> None:
-    """Stop the control plane and remove everything of the instance.
+    """Stop the control plane and remove all files of the instance.
 
-    Raises ServiceError that lists what could not be removed.
+    Raises ServiceError with the files that could not be removed.
     """
     instance, report = service.instance, service.caller.report
     if not arguments.exists(instance):
@@ -42,30 +42,30 @@ def delete(service: Service, *, timeout_s: float = STOP_TIMEOUT_S) -> None:
             instance.database.unlink(missing_ok=True)
         except OSError as error:
             raise HostError.from_os(f'remove "{instance.database}"', error) from error
-        leftovers = list(remove_contexts(instance, environments))
-        leftovers += _remove_tree(instance.database.parent)
+        failures = list(remove_contexts(instance, environments))
+        failures += _remove_tree(instance.database.parent)
         if not service.caller.keep_logs:
-            leftovers += _remove_logs(instance)
-        leftovers += _remove_tree(instance.short_dir)
-        leftovers += _remove_instance_dir(instance, keep=bool(leftovers))
-    if leftovers:
+            failures += _remove_logs(instance)
+        failures += _remove_tree(instance.short_dir)
+        failures += _remove_instance_dir(instance, keep=bool(failures))
+    if failures:
         raise ServiceError(
-            f"{service.title} was not deleted completely: {'; '.join(leftovers)}; "
-            "try again when that is solved"
+            f"{service.title} was not deleted completely: {'; '.join(failures)}; "
+            "solve this and try again"
         )
     report(f"{service.title} has been deleted")
 
 
 def reset(service: Service, *, wait: bool = True, timeout_s: float = START_TIMEOUT_S) -> None:
-    """Put the database aside and start with an empty one and the same saved arguments."""
+    """Back up the database and start with an empty one and the same saved arguments."""
     instance, report = service.instance, service.caller.report
     if not arguments.exists(instance):
         report(f"{service.title} does not exist")
         return
-    arguments.load(instance)  # nothing is put aside if it could not be started again
+    arguments.load(instance)  # no reset if the next start would fail
     with service.stopped(timeout_s=STOP_TIMEOUT_S):
         record.clear(instance)
-        backup = put_aside(instance)
+        backup = back_up(instance)
     report(
         f'{service.title} has been reset; the old database is kept in "{backup}"'
         if backup
@@ -74,8 +74,8 @@ def reset(service: Service, *, wait: bool = True, timeout_s: float = START_TIMEO
     service.start(wait=wait, timeout_s=timeout_s)
 
 
-def put_aside(instance: Instance) -> Path | None:
-    """Rename the directory of the database, which is one step; None if there is none."""
+def back_up(instance: Instance) -> Path | None:
+    """Rename the directory of the database, which is atomic; None if it does not exist."""
     directory = instance.database.parent
     if not directory.exists():
         return None
@@ -87,14 +87,14 @@ def put_aside(instance: Instance) -> Path | None:
     try:
         directory.rename(target)
     except OSError as error:
-        raise HostError.from_os(f'put "{directory}" aside', error) from error
+        raise HostError.from_os(f'rename "{directory}"', error) from error
     return target
 
 
 def remove_contexts(instance: Instance, environments: Iterable[Mapping[str, str]]) -> Iterator[str]:
-    """Remove our entries from Docker's and kubectl's files; yields what went wrong.
+    """Remove our entries from the files of Docker and kubectl; yields failures.
 
-    Looks where this command's environment and that of the daemon point.
+    The files are those of the environments of this command and of the daemon.
     """
     docker: dict[Path, None] = {}
     kube: dict[Path, None] = {}
@@ -112,12 +112,12 @@ def remove_contexts(instance: Instance, environments: Iterable[Mapping[str, str]
 
 
 def _delete_vms(service: Service) -> None:
-    """End what a daemon that crashed has left running, and remove it as a daemon would."""
+    """Shut down and remove virtual machines, also those of a crashed daemon."""
     caller = service.caller
     problems = delete_all(service.instance, caller.variables, keep_logs=caller.keep_logs)
     if problems:
         raise ServiceError(
-            f"{service.title} was not deleted: {'; '.join(problems)}; try again when that is solved"
+            f"{service.title} was not deleted: {'; '.join(problems)}; solve this and try again"
         )
 
 
@@ -126,25 +126,25 @@ def _remove_tree(path: Path) -> list[str]:
 
     def failed(_: object, name: str, info: tuple[object, BaseException, object]) -> None:
         if not isinstance(info[1], FileNotFoundError):
-            failures.append(f'"{name}" is left: {getattr(info[1], "strerror", info[1])}')
+            failures.append(f'"{name}" was not removed: {getattr(info[1], "strerror", info[1])}')
 
     shutil.rmtree(path, onerror=failed)
     if failures and remove_as_mapped_root(path):
         return []
-    return failures[:1]  # what is below a directory that cannot be removed says nothing new
+    return failures[:1]  # errors of parent directories follow from the first
 
 
 def _remove_logs(instance: Instance) -> list[str]:
     if instance.log_dir_override is None:
         return _remove_tree(instance.log_dir)
-    # A directory the user chose may hold more than ours.
+    # A directory that the user chose may contain other files.
     failures: list[str] = []
     for name in (STDOUT_LOG, STDERR_LOG):
         for path in instance.log_dir.glob(f"{name}*.log"):
             try:
                 path.unlink()
             except OSError as error:
-                failures.append(f'"{path}" is left: {error.strerror}')
+                failures.append(f'"{path}" was not removed: {error.strerror}')
     try:
         instance.log_dir.rmdir()
     except OSError:
@@ -162,15 +162,15 @@ def _remove_instance_dir(instance: Instance, *, keep: bool) -> list[str]:
             try:
                 path.unlink(missing_ok=True)
             except OSError as error:
-                failures.append(f'"{path}" is left: {error.strerror}')
+                failures.append(f'"{path}" was not removed: {error.strerror}')
     if failures or keep:
-        return failures  # the instance exists until all of it is gone
+        return failures  # the instance exists until all files are removed
     for path in last:
         remove(path)
     try:
         instance.dir.rmdir()
     except OSError as error:
-        # Not empty: the lock file is back, because somebody creates the instance anew.
+        # Not empty: another command creates the instance again.
         if error.errno != errno.ENOTEMPTY:
-            failures.append(f'"{instance.dir}" is left: {error.strerror}')
+            failures.append(f'"{instance.dir}" was not removed: {error.strerror}')
     return failures

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Waiting for a daemon: until it is ready, or until it has ended.
+"""Waits for a daemon: until it is ready, or until it has ended.
 
-The daemon's record tells how far it is (a file, read often); when it says "ready",
-the API has the last word. A daemon that ends instead is noticed at once, and the
-reason it wrote to its log is what the waiting command reports.
+The record of the daemon (a file, polled) contains its state; when that is ready, a probe of the
+API confirms it. The end of a daemon is detected immediately, and the command reports the
+reason from the daemon's log.
 """
 
 import os
@@ -32,21 +32,17 @@ _ESCAPE = re.compile(r"\\(.)")
 
 
 class Deadline:
-    """A point in time after which waiting makes no sense; 0 seconds: never.
-
-    Counted by a clock that nobody can set.
-    """
+    """The end of a wait, on the monotonic clock; 0 seconds: no limit."""
 
     def __init__(self, timeout_s: float) -> None:
         self._end = time.monotonic() + timeout_s if timeout_s > 0 else float("inf")
 
     @property
     def left_s(self) -> float:
-        """What is left."""
         return max(self._end - time.monotonic(), 0.0)
 
     def ticks(self, what: str) -> Iterator[None]:
-        """Yield now and then until the deadline; then raises DeadlineExceeded for `what`."""
+        """Yield periodically until the deadline, then raise DeadlineExceeded for `what`."""
         started = time.monotonic()
         while True:
             yield
@@ -75,7 +71,7 @@ def wait_ready(
     for _ in deadline.ticks(f'"{instance.name}" control plane is not ready'):
         found = record.read(instance)
         if found is None or found.process != daemon.process or found.state == State.STOPPING:
-            # Its last words are its reason, and they come last.
+            # The reason is the last line of its log.
             wait_ended(daemon, deadline=deadline, what=f'"{instance.name}" control plane is ending')
             raise ServiceError(end_of(instance, daemon))
         check_version(instance, found, version)
@@ -99,14 +95,14 @@ def check_version(instance: Instance, daemon: DaemonRecord, version: str) -> Non
 
 
 def wait_ended(daemon: DaemonRecord, *, deadline: Deadline, what: str) -> None:
-    """Return when the daemon's process has ended. Raises DeadlineExceeded."""
+    """Return when the process of the daemon has ended. Raises DeadlineExceeded."""
     for _ in deadline.ticks(what):
         if not is_alive(daemon.process):
             return
 
 
 def end_of(instance: Instance, daemon: DaemonRecord) -> str:
-    """What to report about a daemon that has ended before it was ready."""
+    """Return the message for a daemon that ended before it was ready."""
     name = f'"{instance.name}" control plane'
     if daemon.supervised:
         return f"{name} stopped before it was ready"
@@ -121,7 +117,7 @@ def end_of(instance: Instance, daemon: DaemonRecord) -> str:
 
 
 def last_error(log: Path) -> str:
-    """The last error in a log of rdd, or what an interpreter wrote last; empty if there is none."""
+    """Return the last error of a log, or the last line of a traceback; empty without one."""
     try:
         with log.open("rb") as file:
             file.seek(max(os.fstat(file.fileno()).st_size - _TAIL_BYTES, 0))

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The support bundle: what somebody else needs to understand a fault, in one file.
+"""The support bundle: one file with the information to diagnose a fault.
 
-Versions, status, environment, the list of files, logs, and all objects: from the API
-when it answers, otherwise from the database, opened for reading only. Everything
-passes the redactor; keys, tokens, kubeconfigs and the database itself are never
-included. What could not be collected is said in `problems.txt`: a bundle with gaps
-is better than none.
+Versions, status, environment, the list of files, logs, and all objects: from the API if it
+responds, otherwise from the database, opened read-only. Everything is redacted; keys, tokens,
+kubeconfigs and the database itself are never included. `problems.txt` lists what could not be
+collected: an incomplete bundle is better than none.
 """
 
 import importlib.metadata
@@ -31,7 +30,7 @@ from rdd.daemon.support.redaction import Redactor
 from rdd.host.files import read_text
 from rdd.instance import Instance
 
-_LOG_BYTES = 8 << 20  # of each log file, the end
+_LOG_BYTES = 8 << 20  # the last bytes of each log file
 _PACKAGES = ("aiohttp", "cryptography", "google-re2", "isal", "orjson", "PyYAML", "uvloop")
 
 
@@ -122,7 +121,7 @@ class Bundle:
                 for name, path in (("readyz.txt", "/readyz?verbose"), ("metrics.txt", "/metrics")):
                     self._add(tar, name, partial(probe.text, path))
         except (NotReady, ServiceError) as error:
-            self._problems.append(f"the API was not asked: {error}")
+            self._problems.append(f"the API did not respond: {error}")
             try:
                 objects = list(_stored(self._instance.database))
             except (OSError, sqlite3.Error, ValueError) as failure:
@@ -135,7 +134,7 @@ class Bundle:
     def _add_json(self, tar: tarfile.TarFile, name: str, collect: Callable[[], Any]) -> None:
         try:
             text = json.dumps(self._redactor.value(collect()), indent=2)
-        except Exception as error:  # whatever is broken here is why there is a bundle
+        except Exception as error:  # a broken instance is the reason for a bundle
             self._problems.append(f"{name}: {type(error).__name__}: {error}")
             return
         self._put(tar, name, text)
@@ -149,7 +148,7 @@ class Bundle:
         self._put(tar, name, text)
 
     def _put(self, tar: tarfile.TarFile, name: str, text: str) -> None:
-        """Add a text that is redacted already; guessing at it again would break JSON."""
+        """Add a redacted text; applying the patterns again would break JSON."""
         data = self._redactor.known(text).encode("utf-8", "replace")
         entry = tarfile.TarInfo(f"{self._top}/{name}")
         entry.size = len(data)
@@ -159,7 +158,7 @@ class Bundle:
 
 
 def _known_secrets(instance: Instance) -> Iterator[str]:
-    """Every token in the kubeconfigs of the instance."""
+    """Yield every token in the kubeconfigs of the instance."""
     import yaml
 
     for path in (instance.config, instance.k3s_config, instance.kube_config):
@@ -191,7 +190,7 @@ def _package_version(name: str) -> str:
 
 
 def _environment_of(pid: int) -> dict[str, str]:
-    """The environment a process was started with; empty where the system does not tell."""
+    """Return the initial environment of a process; empty on systems without /proc."""
     try:
         data = Path(f"/proc/{pid}/environ").read_bytes()
     except OSError:
@@ -201,13 +200,13 @@ def _environment_of(pid: int) -> dict[str, str]:
 
 
 def _served(probe: Probe) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """All objects, by resource, from the API."""
+    """Yield all objects from the API, by resource."""
     for path in _group_paths(probe):
         for resource in probe.get(path).get("resources", []):
             name = resource["name"]
             if "/" not in name and "list" in resource["verbs"]:
                 group = path.removeprefix("/apis/").removeprefix("/api/").replace("/", "_")
-                # Items of a list do not say what they are, and Secrets must be recognised.
+                # Items of a list have no kind, and Secrets must be recognised.
                 items = probe.get(f"{path}/{name}").get("items") or []
                 yield f"{name}.{group}", [{"kind": resource["kind"], **item} for item in items]
 
@@ -219,7 +218,7 @@ def _group_paths(probe: Probe) -> Iterator[str]:
 
 
 def _stored(database: Path) -> Iterator[tuple[str, list[dict[str, Any]]]]:
-    """All objects, by resource, from the file; keys are /registry/<resource or group>/…"""
+    """Yield all objects from the database, by resource."""
     from rdd.apiserver.state import codec
     from rdd.store.sqlite import schema
 
@@ -232,7 +231,7 @@ def _stored(database: Path) -> Iterator[tuple[str, list[dict[str, Any]]]]:
         for _, key, _, value in connection.execute(schema.SCAN_ALL, everything):
             name = key.removeprefix("/registry/").partition("/")[0]
             try:
-                # What is stored does not say its kind, and Secrets must be recognised.
+                # Stored objects have no kind, and Secrets must be recognised.
                 obj = {"kind": "Secret" if name == "secrets" else name, **codec.decode(value)}
             except ValueError:
                 obj = {"undecodable": key}

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Taking secrets out of text and objects before they leave the machine.
+"""Redaction of secrets in texts and objects before they leave the machine.
 
-What is known to be secret (the tokens of the kubeconfig) is replaced wherever it
-occurs. What looks like one is replaced too: bearer tokens, JSON Web Tokens, private
-keys, passwords in URLs, values beside words such as `password` or `token`. Secrets
-keep the names of their entries, which help to find a fault, and lose the values.
+Known secrets (the tokens of the kubeconfig) are replaced everywhere. Likely secrets are
+replaced too: bearer tokens, JSON Web Tokens, private keys, passwords in URLs, values next to
+words such as `password` or `token`. Secrets keep the names of their entries, which help to
+diagnose a fault, and lose the values.
 """
 
 import re
@@ -36,34 +36,34 @@ _PATTERNS = (
 
 
 class Redactor:
-    """Replaces secrets; `known` are texts that must not appear anywhere."""
+    """Replaces secrets; `known` are texts that must not occur anywhere."""
 
     def __init__(self, known: Iterable[str] = ()) -> None:
         # The longest first: one may be a part of another.
         self._known = sorted({text for text in known if len(text) >= 8}, key=len, reverse=True)
 
     def known(self, text: str) -> str:
-        """A text without the secrets that are known."""
+        """Return a text without known secrets."""
         for secret in self._known:
             text = text.replace(secret, REDACTED)
         return text
 
     def text(self, text: str) -> str:
-        """A text without secrets, known or likely."""
+        """Return a text without known or likely secrets."""
         text = self.known(text)
         for pattern, replacement in _PATTERNS:
             text = pattern.sub(replacement, text)
         return text
 
     def environment(self, variables: Mapping[str, str]) -> dict[str, str]:
-        """Variables whose names do not sound secret, their values redacted; others without."""
+        """Return variables with redacted values; those with secret names lose their value."""
         return {
             name: REDACTED if _SECRET_NAME.search(name) else self.text(value)
             for name, value in sorted(variables.items())
         }
 
     def object(self, obj: Mapping[str, Any]) -> dict[str, Any]:
-        """An API object without secrets."""
+        """Return an API object without secrets."""
         found: dict[str, Any] = self.value(dict(obj))
         metadata = found.get("metadata")
         if isinstance(metadata, dict):
@@ -77,7 +77,7 @@ class Redactor:
         return found
 
     def value(self, value: Any) -> Any:
-        """A JSON value without secrets; its structure stays."""
+        """Return a JSON value without secrets; its structure stays."""
         if isinstance(value, str):
             return self.text(value)
         if isinstance(value, list):
@@ -93,5 +93,5 @@ class Redactor:
 
 
 def _is_secret_member(key: str) -> bool:
-    """Whether a member of this name holds a secret; `tokenExpiration…` and the like do not."""
+    """Return whether a member holds a secret; `tokenExpiration…` and the like do not."""
     return bool(re.search(r"(token|password|secret|privateKey|apiKey|accessKey)$", key, re.I))

@@ -13,7 +13,6 @@ An informer that is requested while the cache runs is started at once.
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from types import TracebackType
 from typing import Generic, Self
 
 from rdd.api.types import Object
@@ -126,12 +125,7 @@ class Cache:
         self.start()
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.stop()
 
     def _start(self, selection: _Selection, informer: Informer) -> None:

@@ -10,9 +10,8 @@ user's ssh configuration is never read.
 import asyncio
 import os
 import re
-import shlex
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -277,14 +276,3 @@ def _keygen(*words: str) -> str:
         timeout_s=_KEYGEN_TIMEOUT_S,
         remedy="install the OpenSSH client",
     ).checked()
-
-
-def remote_line(
-    command: Sequence[str], *, workdir: str = "", env: Mapping[str, str] | None = None
-) -> str:
-    """Return a shell line for the guest that runs `command` with its arguments unchanged."""
-    line = shlex.join(command)
-    if env:
-        assignments = " ".join(f"{key}={shlex.quote(value)}" for key, value in env.items())
-        line = f"env {assignments} {line}"
-    return f"cd {shlex.quote(workdir)} || exit; {line}" if workdir else line

@@ -29,11 +29,6 @@ def items_value(items: Any) -> govalue.Verbatim:
     return _verbatim(_items(items))
 
 
-def rule_value(rule: Mapping[str, Any]) -> govalue.Verbatim:
-    """Return a CEL rule as a rejected value."""
-    return _verbatim(_struct(_RULE, rule))
-
-
 def _verbatim(value: Any) -> govalue.Verbatim:
     return govalue.Verbatim(govalue.json_text(value, sort_keys=False))
 

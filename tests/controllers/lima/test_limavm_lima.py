@@ -156,7 +156,7 @@ async def test_conditions_have_the_messages_of_limactl(vms: LimaVMs) -> None:
         assert "failed to find the QEMU binary" in reported(vm)[2]
 
         (vms.lima.folder / "bin" / "limactl").rename(vms.lima.folder / "limactl")
-        vm = await vms.until(lambda vm: "not on the PATH" in reported(vm)[2])
+        vm = await vms.until(lambda vm: "no longer on the PATH" in reported(vm)[2])
         assert reported(vm)[1] == "StartFailed"
         (vms.lima.folder / "limactl").rename(vms.lima.folder / "bin" / "limactl")
         vms.lima.behave()

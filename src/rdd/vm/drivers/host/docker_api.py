@@ -2,8 +2,8 @@
 """The requests of Docker's API that a host agent sends: ping, list, inspect, events."""
 
 import json
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing, asynccontextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -33,14 +33,17 @@ async def get(socket: Path, path: str) -> bytes:
     return body
 
 
-async def lines(socket: Path, path: str) -> AsyncGenerator[bytes, None]:
-    """Yield the lines of a response until the engine ends it. Raises OSError, BadAnswer."""
+@asynccontextmanager
+async def open_lines(socket: Path, path: str) -> AsyncGenerator[AsyncIterator[bytes], None]:
+    """Open a stream of lines; the engine has accepted it when the block is entered.
+
+    Raises OSError, BadAnswer, also in the block.
+    """
     try:
         async with unix_http.open_response(socket, path) as response:
             _check(path, response)
             async with aclosing(response.lines(_MAX_LINE_BYTES)) as found:
-                async for line in found:
-                    yield line
+                yield found
     except (unix_http.ConnectionLost, unix_http.MalformedResponse) as error:
         raise BadAnswer(f"{path}: {error}") from error
 

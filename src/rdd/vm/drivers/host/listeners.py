@@ -105,8 +105,8 @@ class ListenerWatch:
         path = self._docker_socket
         while True:
             with contextlib.suppress(OSError, docker_api.BadAnswer):
-                events = docker_api.lines(path, f"/events?filters={docker_api.quoted(_EVENTS)}")
-                async with contextlib.aclosing(events):
+                target = f"/events?filters={docker_api.quoted(_EVENTS)}"
+                async with docker_api.open_lines(path, target) as events:
                     # The stream is open before this scan, so no event is missed.
                     await self._update_poll_interval(path)
                     async for line in events:

@@ -22,9 +22,9 @@ from typing import Any
 
 import orjson
 
-from rdd.api import errors, fieldset, managedfields, managers, names, typedvalues
+from rdd.api import errors, fieldset, managedfields, managedfields_entries, names, typedvalues
 from rdd.api.fieldset import LEAF, FieldSet
-from rdd.api.managers import Entry
+from rdd.api.managedfields_entries import Entry
 from rdd.api.shapes import ItemError, SchemaNode, Shape, shape_of
 from rdd.api.types import Object
 from rdd.base import goformat, gotext, govalue
@@ -148,11 +148,11 @@ class _Apply:
         """Return the entries of the live object; one for all its fields if it was not tracked."""
         if live is None:
             return []
-        entries = managers.entries_of(live)
+        entries = managedfields_entries.entries_of(live)
         if not entries:
             fields, _ = managedfields.compare_objects(self.shape, empty, live, self.reset)
             if fields:
-                first = managers.new_entry(
+                first = managedfields_entries.new_entry(
                     managedfields.BEFORE_FIRST_APPLY, "Update", self.api_version, now, subresource
                 )
                 entries = [{**first, "fieldsV1": fields}]
@@ -161,10 +161,10 @@ class _Apply:
     def run(
         self, entries: list[Entry], manager: str, subresource: str, *, force: bool, now: str
     ) -> Object:
-        mine = managers.new_entry(manager, "Apply", self.api_version, now, subresource)
-        me = managers.identity(mine)
-        others = [e for e in entries if managers.identity(e) != me]
-        previous = next((e for e in entries if managers.identity(e) == me), None)
+        mine = managedfields_entries.new_entry(manager, "Apply", self.api_version, now, subresource)
+        me = managedfields_entries.identity(mine)
+        others = [e for e in entries if managedfields_entries.identity(e) != me]
+        previous = next((e for e in entries if managedfields_entries.identity(e) == me), None)
         claimed = _without(typedvalues.to_set(self.shape, self.patch) or {}, self.reset)
         new: Object = typedvalues.merge(self.shape, self.live, self.patch)
         if previous is not None:
@@ -189,7 +189,7 @@ class _Apply:
         mine["fieldsV1"] = fieldset.difference(claimed, _UNOWNED)
         if mine["fieldsV1"]:
             others = [*others, mine]
-        meta = {**(new.get("metadata") or {}), "managedFields": managers.sort(others)}
+        meta = {**(new.get("metadata") or {}), "managedFields": managedfields_entries.sort(others)}
         if not others:
             del meta["managedFields"]
         return {**new, "metadata": meta}
@@ -271,7 +271,7 @@ def _without(fields: FieldSet, reset: frozenset[str]) -> FieldSet:
 def _conflict(conflicts: list[tuple[Entry, FieldSet]]) -> errors.Conflict:
     found = [
         (_manager_text(entry), list(fieldset.paths(fields)))
-        for entry, fields in sorted(conflicts, key=lambda c: managers.identity(c[0]))
+        for entry, fields in sorted(conflicts, key=lambda c: managedfields_entries.identity(c[0]))
     ]
     causes = [
         {"reason": "FieldManagerConflict", "message": f"conflict with {manager}", "field": path}

@@ -21,10 +21,10 @@ changes nothing leaves the very list of the stored object.
 from collections.abc import Mapping
 from typing import Any
 
-from rdd.api import errors, fielderrors, fieldset, managers, typedvalues
+from rdd.api import errors, fielderrors, fieldset, managedfields_entries, typedvalues
 from rdd.api.fielderrors import FieldError
 from rdd.api.fieldset import FieldSet
-from rdd.api.managers import Entry
+from rdd.api.managedfields_entries import Entry
 from rdd.api.shapes import ItemError, SchemaNode, Shape, shape_of
 from rdd.api.types import Object
 from rdd.base import goformat
@@ -77,7 +77,8 @@ def update(
     try:
         entries = _updated(
             entries, live if live is not None else empty or {}, new, shape_of(node),
-            managers.new_entry(manager, "Update", api_version, now, subresource), reset, nodes,
+            managedfields_entries.new_entry(manager, "Update", api_version, now, subresource),
+            reset, nodes,
         )  # fmt: skip
     except ItemError:
         # Not of the kind's shape: validation refuses it, or a schema change left it behind.
@@ -94,7 +95,7 @@ def _base(old: list[Entry], new: Object, is_subresource: bool) -> list[Entry]:
         return old
     if not sent or (len(sent) == 1 and _is_blank(sent[0])):
         return []
-    return old if sent == old else managers.decode(sent) or old
+    return old if sent == old else managedfields_entries.decode(sent) or old
 
 
 def _is_blank(entry: Any) -> bool:
@@ -123,21 +124,21 @@ def _updated(
     changed, removed = compare_objects(shape, old, new, reset)
     if changed is None and removed is None:
         return entries
-    me = managers.identity(mine)
+    me = managedfields_entries.identity(mine)
     out: list[Entry] = []
     previous: FieldSet = {}
     for entry in disowned(entries, old, new, shape, mine["apiVersion"], reset, nodes,
                           (changed, removed)):  # fmt: skip
-        if changed is not None and managers.identity(entry) == me:
+        if changed is not None and managedfields_entries.identity(entry) == me:
             previous = entry["fieldsV1"]
         else:
             out.append(entry)
     if changed is not None:
         mine["fieldsV1"] = fieldset.union(previous, changed)
         out.append(mine)
-        if len(out) > managers.MAX_UPDATERS:
-            out = managers.capped(out)
-    return managers.sort(out)
+        if len(out) > managedfields_entries.MAX_UPDATERS:
+            out = managedfields_entries.capped(out)
+    return managedfields_entries.sort(out)
 
 
 def compare_objects(
@@ -212,7 +213,7 @@ def restore_times(live: Object, new: Object) -> None:
     For the end of a write, when everything that could change the object has
     run: a write whose changes were all undone again must be no write.
     """
-    before, after = managers.entries_of(live), managers.entries_of(new)
+    before, after = managedfields_entries.entries_of(live), managedfields_entries.entries_of(new)
     if before is after or len(before) != len(after) or not after:
         return
     for a, b in zip(before, after, strict=True):

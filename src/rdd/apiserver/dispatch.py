@@ -8,7 +8,7 @@ refuses.
 """
 
 from rdd.api import errors
-from rdd.apiserver.core import Core
+from rdd.apiserver.components import Core
 from rdd.apiserver.http import bodies
 from rdd.apiserver.http.request import AnyResponse, Request, page_not_found
 from rdd.apiserver.resources import Resource

@@ -19,7 +19,7 @@ from rdd.apiserver.auth import review_endpoints
 from rdd.apiserver.auth.authorizer import Lister
 from rdd.apiserver.auth.reviews import REVIEWS, Reviewer
 from rdd.apiserver.auth.tokens import TokenIssuer
-from rdd.apiserver.core import Core
+from rdd.apiserver.components import Core
 from rdd.apiserver.endpoints import version
 from rdd.apiserver.endpoints.discovery import DiscoveryEndpoint
 from rdd.apiserver.endpoints.health import HealthEndpoint

@@ -25,16 +25,16 @@ from rdd.api.fielderrors import FieldError
 from rdd.api.name_validation import path_segment_name_errors
 from rdd.apiserver import bootstrap
 from rdd.apiserver.admission import warnings
+from rdd.apiserver.admission.chain import Chain, Plugin
 from rdd.apiserver.admission.client import WebhookClient
 from rdd.apiserver.admission.dependencies import AdmissionDependencies
-from rdd.apiserver.admission.endpoints import InProcessEndpoints
 from rdd.apiserver.admission.expression_checks import check_expression
 from rdd.apiserver.admission.fencing import Fencing
-from rdd.apiserver.admission.lifecycle import NamespaceLifecycle
+from rdd.apiserver.admission.in_process_webhooks import InProcessEndpoints
 from rdd.apiserver.admission.matching import Matcher
 from rdd.apiserver.admission.mutating import MutatingWebhooks
+from rdd.apiserver.admission.namespace_lifecycle import NamespaceLifecycle
 from rdd.apiserver.admission.policies import ValidatingPolicies
-from rdd.apiserver.admission.types import Chain, Plugin
 from rdd.apiserver.admission.validating import ValidatingWebhooks
 from rdd.apiserver.auth import impersonation, rbac
 from rdd.apiserver.auth.authentication import Authenticator
@@ -42,7 +42,7 @@ from rdd.apiserver.auth.authorizer import AuthorizationAttributes
 from rdd.apiserver.auth.rbac import RbacAuthorizer
 from rdd.apiserver.auth.reviews import Reviewer
 from rdd.apiserver.auth.tokens import TokenIssuer
-from rdd.apiserver.core import Core
+from rdd.apiserver.components import Core
 from rdd.apiserver.crd.lifecycle import CustomResources
 from rdd.apiserver.dispatch import Dispatcher
 from rdd.apiserver.endpoints.health import HealthEndpoint

@@ -33,7 +33,14 @@ from rdd.cel.environment import (
     Environment,
     Program,
 )
-from rdd.cel.errors import CelError, CompileError, CostExceeded, EvaluationError, Issue
+from rdd.cel.errors import (
+    CelError,
+    CompileError,
+    CostExceeded,
+    EvaluationError,
+    Issue,
+    NoSuchOverload,
+)
 from rdd.cel.escaping import escape, is_identifier
 from rdd.cel.estimates import CostEstimate
 from rdd.cel.results import to_json, to_text
@@ -50,6 +57,7 @@ __all__ = [
     "Environment",
     "EvaluationError",
     "Issue",
+    "NoSuchOverload",
     "Program",
     "escape",
     "is_identifier",

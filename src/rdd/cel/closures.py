@@ -15,10 +15,9 @@ from typing import Any
 from rdd.cel import types as t
 from rdd.cel.ast import Call, Literal, Node, Select
 from rdd.cel.checker import constant_type, is_variable
-from rdd.cel.errors import CostExceeded, EvaluationError
+from rdd.cel.errors import CostExceeded, EvaluationError, NoSuchOverload
 from rdd.cel.functions import TRAVERSAL, Overload
 from rdd.cel.library.operators import (
-    OVERLOAD_ERROR,
     add_int,
     comparison_cost,
     divide_int,
@@ -49,7 +48,7 @@ def inner_type(optional: t.Type) -> t.Type:
 def some(value: Any) -> Any:
     """Return what a present optional holds."""
     if not isinstance(value, Optional):
-        raise EvaluationError(OVERLOAD_ERROR)
+        raise NoSuchOverload()
     return value.value
 
 
@@ -164,7 +163,7 @@ def all_true(operands: list[Run]) -> Run:
             if value is False:
                 return False
             if value is not True:
-                error = EvaluationError(OVERLOAD_ERROR)
+                error = NoSuchOverload()
         except EvaluationError as caught:
             error = caught
         for operand in others:
@@ -176,7 +175,7 @@ def all_true(operands: list[Run]) -> Run:
             if value is False:
                 return False
             if value is not True:
-                error = error or EvaluationError(OVERLOAD_ERROR)
+                error = error or NoSuchOverload()
         if error is not None:
             raise error
         return True
@@ -195,7 +194,7 @@ def any_true(operands: list[Run]) -> Run:
             if value is True:
                 return True
             if value is not False:
-                error = EvaluationError(OVERLOAD_ERROR)
+                error = NoSuchOverload()
         except EvaluationError as caught:
             error = caught
         for operand in others:
@@ -207,7 +206,7 @@ def any_true(operands: list[Run]) -> Run:
             if value is True:
                 return True
             if value is not False:
-                error = error or EvaluationError(OVERLOAD_ERROR)
+                error = error or NoSuchOverload()
         if error is not None:
             raise error
         return False
@@ -372,9 +371,9 @@ def _unmatched(function: str, args: list[Any]) -> EvaluationError:
     """Return the error of a call that no overload fits, as brief as cel-go's."""
     able = _ABILITIES.get(function)
     if able is not None and type_of(args[0]).kind not in able:
-        return EvaluationError(f"{OVERLOAD_ERROR}: {function}")
+        return NoSuchOverload(function)
     if able is not None or function in _NAMELESS:
-        return EvaluationError(OVERLOAD_ERROR)
+        return NoSuchOverload()
     return no_such_overload(function, *args)
 
 
@@ -387,7 +386,7 @@ def _binary(operation: Callable[[Any, Any], Any]) -> Callable[[Run, Run], Run]:
             try:
                 return operation(left(frame), right(frame))
             except TypeError:
-                raise EvaluationError(OVERLOAD_ERROR) from None
+                raise NoSuchOverload() from None
 
         return run
 
@@ -400,7 +399,7 @@ def _unary(operation: Callable[[Any], Any]) -> Callable[[Run], Run]:
             try:
                 return operation(operand(frame))
             except TypeError:
-                raise EvaluationError(OVERLOAD_ERROR) from None
+                raise NoSuchOverload() from None
 
         return run
 

@@ -28,9 +28,9 @@ from rdd.cel.ast import (
 )
 from rdd.cel.checker import constant_type, is_variable
 from rdd.cel.closures import Frame, Run
-from rdd.cel.errors import CostExceeded, EvaluationError
+from rdd.cel.errors import CostExceeded, EvaluationError, NoSuchOverload
 from rdd.cel.estimates import LIST_COST, MAP_COST
-from rdd.cel.library.operators import OVERLOAD_ERROR, index, shown_key
+from rdd.cel.library.operators import index, shown_key
 from rdd.cel.library.optionals import optional_index, optional_select
 from rdd.cel.readers import reader
 from rdd.cel.values import NONE, Optional, no_such_overload
@@ -269,7 +269,7 @@ class Compiler:
                 return chosen(frame)
             if value is False:
                 return otherwise(frame)
-            raise EvaluationError(OVERLOAD_ERROR)
+            raise NoSuchOverload()
 
         return run
 

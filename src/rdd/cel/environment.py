@@ -14,7 +14,7 @@ from rdd.cel import types as t
 from rdd.cel.checker import Checker
 from rdd.cel.compiler import Compiler
 from rdd.cel.cost import estimate
-from rdd.cel.errors import CompileError, CostExceeded, EvaluationError, Issue
+from rdd.cel.errors import CompileError, CostExceeded, EvaluationError, Issue, NoSuchOverload
 from rdd.cel.estimates import CostEstimate
 from rdd.cel.library import FUNCTIONS
 from rdd.cel.parser import parse
@@ -87,7 +87,7 @@ class Program:
             raise EvaluationError(f"no such attribute(s): {error.args[0]}") from None
         except (TypeError, AttributeError) as error:
             # A null where the schema promises a value; everything else is matched by its type.
-            raise EvaluationError("no such overload") from error
+            raise NoSuchOverload from error
         except RecursionError:
             raise EvaluationError("the data is nested too deeply to evaluate") from None
         finally:

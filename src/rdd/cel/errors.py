@@ -46,11 +46,15 @@ class EvaluationError(CelError):
     """An operation of an expression failed; the message is the one of cel-go."""
 
 
-def conversion_error(target: str) -> EvaluationError:
-    """Return a text cannot be read as a value of a type.
+class NoSuchOverload(EvaluationError):
+    """No version of a function or operator takes arguments of these types."""
 
-    cel-go gives no reason for it.
-    """
+    def __init__(self, detail: str = "") -> None:
+        super().__init__(f"no such overload: {detail}" if detail else "no such overload")
+
+
+def conversion_error(target: str) -> EvaluationError:
+    """Return the error for a text that is not a value of a type; cel-go gives no reason."""
     return EvaluationError(f"type conversion error from 'string' to '{target}'")
 
 

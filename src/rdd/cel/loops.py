@@ -13,9 +13,9 @@ from typing import Any
 
 from rdd.cel import types as t
 from rdd.cel.closures import Frame, Run
-from rdd.cel.errors import CostExceeded, EvaluationError
+from rdd.cel.errors import CostExceeded, EvaluationError, NoSuchOverload
 from rdd.cel.estimates import LIST_COST
-from rdd.cel.library.operators import OVERLOAD_ERROR, shown_key
+from rdd.cel.library.operators import shown_key
 from rdd.cel.readers import Reader, reader
 
 
@@ -40,7 +40,7 @@ class Source:
     def singles(self, container: Any) -> Iterable[Any]:
         """Return the elements of a list or the keys of a map."""
         if not isinstance(container, list | dict):
-            raise EvaluationError(OVERLOAD_ERROR)
+            raise NoSuchOverload()
         if self.convert is not None and isinstance(container, list):
             return map(self.convert, container)
         return container
@@ -52,7 +52,7 @@ class Source:
         elif isinstance(container, dict):
             pairs = container.items()
         else:
-            raise EvaluationError(OVERLOAD_ERROR)
+            raise NoSuchOverload()
         if self.convert is not None:
             convert = self.convert
             return ((key, convert(value)) for key, value in pairs)
@@ -118,7 +118,7 @@ def _quantifier(decisive: bool) -> Callable[[Run, Source, _Parts], Run]:
                 if value is decisive:
                     return not undecided
                 if value is not undecided:
-                    error = error or EvaluationError(OVERLOAD_ERROR)
+                    error = error or NoSuchOverload()
             if error is not None:
                 raise error
             return undecided
@@ -144,7 +144,7 @@ def _exists_one(items: Run, source: Source, parts: _Parts) -> Run:
 def _truth(value: Any) -> bool:
     if value is True or value is False:
         return bool(value)
-    raise EvaluationError(OVERLOAD_ERROR)
+    raise NoSuchOverload()
 
 
 def _split(parts: _Parts) -> tuple[Run | None, Run, int]:
@@ -193,7 +193,7 @@ def _transform_map_entry(items: Run, source: Source, parts: _Parts) -> Run:
                 continue
             entries = transform(frame)
             if not isinstance(entries, dict):
-                raise EvaluationError(OVERLOAD_ERROR)
+                raise NoSuchOverload()
             for key, value in entries.items():
                 if key in result:
                     raise EvaluationError(f"insert failed: key {shown_key(key)} already exists")

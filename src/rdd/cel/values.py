@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from rdd.cel import types as t
-from rdd.cel.errors import EvaluationError
+from rdd.cel.errors import EvaluationError, NoSuchOverload
 
 MIN_INT, MAX_INT = -(1 << 63), (1 << 63) - 1
 MAX_UINT = (1 << 64) - 1
@@ -218,9 +218,7 @@ def size_of(value: Any) -> int:
 
 def no_such_overload(function: str, *args: Any) -> EvaluationError:
     """Return the error of a function that has no version for the types of its arguments."""
-    return EvaluationError(
-        f"no such overload: {function}({', '.join(type_of(a).name for a in args)})"
-    )
+    return NoSuchOverload(f"{function}({', '.join(type_of(a).name for a in args)})")
 
 
 _MATCHERS: dict[str, Callable[[Any], bool]] = {

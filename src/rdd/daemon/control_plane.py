@@ -19,7 +19,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from rdd.api.errors import ApiError
-from rdd.apiserver.admission import endpoints
+from rdd.apiserver.admission import in_process_webhooks
 from rdd.apiserver.auth import certificates
 from rdd.apiserver.http.listener import HttpServer
 from rdd.apiserver.http.request import Request, User
@@ -375,7 +375,7 @@ def _selected(options: ServeOptions) -> tuple[Sequence[str], Sequence[str]]:
 
 def _internal(method: str, path: str, /, **members: Any) -> Request:
     """Return a request of this process; in an admission handler, a nested one."""
-    return Request(method, path, user=MANAGER, depth=endpoints.depth.get(), **members)
+    return Request(method, path, user=MANAGER, depth=in_process_webhooks.depth.get(), **members)
 
 
 def _load(names: Sequence[str], entries: Sequence[ControllerEntry]) -> "type[Embedded]":

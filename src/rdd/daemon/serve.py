@@ -25,7 +25,7 @@ from rdd.host.directories import make_private_dir
 from rdd.host.errors import HostError
 from rdd.host.locks import FileLock
 from rdd.host.processes import own_identity
-from rdd.host.supervisor import notify
+from rdd.host.sd_notify import notify
 from rdd.instance import Instance
 
 log = logging.getLogger("rdd.daemon")

@@ -19,7 +19,7 @@ from tests.http.admission.admission_world import (
 )
 
 from rdd.api.types import Object
-from rdd.apiserver.admission import endpoints
+from rdd.apiserver.admission import in_process_webhooks
 from rdd.apiserver.admission.client import CallFailed, WebhookClient, WebhookEndpoint
 from rdd.apiserver.auth import certificates
 from rdd.apiserver.http.request import Request, User
@@ -471,14 +471,14 @@ async def test_a_slow_handler_times_out() -> None:
         await asyncio.Event().wait()
         raise AssertionError
 
-    here = endpoints.InProcessEndpoints()
+    here = in_process_webhooks.InProcessEndpoints()
     here.register("https://here/run", stuck)
     sent = Request("POST", "/", headers={})
     with pytest.raises(CallFailed, match="context deadline exceeded"):
         await WebhookClient(here).call(
             WebhookEndpoint("https://here/run/h"), {}, timeout_s=0, request=sent
         )
-    assert endpoints.depth.get() == 0
+    assert in_process_webhooks.depth.get() == 0
 
 
 # -- re-entrant requests
@@ -486,7 +486,7 @@ async def test_a_slow_handler_times_out() -> None:
 
 async def test_requests_of_a_handler_are_sent_to_webhooks(world: World) -> None:
     async def creates_another(review: Object, request: Request) -> Object:
-        assert endpoints.depth.get() == request.depth + 1
+        assert in_process_webhooks.depth.get() == request.depth + 1
         if review["request"]["name"] == "a":
             path = "/api/v1/namespaces/default/secrets"
             obj = {"metadata": {"name": "s"}}
@@ -498,7 +498,7 @@ async def test_requests_of_a_handler_are_sent_to_webhooks(world: World) -> None:
     await world.validating("v", webhook("s", world.hook("s"), resources=["secrets"]))
     assert (await world.config_map()).status == 201
     assert world.order == ["h", "s"]
-    assert endpoints.depth.get() == 0
+    assert in_process_webhooks.depth.get() == 0
 
 
 async def test_recursion_of_webhooks_is_limited(world: World) -> None:

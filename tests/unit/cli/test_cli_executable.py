@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from tests.programs import PIPE, CompletedProcess, run_program
 
+from rdd.cli.framework.exec_tool import find, is_rdd
 from rdd.cli.framework.program import program
-from rdd.cli.framework.tool import find, is_rdd
 
 Environ = Mapping[str, str]
 

@@ -11,11 +11,11 @@ import pytest
 
 from rdd.api.errors import ApiError, NotFound
 from rdd.api.types import Object
-from rdd.cli.commands.machine import create as limavm_create
-from rdd.cli.commands.machine import list as limavm_list
-from rdd.cli.commands.machine import object as limavm_object
-from rdd.cli.commands.machine import params as limavm_params
-from rdd.cli.commands.machine import shell as limavm_shell
+from rdd.cli.commands.limavm import create as limavm_create
+from rdd.cli.commands.limavm import list as limavm_list
+from rdd.cli.commands.limavm import object as limavm_object
+from rdd.cli.commands.limavm import params as limavm_params
+from rdd.cli.commands.limavm import shell as limavm_shell
 from rdd.cli.framework.errors import CommandError
 from rdd.cli.framework.types import Call
 from rdd.client.blocking import Connection

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from rdd.host.trees import remove_as_mapped_root, remove_tree
+from rdd.host.tree_removal import remove_as_mapped_root, remove_tree
 
 
 @pytest.fixture

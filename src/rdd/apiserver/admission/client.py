@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from rdd.api import decode, errors
-from rdd.apiserver.admission import endpoints
-from rdd.apiserver.admission.endpoints import Handler, InProcessEndpoints
+from rdd.apiserver.admission import in_process_webhooks
+from rdd.apiserver.admission.in_process_webhooks import Handler, InProcessEndpoints
 from rdd.apiserver.http.request import Request
 from rdd.base.gotext import quote
 
@@ -169,7 +169,7 @@ class _RequestFailed(Exception):
 
 async def _call_handler(handler: Handler, body: bytes, request: Request) -> bytes:
     # Serialised, so that handler and server can modify their objects independently.
-    token = endpoints.depth.set(request.depth + 1)
+    token = in_process_webhooks.depth.set(request.depth + 1)
     try:
         response = orjson.dumps(await handler(orjson.loads(body), request))
     except TimeoutError:
@@ -177,7 +177,7 @@ async def _call_handler(handler: Handler, body: bytes, request: Request) -> byte
     except Exception as error:
         raise _RequestFailed(f"{type(error).__name__}: {error}") from error
     finally:
-        endpoints.depth.reset(token)
+        in_process_webhooks.depth.reset(token)
     if len(response) > MAX_RESPONSE_BYTES:
         raise _RequestFailed(_TOO_LARGE)
     return response

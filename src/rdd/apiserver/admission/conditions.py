@@ -12,7 +12,7 @@ from typing import Any
 
 from rdd import cel
 from rdd.apiserver.admission import review
-from rdd.apiserver.admission.types import AdmissionAttributes
+from rdd.apiserver.admission.chain import AdmissionAttributes
 from rdd.apiserver.admission.versions import Versions
 from rdd.apiserver.auth.authorizer import AuthorizationAttributes, Authorizer
 from rdd.apiserver.auth.tokens import service_account_user

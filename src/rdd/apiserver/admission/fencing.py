@@ -18,7 +18,7 @@ from collections.abc import Callable
 
 from rdd.api import errors, names, timestamps
 from rdd.api.types import Object
-from rdd.apiserver.admission.types import AdmissionAttributes
+from rdd.apiserver.admission.chain import AdmissionAttributes
 from rdd.apiserver.http.request import Request
 from rdd.apiserver.state.lister import CachedLister
 

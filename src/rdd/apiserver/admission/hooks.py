@@ -19,11 +19,11 @@ from typing import TYPE_CHECKING, Any
 from rdd.api import errors, names
 from rdd.api.types import Object
 from rdd.apiserver.admission import review
+from rdd.apiserver.admission.chain import AdmissionAttributes
 from rdd.apiserver.admission.client import CallFailed, WebhookEndpoint
 from rdd.apiserver.admission.dependencies import AdmissionDependencies
 from rdd.apiserver.admission.matching import CriteriaIndex
 from rdd.apiserver.admission.rules import Criteria, NarrowedCriteria
-from rdd.apiserver.admission.types import AdmissionAttributes
 from rdd.apiserver.admission.versions import Versions
 from rdd.apiserver.resources import Resource
 from rdd.base.gotext import quote

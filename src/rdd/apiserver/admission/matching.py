@@ -12,8 +12,8 @@ from typing import Generic, TypeVar
 from rdd.api import errors
 from rdd.api.selectors import LabelSelector
 from rdd.api.types import Object
+from rdd.apiserver.admission.chain import CREATE, UPDATE, AdmissionAttributes
 from rdd.apiserver.admission.rules import Criteria, NarrowedCriteria
-from rdd.apiserver.admission.types import CREATE, UPDATE, AdmissionAttributes
 from rdd.apiserver.resources import Resource, ResourceRegistry
 from rdd.apiserver.state.cache import ResourceCache
 

@@ -16,11 +16,11 @@ import orjson
 from rdd.api import errors, names
 from rdd.api.types import Object
 from rdd.apiserver.admission import params, review, warnings
+from rdd.apiserver.admission.chain import AdmissionAttributes
 from rdd.apiserver.admission.dependencies import AdmissionDependencies
 from rdd.apiserver.admission.matching import CriteriaIndex, is_namespace
 from rdd.apiserver.admission.params import ConfigurationError
 from rdd.apiserver.admission.rules import Criteria, NarrowedCriteria
-from rdd.apiserver.admission.types import AdmissionAttributes
 from rdd.apiserver.admission.versions import Versions
 from rdd.apiserver.resources import Resource
 

@@ -15,8 +15,8 @@ from typing import Any
 
 from rdd.api import errors
 from rdd.api.types import Object
+from rdd.apiserver.admission.chain import CREATE, DELETE, UPDATE, AdmissionAttributes
 from rdd.apiserver.admission.matching import is_namespace
-from rdd.apiserver.admission.types import CREATE, DELETE, UPDATE, AdmissionAttributes
 from rdd.apiserver.admission.versions import GroupVersionKind, kind_of
 from rdd.apiserver.resources import Resource
 from rdd.base import goformat

@@ -10,9 +10,9 @@ import asyncio
 
 from rdd.api import errors
 from rdd.apiserver.admission import review, warnings
+from rdd.apiserver.admission.chain import AdmissionAttributes
 from rdd.apiserver.admission.dependencies import AdmissionDependencies
 from rdd.apiserver.admission.hooks import CompiledWebhook, WebhookCallError, Webhooks, log
-from rdd.apiserver.admission.types import AdmissionAttributes
 from rdd.apiserver.admission.versions import Versions
 from rdd.apiserver.resources import Resource
 

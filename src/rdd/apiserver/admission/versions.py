@@ -13,7 +13,7 @@ import orjson
 
 from rdd.api import errors, names
 from rdd.api.types import Object
-from rdd.apiserver.admission.types import AdmissionAttributes
+from rdd.apiserver.admission.chain import AdmissionAttributes
 from rdd.apiserver.resources import Resource
 
 GroupVersionKind = tuple[str, str, str]

@@ -3,11 +3,11 @@
 
 from rdd.api import errors, names
 from rdd.api.types import Object
-from rdd.apiserver.admission.types import CREATE, AdmissionAttributes
+from rdd.apiserver.admission.chain import CREATE, AdmissionAttributes
 from rdd.apiserver.auth.authorizer import Lister
 from rdd.apiserver.auth.reviews import REVIEWS, Reviewer
 from rdd.apiserver.auth.tokens import TokenIssuer
-from rdd.apiserver.core import Core
+from rdd.apiserver.components import Core
 from rdd.apiserver.http import bodies, options, responses
 from rdd.apiserver.http.request import AnyResponse, Request
 from rdd.apiserver.kinds.catalog import decoder

@@ -19,7 +19,7 @@ from rdd.api import errors, names
 from rdd.api.conditions import Condition, conditions_of, find_condition, is_true, set_condition
 from rdd.api.types import Object
 from rdd.apiserver.admission.client import WebhookClient
-from rdd.apiserver.core import Core
+from rdd.apiserver.components import Core
 from rdd.apiserver.crd.conversion import Converter
 from rdd.apiserver.crd.resources import CustomResource, CustomStrategy, make_resource, refresher
 from rdd.apiserver.http import options

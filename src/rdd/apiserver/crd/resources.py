@@ -20,7 +20,7 @@ from rdd.apiserver.crd.conversion import Converter
 from rdd.apiserver.crd.decoding import CustomDecoder
 from rdd.apiserver.http import tables
 from rdd.apiserver.http.request import AnyResponse, page_not_found
-from rdd.apiserver.kinds.builtin import keep
+from rdd.apiserver.kinds.builtin_strategy import keep
 from rdd.apiserver.kinds.strategy import ResourceDefinition, Strategy, TableColumn, Validation
 from rdd.apiserver.resources import Convert, Resource
 from rdd.apiserver.state import codec

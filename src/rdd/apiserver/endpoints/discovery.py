@@ -14,7 +14,7 @@ from typing import Any
 import orjson
 
 from rdd.api import errors, names
-from rdd.apiserver.core import Core
+from rdd.apiserver.components import Core
 from rdd.apiserver.http import responses
 from rdd.apiserver.http.request import AnyResponse, Request, Response, page_not_found
 from rdd.apiserver.resources import Resource, ResourceRegistry

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import orjson
 
 from rdd.api import errors, mediatypes
-from rdd.apiserver.core import Core
+from rdd.apiserver.components import Core
 from rdd.apiserver.endpoints import version
 from rdd.apiserver.http.request import AnyResponse, Request, Response
 from rdd.apiserver.resources import Resource, ResourceRegistry

@@ -14,7 +14,7 @@ import orjson
 
 from rdd.api import errors, mediatypes, names, yamlcodec
 from rdd.api.types import Object
-from rdd.apiserver.core import Core
+from rdd.apiserver.components import Core
 from rdd.apiserver.http import negotiation, tables
 from rdd.apiserver.http.negotiation import ResponseFormat
 from rdd.apiserver.http.request import AnyResponse, Request, Response, ResponseWriter, Stream

@@ -7,7 +7,7 @@ from rdd.api import names
 from rdd.api.conditions import Condition, remove_condition, set_condition
 from rdd.api.fielderrors import FieldError
 from rdd.api.types import Object
-from rdd.apiserver.kinds.builtin import CreatedAtStrategy, reset_metadata_for_status
+from rdd.apiserver.kinds.builtin_strategy import CreatedAtStrategy, reset_metadata_for_status
 
 if TYPE_CHECKING:
     from rdd.schema.crd.schema import CheckRules

@@ -12,7 +12,7 @@ from rdd.api.conditions import Condition
 from rdd.api.fielderrors import FieldError
 from rdd.api.types import Object
 from rdd.apiserver.kinds.admissionrules import choice_errors
-from rdd.apiserver.kinds.builtin import AGE, NAME, StatusStrategy
+from rdd.apiserver.kinds.builtin_strategy import AGE, NAME, StatusStrategy
 from rdd.apiserver.kinds.core import decoded_length
 from rdd.apiserver.kinds.strategy import TableColumn
 from rdd.base import gotext

@@ -21,7 +21,7 @@ from rdd.apiserver.kinds import (
     rbac,
     webhooks,
 )
-from rdd.apiserver.kinds.builtin import BuiltinStrategy
+from rdd.apiserver.kinds.builtin_strategy import BuiltinStrategy
 from rdd.apiserver.kinds.expressions import CheckExpression, accept_any
 from rdd.apiserver.kinds.reviews import ReviewStrategy
 from rdd.apiserver.kinds.strategy import ResourceDefinition

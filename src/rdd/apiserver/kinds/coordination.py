@@ -6,7 +6,7 @@ from typing import Any
 from rdd.api import fielderrors
 from rdd.api.fielderrors import FieldError
 from rdd.api.types import Object
-from rdd.apiserver.kinds.builtin import AGE, NAME, BuiltinStrategy
+from rdd.apiserver.kinds.builtin_strategy import AGE, NAME, BuiltinStrategy
 from rdd.apiserver.kinds.strategy import TableColumn
 from rdd.schema.builtin import texts
 

@@ -13,7 +13,7 @@ from rdd.api import fielderrors, metadata, name_validation, names
 from rdd.api.fielderrors import FieldError
 from rdd.api.types import Object
 from rdd.apiserver.kinds import tlspair
-from rdd.apiserver.kinds.builtin import (
+from rdd.apiserver.kinds.builtin_strategy import (
     AGE,
     NAME,
     BuiltinStrategy,

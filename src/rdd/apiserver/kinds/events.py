@@ -13,7 +13,7 @@ from rdd.api import fielderrors, metadata, name_validation, names
 from rdd.api.fielderrors import FieldError
 from rdd.api.types import Object
 from rdd.apiserver.http import tables
-from rdd.apiserver.kinds.builtin import BuiltinStrategy, immutable_error
+from rdd.apiserver.kinds.builtin_strategy import BuiltinStrategy, immutable_error
 from rdd.apiserver.kinds.strategy import TableColumn
 from rdd.schema.builtin import texts
 from rdd.schema.builtin.typed import decode_typed, shape

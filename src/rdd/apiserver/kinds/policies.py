@@ -10,7 +10,7 @@ from rdd.api.fielderrors import FieldError
 from rdd.api.types import Object
 from rdd.apiserver.kinds import admissionrules
 from rdd.apiserver.kinds.admissionrules import choice_errors
-from rdd.apiserver.kinds.builtin import AGE, NAME, BuiltinStrategy, StatusStrategy
+from rdd.apiserver.kinds.builtin_strategy import AGE, NAME, BuiltinStrategy, StatusStrategy
 from rdd.apiserver.kinds.expressions import CheckExpression, Scope, accept_any
 from rdd.apiserver.kinds.strategy import TableColumn
 

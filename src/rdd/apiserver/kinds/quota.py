@@ -8,7 +8,7 @@ from rdd.api import fielderrors, name_validation
 from rdd.api.fielderrors import FieldError
 from rdd.api.quantity import Quantity, QuantityError
 from rdd.api.types import Object
-from rdd.apiserver.kinds.builtin import AGE, NAME, StatusStrategy
+from rdd.apiserver.kinds.builtin_strategy import AGE, NAME, StatusStrategy
 from rdd.apiserver.kinds.strategy import TableColumn
 
 _COUNTS = frozenset(

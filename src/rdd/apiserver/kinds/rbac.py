@@ -9,7 +9,7 @@ from typing import Any
 from rdd.api import fielderrors, name_validation, names, selectors
 from rdd.api.fielderrors import FieldError
 from rdd.api.types import Object
-from rdd.apiserver.kinds.builtin import AGE, NAME, BuiltinStrategy, CreatedAtStrategy
+from rdd.apiserver.kinds.builtin_strategy import AGE, NAME, BuiltinStrategy, CreatedAtStrategy
 from rdd.apiserver.kinds.strategy import TableColumn
 from rdd.schema.builtin import texts
 

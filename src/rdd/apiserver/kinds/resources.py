@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from rdd.api import errors, managedfields, mediatypes, names
 from rdd.api.types import Object
-from rdd.apiserver.kinds.builtin import BuiltinStrategy
+from rdd.apiserver.kinds.builtin_strategy import BuiltinStrategy
 from rdd.apiserver.kinds.catalog import decoder
 from rdd.apiserver.kinds.decoding import TypedDecoder
 from rdd.apiserver.kinds.strategy import ResourceDefinition

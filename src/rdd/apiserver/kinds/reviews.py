@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Kinds that are evaluated on creation and not stored."""
 
-from rdd.apiserver.kinds.builtin import BuiltinStrategy
+from rdd.apiserver.kinds.builtin_strategy import BuiltinStrategy
 
 
 class ReviewStrategy(BuiltinStrategy):

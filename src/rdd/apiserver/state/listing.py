@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 import orjson
 
 from rdd.api import decode, errors, fieldselectors, selectors
-from rdd.apiserver.core import Core
+from rdd.apiserver.components import Core
 from rdd.apiserver.http.options import ListOptions
 from rdd.apiserver.http.request import Request
 from rdd.apiserver.resources import Resource

@@ -2,7 +2,7 @@
 """Parsing of resourceVersion parameters."""
 
 from rdd.api import errors
-from rdd.apiserver.core import Core
+from rdd.apiserver.components import Core
 from rdd.base import gotext
 
 

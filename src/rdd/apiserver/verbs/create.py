@@ -2,7 +2,7 @@
 """POST to a collection: create an object."""
 
 from rdd.api import errors, managedfields
-from rdd.apiserver.core import Core
+from rdd.apiserver.components import Core
 from rdd.apiserver.http import bodies, negotiation, options, responses
 from rdd.apiserver.http.request import AnyResponse, Request
 from rdd.apiserver.resources import Resource, metadata_of

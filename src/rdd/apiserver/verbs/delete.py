@@ -9,8 +9,8 @@ the response is the object.
 
 from rdd.api import errors, names
 from rdd.api.types import Object
-from rdd.apiserver.admission.types import DELETE, AdmissionAttributes
-from rdd.apiserver.core import Core
+from rdd.apiserver.admission.chain import DELETE, AdmissionAttributes
+from rdd.apiserver.components import Core
 from rdd.apiserver.http import negotiation, options, responses
 from rdd.apiserver.http.options import DeleteOptions
 from rdd.apiserver.http.request import AnyResponse, Request

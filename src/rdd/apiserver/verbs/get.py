@@ -2,7 +2,7 @@
 """GET of one object: its encoded bytes from the cache."""
 
 from rdd.api import errors
-from rdd.apiserver.core import Core
+from rdd.apiserver.components import Core
 from rdd.apiserver.http import negotiation, responses
 from rdd.apiserver.http.request import AnyResponse, Request, Response
 from rdd.apiserver.resources import Resource

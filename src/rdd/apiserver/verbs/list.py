@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """GET of a collection: list objects."""
 
-from rdd.apiserver.core import Core
+from rdd.apiserver.components import Core
 from rdd.apiserver.http import negotiation, options, responses
 from rdd.apiserver.http.request import AnyResponse, Request
 from rdd.apiserver.resources import Resource

@@ -13,7 +13,7 @@ from rdd.api import apply as ssa
 from rdd.api import decode, errors, jsonpatch, managedfields, mergepatch, strategic
 from rdd.api.mediatypes import APPLY_PATCH, JSON_PATCH, MERGE_PATCH
 from rdd.api.types import Object
-from rdd.apiserver.core import Core
+from rdd.apiserver.components import Core
 from rdd.apiserver.http import bodies, negotiation, options, responses
 from rdd.apiserver.http.request import AnyResponse, Request
 from rdd.apiserver.kinds.decoding import invalid_patch

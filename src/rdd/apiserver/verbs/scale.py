@@ -11,7 +11,7 @@ from typing import Any
 from rdd.api import decode, errors, jsonpatch, jsonpath, managedfields, mergepatch
 from rdd.api.mediatypes import JSON_PATCH, MERGE_PATCH
 from rdd.api.types import Object
-from rdd.apiserver.core import Core
+from rdd.apiserver.components import Core
 from rdd.apiserver.http import bodies, options, responses
 from rdd.apiserver.http.request import AnyResponse, Request
 from rdd.apiserver.kinds import decoding

@@ -3,7 +3,7 @@
 
 from rdd.api import errors, managedfields
 from rdd.api.types import Object
-from rdd.apiserver.core import Core
+from rdd.apiserver.components import Core
 from rdd.apiserver.http import bodies, negotiation, options, responses
 from rdd.apiserver.http.request import AnyResponse, Request
 from rdd.apiserver.resources import Resource, metadata_of

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 import orjson
 
 from rdd.api import errors, mediatypes, names
-from rdd.apiserver.core import Core
+from rdd.apiserver.components import Core
 from rdd.apiserver.http import negotiation, options, responses, tables
 from rdd.apiserver.http.negotiation import ResponseFormat
 from rdd.apiserver.http.options import ListOptions

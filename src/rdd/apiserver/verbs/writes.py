@@ -22,9 +22,9 @@ from typing import Any
 from rdd.api import errors, fielderrors, managedfields, metadata
 from rdd.api.fielderrors import FieldError
 from rdd.api.types import Object
-from rdd.apiserver.admission.types import CREATE, UPDATE, AdmissionAttributes
+from rdd.apiserver.admission.chain import CREATE, UPDATE, AdmissionAttributes
 from rdd.apiserver.auth import escalation
-from rdd.apiserver.core import MAX_OBJECT_BYTES, Core
+from rdd.apiserver.components import MAX_OBJECT_BYTES, Core
 from rdd.apiserver.http.options import WriteOptions
 from rdd.apiserver.http.request import Request
 from rdd.apiserver.resources import Resource, metadata_of

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from rdd.cel import types as t
-from rdd.cel.errors import EvaluationError
+from rdd.cel.errors import EvaluationError, NoSuchOverload
 from rdd.cel.functions import TRAVERSAL, Library
 from rdd.cel.values import (
     MAX_INT,
@@ -32,8 +32,6 @@ from rdd.cel.values import (
 LIBRARY = Library()
 _A, _B = t.param("A"), t.param("B")
 _LIST, _MAP = t.list_of(_A), t.map_of(_A, _B)
-
-OVERLOAD_ERROR = "no such overload"
 
 
 def checked_int(value: int) -> int:
@@ -199,15 +197,15 @@ def compare(left: Any, right: Any) -> int:
     left_type, right_type = type(left), type(right)
     if left_type in NUMERIC:
         if right_type not in NUMERIC:
-            raise EvaluationError(OVERLOAD_ERROR)
+            raise NoSuchOverload()
         if left != left or right != right:
             raise EvaluationError("NaN values cannot be ordered")
     elif left_type is not right_type:
-        raise EvaluationError(OVERLOAD_ERROR)
+        raise NoSuchOverload()
     elif left_type is Timestamp or left_type is Duration:
         left, right = left.ns, right.ns
     elif left_type not in (str, bytes, bool):
-        raise EvaluationError(OVERLOAD_ERROR)
+        raise NoSuchOverload()
     return -1 if left < right else int(left > right)
 
 
@@ -291,7 +289,7 @@ def is_in(item: Any, container: Any) -> bool:
             return False
     if isinstance(container, list):
         return contains(container, item)
-    raise EvaluationError(OVERLOAD_ERROR)
+    raise NoSuchOverload()
 
 
 def _map_insert(target: dict[Any, Any], key: Any, value: Any) -> dict[Any, Any]:

@@ -8,9 +8,9 @@ does that, what is declared here is their meaning for two values.
 from typing import Any
 
 from rdd.cel import types as t
-from rdd.cel.errors import EvaluationError
+from rdd.cel.errors import NoSuchOverload
 from rdd.cel.functions import Library
-from rdd.cel.library.operators import OVERLOAD_ERROR, index
+from rdd.cel.library.operators import index
 from rdd.cel.values import NONE, Duration, Optional
 
 LIBRARY = Library()
@@ -44,7 +44,7 @@ def optional_index(container: Any, key: Any) -> Optional:
         except TypeError:
             return NONE
     if not isinstance(container, list):
-        raise EvaluationError(OVERLOAD_ERROR)
+        raise NoSuchOverload()
     if type(key) is int and not 0 <= key < len(container):
         return NONE
     return Optional(index(container, key))

@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable
 
 from rdd.cel import types as t
-from rdd.cel.errors import EvaluationError
+from rdd.cel.errors import EvaluationError, NoSuchOverload
 from rdd.cel.functions import TRAVERSAL, Library, double_traversal, traversal
 from rdd.cel.library import formatting
 
@@ -91,7 +91,7 @@ def _replace_cost(text: str, old: str, new: str, limit: int = -1) -> int:
 
 def _join(items: list[str], separator: str = "") -> str:
     if not all(type(item) is str for item in items):
-        raise EvaluationError("no such overload")
+        raise NoSuchOverload()
     return separator.join(items)
 
 

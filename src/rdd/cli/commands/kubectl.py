@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rdd.base.gotext import quote
 from rdd.cli.framework.errors import CommandError
-from rdd.cli.framework.tool import become, find, is_rdd
+from rdd.cli.framework.exec_tool import become, find, is_rdd
 from rdd.cli.framework.types import Call
 
 BUILT_IN = "builtin"

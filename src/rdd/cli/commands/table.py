@@ -8,7 +8,7 @@ Commands without an implementation have no entry: `rdd` rejects them as unknown.
 
 from rdd.cli.commands.app.table import APP_COMMANDS
 from rdd.cli.commands.engine.table import ENGINE_COMMANDS
-from rdd.cli.commands.machine.table import LIMAVM
+from rdd.cli.commands.limavm.table import LIMAVM
 from rdd.cli.commands.service.table import SERVICE
 from rdd.cli.framework.types import Command, Flag, Group
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`rdd yq …`: run the user's yq."""
 
-from rdd.cli.framework.tool import replace_process
+from rdd.cli.framework.exec_tool import replace_process
 from rdd.cli.framework.types import Call
 
 

@@ -22,7 +22,7 @@ from rdd.daemon.service.machines import delete_all
 from rdd.host import docker_contexts, kube_contexts
 from rdd.host.errors import HostError
 from rdd.host.files import remove
-from rdd.host.trees import remove_as_mapped_root
+from rdd.host.tree_removal import remove_as_mapped_root
 from rdd.instance import DATABASE_DIR, STDERR_LOG, STDOUT_LOG, Instance
 
 

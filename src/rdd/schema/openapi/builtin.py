@@ -10,7 +10,7 @@ caller knows when the served set changes.
 from collections.abc import Iterable, Sequence
 from typing import Any, Protocol
 
-from rdd.schema.builtin import definitions, notation
+from rdd.schema.builtin import notation, openapi_definitions
 from rdd.schema.openapi.documents import OpenApiKind, openapi_v2_document, openapi_v3_document
 from rdd.schema.openapi.paths import META
 
@@ -92,7 +92,7 @@ def builtin_definitions(kinds: Iterable[OpenApiKind]) -> dict[str, Any]:
         wanted += [kind.definition, *(body for _, body, _ in kind.subresources)]
         if kind.list_definition:
             wanted.append(kind.list_definition)
-    return definitions.closure(wanted, groups=tuple(sorted(groups)))
+    return openapi_definitions.closure(wanted, groups=tuple(sorted(groups)))
 
 
 def builtin_v3_document(

@@ -4,7 +4,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from rdd.schema.builtin import definitions as shapes
+from rdd.schema.builtin import openapi_definitions as shapes
 from rdd.schema.openapi import builtin, documents
 from rdd.schema.openapi.paths import META, OpenApiKind
 

@@ -237,7 +237,7 @@ class _Run:
             self._stop(place, level, detail)
         except cel.EvaluationError as error:
             detail = f"{error} evaluating rule: {rule.title}"
-            if str(error).startswith("no such overload"):
+            if isinstance(error, cel.NoSuchOverload):
                 detail = (
                     f"'{error}': call arguments did not match a supported operator, function or "
                     f"macro signature for rule: {rule.title}"

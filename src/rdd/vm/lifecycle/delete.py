@@ -12,7 +12,7 @@ from pathlib import Path
 
 from rdd.host.errors import HostError
 from rdd.host.processes import Identity
-from rdd.host.trees import remove_tree
+from rdd.host.tree_removal import remove_tree
 from rdd.vm.drivers import catalog
 from rdd.vm.instance_dir import CREATING, InstanceDirectory, LimaHome
 from rdd.vm.lifecycle.kill import kill_all

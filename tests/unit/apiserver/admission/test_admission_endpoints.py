@@ -5,7 +5,7 @@ import pytest
 
 from rdd.api.types import Object
 from rdd.apiserver.admission.client import WebhookEndpoint
-from rdd.apiserver.admission.endpoints import InProcessEndpoints
+from rdd.apiserver.admission.in_process_webhooks import InProcessEndpoints
 from rdd.apiserver.http.request import Request
 
 

@@ -8,7 +8,7 @@ import pytest
 from rdd.api import metadata
 from rdd.api.types import Object
 from rdd.apiserver.kinds import catalog
-from rdd.apiserver.kinds.builtin import BuiltinStrategy
+from rdd.apiserver.kinds.builtin_strategy import BuiltinStrategy
 from rdd.apiserver.kinds.strategy import ResourceDefinition
 
 TIME = "2026-01-02T03:04:05Z"

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from rdd.schema.builtin import definitions, nodes, notation, typed
+from rdd.schema.builtin import nodes, notation, openapi_definitions, typed
 
 META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 CORE = "io.k8s.api.core.v1."
@@ -30,8 +30,8 @@ def test_every_shape_parses_compiles_and_refers_to_what_exists(name: str) -> Non
     assert notation.struct(name).fields or name.endswith("SubresourceStatus")
     typed.shape(name).decode({}, [])
     assert nodes.node(name).type == "object"
-    for reference in definitions.references(definitions.definition(name)):
-        definitions.definition(reference)
+    for reference in openapi_definitions.references(openapi_definitions.definition(name)):
+        openapi_definitions.definition(reference)
 
 
 @pytest.mark.parametrize("name", [n for n in notation.names() if not n.endswith("List")])
@@ -44,7 +44,7 @@ def test_every_member_has_a_description_or_is_part_of_a_json_schema(name: str) -
 
 
 def test_definition_of_a_kind_has_group_version_kind_and_required_members() -> None:
-    shown = undescribed(definitions.definition(RBAC + "RoleBinding"))
+    shown = undescribed(openapi_definitions.definition(RBAC + "RoleBinding"))
     assert shown == {
         "type": "object",
         "properties": {
@@ -66,7 +66,7 @@ def test_definition_of_a_kind_has_group_version_kind_and_required_members() -> N
 
 
 def test_definition_of_a_list() -> None:
-    shown = undescribed(definitions.definition(CORE + "ConfigMapList"))
+    shown = undescribed(openapi_definitions.definition(CORE + "ConfigMapList"))
     assert shown["required"] == ["items"]
     assert shown["properties"]["items"]["items"]["allOf"] == [{"$ref": f"{REF}{CORE}ConfigMap"}]
     assert shown["properties"]["metadata"]["allOf"] == [{"$ref": f"{REF}{META}ListMeta"}]
@@ -130,11 +130,11 @@ def test_definition_of_a_list() -> None:
 def test_members_are_published_in_the_form_of_kubernetes(
     name: str, member: str, expected: dict[str, Any]
 ) -> None:
-    assert undescribed(definitions.definition(name))["properties"][member] == expected
+    assert undescribed(openapi_definitions.definition(name))["properties"][member] == expected
 
 
 def test_delete_options_are_a_kind_of_every_group() -> None:
-    shown = definitions.definition(f"{META}DeleteOptions", groups=(("a.example", "v1"),))
+    shown = openapi_definitions.definition(f"{META}DeleteOptions", groups=(("a.example", "v1"),))
     assert [k["group"] for k in shown["x-kubernetes-group-version-kind"]] == ["", "a.example"]
 
 
@@ -157,4 +157,4 @@ def test_nodes_are_shared_and_may_contain_themselves() -> None:
 
 def test_an_unknown_name_is_a_key_error() -> None:
     with pytest.raises(KeyError):
-        definitions.definition("io.k8s.api.core.v1.Pod")
+        openapi_definitions.definition("io.k8s.api.core.v1.Pod")

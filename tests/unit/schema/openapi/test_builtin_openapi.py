@@ -2,7 +2,7 @@
 """OpenAPI documents of built-in groups."""
 
 from rdd.apiserver.kinds import catalog
-from rdd.apiserver.kinds.builtin import BuiltinStrategy
+from rdd.apiserver.kinds.builtin_strategy import BuiltinStrategy
 from rdd.schema.openapi import builtin as builtin_openapi
 from rdd.schema.openapi.documents import OpenApiKind
 

@@ -17,7 +17,7 @@ from urllib.parse import urlencode
 from rdd.api import names
 from rdd.cli.commands.engine.objects import find_container
 from rdd.cli.commands.engine.table import EXEC
-from rdd.cli.commands.machine.shell import parse
+from rdd.cli.commands.limavm.shell import parse
 from rdd.cli.framework.connection import connected
 from rdd.cli.framework.errors import FAILED, CommandError
 from rdd.cli.framework.types import Call, Flags, command_path

@@ -20,7 +20,7 @@ from rdd.client.resources import CONFIG_MAPS
 from rdd.controllers.environment import ControllerEnvironment
 from rdd.controllers.lima.limavm.admission import LimaVMAdmission
 from rdd.controllers.lima.limavm.disks import ENDPOINT, DiskEndpoint
-from rdd.controllers.lima.limavm.environment import MakeVmEnvironment, VmEnvironment
+from rdd.controllers.lima.limavm.machines_interface import MakeVmEnvironment, VmEnvironment
 from rdd.controllers.lima.limavm.reconciler import LimaVMReconciler
 from rdd.controllers.lima.limavm.uniqueness import NameReservations
 from rdd.kinds.catalog import crds_of

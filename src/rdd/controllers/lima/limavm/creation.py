@@ -10,7 +10,7 @@ import asyncio
 
 from rdd.api import errors, names
 from rdd.controllers.lima.limavm import reasons
-from rdd.controllers.lima.limavm.environment import VmEnvironment
+from rdd.controllers.lima.limavm.machines_interface import VmEnvironment
 from rdd.controllers.lima.limavm.operations import Operation, Operations
 from rdd.controllers.lima.limavm.reconcile_pass import ReconcilePass
 from rdd.controllers.lima.limavm.templates import TemplateCopies, copy_name, wanted_text

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from rdd.api import names
 from rdd.controllers.lima.limavm import reasons
-from rdd.controllers.lima.limavm.environment import GRACE_S, VmEnvironment
+from rdd.controllers.lima.limavm.machines_interface import GRACE_S, VmEnvironment
 from rdd.controllers.lima.limavm.operations import Operations
 from rdd.controllers.lima.limavm.reconcile_pass import ReconcilePass
 from rdd.kinds.limavm import LimaVM

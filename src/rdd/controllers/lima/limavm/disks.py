@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from rdd.api import errors
-from rdd.controllers.lima.limavm.environment import VmEnvironment
+from rdd.controllers.lima.limavm.machines_interface import VmEnvironment
 from rdd.host.errors import HostError
 from rdd.vm.errors import Busy, NotCreated
 from rdd.vm.instance_dir import InvalidName

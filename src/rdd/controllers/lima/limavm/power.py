@@ -23,7 +23,7 @@ from typing import Any, Literal
 
 from rdd.api import names
 from rdd.controllers.lima.limavm import reasons
-from rdd.controllers.lima.limavm.environment import GRACE_S, STABLE_S, VmEnvironment
+from rdd.controllers.lima.limavm.machines_interface import GRACE_S, STABLE_S, VmEnvironment
 from rdd.controllers.lima.limavm.operations import Operations
 from rdd.controllers.lima.limavm.reconcile_pass import ReconcilePass
 from rdd.controllers.lima.limavm.templates import wanted_text

@@ -21,7 +21,7 @@ from rdd.api import errors
 from rdd.controllers.lima.limavm import reasons
 from rdd.controllers.lima.limavm.creation import InstanceCreation
 from rdd.controllers.lima.limavm.deletion import LimaVMDeletion
-from rdd.controllers.lima.limavm.environment import GRACE_S, MakeVmEnvironment
+from rdd.controllers.lima.limavm.machines_interface import GRACE_S, MakeVmEnvironment
 from rdd.controllers.lima.limavm.operations import Operations
 from rdd.controllers.lima.limavm.power import PowerControl
 from rdd.controllers.lima.limavm.reconcile_pass import ReconcilePass, VmState

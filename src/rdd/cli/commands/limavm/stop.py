@@ -2,8 +2,8 @@
 """`rdd limavm stop`: stop a virtual machine."""
 
 from rdd.api import names
-from rdd.cli.commands.machine import object as limavm
-from rdd.cli.commands.machine.suspend import suspend
+from rdd.cli.commands.limavm import object as limavm
+from rdd.cli.commands.limavm.suspend import suspend
 from rdd.cli.framework.types import Call
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from rdd.api.types import Object
 from rdd.base.gotext import quote
-from rdd.cli.commands.machine import object as limavm
+from rdd.cli.commands.limavm import object as limavm
 from rdd.cli.framework.errors import CommandError
 from rdd.cli.framework.types import Call
 

@@ -8,7 +8,7 @@ machine, it keeps running; the command then reverts the request and reports the 
 from rdd.api import names
 from rdd.api.types import Object
 from rdd.base.gotext import quote
-from rdd.cli.commands.machine import object as limavm
+from rdd.cli.commands.limavm import object as limavm
 from rdd.cli.framework.connection import conditions_of
 from rdd.cli.framework.errors import CommandError
 from rdd.cli.framework.progress import shown

@@ -12,7 +12,7 @@ def _one(name: str, summary: str, description: str = "", flags: tuple[Flag, ...]
     """Return a command that takes the name of one virtual machine."""
     return Command(
         name,
-        f"rdd.cli.commands.machine.{name}",
+        f"rdd.cli.commands.limavm.{name}",
         summary,
         description,
         usage="NAME",
@@ -25,7 +25,7 @@ def _one(name: str, summary: str, description: str = "", flags: tuple[Flag, ...]
 def _snapshot(name: str, summary: str) -> Command:
     return Command(
         name,
-        "rdd.cli.commands.machine.snapshot",
+        "rdd.cli.commands.limavm.snapshot",
         summary,
         usage="NAME SNAPSHOT",
         min_args=2,
@@ -41,7 +41,7 @@ LIMAVM = Group(
     members=(
         Command(
             "clone",
-            "rdd.cli.commands.machine.clone",
+            "rdd.cli.commands.limavm.clone",
             "Clone a stopped virtual machine, including its disk",
             usage="NAME NEW",
             flags=_WAITING,
@@ -50,7 +50,7 @@ LIMAVM = Group(
         ),
         Command(
             "create",
-            "rdd.cli.commands.machine.create",
+            "rdd.cli.commands.limavm.create",
             "Create a virtual machine from a template",
             'TEMPLATE is a file, or the name of a ConfigMap with the key "template".\n'
             "If both exist, write ./NAME for the file.",
@@ -84,7 +84,7 @@ LIMAVM = Group(
             (
                 Command(
                     "show",
-                    "rdd.cli.commands.machine.disk",
+                    "rdd.cli.commands.limavm.disk",
                     "Show the size of a disk and the space it uses on the host",
                     usage="NAME",
                     flags=(_OUTPUT,),
@@ -93,7 +93,7 @@ LIMAVM = Group(
                 ),
                 Command(
                     "grow",
-                    "rdd.cli.commands.machine.disk",
+                    "rdd.cli.commands.limavm.disk",
                     "Grow a disk",
                     "Restarts a running virtual machine. A disk cannot be shrunk.",
                     usage="NAME SIZE",
@@ -103,7 +103,7 @@ LIMAVM = Group(
                 ),
                 Command(
                     "trim",
-                    "rdd.cli.commands.machine.disk",
+                    "rdd.cli.commands.limavm.disk",
                     "Return unused disk space of a running guest to the host",
                     usage="NAME",
                     min_args=1,
@@ -113,7 +113,7 @@ LIMAVM = Group(
         ),
         Command(
             "edit",
-            "rdd.cli.commands.machine.edit",
+            "rdd.cli.commands.limavm.edit",
             "Edit the template of a virtual machine",
             "Uses KUBE_EDITOR, EDITOR, VISUAL or vi. Restarts a running virtual machine.",
             usage="NAME",
@@ -122,14 +122,14 @@ LIMAVM = Group(
         ),
         Command(
             "list",
-            "rdd.cli.commands.machine.list",
+            "rdd.cli.commands.limavm.list",
             "List virtual machines",
             aliases=("ls",),
             flags=(_OUTPUT,),
         ),
         Command(
             "log",
-            "rdd.cli.commands.machine.log",
+            "rdd.cli.commands.limavm.log",
             "Print the log of a virtual machine's host agent",
             usage="INSTANCE",
             aliases=("logs",),
@@ -144,7 +144,7 @@ LIMAVM = Group(
         ),
         Command(
             "params",
-            "rdd.cli.commands.machine.params",
+            "rdd.cli.commands.limavm.params",
             "Show or change the params of a virtual machine",
             "PARAM=VALUE overrides the value in the template, PARAM- removes the override.\n"
             "Restarts a running virtual machine.",
@@ -160,7 +160,7 @@ LIMAVM = Group(
         _one("restart", "Restart a virtual machine, or start it if it is stopped"),
         Command(
             "shell",
-            "rdd.cli.commands.machine.shell",
+            "rdd.cli.commands.limavm.shell",
             "Run a command or a shell in a virtual machine",
             "Flags must precede INSTANCE; everything after it is passed to the command.",
             usage="[--shell S] [--workdir D] INSTANCE [COMMAND…]",
@@ -175,7 +175,7 @@ LIMAVM = Group(
                 _snapshot("delete", "Delete a snapshot"),
                 Command(
                     "list",
-                    "rdd.cli.commands.machine.snapshot",
+                    "rdd.cli.commands.limavm.snapshot",
                     "List the snapshots of a virtual machine",
                     usage="NAME",
                     aliases=("ls",),

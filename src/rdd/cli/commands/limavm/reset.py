@@ -3,7 +3,7 @@
 
 from rdd.api import names
 from rdd.api.types import Object
-from rdd.cli.commands.machine import object as limavm
+from rdd.cli.commands.limavm import object as limavm
 from rdd.cli.framework.connection import conditions_of
 from rdd.cli.framework.progress import shown
 from rdd.cli.framework.types import Call

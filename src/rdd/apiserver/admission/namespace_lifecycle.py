@@ -6,7 +6,7 @@ store, so there is no race.
 """
 
 from rdd.api import errors, names
-from rdd.apiserver.admission.types import CREATE, DELETE, AdmissionAttributes
+from rdd.apiserver.admission.chain import CREATE, DELETE, AdmissionAttributes
 from rdd.apiserver.state.cache import ResourceCache
 
 IMMORTAL = frozenset(

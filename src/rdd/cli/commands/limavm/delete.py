@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from rdd.api import names
 from rdd.api.types import Object
 from rdd.base.gotext import quote
-from rdd.cli.commands.machine import object as limavm
+from rdd.cli.commands.limavm import object as limavm
 from rdd.cli.framework.connection import conditions_of, follow
 from rdd.cli.framework.errors import TIMED_OUT, CommandError
 from rdd.cli.framework.progress import Progress, shown

@@ -6,8 +6,8 @@ import re
 
 from rdd.api.types import Object
 from rdd.base.gotext import quote
-from rdd.cli.commands.machine import object as limavm
-from rdd.cli.commands.machine.snapshot import disk_request
+from rdd.cli.commands.limavm import object as limavm
+from rdd.cli.commands.limavm.snapshot import disk_request
 from rdd.cli.framework.errors import CommandError
 from rdd.cli.framework.outputs import is_json
 from rdd.cli.framework.progress import shown

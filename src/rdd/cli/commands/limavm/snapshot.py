@@ -9,7 +9,7 @@ from urllib.parse import quote as in_path
 from rdd.api import names
 from rdd.api.types import Object
 from rdd.base.gotext import quote
-from rdd.cli.commands.machine import object as limavm
+from rdd.cli.commands.limavm import object as limavm
 from rdd.cli.framework.outputs import is_json
 from rdd.cli.framework.types import Call
 

@@ -9,7 +9,7 @@ write, so that a server without webhooks has almost no overhead.
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from rdd.api import managers
+from rdd.api import managedfields_entries
 from rdd.api.types import Object
 from rdd.apiserver.http.request import Request, User
 from rdd.apiserver.resources import Resource
@@ -121,7 +121,7 @@ def _keep_owners(attributes: AdmissionAttributes, before: Any) -> None:
     if after == before or not after:
         return
     for position, entry in enumerate(after if isinstance(after, list) else [after]):
-        why = managers.problem(entry, position)
+        why = managedfields_entries.problem(entry, position)
         if why is None:
             continue
         attributes.request.warnings.append(

@@ -10,8 +10,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from rdd.base.gotext import quote
-from rdd.cli.commands.machine import object as limavm
-from rdd.cli.commands.machine.table import LIMAVM
+from rdd.cli.commands.limavm import object as limavm
+from rdd.cli.commands.limavm.table import LIMAVM
 from rdd.cli.framework.errors import CommandError
 from rdd.cli.framework.flags import Parser
 from rdd.cli.framework.types import Call, Command, Flags, command_path

@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable
 
 from rdd.api import timestamps
-from rdd.apiserver.admission.types import Chain
+from rdd.apiserver.admission.chain import Chain
 from rdd.apiserver.auth.rbac import RbacAuthorizer
 from rdd.apiserver.resources import Resource, ResourceRegistry
 from rdd.apiserver.state.cache import ObjectCache

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """`rdd limavm start`: start a virtual machine."""
 
-from rdd.cli.commands.machine import object as limavm
+from rdd.cli.commands.limavm import object as limavm
 from rdd.cli.framework.types import Call
 
 

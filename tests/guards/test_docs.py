@@ -134,3 +134,15 @@ def test_recipes_cover_the_everyday_tasks() -> None:
     recipes = (TOP / "CONTRIBUTING.md").read_text().partition("\n## Recipes\n")[2]
     recipes = recipes.partition("\n## ")[0]
     assert len(re.findall(r"^\*\*An? [a-zA-Z -]+\.\*\*", recipes, re.M)) == 10
+
+
+def test_every_metric_is_described() -> None:
+    pages = (DOCS / "internals.md").read_text() + (DOCS / "runtime.md").read_text()
+    declared = set()
+    for path in (TOP / "src" / "rdd").rglob("*.py"):
+        if path.parent.name != "base":  # the registry shows examples
+            declared |= set(
+                re.findall(r'(?:counter|gauge|histogram)\(\s*"([a-z_]+)"', path.read_text())
+            )
+    assert declared
+    assert {name for name in declared if not re.search(rf"`{name}[`{{]", pages)} == set()

@@ -23,7 +23,8 @@ from rdd.api import errors, fielderrors, managedfields, metadata
 from rdd.api.fielderrors import FieldError
 from rdd.api.types import Object
 from rdd.apiserver.admission.chain import CREATE, UPDATE, AdmissionAttributes
-from rdd.apiserver.auth import escalation
+from rdd.apiserver.auth import escalation, rbac
+from rdd.apiserver.auth.authorizer import AuthorizationAttributes
 from rdd.apiserver.components import MAX_OBJECT_BYTES, Core
 from rdd.apiserver.http.options import WriteOptions
 from rdd.apiserver.http.request import Request
@@ -149,12 +150,33 @@ async def insert(write: Write, obj: Object) -> Written:
     write.request.warnings += validation.warnings
     attributes.object = obj
     attributes.name = attributes.name or meta["name"]
+    if write.request.info.verb != "create":
+        _check_may_create(write)
     await core.admission.validate(attributes)
     if version and version.isdigit() and version != "0" and not write.is_apply:
         raise errors.ApiError(
             "resourceVersion should not be set on objects to be created", code=500, reason=""
         )
     return await _commit_new(write, obj, regenerate=generated)
+
+
+def _check_may_create(write: Write) -> None:
+    """Raise Forbidden unless the user of an update or apply may create the object, too.
+
+    As in Kubernetes, the check precedes validating admission, so errors of validation are
+    returned first, and it has the name of the object: a rule with resourceNames can allow it.
+    """
+    authorizer, resource, user = write.core.rbac, write.resource, write.request.user
+    if authorizer is None or user.is_master:
+        return
+    attributes = AuthorizationAttributes(
+        user, "create",
+        group=resource.group, version=resource.version, resource=resource.plural,
+        namespace=write.namespace, name=write.name,
+    )  # fmt: skip
+    decision = authorizer.authorize(attributes)
+    if not decision.allowed:
+        raise rbac.forbidden_error(attributes, decision)
 
 
 async def _commit_new(write: Write, obj: Object, *, regenerate: bool) -> Written:
@@ -389,10 +411,12 @@ def _record_owner(write: Write, obj: Object, old: Object | None) -> None:
 
 
 def _check_escalation(write: Write, obj: Object, old: Object | None) -> None:
-    rbac = write.core.rbac
-    if rbac is None or write.request.user.is_master:
+    authorizer = write.core.rbac
+    if authorizer is None or write.request.user.is_master:
         return
-    escalation.check_escalation(rbac, write.request.user, info=write.request.info, obj=obj, old=old)
+    escalation.check_escalation(
+        authorizer, write.request.user, info=write.request.info, obj=obj, old=old
+    )
 
 
 _STATUS = frozenset({"status"})

@@ -236,7 +236,6 @@ async def test_media_type_parameters_are_ignored(api: Api) -> None:
     [
         pytest.param("", 200, id="empty"),
         pytest.param("*/*", 200, id="anything"),
-        pytest.param("application/*", 200, id="any application"),
         pytest.param("image/png, */*;q=0.1", 200, id="second choice"),
         pytest.param("application/json;q=0.5,text/html", 200, id="JSON among others"),
         pytest.param("image/png", 406, id="image"),

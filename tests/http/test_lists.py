@@ -428,3 +428,174 @@ async def test_versions_of_lists_of_other_kinds_do_not_wait(api: Api) -> None:
     await api.post(LEASES, lease("x"))
     version = str(api.server.store.revision)
     assert await api.names(CONFIG_MAPS, query={"resourceVersion": version}) == []
+
+
+# -- each API version has its own selectable fields
+
+
+async def test_both_event_apis_select_by_their_own_fields(api: Api) -> None:
+    other = "/apis/events.k8s.io/v1/namespaces/default/events"
+    await api.post(EVENTS, event("a", reason="Started"))
+    for _ in range(2):
+        for path, field in ((EVENTS, "involvedObject.namespace"), (other, "regarding.namespace")):
+            assert await api.names(path, query={"fieldSelector": f"{field}=default"}) == ["a"]
+
+
+async def test_versions_of_a_crd_select_by_their_own_fields(api: Api) -> None:
+    text = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}}}
+    versions = [
+        {
+            "name": name,
+            "served": True,
+            "storage": name == "v1",
+            "schema": {
+                "openAPIV3Schema": {
+                    "type": "object",
+                    "description": name,
+                    "properties": {"spec": text},
+                }
+            },
+            "selectableFields": [{"jsonPath": f".spec.{field}"}],
+        }
+        for name, field in (("v1", "a"), ("v2", "b"))
+    ]
+    await api.install(crd(versions=versions))
+    await api.post(WIDGETS, widget("x", {"a": "1", "b": "2"}))
+    for path, selector in ((WIDGETS, "spec.a=1"), (WIDGETS.replace("/v1/", "/v2/"), "spec.b=2")):
+        assert await api.names(path, query={"fieldSelector": selector}) == ["x"]
+
+
+# -- order of errors, representations and pages
+
+
+@pytest.mark.parametrize(
+    ("query", "code", "message"),
+    [
+        pytest.param({"resourceVersion": "abc"}, 400, "invalid resource version: ", id="version"),
+        pytest.param(
+            {"sendInitialEvents": "x", "fieldSelector": "a~b"},
+            400,
+            "invalid selector: 'a~b'; can't understand 'a~b'",
+            id="field selector before options",
+        ),
+        pytest.param(
+            {"resourceVersionMatch": "Exact", "labelSelector": "a in"},
+            400,
+            "unable to parse requirement: ",
+            id="label selector before options",
+        ),
+        pytest.param(
+            {"timeoutSeconds": "a", "limit": "b"},
+            400,
+            'strconv.ParseInt: parsing "a": invalid syntax',
+            id="timeout before limit",
+        ),
+        pytest.param(
+            {"continue": "e30="},
+            400,
+            "invalid continue token: continue key is not valid: illegal base64 data at input "
+            "byte 3",
+            id="padded token",
+        ),
+        pytest.param(
+            {"timeout": "abc"},
+            400,
+            'invalid timeout specified in the request URL - time: invalid duration "abc"',
+            id="timeout",
+        ),
+        pytest.param(
+            {"timeout": "5"},
+            400,
+            'invalid timeout specified in the request URL - time: missing unit in duration "5"',
+            id="timeout without unit",
+        ),
+        pytest.param(
+            {"timeout": "5x"},
+            400,
+            'invalid timeout specified in the request URL - time: unknown unit "x" in duration '
+            '"5x"',
+            id="timeout with unknown unit",
+        ),
+    ],
+)
+async def test_list_reports_the_first_bad_option(
+    query: dict[str, str], code: int, message: str, api: Api
+) -> None:
+    status = (await api.call("GET", CONFIG_MAPS, query=query)).json()
+    assert status["code"] == code
+    assert status["message"].startswith(message)
+
+
+@pytest.mark.parametrize("timeout", ["", "0", "1m30s", ".5h", "-1s"])
+async def test_valid_timeouts_are_accepted(timeout: str, api: Api) -> None:
+    await api.get(CONFIG_MAPS, query={"timeout": timeout}, expect=200)
+
+
+_ROUTED = "406: Not Acceptable\n\nAvailable representations: "
+_ONLY = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+
+
+@pytest.mark.parametrize("accept", ["application/*", "APPLICATION/JSON", "text/html", "garbage"])
+async def test_built_in_kinds_are_routed_by_exact_media_type(accept: str, api: Api) -> None:
+    await api.post(CONFIG_MAPS, config_map("a"))
+    headers = {"Accept": accept}
+    one = (await api.call("GET", f"{CONFIG_MAPS}/a", headers=headers)).json()
+    assert (one["code"], one["message"]) == (406, _ROUTED + _ONLY)
+    many = (await api.call("GET", CONFIG_MAPS, headers=headers)).json()
+    assert many["message"].startswith(_ROUTED + _ONLY + ", application/json;stream=watch")
+
+
+async def test_custom_resources_negotiate_without_a_route(api: Api) -> None:
+    await api.install(crd())
+    await api.get(WIDGETS, headers={"Accept": "application/*"}, expect=200)
+    refused = (await api.call("GET", WIDGETS, headers={"Accept": "APPLICATION/JSON"})).json()
+    assert refused["message"] == f"only the following media types are accepted: {_ONLY}"
+
+
+async def test_metadata_of_one_object_is_not_a_representation_of_a_list(api: Api) -> None:
+    await api.install(crd())
+    await api.post(WIDGETS, widget("a"))
+    accept = "application/json;as=PartialObjectMetadata{};v=v1;g=meta.k8s.io"
+    for path, type_ in (
+        (LEASES, "*coordination.LeaseList"),
+        ("/apis/events.k8s.io/v1/events", "*core.EventList"),
+        (WIDGETS, "*unstructured.UnstructuredList"),
+    ):
+        status = (await api.call("GET", path, headers={"Accept": accept.format("")})).json()
+        assert status["message"] == (
+            f"you requested PartialObjectMetadata, but the requested object is a list ({type_})"
+        )
+    status = (
+        await api.call("GET", f"{WIDGETS}/a", headers={"Accept": accept.format("List")})
+    ).json()
+    assert status["message"] == (
+        "you requested PartialObjectMetadataList, but the requested object is not a list "
+        "(*unstructured.Unstructured)"
+    )
+
+
+async def test_errors_have_no_other_representation(api: Api) -> None:
+    headers = {"Accept": "application/yaml;as=Table;v=v1;g=meta.k8s.io"}
+    reply = await api.call("GET", f"{CONFIG_MAPS}/none", headers=headers)
+    assert (reply.json()["code"], reply.json()["kind"]) == (404, "Status")
+
+
+async def test_page_counts_the_remaining_objects_only_without_selectors(zoo: Api) -> None:
+    page = await zoo.get(CONFIG_MAPS, query={"limit": "2"})
+    assert page["metadata"]["remainingItemCount"] == 3
+    query = {"limit": "2", "continue": page["metadata"]["continue"]}
+    page = await zoo.get(CONFIG_MAPS, query=query)
+    assert page["metadata"]["remainingItemCount"] == 1
+    table = {"Accept": "application/json;as=Table;v=v1;g=meta.k8s.io"}
+    page = await zoo.get(CONFIG_MAPS, query={"limit": "2"}, headers=table)
+    assert page["metadata"]["remainingItemCount"] == 3
+    page = await zoo.get(CONFIG_MAPS, query={"limit": "1", "labelSelector": "kind=dog"})
+    assert "remainingItemCount" not in page["metadata"]
+
+
+async def test_any_further_object_makes_another_page(zoo: Api) -> None:
+    query = {"limit": "2", "labelSelector": "kind=cat"}
+    page = await zoo.get(CONFIG_MAPS, query=query)
+    assert [o["metadata"]["name"] for o in page["items"]] == ["pet-0", "pet-2"]
+    page = await zoo.get(CONFIG_MAPS, query={**query, "continue": page["metadata"]["continue"]})
+    assert (page["items"], set(page["metadata"])) == ([], {"resourceVersion"})

@@ -443,3 +443,63 @@ async def test_watchers_of_the_same_selection_share_a_view(api: Api) -> None:
     for stream in streams:
         assert shown(await stream.take(1)) == [("ADDED", "a")]
         await stream.close()
+
+
+# -- bookmarks and single objects
+
+
+@pytest.mark.parametrize("query", [{}, {"resourceVersion": "0"}])
+async def test_initial_events_end_with_a_bookmark_if_bookmarks_are_allowed(
+    query: Object, api: Api
+) -> None:
+    await api.post(CONFIG_MAPS, config_map("a"))
+    allowed = {**query, "allowWatchBookmarks": "true"}
+    async with api.watch(CONFIG_MAPS, query=allowed) as stream:
+        first, last = await stream.take(2)
+    assert (first["type"], last["type"]) == ("ADDED", "BOOKMARK")
+    assert last["object"]["metadata"]["annotations"] == {"k8s.io/initial-events-end": "true"}
+    async with api.watch(CONFIG_MAPS, query=query) as stream:
+        await stream.take(1)
+        await api.post(CONFIG_MAPS, config_map("b"))
+        assert shown(await stream.take(1)) == [("ADDED", "b")]
+
+
+async def test_initial_events_without_bookmarks_end_silently(api: Api) -> None:
+    await api.post(CONFIG_MAPS, config_map("a"))
+    query = {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+    async with api.watch(CONFIG_MAPS, query=query) as stream:
+        await stream.take(1)
+        await api.post(CONFIG_MAPS, config_map("b"))
+        assert shown(await stream.take(1)) == [("ADDED", "b")]
+
+
+async def test_a_bookmark_precedes_the_timeout(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "LAST_BOOKMARK_S", 0.9)
+    query = {**await now(api), "allowWatchBookmarks": "true", "timeoutSeconds": "1"}
+    async with api.watch(CONFIG_MAPS, query=query) as stream:
+        assert [e["type"] for e in await stream.rest()] == ["BOOKMARK"]
+    monkeypatch.setattr(watching, "LAST_BOOKMARK_S", 2.0)
+    async with api.watch(CONFIG_MAPS, query=query) as stream:
+        assert await stream.rest() == []
+
+
+async def test_watch_parameter_on_one_object_is_a_plain_read(api: Api) -> None:
+    await api.post(CONFIG_MAPS, config_map("a"))
+    query = {"watch": "true", "limit": "abc", "resourceVersionMatch": "x"}
+    assert (await api.get(f"{CONFIG_MAPS}/a", query=query))["metadata"]["name"] == "a"
+    await api.get(f"{CONFIG_MAPS}/b", query=query, expect=404)
+
+
+async def test_watch_prefix_refuses_a_selector_of_another_name(api: Api) -> None:
+    path = "/api/v1/watch/namespaces/default/configmaps/a"
+    reply = await api.call("GET", path, query={"fieldSelector": "metadata.name=b"})
+    assert reply.json()["message"] == "fieldSelector metadata.name doesn't match requested name"
+
+
+async def test_options_are_checked_before_the_stream_format(api: Api) -> None:
+    headers = {"Accept": "application/yaml"}
+    query = {"watch": "true", "resourceVersion": "abc"}
+    reply = await api.call("GET", CONFIG_MAPS, query=query, headers=headers)
+    assert reply.status == 500
+    reply = await api.call("GET", CONFIG_MAPS, query={"watch": "true"}, headers=headers)
+    assert reply.status == 406

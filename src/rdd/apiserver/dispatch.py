@@ -9,7 +9,7 @@ refuses.
 
 from rdd.api import errors
 from rdd.apiserver.components import Core
-from rdd.apiserver.http import bodies
+from rdd.apiserver.http import bodies, negotiation
 from rdd.apiserver.http.request import AnyResponse, Request, page_not_found
 from rdd.apiserver.resources import Resource
 from rdd.apiserver.routes import ResourceHandler, Routes
@@ -53,6 +53,8 @@ class Dispatcher:
                 raise errors.NotFound.resource()
             return page_not_found()
         if info.subresource:
+            if resource.is_routed:
+                negotiation.check_route(request, has_streams=False)
             return await self._dispatch_subresource(request, resource)
         if resource.deprecation:
             request.warnings.append(resource.deprecation)
@@ -66,6 +68,8 @@ class Dispatcher:
             raise errors.MethodNotAllowed()
         if verb in ("update", "patch") and not info.name:
             raise errors.MethodNotAllowed()
+        if resource.is_routed:
+            negotiation.check_route(request, has_streams=verb in ("list", "watch"))
         return await handler(self._core, request, resource)
 
     async def _dispatch_subresource(self, request: Request, resource: Resource) -> AnyResponse:

@@ -38,6 +38,8 @@ class Resource(ABC):
 
     patch_types: ClassVar[tuple[str, ...]]
     """The media types that PATCH accepts."""
+    is_routed: ClassVar[bool]
+    """Whether Kubernetes routes its requests by media type; custom resources are not routed."""
 
     def __init__(
         self,
@@ -119,6 +121,10 @@ class Resource(ABC):
         """Return the response to a request for a subresource that does not exist, or raise it."""
 
     @abstractmethod
+    def go_type(self, *, is_list: bool) -> str:
+        """Return the Go type that error messages of Kubernetes name."""
+
+    @abstractmethod
     def collect_openapi(self, collector: "KindCollector") -> None:
         """Add the kind to an OpenAPI document."""
 
@@ -126,11 +132,13 @@ class Resource(ABC):
         """Return the error of a patch type that is not in `patch_types`."""
         return errors.UnsupportedMediaType("415: Unsupported Media Type", details={})
 
-    def list_metadata(self, revision: int, continue_: str) -> dict[str, Any]:
+    def list_metadata(self, revision: int, continue_: str, remaining: int) -> dict[str, Any]:
         """Return the metadata of a list."""
         meta: dict[str, Any] = {"resourceVersion": str(revision)}
         if continue_:
             meta["continue"] = continue_
+        if remaining:
+            meta["remainingItemCount"] = remaining
         return meta
 
     @property

@@ -49,6 +49,7 @@ from rdd.apiserver.endpoints.health import HealthEndpoint
 from rdd.apiserver.endpoints.metrics import ServerMetrics
 from rdd.apiserver.http import responses
 from rdd.apiserver.http.limits import InFlight
+from rdd.apiserver.http.options import check_timeout
 from rdd.apiserver.http.request import AnyResponse, Request, User
 from rdd.apiserver.kinds.catalog import builtin_kinds, review_kinds
 from rdd.apiserver.kinds.resources import make_resource
@@ -149,6 +150,8 @@ class ApiServer:
         return answer
 
     async def _handle(self, request: Request) -> AnyResponse:
+        if "timeout" in request.query and request.info.verb != "watch":
+            check_timeout(request)
         if not request.is_trusted:
             request.user = self._authenticator.authenticate(request)
             if impersonation.is_requested(request.headers):

@@ -56,6 +56,29 @@ def parse_bool(text: str) -> bool:
         raise ValueError('expected boolean; use "true" or "false"') from None
 
 
+def duration_error(text: str) -> str:
+    """Return the error of Go's time.ParseDuration, an empty string for a valid duration."""
+    rest = text[1:] if text[:1] in ("+", "-") else text
+    if rest == "0":
+        return ""
+    invalid = f"time: invalid duration {quote(text)}"
+    if not rest:
+        return invalid
+    while rest:
+        number = re.match(r"([0-9]+)(\.[0-9]*)?|\.[0-9]+", rest)
+        if number is None:
+            return invalid
+        rest = rest[number.end() :]
+        end = re.search(r"[.0-9]", rest)
+        unit = rest[: end.start()] if end else rest
+        if not unit:
+            return f"time: missing unit in duration {quote(text)}"
+        if unit not in _UNIT_S:
+            return f"time: unknown unit {quote(unit)} in duration {quote(text)}"
+        rest = rest[len(unit) :]
+    return ""
+
+
 def parse_duration(text: str) -> float:
     """Return the seconds of a duration such as `90s`, `1h30m` or `0`. Raises ValueError."""
     sign, body = (-1, text[1:]) if text.startswith("-") else (1, text.removeprefix("+"))

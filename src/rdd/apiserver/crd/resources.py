@@ -175,7 +175,12 @@ class CustomResource(Resource):
     """One served version of a CRD."""
 
     patch_types = (mediatypes.JSON_PATCH, mediatypes.MERGE_PATCH, mediatypes.APPLY_PATCH)
+    is_routed = False
     strategy: CustomStrategy
+
+    def go_type(self, *, is_list: bool) -> str:
+        """Return the type of objects without a Go struct."""
+        return f"*unstructured.Unstructured{'List' if is_list else ''}"
 
     @property
     def item_head(self) -> bytes:
@@ -202,9 +207,12 @@ class CustomResource(Resource):
             + ", ".join(self.patch_types)
         )
 
-    def list_metadata(self, revision: int, continue_: str) -> dict[str, Any]:
+    def list_metadata(self, revision: int, continue_: str, remaining: int) -> dict[str, Any]:
         """Return the metadata of a list; custom lists always have `continue`."""
-        return {"continue": continue_, "resourceVersion": str(revision)}
+        meta: dict[str, Any] = {"continue": continue_, "resourceVersion": str(revision)}
+        if remaining:
+            meta["remainingItemCount"] = remaining
+        return meta
 
     def unknown_subresource(self) -> AnyResponse:
         """Return the plain-text response of an unknown path."""

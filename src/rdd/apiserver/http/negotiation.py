@@ -3,17 +3,14 @@
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
 
 from rdd.api import errors, names
 from rdd.api.mediatypes import JSON, YAML
 from rdd.apiserver.http.request import Request
 
-_AVAILABLE = (
-    "application/json, application/yaml, application/vnd.kubernetes.protobuf, "
-    "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
-)
 _ONLY = "application/json, application/yaml, application/vnd.kubernetes.protobuf"
+_STREAMS = "application/json;stream=watch, application/vnd.kubernetes.protobuf;stream=watch"
+_PRODUCED = {"*/*", *_ONLY.split(", ")}
 _TRANSFORMS = {
     ("Table", names.META_GROUP, "v1"),
     ("Table", names.META_GROUP, "v1beta1"),
@@ -49,16 +46,44 @@ def negotiate(request: Request) -> ResponseFormat:
     if not accept or accept == JSON or accept == "*/*":
         return PLAIN
     found = _negotiate(accept)
-    if isinstance(found, str):
-        details: dict[str, Any] | None = {} if found.startswith("406") else None
-        raise errors.NotAcceptable(found, details=details)
+    if found is None:
+        raise errors.NotAcceptable(f"only the following media types are accepted: {_ONLY}")
     return found
 
 
+def check_route(request: Request, *, has_streams: bool) -> None:
+    """Raise NotAcceptable if the route of a built-in resource produces no accepted media type.
+
+    The router of Kubernetes compares whole media types and their case, so that it refuses
+    `application/*`, which the negotiation accepts. Custom resources have no routes.
+    """
+    accept = request.headers.get("Accept", "")
+    if not accept or accept == JSON or accept == "*/*":
+        return
+    if not any(part.partition(";")[0].strip(" ") in _PRODUCED for part in accept.split(",")):
+        available = f"{_ONLY}, {_STREAMS}" if has_streams else _ONLY
+        raise errors.NotAcceptable(
+            f"406: Not Acceptable\n\nAvailable representations: {available}", details={}
+        )
+
+
+def status_media(request: Request) -> str:
+    """Return the media type of a Status, which has no other representations."""
+    accept = request.headers.get("Accept", "")
+    if not accept or accept == JSON or accept == "*/*":
+        return JSON
+    return _status_media(accept)
+
+
 @lru_cache(maxsize=256)
-def _negotiate(accept: str) -> ResponseFormat | str:
-    """Return the format, or the message of NotAcceptable."""
-    is_known_media = False
+def _status_media(accept: str) -> str:
+    found = _negotiate(accept, can_transform=False)
+    return JSON if found is None else found.media
+
+
+@lru_cache(maxsize=256)
+def _negotiate(accept: str, *, can_transform: bool = True) -> ResponseFormat | None:
+    """Return the format of the best clause that can be served, None if there is none."""
     for clause in sorted(_clauses(accept), key=lambda c: -c[0]):
         _, media, params = clause
         if media in ("*/*", "application/*", JSON):
@@ -67,19 +92,14 @@ def _negotiate(accept: str) -> ResponseFormat | str:
             chosen = YAML
         else:
             continue
-        if "as" not in params:
-            if params.get("stream", "watch") != "watch":
-                continue
+        if params.get("stream", "watch") not in ("watch", ""):
+            continue
+        if "as" not in params and "g" not in params and "v" not in params:
             return ResponseFormat(chosen)
-        is_known_media = True
-        target = (params["as"], params.get("g", ""), params.get("v", ""))
-        if target in _TRANSFORMS:
+        target = (params.get("as", ""), params.get("g", ""), params.get("v", ""))
+        if can_transform and target in _TRANSFORMS:
             return ResponseFormat(chosen, target[0], target[2])
-    return (
-        f"only the following media types are accepted: {_ONLY}"
-        if is_known_media
-        else f"406: Not Acceptable\n\nAvailable representations: {_AVAILABLE}"
-    )
+    return None
 
 
 def _clauses(accept: str) -> list[tuple[float, str, dict[str, str]]]:
@@ -94,7 +114,7 @@ def _clauses(accept: str) -> list[tuple[float, str, dict[str, str]]]:
             quality = float(values.pop("q", "1"))
         except ValueError:
             quality = 0.0
-        found.append((quality, media.strip().lower(), values))
+        found.append((quality, media.strip(), values))
     return found
 
 

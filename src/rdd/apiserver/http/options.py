@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rdd.api import errors, fielderrors, metadata, names
+from rdd.api import errors, fielderrors, fieldselectors, metadata, names, selectors
 from rdd.api.fielderrors import FieldError
 from rdd.apiserver.http import bodies
 from rdd.apiserver.http.request import Request
@@ -198,12 +198,15 @@ def list_options(request: Request, *, is_watch: bool) -> ListOptions:
         allow_bookmarks=_lenient_bool(query.get("allowWatchBookmarks")) or False,
         send_initial_events=_lenient_bool(query.get("sendInitialEvents")),
     )
-    if "limit" in query:
-        options.limit = _parse_int(request.first("limit"))
     if "timeoutSeconds" in query:
         options.timeout_s = _parse_int(request.first("timeoutSeconds"))
+    if "limit" in query:
+        options.limit = _parse_int(request.first("limit"))
     errs = _watch_errors(options) if is_watch else _list_errors(options)
     if errs:
+        # Selectors that cannot be parsed are reported before the validation of the options.
+        selectors.parse_label_selector(options.label_selector)
+        fieldselectors.parse_field_selector(options.field_selector)
         raise _invalid("ListOptions", errs)
     return options
 
@@ -250,6 +253,14 @@ def _watch_errors(options: ListOptions) -> list[FieldError]:
             detail = "resourceVersionMatch is forbidden when continue is provided"
             errs.append(fielderrors.forbidden("resourceVersionMatch", detail))
     return errs
+
+
+def check_timeout(request: Request) -> None:
+    """Raise BadRequest if the `timeout` of a request is no duration; watches ignore it."""
+    text = request.first("timeout")
+    why = gotext.duration_error(text) if text else ""
+    if why:
+        raise errors.BadRequest(f"invalid timeout specified in the request URL - {why}")
 
 
 def _lenient_bool(values: Sequence[str] | None) -> bool | None:

@@ -111,9 +111,9 @@ def parse_path(method: str, path: str, *, wants_watch: bool = False) -> RequestI
         info.verb = method.lower()
         return info
     info.is_resource = True
-    if rest[0] == "watch" and len(rest) > 1:
+    is_watch_path = rest[0] == "watch" and len(rest) > 1
+    if is_watch_path:
         rest = rest[1:]  # the deprecated /watch/ prefix
-        wants_watch = True
     info.parts = rest
     if rest[0] == "namespaces" and len(rest) >= 2:
         info.namespace = rest[1]
@@ -125,9 +125,11 @@ def parse_path(method: str, path: str, *, wants_watch: bool = False) -> RequestI
     if len(rest) >= 3:
         info.subresource = "/".join(rest[2:])
     if method in ("GET", "HEAD"):
-        info.verb = ("watch" if wants_watch else "list") if not info.name else "get"
-        if info.name and wants_watch:
+        # `watch=true` on the path of one object is a read; only the prefix watches it.
+        if is_watch_path or (wants_watch and not info.name):
             info.verb = "watch"
+        else:
+            info.verb = "get" if info.name else "list"
     else:
         info.verb = _VERBS.get(method, method.lower())
         if info.verb == "delete" and not info.name:

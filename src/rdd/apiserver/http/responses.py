@@ -36,19 +36,12 @@ def is_plain(request: Request) -> bool:
 
 def value(request: Request, obj: Any, *, status: int = 200, media: str = "") -> Response:
     """Respond with any JSON value: Status objects, reviews, discovery documents."""
-    media = media or _media(request)
+    media = media or negotiation.status_media(request)
     if media == mediatypes.YAML:
         return Response(status, yamlcodec.encode_yaml(obj), content_type=mediatypes.YAML)
     if negotiation.is_pretty(request):
         return Response(status, orjson.dumps(obj, option=orjson.OPT_INDENT_2))
     return Response(status, codec.dumps(obj))
-
-
-def _media(request: Request) -> str:
-    try:
-        return negotiation.negotiate(request).media
-    except errors.NotAcceptable:
-        return mediatypes.JSON
 
 
 def entry(
@@ -76,17 +69,12 @@ def entry(
         )
         return value(request, table, status=status, media=fmt.media)
     if fmt.transform != "PartialObjectMetadata":
-        raise not_transformable()
+        raise errors.NotAcceptable(
+            "you requested PartialObjectMetadataList, but the requested object is not a list "
+            f"({resource.go_type(is_list=False)})"
+        )
     return value(
         request, partial(resource.object(found), fmt.version), status=status, media=fmt.media
-    )
-
-
-def not_transformable() -> errors.NotAcceptable:
-    """Return the error for a list representation of one object, or the reverse."""
-    return errors.NotAcceptable(
-        "only the following media types are accepted: application/json, application/yaml, "
-        "application/vnd.kubernetes.protobuf"
     )
 
 
@@ -130,6 +118,8 @@ def page(
     meta: dict[str, Any] = {"resourceVersion": str(found.revision)}
     if found.continue_:
         meta["continue"] = found.continue_
+    if found.remaining:
+        meta["remainingItemCount"] = found.remaining
     if fmt.transform == "Table":
         table = tables.table(
             resource,
@@ -139,10 +129,14 @@ def page(
             version=fmt.version,
             revision=str(found.revision),
             continue_=found.continue_,
+            remaining=found.remaining,
         )
         return value(request, table, media=fmt.media)
     if fmt.transform == "PartialObjectMetadata":
-        raise not_transformable()
+        raise errors.NotAcceptable(
+            "you requested PartialObjectMetadata, but the requested object is a list "
+            f"({resource.go_type(is_list=True)})"
+        )
     if fmt.transform:
         return value(
             request,
@@ -178,7 +172,7 @@ _LIST_END = b"]}\n"
 
 def list_head(resource: Resource, found: ListPage) -> bytes:
     """Return the bytes before the items of a list."""
-    meta = resource.list_metadata(found.revision, found.continue_)
+    meta = resource.list_metadata(found.revision, found.continue_, found.remaining)
     head = codec.head(resource.list_kind, resource.api_version)
     return b'%b"metadata":%b,"items":[' % (head, orjson.dumps(meta))
 

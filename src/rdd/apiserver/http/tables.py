@@ -64,6 +64,7 @@ def table(
     version: str = "v1",
     revision: str = "",
     continue_: str = "",
+    remaining: int = 0,
 ) -> dict[str, Any]:
     """Return the Table of some objects.
 
@@ -75,6 +76,8 @@ def table(
         meta["resourceVersion"] = revision
     if continue_:
         meta["continue"] = continue_
+    if remaining:
+        meta["remainingItemCount"] = remaining
     cells = resource.strategy.cells
     return {
         "kind": "Table",

@@ -28,6 +28,7 @@ class BuiltinResource(Resource):
         mediatypes.STRATEGIC_MERGE_PATCH,
         mediatypes.APPLY_PATCH,
     )
+    is_routed = True
     _empty: Object | None = None
 
     @property
@@ -45,6 +46,14 @@ class BuiltinResource(Resource):
     def unknown_subresource(self) -> NoReturn:
         """Raise the Status of an unknown resource."""
         raise errors.NotFound.resource()
+
+    def go_type(self, *, is_list: bool) -> str:
+        """Return the internal type, which is that of the stored group."""
+        strategy = self.strategy
+        assert isinstance(strategy, BuiltinStrategy)
+        group = strategy.storage[0] if strategy.storage else self.group
+        package = group.partition(".")[0] or "core"
+        return f"*{package}.{self.list_kind if is_list else self.kind}"
 
     def collect_openapi(self, collector: "KindCollector") -> None:
         """Add the kind to the documents; its definitions are those of its shape."""

@@ -35,7 +35,7 @@ class CacheEntry:
         self.body = body
         # Decoded on first use by a selector; most objects never need them.
         self._labels: dict[str, str] | None = None
-        self._fields: dict[str, str] | None = None
+        self._fields: tuple[object, dict[str, str]] | None = None
 
     def decode(self) -> dict[str, Any]:
         """Return the object without kind and apiVersion, as a new dict."""
@@ -51,11 +51,15 @@ class CacheEntry:
                 self._labels = _NO_LABELS
         return self._labels
 
-    def fields(self, extract: Callable[[dict[str, Any]], Any]) -> dict[str, str]:
-        """Return the values of the field-selector labels (one extractor per resource)."""
-        if self._fields is None:
-            self._fields = dict(extract(self.decode()))
-        return self._fields
+    def fields(self, owner: object, extract: Callable[[dict[str, Any]], Any]) -> dict[str, str]:
+        """Return the values of the field-selector labels, memoised for one owner.
+
+        The owner identifies the extractor: the API versions of an object share its entry
+        and have different labels.
+        """
+        if self._fields is None or self._fields[0] is not owner:
+            self._fields = (owner, dict(extract(self.decode())))
+        return self._fields[1]
 
 
 class ObjectChange:

@@ -9,7 +9,6 @@ since, the cache still has that state; otherwise it is read from the store.
 """
 
 import base64
-import binascii
 import posixpath
 from dataclasses import dataclass, replace
 
@@ -41,6 +40,8 @@ class ListPage:
     entries: list[CacheEntry]
     revision: int
     continue_: str = ""
+    remaining: int = 0
+    """The number of objects on later pages; 0 if there are none or it is unknown."""
 
 
 def selection(request: Request, resource: Resource, options: ListOptions) -> ObjectSelection:
@@ -54,6 +55,8 @@ def selection(request: Request, resource: Resource, options: ListOptions) -> Obj
         fields = fieldselectors.parse_field_selector(options.field_selector)
         resource.strategy.check_field_selector(fields)
         name = fields.exact_value("metadata.name") or ""
+        if info.name and name != info.name:
+            raise errors.BadRequest("fieldSelector metadata.name doesn't match requested name")
     if info.name:
         name = info.name  # the deprecated watch of one object
     namespace = info.namespace if resource.namespaced and info.namespace else None
@@ -79,31 +82,27 @@ async def select(
         if revision < 0:
             revision = core.cache.revision  # a token for the current state
     elif options.resource_version_match == "Exact":
-        revision = check_not_future(core, version)
+        revision = check_not_future(core, version, is_list=True)
     else:
         if version and version != "0":
-            check_not_future(core, version)
+            check_not_future(core, version, is_list=True)
         revision = core.cache.revision
-    if revision >= cache.revision:
-        entries = _matching(cache.entries(chosen.namespace), chosen, resource)
-    else:
+    if revision < cache.revision:
         entries = await _at(core, resource, chosen, revision, start)
+    elif chosen.name and chosen.namespace is not None:
+        one = cache.get(chosen.namespace, chosen.name)
+        entries = [one] if one is not None else []
+    else:
+        entries = cache.entries(chosen.namespace)
     limit = 0 if version == "0" and not options.continue_ else options.limit
-    page = _cut(entries, revision, limit, start, resource)
-    if resource.converter is not None:
-        page = replace(page, entries=list(await resource.convert_entries(page.entries)))
-    return page
-
-
-def _matching(
-    entries: list[CacheEntry], chosen: ObjectSelection, resource: Resource
-) -> list[CacheEntry]:
-    if chosen.selects_all:
-        return entries
-    if chosen.name and chosen.namespace is not None:
-        found = resource.cache.get(chosen.namespace, chosen.name)
-        return [found] if found is not None and chosen.matches(found) else []
-    return [e for e in entries if chosen.matches(e)]
+    if resource.converter is None:
+        return _cut(entries, revision, limit, start, chosen, resource)
+    if chosen.fields is not None:
+        # The values of the fields are those of the requested version.
+        entries = list(await resource.convert_entries(entries))
+        return _cut(entries, revision, limit, start, chosen, resource)
+    page = _cut(entries, revision, limit, start, chosen, resource)
+    return replace(page, entries=list(await resource.convert_entries(page.entries)))
 
 
 async def _at(
@@ -128,21 +127,44 @@ async def _at(
     for record in page.records:
         namespace, name = cache.split(record.key)
         entries.append(cache.entry(namespace, name, record.revision, record.value))
-    return [e for e in entries if chosen.matches(e)]
+    if chosen.name and chosen.namespace is not None:
+        return [e for e in entries if e.name == chosen.name]
+    return entries
 
 
 def _cut(
-    entries: list[CacheEntry], revision: int, limit: int, start: str, resource: Resource
+    entries: list[CacheEntry],
+    revision: int,
+    limit: int,
+    start: str,
+    chosen: ObjectSelection,
+    resource: Resource,
 ) -> ListPage:
-    """Return one page: at most `limit` objects from `start` on, with a token if more follow."""
+    """Return one page: at most `limit` selected objects from `start` on, a token if more follow.
+
+    As in Kubernetes, any further object makes a token, even if no selected one follows; the
+    number of the remaining objects is known only without selectors.
+    """
     if start:
         entries = entries[_first_after(entries, start, resource) :]
-    if limit <= 0 or len(entries) <= limit:
-        # A copy: the cache changes its list while the response is written.
-        return ListPage(entries[:], revision)
-    entries = entries[:limit]
-    last = entries[-1]
-    return ListPage(entries, revision, _token(revision, _position(last, resource) + "\0"))
+    if chosen.selects_all:
+        if limit <= 0 or len(entries) <= limit:
+            # A copy: the cache changes its list while the response is written.
+            return ListPage(entries[:], revision)
+        page = entries[:limit]
+        token = _token(revision, _position(page[-1], resource) + "\0")
+        return ListPage(page, revision, token, len(entries) - limit)
+    matches = chosen.matches
+    if limit <= 0:
+        return ListPage([e for e in entries if matches(e)], revision)
+    page = []
+    for i, entry in enumerate(entries):
+        if len(page) >= limit:
+            token = _token(revision, _position(entries[i - 1], resource) + "\0")
+            return ListPage(page, revision, token)
+        if matches(entry):
+            page.append(entry)
+    return ListPage(page, revision)
 
 
 def _position(entry: CacheEntry, resource: Resource) -> str:
@@ -166,11 +188,10 @@ def _token(revision: int, start: str) -> str:
 
 
 def _read_token(text: str) -> tuple[int, str]:
-    try:
-        raw = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-    except (binascii.Error, ValueError) as error:
-        at = _illegal_at(text)
-        raise _bad_token(f"illegal base64 data at input byte {at}") from error
+    at = _illegal_at(text)
+    if at is not None:
+        raise _bad_token(f"illegal base64 data at input byte {at}")
+    raw = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
     try:
         value = decode.decode_json(raw)
     except errors.BadRequest as error:
@@ -190,12 +211,13 @@ def _read_token(text: str) -> tuple[int, str]:
     return revision, start
 
 
-def _illegal_at(text: str) -> int:
+def _illegal_at(text: str) -> int | None:
+    """Return the position that Go reports; padding is illegal in a token, too."""
     alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
     for i, c in enumerate(text):
         if c not in alphabet:
             return i
-    return len(text)
+    return len(text) - 1 if len(text) % 4 == 1 else None
 
 
 def _bad_token(why: str) -> errors.BadRequest:

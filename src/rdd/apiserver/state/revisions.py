@@ -5,22 +5,32 @@ from rdd.api import errors
 from rdd.apiserver.components import Core
 from rdd.base import gotext
 
+_UINT64_MAX = 2**64 - 1
 
-def parse_version(version: str) -> int:
-    """Parse a resourceVersion; other text than a number is a server error, as in Kubernetes."""
+
+def parse_version(version: str, *, is_list: bool = False) -> int:
+    """Parse a resourceVersion.
+
+    As in Kubernetes, other text than a number is a bad request for a list and a server
+    error for a watch or a read.
+    """
+    why = ""
     if not (version.isascii() and version.isdigit()):
-        raise errors.ApiError(
-            f"resourceVersion: Invalid value: {gotext.quote(version)}: strconv.ParseUint: "
-            f"parsing {gotext.quote(version)}: invalid syntax",
-            code=500,
-            reason="",
-        )
-    return int(version)
+        why = "invalid syntax"
+    elif int(version) > _UINT64_MAX:
+        why = "value out of range"
+    if not why:
+        return int(version)
+    shown = gotext.quote(version)
+    text = f"resourceVersion: Invalid value: {shown}: strconv.ParseUint: parsing {shown}: {why}"
+    if is_list:
+        raise errors.BadRequest(f"invalid resource version: {text}")
+    raise errors.ApiError(text, code=500, reason="")
 
 
-def check_not_future(core: Core, version: str) -> int:
+def check_not_future(core: Core, version: str, *, is_list: bool = False) -> int:
     """Parse a resourceVersion; raise Timeout for one that is not committed yet."""
-    number = parse_version(version)
+    number = parse_version(version, is_list=is_list)
     if number > core.cache.revision:
         raise errors.Timeout(
             f"Timeout: Too large resource version: {number}, current: {core.cache.revision}",

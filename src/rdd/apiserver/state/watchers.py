@@ -39,7 +39,7 @@ Render = Callable[[str, CacheEntry], bytes]
 class ObjectSelection:
     """The selection of a list or watch: a part of a resource."""
 
-    __slots__ = ("_extract", "fields", "labels", "name", "namespace")
+    __slots__ = ("_extract", "_owner", "fields", "labels", "name", "namespace")
 
     def __init__(
         self,
@@ -56,9 +56,11 @@ class ObjectSelection:
         self.fields = fields
         self.name = name
         """The name that the field selector requires, so that a lookup replaces a scan."""
-        namespaced = resource.namespaced
+        namespaced, from_storage = resource.namespaced, resource.from_storage
 
         def extract(obj: dict[str, object]) -> dict[str, str]:
+            if from_storage is not None:
+                obj = from_storage(obj)
             meta = obj["metadata"]
             assert isinstance(meta, dict)
             found = {"metadata.name": meta["name"]}
@@ -68,6 +70,7 @@ class ObjectSelection:
             return found
 
         self._extract = extract
+        self._owner = resource.strategy
 
     @property
     def selects_all(self) -> bool:
@@ -82,7 +85,7 @@ class ObjectSelection:
             return False
         if self.labels is not None and not self.labels.matches(entry.labels):
             return False
-        return self.fields is None or self.fields.matches(entry.fields(self._extract))
+        return self.fields is None or self.fields.matches(entry.fields(self._owner, self._extract))
 
     def event_type(self, change: ObjectChange) -> str | None:
         """Return the event type of a change for this selection: an object may enter or leave it."""

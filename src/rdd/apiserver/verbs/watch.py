@@ -29,6 +29,8 @@ from rdd.store.contract import Compacted, EventType, StoreEvent
 
 MIN_TIMEOUT_S = 1800
 BOOKMARK_EVERY_S = 60.0
+LAST_BOOKMARK_S = 2.0
+"""The last bookmark precedes the end by this time, so that the client resumes close to it."""
 MAX_WATCHERS = 2000
 _CHUNK_BYTES = 256 * 1024
 
@@ -36,15 +38,15 @@ _CHUNK_BYTES = 256 * 1024
 async def watch(core: Core, request: Request, resource: Resource) -> AnyResponse:
     """Stream the changes of a selection."""
     fmt = negotiation.negotiate(request)
+    opts = options.list_options(request, is_watch=True)
+    chosen = listing.selection(request, resource, opts)
+    version = opts.resource_version
+    after = parse_version(version) if version else 0
     if fmt.media != mediatypes.JSON:
         raise errors.NotAcceptable(
             "only the following media types are accepted: application/json;stream=watch, "
             "application/vnd.kubernetes.protobuf;stream=watch"
         )
-    opts = options.list_options(request, is_watch=True)
-    chosen = listing.selection(request, resource, opts)
-    version = opts.resource_version
-    after = parse_version(version) if version else 0
     if core.watch_count >= MAX_WATCHERS:
         raise errors.TooManyRequests(
             "too many watches are open, please try again later", retry_after_s=5
@@ -105,7 +107,7 @@ class _Session:
                 await self._write_state(writer, revision)
             elif begin < revision:
                 await self._write_history(writer, view, begin, revision)
-            if self.opts.send_initial_events and starts_with_state:
+            if starts_with_state and self.opts.allow_bookmarks:
                 await writer.write(self._bookmark(revision, initial_end=True))
             await self._go_live(writer, watcher)
             await self._until_end(writer, watcher)
@@ -170,12 +172,16 @@ class _Session:
         timeout = self.opts.timeout_s or MIN_TIMEOUT_S * (1 + random.random())
         loop = asyncio.get_running_loop()
         deadline = loop.time() + timeout
+        bookmarks = deadline - LAST_BOOKMARK_S if self.opts.allow_bookmarks else 0.0
+        """The time of the last bookmark."""
         closed = asyncio.ensure_future(writer.closed())
         ended = asyncio.ensure_future(self.ended.wait())
         try:
             while True:
-                left = deadline - loop.time()
-                wait = min(left, BOOKMARK_EVERY_S) if self.opts.allow_bookmarks else left
+                now = loop.time()
+                wait = deadline - now
+                if now < bookmarks:
+                    wait = min(bookmarks - now, BOOKMARK_EVERY_S)
                 done, _ = await asyncio.wait(
                     (closed, ended), timeout=max(0.0, wait), return_when=asyncio.FIRST_COMPLETED
                 )

@@ -99,22 +99,18 @@ class InstanceDirectory:
 
     @property
     def name(self) -> str:
-        """The name of the machine."""
         return self.path.name
 
     @property
     def lima_yaml(self) -> Path:
-        """The template."""
         return self.path / LIMA_YAML
 
     @property
     def ha_pid(self) -> Path:
-        """Pid file of the host agent."""
         return self.path / AGENT_PID
 
     @property
     def ha_identity(self) -> Path:
-        """Identity file of the host agent."""
         return self.path / "ha.identity"
 
     @property
@@ -139,7 +135,6 @@ class InstanceDirectory:
 
     @property
     def ssh_sock(self) -> Path:
-        """Control socket of ssh."""
         return self.path / SSH_SOCKET
 
     @property
@@ -173,11 +168,9 @@ class InstanceDirectory:
         return self.path / TEMPLATE_CACHE
 
     def pid_file(self, driver: str) -> Path:
-        """Return the pid file of a driver."""
         return self.path / f"{driver}.pid"
 
     def identity_file(self, driver: str) -> Path:
-        """Return the identity file of a driver."""
         return self.path / f"{driver}.identity"
 
     def exists(self) -> bool:
@@ -258,7 +251,6 @@ class InstanceDirectory:
         return live_process(self.ha_pid, self.ha_identity)
 
     def driver_process(self) -> Identity | None:
-        """Return the process of the driver if it is alive."""
         for pid_file in self._driver_pid_files():
             process = live_process(pid_file, pid_file.with_suffix(".identity"))
             if process is not None:

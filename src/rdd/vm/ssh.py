@@ -49,7 +49,6 @@ class SshTarget:
     forward_agent: bool = False
 
     def options(self) -> dict[str, str]:
-        """Return the options by name."""
         return {
             "IdentityFile": f'"{self.identity}"',
             "StrictHostKeyChecking": "no",

@@ -43,8 +43,6 @@ class StopRequest(Enum):
 
 
 class HostAgent:
-    """The agent of one machine."""
-
     def __init__(
         self, driver: Driver, template: Template, *, events: EventStream, log: AgentLog
     ) -> None:

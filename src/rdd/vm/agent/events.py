@@ -46,8 +46,6 @@ def _write(descriptor: int, data: bytes) -> bytes:
 
 
 class AgentLog:
-    """The log of an agent."""
-
     def __init__(self, *, debug: bool = False, descriptor: int = 2) -> None:
         self._descriptor = descriptor
         self._lowest = 0 if debug else 1
@@ -73,7 +71,6 @@ class EventStream:
 
     @property
     def status(self) -> dict[str, Any]:
-        """The cumulative status."""
         errors = [problem.message for problem in self._problems]
         if self._is_exiting:
             return _without_empty({"exiting": True, "errors": errors})
@@ -93,7 +90,6 @@ class EventStream:
         self._emit()
 
     def running(self) -> None:
-        """Write that the machine is ready."""
         self._is_running = True
         self._emit()
 
@@ -105,7 +101,6 @@ class EventStream:
                 self._emit()
 
     def recovered(self, problem: Problem) -> None:
-        """Withdraw a problem."""
         if problem in self._problems:
             self._problems.remove(problem)
             if self._is_running:

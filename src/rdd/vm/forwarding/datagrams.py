@@ -32,7 +32,6 @@ class DatagramRelay(asyncio.DatagramProtocol):
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self) -> None:
-        """Start receiving."""
         loop = asyncio.get_running_loop()
         self._transport, _ = await loop.create_datagram_endpoint(lambda: self, sock=self._bound)
 

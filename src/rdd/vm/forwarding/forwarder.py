@@ -72,8 +72,6 @@ class _Entry:
 
 
 class Forwarder:
-    """The forwards of one machine."""
-
     def __init__(
         self,
         rules: ForwardingRules,
@@ -126,7 +124,6 @@ class Forwarder:
                     await self._add(key, forward)
 
     async def close(self) -> None:
-        """Close all forwards."""
         async with self._lock:
             for key in list(self._entries):
                 await self._remove(key)

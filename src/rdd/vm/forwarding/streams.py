@@ -26,7 +26,6 @@ class StreamRelay:
         self._open: set[_Side] = set()
 
     async def start(self) -> None:
-        """Start accepting."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(
             lambda: _Accepted(self._dial, self._open), sock=self._listener

@@ -62,8 +62,6 @@ class LocationRecord:
 
 
 class ImageCache:
-    """The cache in one directory."""
-
     def __init__(self, root: Path) -> None:
         self.root = root
 

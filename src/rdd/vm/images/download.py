@@ -63,8 +63,6 @@ class Downloaded:
 
 
 class Download:
-    """The download of one file."""
-
     def __init__(
         self,
         url: str,

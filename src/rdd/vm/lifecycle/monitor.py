@@ -54,7 +54,6 @@ class EventTail:
         return found
 
     def close(self) -> None:
-        """Stop following and close the file."""
         if self._watch is not None:
             self._changes.unwatch(self._watch)
             self._watch = None

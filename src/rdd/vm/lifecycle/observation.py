@@ -76,7 +76,6 @@ class Observation:
         return self.phase is Phase.STOPPED and not self.is_stop_requested
 
     def after(self, status: dict[str, Any]) -> "Observation":
-        """Return the observation after an event."""
         seen = _Status(status)
         result = replace(
             self,

@@ -61,8 +61,6 @@ class Image(File):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FirmwareImage(File):
-    """A UEFI image."""
-
     vm_type: str = ""
 
 
@@ -78,8 +76,6 @@ class AdditionalDisk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sshfs:
-    """Options of a mount over sshfs."""
-
     cache: bool = True
     follow_symlinks: bool = False
     sftp_driver: str = ""
@@ -87,8 +83,6 @@ class Sshfs:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NineP:
-    """Options of a mount over 9p."""
-
     security_model: str = "none"
     protocol_version: str = "9p2000.L"
     msize: Size = Size(128 << 10)
@@ -97,8 +91,6 @@ class NineP:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Virtiofs:
-    """Options of a mount over virtiofs."""
-
     queue_size: int = 0
 
 
@@ -116,8 +108,6 @@ class Mount:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ssh:
-    """Options of the ssh connection."""
-
     address: str = ""
     local_port: int = 0
     load_dot_ssh_pub_keys: bool = False
@@ -129,30 +119,22 @@ class Ssh:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Firmware:
-    """Firmware of the guest."""
-
     legacy_bios: bool = False
     images: tuple[FirmwareImage, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Audio:
-    """Sound."""
-
     device: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Vnc:
-    """The screen over VNC."""
-
     display: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Video:
-    """The screen."""
-
     display: str = ""
     vnc: Vnc = Vnc()
 
@@ -271,8 +253,6 @@ class Rosetta:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class User:
-    """The user in the guest."""
-
     name: str = ""
     comment: str = ""
     home: str = ""

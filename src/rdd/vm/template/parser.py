@@ -47,7 +47,6 @@ class YamlNode:
 
     @property
     def is_null(self) -> bool:
-        """Whether the value is null."""
         return self.is_plain and isinstance(self.value, str) and self.value in _NULLS
 
 

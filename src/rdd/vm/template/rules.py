@@ -317,7 +317,6 @@ def _forwards(template: Template) -> Problems:
 
 
 def is_address(text: str) -> bool:
-    """Return whether a text is an IP address."""
     try:
         ipaddress.ip_address(text)
     except ValueError:

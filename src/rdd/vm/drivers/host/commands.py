@@ -15,7 +15,6 @@ _DAEMON_PATH = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 
 
 def search_path(environment: Mapping[str, str]) -> str:
-    """Return PATH and the directories of programs for root."""
     return commands.search_path(environment, also=_DAEMON_PATH)
 
 

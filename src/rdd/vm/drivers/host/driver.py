@@ -26,6 +26,7 @@ from rdd.vm.drivers.protocol import (
     Forward,
     ForwardError,
     Listener,
+    MachineLifecycle,
     NotForwarded,
     Requirement,
     RequirementPhase,
@@ -46,36 +47,21 @@ _READY_TIMEOUT_S = 60.0
 _READY_INTERVAL_S = 0.02
 
 
-class HostEngine(Protocol):
+class HostEngine(MachineLifecycle, Protocol):
     """A container engine on this host."""
 
     @property
     def is_docker(self) -> bool:
         """Whether it has Docker's API."""
 
-    async def start(self) -> None:
-        """Spawn the engine. Raises HostError."""
-
-    async def adopt(self) -> bool:
-        """Attach to a running engine; return False if there is none."""
-
     async def check(self) -> None:
         """Raise Unmet unless the engine responds."""
 
     def listeners(self) -> AsyncIterator[frozenset[Listener]]:
-        """Yield the listening ports inside."""
+        """Yield the listening ports inside, now and whenever the set changes."""
 
     async def dial(self, endpoint: Endpoint, kind: int) -> socket.socket:
         """Connect to an endpoint inside. Raises OSError."""
-
-    async def wait_ended(self) -> str:
-        """Wait for its end; return why it ended."""
-
-    async def stop(self, *, grace_s: float) -> None:
-        """Stop the engine and clean up."""
-
-    async def detach(self) -> None:
-        """Leave the engine running."""
 
 
 class HostDriver:
@@ -102,7 +88,6 @@ class HostDriver:
 
     @property
     def name(self) -> str:
-        """`host`."""
         return NAME
 
     @property
@@ -141,7 +126,6 @@ class HostDriver:
             )
 
     async def adopt(self) -> bool:
-        """Attach to a running engine."""
         return self._engine is not None and await self._engine.adopt()
 
     def requirements(self) -> Sequence[Requirement]:
@@ -167,7 +151,6 @@ class HostDriver:
         return await self._engine.wait_ended()
 
     async def stop(self, *, grace_s: float) -> None:
-        """Stop the engine and clean up."""
         try:
             if self._engine is not None:
                 await self._engine.stop(grace_s=grace_s)
@@ -175,7 +158,6 @@ class HostDriver:
             self._release()
 
     async def detach(self) -> None:
-        """Leave the engine running."""
         if self._engine is not None:
             await self._engine.detach()
         self._release()
@@ -228,7 +210,6 @@ class HostDriver:
         return StreamRelay(listener, partial(dial, forward.guest, socket.SOCK_STREAM))
 
     async def close_forward(self, forward: Forward) -> None:
-        """Close a forward."""
         relay = self._relays.pop(forward, None)
         if relay is None:
             return

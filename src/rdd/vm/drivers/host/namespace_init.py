@@ -15,8 +15,6 @@ from typing import Any
 
 
 class ServiceSupervisor:
-    """Supervises the services."""
-
     def __init__(self, services: list[dict[str, Any]], ended: str) -> None:
         self._services = services
         self._ended = ended

@@ -37,8 +37,6 @@ INSIDE = "eth0"  # the end in the namespace
 
 @dataclass(frozen=True, slots=True)
 class VethPair:
-    """A veth pair."""
-
     link: str
     host_ip: str
     guest_ip: str
@@ -131,7 +129,6 @@ def delete_veth(paths: MachinePaths) -> None:
 
 
 def interfaces() -> list[str]:
-    """Return the interfaces of this host."""
     lines = Path("/proc/net/dev").read_text().splitlines()[2:]
     return [line.partition(":")[0].strip() for line in lines]
 

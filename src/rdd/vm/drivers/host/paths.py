@@ -17,8 +17,6 @@ NAME = "host"  # the driver, and its pid file
 
 @dataclass(frozen=True, slots=True)
 class MachinePaths:
-    """The paths and names of one machine."""
-
     directory: InstanceDirectory
 
     @property
@@ -38,7 +36,6 @@ class MachinePaths:
 
     @property
     def cgroup(self) -> str:
-        """The cgroup of the containers."""
         return f"/rdd/{self.tag}"
 
     @property
@@ -48,12 +45,10 @@ class MachinePaths:
 
     @property
     def identity_file(self) -> Path:
-        """Identity file of that process."""
         return self.directory.identity_file(NAME)
 
     @property
     def state_file(self) -> Path:
-        """The file of the HostMachineState."""
         return self.directory.path / "host.json"
 
     @property
@@ -67,13 +62,10 @@ class MachinePaths:
         return self.directory.path / "host.run"
 
     def data(self, engine: str) -> Path:
-        """Return the data directory of an engine."""
         return self.directory.path / engine
 
     def config(self, service: str) -> Path:
-        """Return the configuration file of a service."""
         return self.directory.path / f"{service}.conf"
 
     def log(self, service: str) -> Path:
-        """Return the log file of a service."""
         return self.directory.path / f"{service}.log"

@@ -57,7 +57,6 @@ class RootEngine:
 
     @property
     def is_docker(self) -> bool:
-        """Whether the engine has Docker's API."""
         return self._engine == "moby"
 
     async def start(self) -> None:
@@ -71,7 +70,6 @@ class RootEngine:
         await self._attach(process, state)
 
     async def adopt(self) -> bool:
-        """Attach to the engine of a former agent; return False if there is none."""
         process = live_process(self._paths.pid_file, self._paths.identity_file)
         state = HostMachineState.read(self._paths.state_file)
         if process is None or state is None or state.engine != self._engine:
@@ -204,7 +202,6 @@ class RootEngine:
         network.enable_egress(self._paths, veth, uplinks)
 
     async def check(self) -> None:
-        """Raise Unmet unless the engine responds on all sockets of its clients."""
         assert self._sandbox is not None
         try:
             if self.is_docker:
@@ -218,7 +215,6 @@ class RootEngine:
             raise Unmet(f"the engine does not respond yet: {error}") from error
 
     async def listeners(self) -> AsyncIterator[frozenset[Listener]]:
-        """Yield the listening ports in the network of the engine."""
         assert self._sandbox is not None
         assert self._state is not None
         own = [
@@ -231,7 +227,6 @@ class RootEngine:
             yield found
 
     async def dial(self, endpoint: Endpoint, kind: int) -> socket.socket:
-        """Return a socket connected to an endpoint in the namespaces. Raises OSError."""
         assert self._sandbox is not None
         assert self._state is not None
         loop = asyncio.get_running_loop()

@@ -87,7 +87,6 @@ class RootlessEngine:
         write_pid_file(self._paths.pid_file, self._process)
 
     async def adopt(self) -> bool:
-        """Take over what another agent started; False when nothing of it lives."""
         self._process = live_process(self._paths.pid_file, self._paths.identity_file)
         return self._process is not None
 
@@ -99,7 +98,6 @@ class RootlessEngine:
         return services.docker_sockets(self._context.template)
 
     async def check(self) -> None:
-        """Raise Unmet unless the engine responds on all sockets of its clients."""
         try:
             for path in self._sockets():
                 await docker_api.get(path, "/_ping")
@@ -116,13 +114,11 @@ class RootlessEngine:
         raise OSError(f"{endpoint} is in the namespaces of RootlessKit and cannot be dialled")
 
     async def wait_ended(self) -> str:
-        """Wait until RootlessKit has ended; return why."""
         assert self._process is not None
         await wait_ended(self._process)
         return f'rootlesskit ended; see "{self._paths.log("dockerd")}"'
 
     async def stop(self, *, grace_s: float) -> None:
-        """Stop the engine, by force after `grace_s`, and clean up."""
         process = live_process(self._paths.pid_file, self._paths.identity_file)
         try:
             if process is not None and grace_s > 0:

@@ -116,7 +116,6 @@ class NamespaceBuilder:
         self._receive("ready")
 
     def close(self) -> None:
-        """Close the pipes."""
         for pipe in (self._program.stdin, self._program.stdout):
             if pipe is not None:
                 pipe.close()

@@ -88,7 +88,6 @@ def first_processes(init: int, every: Iterable[ProcessStatus]) -> list[ProcessSt
 
 
 def processes() -> Iterator[ProcessStatus]:
-    """Yield every process of this host."""
     for entry in os.scandir("/proc"):
         if entry.name.isdigit():
             with contextlib.suppress(OSError, KeyError, ValueError):

@@ -36,8 +36,6 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class DiskInfo:
-    """The properties of a disk."""
-
     format: str
     virtual_bytes: int
     """The size in the guest."""

@@ -83,7 +83,6 @@ class QemuDriver:
 
     @property
     def ssh_local_port(self) -> int:
-        """The host port that leads to the guest's sshd."""
         return self._state.ssh_port
 
     # -- the emulator
@@ -263,7 +262,6 @@ class QemuDriver:
             self._shutdown = event
 
     async def adopt(self) -> bool:
-        """Attach to the emulator of a former agent."""
         process = live_process(
             self._directory.pid_file(self.name), self._directory.identity_file(self.name)
         )
@@ -277,13 +275,11 @@ class QemuDriver:
         return True
 
     async def wait_ended(self) -> str:
-        """Wait until the emulator has ended; return why."""
         if self._process is not None:
             await wait_ended(self._process)
         return self._end_reason()
 
     def _end_reason(self) -> str:
-        """Return why the emulator ended."""
         data = (self._shutdown or {}).get("data", {})
         reasons = {
             "guest-shutdown": "the guest has shut itself down",
@@ -303,7 +299,6 @@ class QemuDriver:
         return f"{how}: {output}" if output else how
 
     async def stop(self, *, grace_s: float) -> None:
-        """Shut the guest down, by force after `grace_s`, and clean up."""
         process = self._process
         await self._connection.stop_reconnecting()  # the loss of the connection is expected now
         if process is not None and is_alive(process) and grace_s > 0:
@@ -378,7 +373,6 @@ class QemuDriver:
     # -- the guest
 
     def requirements(self) -> Sequence[Requirement]:
-        """Return the requirements of the guest."""
         checks = GuestRequirements(
             self._connection,
             self._template,
@@ -406,17 +400,14 @@ class QemuDriver:
             await self._connection.run(f"sudo -n date -u -s @{now:.0f}")
 
     async def listeners(self) -> AsyncIterator[frozenset[Listener]]:
-        """Yield all listening ports of the guest, now and whenever the set changes."""
         command = self._connection.target.command(listening.LOOP, ControlMaster="no")
         async for found in listening.watch(command, on_drift=self._set_clock):
             yield found
 
     async def open_forward(self, forward: Forward) -> None:
-        """Open a forward. Raises ForwardError."""
         await self._connection.open_forward(forward)
 
     async def close_forward(self, forward: Forward) -> None:
-        """Close a forward."""
         await self._connection.close_forward(forward)
 
     # -- state

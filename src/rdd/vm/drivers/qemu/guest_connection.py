@@ -28,8 +28,6 @@ ForwardSpec = tuple[str, bool]
 
 
 class GuestConnection:
-    """The connection to one guest."""
-
     def __init__(
         self,
         target: SshTarget,

@@ -152,8 +152,6 @@ def _sftp_server() -> str | None:
 
 
 class SshfsMounts:
-    """The sshfs mounts of one machine."""
-
     def __init__(
         self,
         connection: GuestConnection,

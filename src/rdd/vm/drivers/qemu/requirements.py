@@ -27,8 +27,6 @@ _WAIT_IN_GUEST_S = 20
 
 
 class GuestRequirements:
-    """The requirements of one machine."""
-
     def __init__(
         self,
         connection: GuestConnection,

@@ -42,7 +42,6 @@ class QemuStorage:
         self._disk = directory.path / files.DISK
 
     async def describe(self) -> StorageInfo:
-        """Return size and snapshots in the form of the API. Raises HostError."""
         disk = await disks.inspect(self._disk)
         image = self._directory.path / files.IMAGE
         return {
@@ -57,23 +56,19 @@ class QemuStorage:
         }
 
     async def create_snapshot(self, name: str) -> None:
-        """Save the present state of the disk. Raises SnapshotError, HostError."""
         if not _NAME.fullmatch(name) or name == disks.SUSPEND_TAG:
             raise SnapshotError(f'invalid snapshot name "{name}": allowed are {NAME_RULE}')
         await disks.create_snapshot(self._disk, name)
 
     async def restore_snapshot(self, name: str) -> None:
-        """Revert to a snapshot. Raises SnapshotError, HostError."""
         await disks.restore_snapshot(self._disk, name)
         remove(self._directory.path / files.SUSPENDED)
         await disks.discard_memory(self._disk)
 
     async def delete_snapshot(self, name: str) -> None:
-        """Delete a snapshot. Raises SnapshotError, HostError."""
         await disks.delete_snapshot(self._disk, name)
 
     async def clone_to(self, target: InstanceDirectory) -> None:
-        """Copy the disk and its snapshots to another machine. Raises HostError."""
         for name in _SHARED:
             if (self._directory.path / name).exists():
                 await asyncio.to_thread(
@@ -87,7 +82,6 @@ class QemuStorage:
         await disks.discard_memory(copy)
 
     async def trim(self, template: Template, environment: Mapping[str, str]) -> str:
-        """Discard unused blocks in the guest; return its output. Raises HostError."""
         command = shell_command(
             self._directory,
             template,

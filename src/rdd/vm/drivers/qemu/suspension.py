@@ -43,8 +43,6 @@ class MachineKind:
 
 @dataclass(frozen=True, slots=True)
 class Suspended:
-    """A suspended machine."""
-
     kind: MachineKind
     instance_id: str
     shares: tuple[str, ...] = ()

@@ -21,6 +21,7 @@ from tests.programs import run_program
 from rdd.host.exits import ended_within
 from rdd.host.processes import Identity, send_signal
 from rdd.vm.drivers import catalog
+from rdd.vm.drivers.protocol import ShellRequest
 from rdd.vm.instance_dir import InstanceDirectory, LimaHome
 from rdd.vm.machines import Machines, Observation, Phase
 from rdd.vm.template import HostFacts
@@ -100,9 +101,8 @@ class World:
         """Run a command in a guest; return its output."""
         directory = self.home.directory(name)
         template = directory.template(HostFacts.gather(self.user_home))
-        shell = catalog.provider("qemu").shell(
-            directory, template, command=command, environment=self.environment
-        )
+        request = ShellRequest(command=command, environment=self.environment)
+        shell = catalog.provider("qemu").shell(directory, template, request)
         done = await asyncio.to_thread(run_program, shell.argv, input=stdin, env=shell.env)
         assert done.returncode == 0, f"{command}: {done.stderr}{done.stdout}"
         return done.stdout.strip()

@@ -133,6 +133,20 @@ class Availability:
     """The command or action that fixes it; empty when there is none."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShellRequest:
+    """A command to run in a machine, or a login shell."""
+
+    environment: Mapping[str, str]
+    """The environment of the caller."""
+    command: Sequence[str] = ()
+    """Empty: a login shell."""
+    shell: str = ""
+    """Empty: the user's shell."""
+    workdir: str = ""
+    is_terminal: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class ShellCommand:
     """A command line that opens a shell in a machine."""
@@ -268,17 +282,9 @@ class DriverProvider(Protocol):
         """
 
     def shell(
-        self,
-        directory: "InstanceDirectory",
-        template: "Template",
-        *,
-        command: Sequence[str],
-        environment: Mapping[str, str],
-        shell: str = "",
-        workdir: str = "",
-        is_terminal: bool = False,
+        self, directory: "InstanceDirectory", template: "Template", request: ShellRequest
     ) -> ShellCommand:
-        """Return how to run a command in the machine; without a command, a login shell."""
+        """Return the command line for a request. Raises HostError."""
 
     async def cleanup(self, directory: "InstanceDirectory") -> None:
         """Kill what still runs of a machine without an agent and remove its traces.

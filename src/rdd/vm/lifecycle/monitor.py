@@ -18,6 +18,7 @@ from rdd.host.file_watcher import FileWatcher
 from rdd.host.processes import Identity
 from rdd.vm.instance_dir import InstanceDirectory
 from rdd.vm.lifecycle.observation import log_messages, parse_event
+from rdd.vm.log_tail import last_lines
 
 _CHUNK_BYTES = 1 << 16
 _MAX_LINE_BYTES = 1 << 20  # a longer line is no event
@@ -94,16 +95,7 @@ class AgentProcess:
 
 def log_tail(directory: InstanceDirectory, *, limit: int = LOG_LINES) -> tuple[str, ...]:
     """Return the last messages of the agent's log; none if it cannot be read."""
-    try:
-        with directory.ha_stderr.open("rb") as file:
-            end = file.seek(0, os.SEEK_END)
-            file.seek(max(0, end - _TAIL_BYTES))
-            text = file.read(_TAIL_BYTES).decode("utf-8", "replace")
-    except OSError:
-        return ()
-    if end > _TAIL_BYTES:
-        text = text.partition("\n")[2]
-    return log_messages(text, limit=limit)
+    return log_messages(last_lines(directory.ha_stderr, max_bytes=_TAIL_BYTES), limit=limit)
 
 
 def exit_reason(code: int | None) -> str:

@@ -10,6 +10,7 @@ started meanwhile would race with it. Only the end of the process makes a machin
 """
 
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
@@ -164,16 +165,13 @@ def parse_event(line: bytes) -> dict[str, Any] | None:
     return status if isinstance(status, dict) else None
 
 
-def log_messages(text: str, *, limit: int) -> tuple[str, ...]:
+def log_messages(lines: Iterable[str], *, limit: int) -> tuple[str, ...]:
     """Return the last messages of an agent's log, without debug messages.
 
     A JSON line is reduced to its message; any other line, such as a traceback, is kept
     unchanged.
     """
-    messages = []
-    for line in text.splitlines():
-        if message := _message(line.rstrip()):
-            messages.append(message)
+    messages = [message for line in lines if (message := _message(line.rstrip()))]
     return tuple(messages[-limit:])
 
 

@@ -20,7 +20,7 @@ from rdd.vm.drivers.host.paths import MachinePaths
 from rdd.vm.drivers.host.services import EngineNetwork
 from rdd.vm.drivers.host.shell import shell_command
 from rdd.vm.drivers.host.state import HostMachineState
-from rdd.vm.drivers.protocol import Listener
+from rdd.vm.drivers.protocol import Listener, ShellRequest
 from rdd.vm.instance_dir import InstanceDirectory
 from rdd.vm.template import HostFacts, Template, parse, resolve
 
@@ -178,13 +178,12 @@ def test_rootlesskit_gets_the_engine_as_its_command(
 
 
 def test_shell_has_the_environment_of_the_template() -> None:
-    opened = shell_command(
-        DIRECTORY,
-        template(ENGINE),
+    request = ShellRequest(
         command=["echo", "a b"],
         environment={"HOME": "/home/ann", "SHELL": "/bin/zsh"},
         workdir="/tmp",
     )
+    opened = shell_command(DIRECTORY, template(ENGINE), request)
     assert opened.argv == ("/bin/zsh", "-l", "-c", "echo 'a b'")
     assert opened.env == {
         "HOME": "/home/ann",
@@ -196,7 +195,8 @@ def test_shell_has_the_environment_of_the_template() -> None:
 
 
 def test_shell_without_a_command_is_a_login_shell() -> None:
-    opened = shell_command(DIRECTORY, template("{}"), command=[], environment={}, shell="/bin/dash")
+    request = ShellRequest(environment={}, shell="/bin/dash")
+    opened = shell_command(DIRECTORY, template("{}"), request)
     assert opened.argv == ("/bin/dash", "-l")
     assert (opened.env, opened.cwd) == ({}, None)
 

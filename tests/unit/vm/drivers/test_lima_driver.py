@@ -17,6 +17,7 @@ from rdd.host.errors import HostError
 from rdd.host.exits import ended_within
 from rdd.host.processes import is_alive
 from rdd.vm.drivers import catalog
+from rdd.vm.drivers.protocol import ShellRequest
 from rdd.vm.instance_dir import InstanceStatus
 from rdd.vm.machines import Phase, StartFailed
 
@@ -369,13 +370,12 @@ async def test_shell_command_uses_limactl(
 ) -> None:
     directory = await lima.create()
     await lima.start()
-    shell = catalog.provider("lima").shell(
-        directory,
-        directory.template(lima.facts),
+    request = ShellRequest(
         command=command,
         environment=lima.environment,
         shell=options.get("shell", ""),
         workdir=options.get("workdir", ""),
     )
+    shell = catalog.provider("lima").shell(directory, directory.template(lima.facts), request)
     done = await asyncio.to_thread(run_program, shell.argv, env=shell.env)
     assert done.stdout == output

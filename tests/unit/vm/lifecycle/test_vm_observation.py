@@ -120,19 +120,17 @@ def test_arbitrary_status_never_fails(status: dict[str, Any]) -> None:
 
 
 def test_log_messages_exclude_debug_messages() -> None:
-    text = "\n".join(
-        [
-            '{"title":"a test"}',
-            '{"level":"info","msg":"one"}',
-            '{"level":"debug","msg":"two"}',
-            "Traceback (most recent call last):",
-            '{"level":"fatal","msg":"three"}',
-            '{"nothing": 1}',
-            "{broken",
-            "",
-        ]
-    )
-    assert log_messages(text, limit=5) == (
+    lines = [
+        '{"title":"a test"}',
+        '{"level":"info","msg":"one"}',
+        '{"level":"debug","msg":"two"}',
+        "Traceback (most recent call last):",
+        '{"level":"fatal","msg":"three"}',
+        '{"nothing": 1}',
+        "{broken",
+        "",
+    ]
+    assert log_messages(lines, limit=5) == (
         "one",
         "Traceback (most recent call last):",
         "three",

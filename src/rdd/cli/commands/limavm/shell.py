@@ -68,6 +68,7 @@ def shell_command(
     """Return how to run a command in a virtual machine. Raises NotRunning or CommandError."""
     from rdd.host.errors import HostError
     from rdd.vm.drivers import catalog
+    from rdd.vm.drivers.protocol import ShellRequest
     from rdd.vm.instance_dir import InstanceStatus, InvalidName, LimaHome
     from rdd.vm.template import TemplateError
 
@@ -81,15 +82,14 @@ def shell_command(
             )
         template = directory.template()
         driver = directory.driver or template.vm_type  # as its agent does, if the record is lost
-        return catalog.provider(driver).shell(
-            directory,
-            template,
+        request = ShellRequest(
             command=command,
             environment=call.environment.variables,
             shell=shell,
             workdir=workdir,
             is_terminal=sys.stdout.isatty(),
         )
+        return catalog.provider(driver).shell(directory, template, request)
     except (InvalidName, HostError, TemplateError) as error:
         raise CommandError(f"instance {quote(name)} cannot be used: {error}") from error
 

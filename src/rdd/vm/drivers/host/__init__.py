@@ -5,9 +5,9 @@ Methods import what they need when they are called: an agent must stay small and
 line fast.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
-from rdd.vm.drivers.protocol import Availability, Driver, DriverContext, ShellCommand
+from rdd.vm.drivers.protocol import Availability, Driver, DriverContext, ShellCommand, ShellRequest
 from rdd.vm.instance_dir import InstanceDirectory
 from rdd.vm.template.model import Template
 
@@ -44,26 +44,11 @@ class HostProvider:
         """Do nothing: the engine creates its directories, and there is no image."""
 
     def shell(
-        self,
-        directory: InstanceDirectory,
-        template: Template,
-        *,
-        command: Sequence[str],
-        environment: Mapping[str, str],
-        shell: str = "",
-        workdir: str = "",
-        is_terminal: bool = False,
+        self, directory: InstanceDirectory, template: Template, request: ShellRequest
     ) -> ShellCommand:
         from rdd.vm.drivers.host.shell import shell_command
 
-        return shell_command(
-            directory,
-            template,
-            command=command,
-            environment=environment,
-            shell=shell,
-            workdir=workdir,
-        )
+        return shell_command(directory, template, request)
 
     async def cleanup(self, directory: InstanceDirectory) -> None:
         from rdd.vm.drivers.host.teardown import cleanup

@@ -11,16 +11,16 @@ several scans, and a slow poll finds the rest.
 
 import asyncio
 import contextlib
-import ipaddress
 import json
 import socket
-import struct
+import sys
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from pathlib import Path
 
 from rdd.vm.drivers.host import docker_api
 from rdd.vm.drivers.host.sandbox import Sandbox
 from rdd.vm.drivers.protocol import Listener
+from rdd.vm.forwarding.proc_net import decode_address
 
 _TCP_LISTEN, _UDP_BOUND = "0A", "07"
 _FAST_POLL_S = 1.0
@@ -44,18 +44,9 @@ def parse(text: str, protocol: str) -> set[Listener]:
             continue
         address, _, port = words[1].partition(":")
         if int(port, 16):
-            found.add(Listener("tcp" if is_tcp else "udp", _address(address), int(port, 16)))
+            ip = decode_address(address, sys.byteorder)
+            found.add(Listener("tcp" if is_tcp else "udp", ip, int(port, 16)))
     return found
-
-
-def _address(text: str) -> str:
-    """Decode an address of the kernel: words of four bytes, each in native byte order."""
-    packed = b"".join(
-        struct.pack("=I", int(text[start : start + 8], 16)) for start in range(0, len(text), 8)
-    )
-    address = ipaddress.ip_address(packed)
-    mapped = getattr(address, "ipv4_mapped", None)
-    return str(mapped or address)
 
 
 def scan(pid: int, *, without: Iterable[Listener] = ()) -> frozenset[Listener]:

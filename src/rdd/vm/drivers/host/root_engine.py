@@ -8,7 +8,6 @@ agent that adopts the machine sets up both again.
 
 import asyncio
 import contextlib
-import os
 import signal
 import socket
 from collections.abc import AsyncIterator
@@ -30,6 +29,7 @@ from rdd.vm.drivers.host.sandbox import NamespaceBuilder, Sandbox
 from rdd.vm.drivers.host.services import EngineNetwork, Service
 from rdd.vm.drivers.host.state import HostMachinePhase, HostMachineState
 from rdd.vm.drivers.protocol import DriverContext, Endpoint, Listener, Unmet
+from rdd.vm.log_tail import last_lines
 from rdd.vm.process_files import live_process, write_pid_file
 
 _RTMGRP_IPV4_ROUTE = 0x40
@@ -257,7 +257,7 @@ class RootEngine:
         name, _, how = (read_text(self._paths.ended) or "").strip().partition(" ")
         if not name:
             return "the first process of the engine's namespaces was killed"
-        tail = _last_lines(self._paths.log(name))
+        tail = _last_errors(self._paths.log(name))
         return f"{name} ended with {how}" + (f": {' / '.join(tail)}" if tail else "")
 
     async def stop(self, *, grace_s: float) -> None:
@@ -313,18 +313,11 @@ def _as_plan(service: Service, paths: MachinePaths) -> dict[str, object]:
     }
 
 
-def _last_lines(path: Path) -> list[str]:
+def _last_errors(path: Path) -> list[str]:
     """Return the last lines of a log above the level of warnings."""
-    with contextlib.suppress(OSError), path.open("rb") as file:
-        end = file.seek(0, os.SEEK_END)
-        file.seek(max(0, end - _LOG_TAIL_BYTES))
-        lines = (
-            file.read().decode("utf-8", "replace").splitlines()[1 if end > _LOG_TAIL_BYTES else 0 :]
-        )
-        return [line.strip() for line in lines if line.strip() and not _is_unimportant(line)][
-            -_LOG_LINES:
-        ]
-    return []
+    lines = last_lines(path, max_bytes=_LOG_TAIL_BYTES)
+    errors = [line.strip() for line in lines if line.strip() and not _is_unimportant(line)]
+    return errors[-_LOG_LINES:]
 
 
 def _is_unimportant(line: str) -> bool:

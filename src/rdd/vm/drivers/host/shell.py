@@ -5,31 +5,24 @@ DOCKER_HOST points to the machine's engine, the default of `docker` in a virtual
 """
 
 import shlex
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from rdd.vm.drivers.host.services import CONTAINERD_SOCKET, docker_sockets, engine_of
-from rdd.vm.drivers.protocol import ShellCommand
+from rdd.vm.drivers.protocol import ShellCommand, ShellRequest
 from rdd.vm.instance_dir import InstanceDirectory
 from rdd.vm.template.model import Template
 
 
 def shell_command(
-    directory: InstanceDirectory,
-    template: Template,
-    *,
-    command: Sequence[str],
-    environment: Mapping[str, str],
-    shell: str = "",
-    workdir: str = "",
+    directory: InstanceDirectory, template: Template, request: ShellRequest
 ) -> ShellCommand:
-    """Return how to run a command; without a command, a login shell."""
-    program = shell or template.user.shell or environment.get("SHELL", "") or "/bin/sh"
+    environment = request.environment
+    program = request.shell or template.user.shell or environment.get("SHELL", "") or "/bin/sh"
     argv: tuple[str, ...] = (program, "-l")
-    if command:
-        argv = (*argv, "-c", shlex.join(command))
+    if request.command:
+        argv = (*argv, "-c", shlex.join(request.command))
     env = {**environment, **engine_variables(directory, template), **template.env}
-    return ShellCommand(argv, env, Path(workdir) if workdir else None)
+    return ShellCommand(argv, env, Path(request.workdir) if request.workdir else None)
 
 
 def engine_variables(directory: InstanceDirectory, template: Template) -> dict[str, str]:

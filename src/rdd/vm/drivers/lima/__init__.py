@@ -10,9 +10,9 @@ killed: rdd ends such a machine and starts it again.
 Methods import what they need when they are called. docs/lima-driver.md
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 
-from rdd.vm.drivers.protocol import AgentCommand, Availability, ShellCommand
+from rdd.vm.drivers.protocol import AgentCommand, Availability, ShellCommand, ShellRequest
 from rdd.vm.instance_dir import InstanceDirectory
 from rdd.vm.template.model import Template
 
@@ -51,21 +51,11 @@ class LimaProvider:
         await prepare(directory, environment=environment, progress=progress)
 
     def shell(
-        self,
-        directory: InstanceDirectory,
-        template: Template,
-        *,
-        command: Sequence[str],
-        environment: Mapping[str, str],
-        shell: str = "",
-        workdir: str = "",
-        is_terminal: bool = False,
+        self, directory: InstanceDirectory, template: Template, request: ShellRequest
     ) -> ShellCommand:
         from rdd.vm.drivers.lima.driver import shell_command
 
-        return shell_command(
-            directory, command=command, environment=environment, shell=shell, workdir=workdir
-        )
+        return shell_command(directory, request)
 
     async def cleanup(self, directory: InstanceDirectory) -> None:
         from rdd.vm.drivers.lima.teardown import cleanup

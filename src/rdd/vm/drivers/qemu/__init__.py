@@ -5,10 +5,10 @@ Methods import what they need when they are called: an agent must stay small and
 line fast.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
-from rdd.vm.drivers.protocol import Availability, Driver, DriverContext, ShellCommand
+from rdd.vm.drivers.protocol import Availability, Driver, DriverContext, ShellCommand, ShellRequest
 from rdd.vm.instance_dir import InstanceDirectory
 from rdd.vm.template.model import Template
 
@@ -60,27 +60,11 @@ class QemuProvider:
         await prepare(directory, template, environment=environment, progress=progress)
 
     def shell(
-        self,
-        directory: InstanceDirectory,
-        template: Template,
-        *,
-        command: Sequence[str],
-        environment: Mapping[str, str],
-        shell: str = "",
-        workdir: str = "",
-        is_terminal: bool = False,
+        self, directory: InstanceDirectory, template: Template, request: ShellRequest
     ) -> ShellCommand:
         from rdd.vm.drivers.qemu.shell import shell_command
 
-        return shell_command(
-            directory,
-            template,
-            command=command,
-            environment=environment,
-            shell=shell,
-            workdir=workdir,
-            is_terminal=is_terminal,
-        )
+        return shell_command(directory, template, request)
 
     async def cleanup(self, directory: InstanceDirectory) -> None:
         from rdd.vm.drivers.qemu.teardown import cleanup

@@ -14,6 +14,7 @@ from rdd.host.errors import HostError
 from rdd.host.files import read_text, write_atomically
 from rdd.host.processes import Identity
 from rdd.vm.instance_dir import InstanceDirectory
+from rdd.vm.log_tail import last_lines
 
 NAME = "qemu"
 IMAGE = "image"  # the guest image; never written to
@@ -64,11 +65,5 @@ def write_state(directory: InstanceDirectory, state: QemuMachineState) -> None:
 
 def tail(path: Path, lines: int = 3) -> str:
     """Return the last lines of a log as one line, for an error message."""
-    try:
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - 4096))
-            text = file.read().decode(errors="replace")
-    except OSError:
-        return ""
-    found = [line.strip() for line in text.splitlines() if line.strip()]
+    found = [line.strip() for line in last_lines(path, max_bytes=4096) if line.strip()]
     return " / ".join(found[-lines:])

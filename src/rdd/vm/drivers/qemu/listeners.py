@@ -15,6 +15,7 @@ from contextlib import aclosing, suppress
 
 from rdd.host.commands import start_process
 from rdd.vm.drivers.protocol import Listener
+from rdd.vm.forwarding.proc_net import decode_address
 
 _RECONNECT_S = 1.0
 _CLOCK_TOLERANCE_S = 2.0  # a guest reports whole seconds, and an emulated one is slow
@@ -45,20 +46,8 @@ def parse(lines: Sequence[str]) -> frozenset[Listener]:
     for line in lines:
         address, _, port = line.strip().partition(":")
         with suppress(ValueError, OSError):
-            found.add(Listener("tcp", _address(address), int(port, 16)))
+            found.add(Listener("tcp", decode_address(address, "little"), int(port, 16)))
     return frozenset(found)
-
-
-def _address(digits: str) -> str:
-    """Decode an address of the kernel: words of four bytes, each little-endian."""
-    import ipaddress
-
-    raw = bytes.fromhex(digits)
-    packed = b"".join(raw[start : start + 4][::-1] for start in range(0, len(raw), 4))
-    address = ipaddress.ip_address(packed)
-    if isinstance(address, ipaddress.IPv6Address) and address.ipv4_mapped:
-        address = address.ipv4_mapped
-    return str(address)
 
 
 async def watch(

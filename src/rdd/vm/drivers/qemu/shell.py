@@ -2,10 +2,9 @@
 """A shell in a guest, through the control master of its agent."""
 
 import shlex
-from collections.abc import Mapping, Sequence
 
 from rdd.host.errors import HostError
-from rdd.vm.drivers.protocol import ShellCommand
+from rdd.vm.drivers.protocol import ShellCommand, ShellRequest
 from rdd.vm.drivers.qemu import files
 from rdd.vm.instance_dir import InstanceDirectory
 from rdd.vm.ssh import CONFIG_DIR, KEY, SshTarget
@@ -13,16 +12,8 @@ from rdd.vm.template.model import Template
 
 
 def shell_command(
-    directory: InstanceDirectory,
-    template: Template,
-    *,
-    command: Sequence[str],
-    environment: Mapping[str, str],
-    shell: str = "",
-    workdir: str = "",
-    is_terminal: bool = False,
+    directory: InstanceDirectory, template: Template, request: ShellRequest
 ) -> ShellCommand:
-    """Return how to run a command; without a command, a login shell. Raises HostError."""
     state = files.read_state(directory)
     if state is None:
         raise HostError(f'machine "{directory.name}" has never run')
@@ -33,12 +24,12 @@ def shell_command(
         control=directory.ssh_sock,
         forward_agent=template.ssh.forward_agent,
     )
-    program = shlex.quote(shell) if shell else '"${SHELL:-/bin/sh}"'
+    program = shlex.quote(request.shell) if request.shell else '"${SHELL:-/bin/sh}"'
     line = f"exec {program} -l"
-    if command:
-        line = f"exec {program} -l -c {shlex.quote(shlex.join(command))}"
-    if workdir:
-        line = f"cd {shlex.quote(workdir)} || exit 1; {line}"
+    if request.command:
+        line = f"exec {program} -l -c {shlex.quote(shlex.join(request.command))}"
+    if request.workdir:
+        line = f"cd {shlex.quote(request.workdir)} || exit 1; {line}"
     # The master belongs to the agent: a shell must not become the master and outlive its user.
-    argv = target.command(line, is_terminal=is_terminal, ControlMaster="no")
-    return ShellCommand(tuple(argv), dict(environment))
+    argv = target.command(line, is_terminal=request.is_terminal, ControlMaster="no")
+    return ShellCommand(tuple(argv), dict(request.environment))

@@ -14,7 +14,7 @@ from pathlib import Path
 from rdd.host.commands import run_blocking
 from rdd.host.errors import HostError
 from rdd.host.files import remove
-from rdd.vm.drivers.protocol import StorageInfo
+from rdd.vm.drivers.protocol import ShellRequest, StorageInfo
 from rdd.vm.drivers.qemu import disks, files
 from rdd.vm.drivers.qemu.disks import SnapshotError
 from rdd.vm.drivers.qemu.programs import run
@@ -82,12 +82,8 @@ class QemuStorage:
         await disks.discard_memory(copy)
 
     async def trim(self, template: Template, environment: Mapping[str, str]) -> str:
-        command = shell_command(
-            self._directory,
-            template,
-            command=("sudo", "-n", "sh", "-c", _TRIM),
-            environment=environment,
-        )
+        request = ShellRequest(command=("sudo", "-n", "sh", "-c", _TRIM), environment=environment)
+        command = shell_command(self._directory, template, request)
         return (await run(*command.argv, timeout_s=_TRIM_S)).strip()
 
 

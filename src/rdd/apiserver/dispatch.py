@@ -76,7 +76,7 @@ class Dispatcher:
         info = request.info
         name = info.subresource
         if name not in resource.subresources:
-            return resource.unknown_subresource()
+            resource.unknown_subresource(info.name)
         handler = self._routes.find_subresource(resource, name)
         if handler is not None:
             return await handler(self._core, request, resource)
@@ -86,7 +86,7 @@ class Dispatcher:
             return await update(self._core, request, resource, subresource=name)
         if info.verb == "patch" and name == "status":
             return await patch(self._core, request, resource, subresource=name)
-        raise errors.MethodNotAllowed()
+        raise resource.unsupported_verb(info.verb)
 
 
 def _fits_scope(request: Request, resource: Resource) -> bool:

@@ -9,11 +9,10 @@ discovery, dispatch and admission always agree.
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from rdd.api import errors
 from rdd.api.types import Object
-from rdd.apiserver.http.request import AnyResponse
 from rdd.apiserver.kinds.decoding import BodyDecoder
 from rdd.apiserver.kinds.strategy import ResourceDefinition, Strategy, TableColumn
 from rdd.apiserver.state import codec
@@ -117,8 +116,8 @@ class Resource(ABC):
         """The default members of a new object; no manager owns them."""
 
     @abstractmethod
-    def unknown_subresource(self) -> AnyResponse:
-        """Return the response to a request for a subresource that does not exist, or raise it."""
+    def unknown_subresource(self, name: str) -> NoReturn:
+        """Raise the error of a subresource that does not exist; `name` is that of the object."""
 
     @abstractmethod
     def go_type(self, *, is_list: bool) -> str:
@@ -127,6 +126,10 @@ class Resource(ABC):
     @abstractmethod
     def collect_openapi(self, collector: "KindCollector") -> None:
         """Add the kind to an OpenAPI document."""
+
+    def unsupported_verb(self, verb: str) -> errors.MethodNotAllowed:
+        """Return the error of a verb that a subresource does not have."""
+        return errors.MethodNotAllowed()
 
     def unsupported_patch(self, media: str) -> errors.UnsupportedMediaType:
         """Return the error of a patch type that is not in `patch_types`."""

@@ -40,6 +40,7 @@ from rdd.cel.errors import (
     EvaluationError,
     Issue,
     NoSuchOverload,
+    ProgramError,
 )
 from rdd.cel.escaping import escape, is_identifier
 from rdd.cel.estimates import CostEstimate
@@ -59,6 +60,7 @@ __all__ = [
     "Issue",
     "NoSuchOverload",
     "Program",
+    "ProgramError",
     "escape",
     "is_identifier",
     "to_json",

@@ -19,7 +19,7 @@ from typing import Any
 from rdd.base.gotext import quote
 from rdd.cel import types as t
 from rdd.cel.environment import Budget, Environment, Program
-from rdd.cel.errors import CompileError, CostExceeded, EvaluationError
+from rdd.cel.errors import CompileError, CostExceeded, EvaluationError, ProgramError
 from rdd.cel.library.authorization import (
     AuthorizationQuery,
     Authorize,
@@ -126,14 +126,20 @@ def authorizer_bindings(authorize: Authorize, request: AuthorizationQuery) -> di
 def problem(environment: Environment, expression: str, *returns: t.Type) -> str | None:
     """Return why an expression cannot be used, as a field error; None if it can.
 
-    It must be of one of the types in `returns`; none given means any type.
+    It must be of one of the types in `returns`; none given means any type. Raises ProgramError
+    if only its constants are wrong.
     """
+    failed: ProgramError | None = None
     try:
-        program = environment.compile(expression)
+        found = environment.compile(expression).result_type
+    except ProgramError as error:
+        assert error.result_type is not None
+        failed, found = error, error.result_type
     except CompileError as error:
         return f"compilation failed: {error}"
-    found = program.result_type
     if not returns or any(t.same(found, wanted) for wanted in returns):
+        if failed is not None:
+            raise failed
         return None
     if len(returns) == 1:
         return f"must evaluate to {_name(returns[0])} but got {_name(found)}"
@@ -163,6 +169,9 @@ class Variables:
         for name, expression in named:
             try:
                 program = self.environment.compile(expression)
+            except ProgramError as error:
+                self.errors[name] = f"program instantiation failed: {error}"
+                fields[name] = t.DYN
             except CompileError as error:
                 self.errors[name] = f"compilation failed: {error}"
                 fields[name] = t.DYN

@@ -28,12 +28,17 @@ from rdd.cel.ast import (
 )
 from rdd.cel.checker import constant_type, is_variable
 from rdd.cel.closures import Frame, Run
-from rdd.cel.errors import CostExceeded, EvaluationError, NoSuchOverload
+from rdd.cel.errors import CostExceeded, EvaluationError, NoSuchOverload, ProgramError
 from rdd.cel.estimates import LIST_COST, MAP_COST
 from rdd.cel.library.operators import index, shown_key
 from rdd.cel.library.optionals import optional_index, optional_select
 from rdd.cel.readers import reader
 from rdd.cel.values import NONE, Optional, no_such_overload
+
+_CONVERSIONS = frozenset(
+    ("bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "uint")
+)
+_UNLIMITED = 1 << 62
 
 
 class Compiler:
@@ -45,6 +50,7 @@ class Compiler:
         self._scopes: list[tuple[str, int]] = []  # local variables, innermost last
         self._fixed: dict[int, int] = {}
         self._shared: dict[int, Run] = {}
+        self._constants: set[int] = set()  # conversions of constants, by id
 
     def compile(self, tree: Node) -> Run:
         """Return the function of a whole expression."""
@@ -203,6 +209,23 @@ class Compiler:
         special = _SPECIAL_CALLS.get(node.function)
         if special is not None:
             return special(self, node)
+        run = self._plain_call(node)
+        if node.function in _CONVERSIONS and node.target is None and len(node.args) == 1:
+            self._convert_constant(node, run)
+        return run
+
+    def _convert_constant(self, node: Call, run: Run) -> None:
+        """Evaluate the conversion of a constant, because cel-go rejects one that fails."""
+        operand = node.args[0]
+        if not isinstance(operand, Literal) and id(operand) not in self._constants:
+            return
+        try:
+            run([_UNLIMITED])
+        except EvaluationError as error:
+            raise ProgramError(str(error)) from None
+        self._constants.add(id(node))
+
+    def _plain_call(self, node: Call) -> Run:
         operands = node.operands
         runs = [self.run(operand) for operand in operands]
         if len(node.overloads) == 1 and not any(o.type.is_dynamic for o in operands):

@@ -14,7 +14,14 @@ from rdd.cel import types as t
 from rdd.cel.checker import Checker
 from rdd.cel.compiler import Compiler
 from rdd.cel.cost import estimate
-from rdd.cel.errors import CompileError, CostExceeded, EvaluationError, Issue, NoSuchOverload
+from rdd.cel.errors import (
+    CompileError,
+    CostExceeded,
+    EvaluationError,
+    Issue,
+    NoSuchOverload,
+    ProgramError,
+)
 from rdd.cel.estimates import CostEstimate
 from rdd.cel.library import FUNCTIONS
 from rdd.cel.parser import parse
@@ -130,7 +137,11 @@ class Environment:
             message = f"must evaluate to {expect} but got {tree.type}"
             raise CompileError(expression, [Issue(tree.pos, message)])
         compiler = Compiler()
-        run = compiler.compile(tree)
+        try:
+            run = compiler.compile(tree)
+        except ProgramError as error:
+            error.result_type = tree.type
+            raise
         return Program(
             expression,
             _Compiled(self.variables, compiler, run),

@@ -3,6 +3,7 @@
 
     CelError
     ├── CompileError      the text does not parse, or its types do not fit
+    │   └── ProgramError  a conversion of a constant always fails
     ├── EvaluationError   an operation failed: no such key, division by zero, …
     └── CostExceeded      the evaluation was stopped because it costs too much
 
@@ -16,6 +17,10 @@ with a marker under the position, because clients see it in a Status.
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rdd.cel.types import Type
 
 MAX_REPORTED_ISSUES = 100  # cel-go stops printing here
 MAX_SNIPPET = 16384  # and shows no longer lines
@@ -40,6 +45,16 @@ class CompileError(CelError):
         self.source = source
         self.issues: tuple[Issue, ...] = tuple(issues)
         super().__init__(render(source, self.issues))
+
+
+class ProgramError(CompileError):
+    """An expression of valid types with a constant that cannot be converted."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__("", ())
+        self.args = (reason,)
+        self.result_type: Type | None = None
+        """The type of the whole expression."""
 
 
 class EvaluationError(CelError):
@@ -67,8 +82,9 @@ class CostExceeded(CelError):
 
 
 def render(source: str, issues: Sequence[Issue]) -> str:
-    """Return the issues as text, each with the line it is about."""
-    texts = [_render_issue(source, issue) for issue in issues[:MAX_REPORTED_ISSUES]]
+    """Return the issues as text in the order of their places, each with its line."""
+    reported = sorted(issues[:MAX_REPORTED_ISSUES], key=lambda issue: issue.offset)
+    texts = [_render_issue(source, issue) for issue in reported]
     if len(issues) > MAX_REPORTED_ISSUES:
         texts.append(f"{len(issues) - MAX_REPORTED_ISSUES} more errors were truncated")
     return "\n".join(texts)

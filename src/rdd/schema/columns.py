@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from rdd.api.jsonpath import JsonPath, JsonPathError
-from rdd.base import goformat
+from rdd.base import goformat, govalue
 
 Age = Callable[[str], str | None]
 """Turns a timestamp into an age (5m); None if it is not a timestamp."""
@@ -85,7 +85,7 @@ def cell(kind: str, value: Any, *, age: Age) -> Any:
         return None
     cls = type(value)
     if kind == "string":
-        return goformat.plain(value)
+        return govalue.json_text(value) if cls is dict or cls is list else goformat.plain(value)
     if kind == "integer":
         return int(value) if cls is int or cls is float else None
     if kind == "number":

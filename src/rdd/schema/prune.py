@@ -16,20 +16,23 @@ from rdd.api.objectmeta import MetadataError, decode_object_meta
 from rdd.schema.node import Node
 
 _Where = tuple[Any, str | int] | None
+_Dropped = _Where | str  # text: a member of the metadata of an embedded resource
 _META = frozenset(("apiVersion", "kind", "metadata"))
 
 
 def prune(node: Node, obj: Any, *, unknown: list[str] | None) -> None:
     """Drop what the schema does not know from a resource, in place.
 
-    The paths of dropped members are appended to `unknown`, sorted, as
-    `spec.l[0].z` (fieldValidation reports them as `unknown field "…"`).
+    The paths of dropped members are appended to `unknown`, as `spec.l[0].z`
+    (fieldValidation reports them as `unknown field "…"`): sorted, those in the
+    metadata of embedded resources last, because Kubernetes decodes that after pruning.
     """
-    dropped: list[_Where] = []
+    dropped: list[_Dropped] = []
     if type(obj) is dict:
         _object(node, obj, None, dropped, is_resource=True, is_root=True)
     if unknown is not None and dropped:
-        unknown.extend(sorted(_text(where) for where in dropped))
+        unknown.extend(sorted(_text(where) for where in dropped if not isinstance(where, str)))
+        unknown.extend(sorted(where for where in dropped if isinstance(where, str)))
 
 
 def is_pruned(node: Node, value: Any, *, is_resource: bool) -> bool:
@@ -37,7 +40,7 @@ def is_pruned(node: Node, value: Any, *, is_resource: bool) -> bool:
 
     `is_resource` is set for a resource (root or embedded).
     """
-    found: list[_Where] = []
+    found: list[_Dropped] = []
     _value(node, _copied(value), None, found, is_resource=is_resource)
     return not found
 
@@ -78,7 +81,7 @@ def _text(where: _Where) -> str:
 
 
 def _value(
-    node: Node | None, value: Any, where: _Where, dropped: list[_Where], *, is_resource: bool
+    node: Node | None, value: Any, where: _Where, dropped: list[_Dropped], *, is_resource: bool
 ) -> None:
     if type(value) is dict:
         if node is None:
@@ -89,7 +92,7 @@ def _value(
         _list(node, value, where, dropped)
 
 
-def _empty(obj: dict[str, Any], where: _Where, dropped: list[_Where]) -> None:
+def _empty(obj: dict[str, Any], where: _Where, dropped: list[_Dropped]) -> None:
     dropped.extend((where, key) for key in obj)
     obj.clear()
 
@@ -98,7 +101,7 @@ def _object(
     node: Node,
     obj: dict[str, Any],
     where: _Where,
-    dropped: list[_Where],
+    dropped: list[_Dropped],
     *,
     is_resource: bool,
     is_root: bool,
@@ -136,16 +139,18 @@ def _object(
             dropped.append((where, key))
 
 
-def _pruned_metadata(meta: dict[str, Any], where: _Where, dropped: list[_Where]) -> dict[str, Any]:
+def _pruned_metadata(
+    meta: dict[str, Any], where: _Where, dropped: list[_Dropped]
+) -> dict[str, Any]:
     try:
         decoded, unknown = decode_object_meta(meta, path=_text(where))
     except MetadataError:
         return meta  # validation reports the error
-    dropped.extend((None, path) for path in unknown)
+    dropped.extend(unknown)
     return decoded
 
 
-def _list(node: Node | None, items: list[Any], where: _Where, dropped: list[_Where]) -> None:
+def _list(node: Node | None, items: list[Any], where: _Where, dropped: list[_Dropped]) -> None:
     keeps = node is not None and node.preserve_unknown
     child = None if node is None else node.items
     for position, item in enumerate(items):
@@ -169,7 +174,7 @@ def _list(node: Node | None, items: list[Any], where: _Where, dropped: list[_Whe
             _list(child, item, (where, position), dropped)
 
 
-def _kept_item(node: Node, obj: dict[str, Any], where: _Where, dropped: list[_Where]) -> None:
+def _kept_item(node: Node, obj: dict[str, Any], where: _Where, dropped: list[_Dropped]) -> None:
     # Below a list that preserves unknown members an item keeps its own surplus, while declared
     # members are pruned as usual: in Kubernetes the exemption covers one level of lists.
     for key, value in obj.items():

@@ -342,13 +342,14 @@ def _fits_format(number: float, kind: str, name: str) -> bool:
 
 
 def _not_multiple(value: float, factor: float, place: _Place, *, native: bool) -> FieldError | None:
-    if factor < 0:
+    if native and type(value) is int:
+        factor = int(factor)  # Kubernetes rejects every integer if less than 1 is left
+    if factor < 0 or (factor == 0 and type(value) is int and native):
         words = f"factor MultipleOf declared for {place.name} must be positive: "
         return FieldError("Invalid", place.field, factor, words + govalue.plain(factor))
     if factor == 0:
-        return None
-    if native and type(value) is int and int(factor):
-        factor = int(factor)
+        fits = False
+    elif native and type(value) is int:
         fits = math.fmod(value, factor) == 0 if abs(value) <= _JSON_MAX else value % factor == 0
     else:
         fits = _is_integral(1 / factor * value if factor < 1 else value / factor)
@@ -431,15 +432,14 @@ def _is_enum_value(option: Any, value: Any) -> bool:
 
 
 def _object(schema: Schema, value: dict[str, Any], place: _Place, old: Any) -> Result:
+    result = Result()
     count = len(value)
     limit = schema.get("minProperties")
     if limit is not None and count < limit:
-        return Result([place.invalid(count, f"should have at least {limit} properties")])
+        result.merge(Result([place.invalid(count, f"should have at least {limit} properties")]))
     limit = schema.get("maxProperties")
     if limit is not None and count > limit:
-        return Result([_too_many(place, count, limit)])
-
-    result = Result()
+        result.merge(Result([_too_many(place, count, limit)]))
     earlier = old if type(old) is dict else {}
     properties = schema.get("properties") or {}
     additional = schema.get("additionalProperties")

@@ -58,9 +58,9 @@ def service_errors(service: Mapping[str, Any], path: str) -> list[FieldError]:
     # Kubernetes passes name and namespace to its check in the wrong order: what it reports as
     # the missing name is the namespace, and the other way round.
     if not service.get("namespace"):
-        errors.append(required(f"{path}.name", "service name is required"))
+        errors.append(required(f"{path}.name"))
     if not service.get("name"):
-        errors.append(required(f"{path}.namespace", "service namespace is required"))
+        errors.append(required(f"{path}.namespace"))
     port = service.get("port", 443)
     if not 1 <= port <= 65535:
         detail = "port is not valid: must be between 1 and 65535, inclusive"

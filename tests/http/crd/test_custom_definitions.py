@@ -508,11 +508,95 @@ async def test_scale_needs_replicas(api: Api) -> None:
     await api.refused(404, "GET", f"{WIDGETS}/none/scale")
 
 
-async def test_resources_without_subresources_have_none(api: Api) -> None:
+@pytest.mark.parametrize("name", ["status", "scale", "log"])
+@pytest.mark.parametrize("method", ["GET", "PUT", "PATCH", "DELETE"])
+async def test_resources_without_subresources_have_none(method: str, name: str, api: Api) -> None:
     await api.install(crd())
     await api.post(WIDGETS, widget("a"))
-    for name in ("status", "scale", "log"):
-        assert (await api.call("GET", f"{WIDGETS}/a/{name}")).status == 404
+    status = await api.refused(404, method, f"{WIDGETS}/a/{name}")
+    assert status["message"] == 'widgets.shop.example.com "a" not found'
+    assert status["details"] == {"name": "a", "group": "shop.example.com", "kind": "widgets"}
+
+
+@pytest.mark.parametrize("name", ["status", "scale"])
+async def test_subresources_cannot_be_deleted(name: str, api: Api) -> None:
+    await api.install(crd(subresources=SCALE))
+    await api.post(WIDGETS, widget("a", {"n": 2}))
+    status = await api.refused(405, "DELETE", f"{WIDGETS}/a/{name}")
+    assert status["message"] == (
+        'delete is not supported on resources of kind "widgets.shop.example.com"'
+    )
+    assert status["details"] == {"group": "shop.example.com", "kind": "widgets"}
+
+
+async def test_patches_of_scale_fail_as_patches(api: Api) -> None:
+    await api.install(crd(subresources=SCALE))
+    await api.post(WIDGETS, widget("a", {"n": 2}))
+    path = f"{WIDGETS}/a/scale"
+    patch = {"spec": {"replicas": {}}}
+    status = await api.refused(422, "PATCH", path, patch, content_type=MERGE)
+    assert status["message"].startswith(' "" is invalid: patch: Invalid value: ')
+    assert status["message"].endswith("field ScaleSpec.spec.replicas of type int32")
+    strategic = "application/strategic-merge-patch+json"
+    status = await api.refused(415, "PATCH", path, patch, content_type=strategic)
+    assert "accepted media types include: application/json-patch+json" in status["message"]
+
+
+async def test_applied_scale_cannot_change_replicas(api: Api) -> None:
+    await api.install(crd(subresources=SCALE))
+    await api.post(WIDGETS, widget("a", {"n": 2}))
+    await api.post(WIDGETS, widget("b"))
+    body = {"apiVersion": "autoscaling/v1", "kind": "Scale", "spec": {"replicas": 3}}
+    ending = (
+        "; autoscaling/v1, Kind=Scale) to proper version: request to convert CR to an invalid "
+        "group/version: autoscaling/v1"
+    )
+    for name, text in (
+        ("a", "failed to convert new object (/a"),
+        ("b", "failed to create manager for existing fields: failed to convert live object (/"),
+    ):
+        path = f"{WIDGETS}/{name}/scale?fieldManager=m&force=true"
+        applied = {**body, "metadata": {"name": name}}
+        apply = "application/apply-patch+yaml"
+        status = await api.refused(500, "PATCH", path, applied, content_type=apply)
+        assert status["message"] == text + ending
+
+
+async def test_scale_paths_below_a_value_that_is_no_object(api: Api) -> None:
+    definition = crd(schema={"type": "object", "x-kubernetes-preserve-unknown-fields": True})
+    definition["spec"]["versions"][0]["subresources"] = SCALE
+    await api.install(definition)
+    status = await api.refused(422, "POST", WIDGETS, {**widget("a"), "spec": 4})
+    assert (
+        ".spec.n: Invalid value: 0: .spec.n accessor error: 4 is of the type int64, "
+        "expected map[string]interface{}"
+    ) in status["message"]
+
+
+async def test_generated_names_of_definitions_are_checked(api: Api) -> None:
+    definition = crd()
+    definition["metadata"]["generateName"] = "gen-"
+    assert await problems(api, definition) == [
+        'metadata.generateName: Invalid value: "gen-": must be spec.names.plural+"."+spec.group'
+    ]
+
+
+async def test_defaults_need_pruning(api: Api) -> None:
+    await api.install(crd(schema=with_field({"type": "string", "default": "x"})))
+    patch = {"spec": {"preserveUnknownFields": True}}
+    status = await api.refused(422, "PATCH", PATH, patch, content_type=MERGE)
+    assert [c["message"].split(": ")[2] for c in status["details"]["causes"]] == [
+        "must be false in order to use defaults in the schema",
+        "cannot set to true, set x-kubernetes-preserve-unknown-fields to true in "
+        "spec.versions[*].schema instead",
+    ]
+
+
+async def test_empty_stored_versions_are_defaulted(api: Api) -> None:
+    await api.install(crd())
+    patch = {"status": {"storedVersions": []}}
+    after = await api.patch(f"{PATH}/status", patch, MERGE)
+    assert after["status"]["storedVersions"] == ["v1"]
 
 
 @pytest.mark.parametrize(

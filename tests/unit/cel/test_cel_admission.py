@@ -8,6 +8,7 @@ import pytest
 from rdd import cel
 from rdd.cel import admission
 from rdd.cel import types as t
+from rdd.cel.errors import ProgramError
 
 _VALUES: dict[str, Any] = {
     "object": {"metadata": {"name": "a", "namespace": "n"}, "data": {"k": "v"}},
@@ -92,6 +93,30 @@ def test_a_wrong_expression_is_explained(
     expression: str, returns: list[t.Type], problem: str | None
 ) -> None:
     assert admission.problem(admission.environment(), expression, *returns) == problem
+
+
+def test_reports_errors_in_the_order_of_their_places() -> None:
+    found = admission.problem(admission.environment(), "{'a': 'b'} / nope.n > 1", t.BOOL) or ""
+    assert [line for line in found.splitlines() if "ERROR" in line] == [
+        "compilation failed: ERROR: <input>:1:12: found no matching overload for '_/_' applied "
+        "to '(map(string, string), dyn)'",
+        "ERROR: <input>:1:14: undeclared reference to 'nope' (in container '')",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("expression", "reason"),
+    [
+        ("double('abc') > 1.0", "type conversion error from 'string' to 'double'"),
+        ("int(string('x')) > 1", "type conversion error from 'string' to 'int'"),
+    ],
+)
+def test_rejects_a_constant_that_cannot_be_converted(expression: str, reason: str) -> None:
+    with pytest.raises(ProgramError, match=reason):
+        admission.problem(admission.environment(), expression, t.BOOL)
+    assert "must evaluate to string" in (
+        admission.problem(admission.environment(), expression, t.STRING) or ""
+    )
 
 
 def test_params_and_the_authorizer_are_there_when_they_should_be() -> None:

@@ -34,7 +34,7 @@ _OBJECT = t.object_type("O", {"a": t.object_type("A", {"b": t.INT, "s": t.STRING
         ("{'a': 1}['b'] > 1", "no such key: b"),
         ("9223372036854775807 + 1 > 1", "integer overflow"),
         ("0u - 1u > 1u", "unsigned integer overflow"),
-        ("int('x') > 1", "type conversion error from 'string' to 'int'"),
+        ("int(string('x' + '')) > 1", "type conversion error from 'string' to 'int'"),
         ("optional.none().value()", "optional.none() dereference"),
         ("{'a': 1, 'a': 2}", "Failed with repeated key a"),
         ("dyn(1) + 'a'", "no such overload"),

@@ -51,6 +51,8 @@ REFUSED = "<refused>"
 def ours(expression: str) -> Any:
     try:
         program = _OURS.compile(expression)
+    except cel.ProgramError:  # the reference converts constants when it evaluates
+        return FAILED
     except cel.CompileError:
         return REFUSED
     try:

@@ -86,6 +86,13 @@ def resource(**spec_properties: Any) -> dict[str, Any]:
             id="metadata of an embedded resource",
         ),
         pytest.param(
+            resource(e={"type": "object", **KEEP, "x-kubernetes-embedded-resource": True}),
+            {"spec": {"e": {"metadata": {"no": 1}}, "z": 1}, "a": 1},
+            {"spec": {"e": {"metadata": {}}}},
+            ["a", "spec.z", "spec.e.metadata.no"],
+            id="metadata of embedded resources is reported last",
+        ),
+        pytest.param(
             resource(e={"type": "object", "x-kubernetes-embedded-resource": True,
                         "properties": {"spec": {"type": "object"}}}),
             {"spec": {"e": {"apiVersion": "v1", "kind": "P", "spec": {}, "x": 1}}},

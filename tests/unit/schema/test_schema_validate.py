@@ -85,6 +85,15 @@ NIL = '<nil>: Invalid value: ""'
         pytest.param({"type": "number", "multipleOf": 0.1}, 0.3, 0.35, [
             "spec.a: Invalid value: 0.35: spec.a in body should be a multiple of 0.1",
         ], id="multipleOf a fraction"),
+        pytest.param({"type": "number", "multipleOf": 0.5}, 1.5, 1, [
+            "spec.a: Invalid value: 0: factor MultipleOf declared for spec.a must be positive: 0",
+        ], id="multipleOf a fraction rejects integers"),
+        pytest.param({"type": "object", "maxProperties": 1, "additionalProperties": INTEGER},
+                     {"a": 1}, {"a": "x", "b": 1}, [
+            "spec.a: Too many: 2: must have at most 1 item",
+            'spec.a.a: Invalid value: "string": spec.a.a in body must be of type integer: '
+            '"string"',
+        ], id="maxProperties and members"),
         pytest.param({**INTEGER, "format": "int32"}, 2147483647, 2147483648, [
             f"{NIL}: Checked value must be of type integer with format int32 in spec.a",
         ], id="int32"),

@@ -11,11 +11,12 @@ def check_expression(expression: str, path: str, scope: Scope) -> list[FieldErro
     # CEL is a large import, and most servers never receive an admission expression.
     from rdd.cel import admission
     from rdd.cel import types as t
+    from rdd.cel.errors import ProgramError
 
     environment = admission.environment(
         has_params=scope.has_params, has_authorizer=scope.has_authorizer
     )
-    if scope.variables:
+    if scope.variables is not None:
         environment = admission.Variables(environment, scope.variables).environment
     returns = {
         "bool": (t.BOOL,),
@@ -23,5 +24,9 @@ def check_expression(expression: str, path: str, scope: Scope) -> list[FieldErro
         "string or null": (t.STRING, t.NULL),
         "any": (),
     }[scope.returns]
-    detail = admission.problem(environment, expression, *returns)
+    try:
+        detail = admission.problem(environment, expression, *returns)
+    except ProgramError as error:
+        detail = f"program instantiation failed: {error}"
+        return [FieldError("Internal", path, detail=detail)]
     return [fielderrors.invalid(path, expression, detail)] if detail else []

@@ -58,12 +58,14 @@ _VIEW = [
         "events", "namespaces/status", "resourcequotas", "resourcequotas/status",
     ),
     _rule(_READ, "", "namespaces"),
+    _rule(_READ, names.EVENTS_GROUP, "events"),
 ]  # fmt: skip
 _EDIT = [
     _rule(_READ, "", "secrets"),
     _rule(["impersonate"], "", "serviceaccounts"),
     _rule(_WRITE, "", "configmaps", "events", "secrets", "serviceaccounts"),
     _rule(["create"], "", "serviceaccounts/token"),
+    _rule(_WRITE, names.EVENTS_GROUP, "events"),
     _rule(_READ_WRITE, names.COORDINATION_GROUP, "leases"),
 ]
 _ADMIN = [

@@ -8,7 +8,7 @@ first used, so that hundreds of installed CRDs cost little until their objects a
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import orjson
 
@@ -19,12 +19,12 @@ from rdd.api.types import Object
 from rdd.apiserver.crd.conversion import Converter
 from rdd.apiserver.crd.decoding import CustomDecoder
 from rdd.apiserver.http import tables
-from rdd.apiserver.http.request import AnyResponse, page_not_found
 from rdd.apiserver.kinds.builtin_strategy import keep
 from rdd.apiserver.kinds.strategy import ResourceDefinition, Strategy, TableColumn, Validation
 from rdd.apiserver.resources import Convert, Resource
 from rdd.apiserver.state import codec
 from rdd.apiserver.state.cache import ResourceCache
+from rdd.base import gotext
 from rdd.schema.columns import Columns
 from rdd.schema.crd.columns import scale_errors, selectable_value
 from rdd.schema.crd.versions import deprecation_warning
@@ -214,9 +214,17 @@ class CustomResource(Resource):
             meta["remainingItemCount"] = remaining
         return meta
 
-    def unknown_subresource(self) -> AnyResponse:
-        """Return the plain-text response of an unknown path."""
-        return page_not_found()
+    def unknown_subresource(self, name: str) -> NoReturn:
+        """Raise the error of a missing object: every subresource that is not enabled has it."""
+        raise errors.NotFound.of(self.plural, self.group, name)
+
+    def unsupported_verb(self, verb: str) -> errors.MethodNotAllowed:
+        """Return the error of a verb, which names the verb and the resource."""
+        name = f"{self.plural}.{self.group}"
+        return errors.MethodNotAllowed(
+            f"{verb} is not supported on resources of kind {gotext.quote(name)}",
+            details={"group": self.group, "kind": self.plural},
+        )
 
     def collect_openapi(self, collector: "KindCollector") -> None:
         """Add the version and the definitions of its schema."""

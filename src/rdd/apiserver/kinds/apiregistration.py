@@ -55,7 +55,7 @@ class APIServiceStrategy(StatusStrategy):
     def errors(self, obj: Object) -> list[FieldError]:
         spec = obj.get("spec") or {}
         group, version = spec.get("group", ""), spec.get("version", "")
-        errors = self._name_errors(obj["metadata"].get("name", ""), f"{version}.{group}")
+        errors = self._name_errors(obj["metadata"], f"{version}.{group}")
         if not group and version != "v1":
             detail = "only v1 may have an empty group and it better be legacy kube"
             errors.append(fielderrors.required("spec.group", detail))
@@ -70,11 +70,15 @@ class APIServiceStrategy(StatusStrategy):
                 errors.append(fielderrors.invalid(f"spec.{member}", value, detail))
         return errors + _backend_errors(spec)
 
-    def _name_errors(self, name: str, required: str) -> list[FieldError]:
-        if not name or name == required or name_validation.path_segment_name_errors(name):
-            return []
+    def _name_errors(self, meta: Object, required: str) -> list[FieldError]:
         detail = f'must be `spec.version+"."+spec.group`: {gotext.quote(required)}'
-        return [fielderrors.invalid("metadata.name", name, detail)]
+        return [
+            fielderrors.invalid(f"metadata.{member}", name, detail)
+            for member in ("generateName", "name")
+            if (name := meta.get(member))
+            and name != required
+            and not name_validation.path_segment_name_errors(name)
+        ]
 
     def update_errors(self, obj: Object, old: Object, *, subresource: str = "") -> list[FieldError]:
         """Return the errors of an update; /status can only change conditions."""

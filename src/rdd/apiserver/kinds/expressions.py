@@ -21,8 +21,8 @@ class Scope:
     """bool, string, `string or null`, or any."""
     has_params: bool = False
     has_authorizer: bool = True
-    variables: tuple[tuple[str, str], ...] = ()
-    """Names and expressions of the variables declared before it."""
+    variables: tuple[tuple[str, str], ...] | None = None
+    """Names and expressions of the variables declared before it; None without `variables`."""
 
 
 CheckExpression = Callable[[str, str, Scope], list[FieldError]]

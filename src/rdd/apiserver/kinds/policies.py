@@ -153,7 +153,7 @@ def _expression_errors(spec: Object, policy: str, check: CheckExpression) -> lis
         detail = "validations or auditAnnotations must contain at least one item"
         errors.append(fielderrors.required("spec.validations", detail))
         errors.append(fielderrors.required("spec.auditAnnotations", detail))
-    variables = tuple(declared)
+    variables = tuple(declared) if declared else None
     for i, validation in enumerate(validations):
         at = f"spec.validations[{i}]"
         errors += _validation_errors(validation, at, has_params, variables, check)
@@ -188,7 +188,7 @@ def _validation_errors(
     validation: Object,
     path: str,
     has_params: bool,
-    variables: tuple[tuple[str, str], ...],
+    variables: tuple[tuple[str, str], ...] | None,
     check: CheckExpression,
 ) -> list[FieldError]:
     errors: list[FieldError] = []
@@ -221,7 +221,7 @@ def _annotation_errors(
     annotations: Sequence[Object],
     policy: str,
     has_params: bool,
-    variables: tuple[tuple[str, str], ...],
+    variables: tuple[tuple[str, str], ...] | None,
     check: CheckExpression,
 ) -> list[FieldError]:
     errors: list[FieldError] = []

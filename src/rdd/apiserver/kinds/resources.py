@@ -43,7 +43,7 @@ class BuiltinResource(Resource):
             self._empty = managedfields.empty_object(self.node)
         return self._empty
 
-    def unknown_subresource(self) -> NoReturn:
+    def unknown_subresource(self, name: str) -> NoReturn:
         """Raise the Status of an unknown resource."""
         raise errors.NotFound.resource()
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rdd.api import decode, errors, jsonpatch, jsonpath, managedfields, mergepatch
-from rdd.api.mediatypes import JSON_PATCH, MERGE_PATCH
+from rdd.api.mediatypes import APPLY_PATCH, JSON_PATCH
 from rdd.api.types import Object
 from rdd.apiserver.components import Core
 from rdd.apiserver.http import bodies, options, responses
@@ -37,7 +37,7 @@ async def handle(core: Core, request: Request, resource: Resource) -> AnyRespons
             raise errors.NotFound.of(resource.plural, resource.group, request.info.name)
         return responses.value(request, view(resource.object(entry), paths))
     if verb not in ("update", "patch"):
-        raise errors.MethodNotAllowed()
+        raise resource.unsupported_verb(verb)
     return await _write(core, request, resource, paths)
 
 
@@ -80,10 +80,11 @@ async def _write(
 ) -> AnyResponse:
     is_patch = request.info.verb == "patch"
     kind = "PatchOptions" if is_patch else "UpdateOptions"
-    opts = options.write_options(request, kind)
     media = bodies.media_type(request)
-    if is_patch and media not in (JSON_PATCH, MERGE_PATCH):
-        raise errors.UnsupportedMediaType("415: Unsupported Media Type", details={})
+    if is_patch and media not in resource.patch_types:
+        raise resource.unsupported_patch(media)
+    is_apply = is_patch and media == APPLY_PATCH
+    opts = options.write_options(request, kind, is_apply=is_apply)
     write = writes.Write(
         core,
         request,
@@ -98,6 +99,9 @@ async def _write(
 
     async def build(entry: CacheEntry | None, old: Object | None) -> Object:
         assert old is not None
+        if is_apply:
+            _check_applied(bodies.read_yaml(request).value, old, paths)
+            return old
         if is_patch:
             sent = decode.decode_json(request.body)
             current = view(old, paths)
@@ -108,13 +112,13 @@ async def _write(
             )
         else:
             new, _ = bodies.parse(request)
-        if not isinstance(new, dict):
-            raise errors.BadRequest(bodies.not_an_object(new))
-        if new.get("kind", "Scale") != "Scale":
-            raise errors.BadRequest(
-                decoding.not_registered(str(new.get("kind")), str(new.get("apiVersion")))
-            )
-        scale = typed.decode_typed(typed.shape(_SCALE), new, unknown=[])
+        try:
+            scale = _decode(new)
+        except errors.BadRequest as error:
+            if not is_patch:
+                raise
+            text = error.message.partition(" cannot be handled as a ")[2].partition(": ")[2]
+            raise decoding.invalid_patch(new, text or error.message) from None
         meta = metadata_of(scale)
         writes.check_name(write.name, meta)
         obj = {**old, "metadata": dict(old["metadata"])}
@@ -125,6 +129,59 @@ async def _write(
     written = await writes.replace(write, build)
     obj = {"kind": resource.kind, "apiVersion": resource.api_version, **codec.decode(written.body)}
     return responses.value(request, view(obj, paths))
+
+
+def _decode(new: Any) -> Object:
+    """Return a Scale with typed members."""
+    if not isinstance(new, dict):
+        raise errors.BadRequest(bodies.not_an_object(new))
+    if new.get("kind", "Scale") != "Scale":
+        raise errors.BadRequest(
+            decoding.not_registered(str(new.get("kind")), str(new.get("apiVersion")))
+        )
+    return typed.decode_typed(typed.shape(_SCALE), new, unknown=[])
+
+
+def _check_applied(patch: Any, old: Object, paths: Mapping[str, Any]) -> None:
+    """Raise the error of an applied Scale that would change the object.
+
+    Kubernetes merges the Scale but cannot convert the result, because the converter of the
+    custom resource handles its own group only.
+    """
+    if not isinstance(patch, dict) or (patch.get("apiVersion"), patch.get("kind")) != (
+        _API_VERSION,
+        "Scale",
+    ):
+        given = patch if isinstance(patch, dict) else {}
+        group_version = given.get("apiVersion") or "/"
+        raise errors.BadRequest(
+            f"invalid object type: {group_version}, Kind={given.get('kind') or ''}"
+        )
+    reason = (
+        f"({{}}; {_API_VERSION}, Kind=Scale) to proper version: request to convert CR to an "
+        f"invalid group/version: {_API_VERSION}"
+    )
+    if not _has_owner(old, jsonpath.parse_simple(paths["specReplicasPath"])):
+        text = "failed to create manager for existing fields: failed to convert live object "
+        raise errors.ApiError(text + reason.format("/"), code=500, reason="")
+    meta = patch.get("metadata") or {}
+    replicas = (patch.get("spec") or {}).get("replicas")
+    live = _number(old, paths["specReplicasPath"])
+    version = meta.get("resourceVersion")
+    if replicas in (None, live) and version in (None, old["metadata"]["resourceVersion"]):
+        return
+    place = f"{meta.get('namespace') or ''}/{meta.get('name') or ''}"
+    text = "failed to convert new object "
+    raise errors.ApiError(text + reason.format(place), code=500, reason="")
+
+
+def _has_owner(obj: Object, path: tuple[str, ...]) -> bool:
+    """Return whether a manager owns the field at a path."""
+    members = tuple(f"f:{name}" for name in path)
+    return any(
+        jsonpath.lookup(entry.get("fieldsV1"), members) is not None
+        for entry in obj["metadata"].get("managedFields") or ()
+    )
 
 
 def with_replicas(obj: Object, paths: Mapping[str, Any], scale: Object) -> Object:

@@ -123,6 +123,7 @@ def scale_errors(scale: Mapping[str, Any], obj: Mapping[str, Any]) -> list[Field
         path = scale[member]
         count = lookup(obj, parse_simple(path))
         if count is None:
+            errors += _parent_errors(path, obj, 0)
             continue
         if type(count) is not int:
             errors.append(invalid(path, 0, _accessor_error(path, count, "int64")))
@@ -134,9 +135,24 @@ def scale_errors(scale: Mapping[str, Any], obj: Mapping[str, Any]) -> list[Field
     path = scale.get("labelSelectorPath")
     if path:
         selector = lookup(obj, parse_simple(path))
-        if selector is not None and type(selector) is not str:
+        if selector is None:
+            errors += _parent_errors(path, obj, "")
+        elif type(selector) is not str:
             errors.append(invalid(path, "", _accessor_error(path, selector, "string")))
     return errors
+
+
+def _parent_errors(path: str, obj: Mapping[str, Any], zero: Any) -> list[FieldError]:
+    """Return the error of a value above a missing field that is no object."""
+    value: Any = obj
+    for name in parse_simple(path)[:-1]:
+        if name not in value:
+            return []
+        value = value[name]
+        if type(value) is not dict:
+            detail = _accessor_error(path, value, "map[string]interface{}")
+            return [invalid(path, zero, detail)]
+    return []
 
 
 def _accessor_error(path: str, value: Any, wanted: str) -> str:

@@ -14,8 +14,10 @@ from rdd.base import govalue
 Dump = Callable[[Any], Any]
 
 
-def version_list(versions: Sequence[Mapping[str, Any]]) -> govalue.Verbatim:
-    """Return spec.versions as a rejected value."""
+def version_list(versions: Sequence[Mapping[str, Any]] | None) -> govalue.Verbatim:
+    """Return spec.versions as a rejected value; None is a missing list."""
+    if versions is None:
+        return _verbatim(None)
     return _verbatim([_struct(_VERSION, version) for version in versions])
 
 

@@ -50,6 +50,11 @@ def normalise(crd: Object) -> None:
     service = config.get("service")
     if service is not None and service.get("port") is None:
         service["port"] = 443
+    status = crd.get("status")
+    if status is not None and not status.get("storedVersions"):
+        stored = [v["name"] for v in _versions(crd) if v.get("storage")][:1]
+        if stored:
+            crd["status"] = {**status, "storedVersions": stored}
 
 
 def prepare_for_create(crd: Object) -> None:
@@ -91,11 +96,12 @@ def crd_errors(
     """Return the errors of a new definition beyond its metadata."""
     spec = crd["spec"]
     errors: list[FieldError] = []
-    name = (crd.get("metadata") or {}).get("name") or ""
     wanted = f"{(spec.get('names') or {}).get('plural') or ''}.{spec.get('group') or ''}"
-    if name and name != wanted:
-        detail = 'must be spec.names.plural+"."+spec.group'
-        errors.append(invalid("metadata.name", name, detail))
+    for member in ("generateName", "name"):
+        name = (crd.get("metadata") or {}).get(member) or ""
+        if name and name != wanted:
+            detail = 'must be spec.names.plural+"."+spec.group'
+            errors.append(invalid(f"metadata.{member}", name, detail))
     errors += _spec_errors(spec, check_rules, require_known_review=True, check_ca_bundle=False)
     errors += _status_errors(crd)
     errors += approval_errors(crd, None)
@@ -117,6 +123,7 @@ def crd_update_errors(
         check_rules,
         require_known_review=has_known_review(old_spec.get("conversion")),
         check_ca_bundle=established and not _has_broken_bundle(old_spec),
+        is_update=True,
     )
     names, old_names = spec["names"], old_spec["names"]
     fixed = [
@@ -181,6 +188,7 @@ def _spec_errors(
     *,
     require_known_review: bool,
     check_ca_bundle: bool,
+    is_update: bool = False,
 ) -> list[FieldError]:
     top, versions = _lifted(spec)
     names = spec.get("names") or {}
@@ -191,7 +199,7 @@ def _spec_errors(
         for position, version in enumerate(versions):
             if (version.get("schema") or {}).get("openAPIV3Schema") is None:
                 field = f"spec.versions[{position}].schema.openAPIV3Schema"
-                errors.append(required(field, "schemas are required"))
+                errors.append(required(field))
     any_status = any(
         (v.get("subresources") or {}).get("status") is not None for v in [*versions, top]
     )
@@ -207,7 +215,8 @@ def _spec_errors(
             check_rules,
             has_status=subresources.get("status") is not None,
         )
-    shown = version_list(versions)
+    # A new definition without versions has no list, a patched one an empty list.
+    shown = version_list(versions if versions or is_update else None)
     if len({v["name"] for v in versions}) < len(versions):
         errors.append(invalid("spec.versions", shown, "must contain unique version names"))
     if sum(bool(v.get("storage")) for v in versions) != 1:
@@ -218,6 +227,11 @@ def _spec_errors(
     errors += required_names_errors(names)
     errors += names_errors(names, field="spec.names")
     errors += _version_errors(top, "spec", "spec.validation", check_rules, has_status=any_status)
+    if spec.get("preserveUnknownFields") and any(
+        _has_defaults((v.get("schema") or {}).get("openAPIV3Schema")) for v in [*versions, top]
+    ):
+        detail = "must be false in order to use defaults in the schema"
+        errors.append(invalid("spec.preserveUnknownFields", True, detail))
     conversion = spec.get("conversion")
     strategy = (conversion or {}).get("strategy") or ""
     if spec.get("preserveUnknownFields") and strategy and strategy != "None":
@@ -225,6 +239,21 @@ def _spec_errors(
         errors.append(invalid("spec.conversion.strategy", strategy, detail))
     return errors + conversion_errors(
         conversion, require_known_review=require_known_review, check_ca_bundle=check_ca_bundle
+    )
+
+
+def _has_defaults(schema: Any) -> bool:
+    """Return whether a schema or one below it has a default."""
+    if isinstance(schema, list):
+        return any(map(_has_defaults, schema))
+    if not isinstance(schema, Mapping):
+        return False
+    if schema.get("default") is not None:
+        return True
+    maps = ("properties", "patternProperties", "definitions", "dependencies")
+    below = ("items", "additionalItems", "additionalProperties", "not", "allOf", "anyOf", "oneOf")
+    return any(_has_defaults(list((schema.get(m) or {}).values())) for m in maps) or any(
+        _has_defaults(schema.get(m)) for m in below
     )
 
 
@@ -256,10 +285,10 @@ def _version_errors(
         if schema is not None:
             errors += selectable_fields_errors(selectable, schema, field=at)
         else:
-            what = "validations.schema is included"
+            what = "`validations.schema` is included"
             if field != "spec":
-                what = "version.schema.openAPIV3Schema is not included"
-            errors.append(invalid(at, "", f"selectableFields may only be set when {what}"))
+                what = "`version.schema.openAPIV3Schema` is not included"
+            errors.append(invalid(at, "", f"may only be set when {what}"))
     return errors
 
 

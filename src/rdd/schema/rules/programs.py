@@ -67,6 +67,11 @@ def _compile_rule(
         return CompiledRule(rule, None, None)
     try:
         program = environment.compile(rule["rule"])
+    except cel.ProgramError as error:
+        reason = f"program instantiation failed: {error}"
+        if not _is(error.result_type, cel.types.BOOL):
+            reason = "cel expression must evaluate to a bool"
+        return CompiledRule(rule, None, None, error=reason)
     except cel.CompileError as error:
         return CompiledRule(rule, None, None, error=f"compilation failed: {error}")
     if not cel.types.same(program.result_type, cel.types.BOOL):
@@ -75,6 +80,10 @@ def _compile_rule(
     if rule.get("messageExpression"):
         try:
             message = environment.compile(rule["messageExpression"])
+        except cel.ProgramError as error:
+            message_error = f"messageExpression instantiation failed: {error}"
+            if not _is(error.result_type, cel.types.STRING):
+                message_error = "messageExpression must evaluate to a string"
         except cel.CompileError as error:
             message_error = f"messageExpression compilation failed: {error}"
         else:
@@ -87,6 +96,10 @@ def _compile_rule(
         except fieldpath.FieldPathError:
             pass  # such a definition is rejected; a stored one keeps its own path
     return CompiledRule(rule, program, message, message_error=message_error, field_path=place)
+
+
+def _is(found: cel.types.Type | None, wanted: cel.types.Type) -> bool:
+    return found is not None and cel.types.same(found, wanted)
 
 
 def property_type(name: str, parent: cel.types.Type) -> cel.types.Type | None:

@@ -99,6 +99,8 @@ def test_admin_edit_and_view_aggregate_the_rules_of_the_roles_below_them() -> No
     assert allowed("get", "secrets") == ["edit", "admin"]
     assert allowed("create", "roles", "rbac.authorization.k8s.io") == ["admin"]
     assert allowed("create", "namespaces") == []
+    assert allowed("list", "events", "events.k8s.io") == ["view", "edit", "admin"]
+    assert allowed("create", "events", "events.k8s.io") == ["edit", "admin"]
 
 
 def test_defaults_carry_the_bootstrapping_label_and_autoupdate() -> None:

@@ -392,7 +392,7 @@ def test_expressions_of_a_policy_are_checked_in_their_scope() -> None:
     assert policies.PolicyStrategy(recorder.check).validate(obj).errors == []
     variables = (("v", "2"),)
     assert recorder.seen == [
-        ("2", Scope("any", True)),
+        ("2", Scope("any", True, variables=())),
         ("true", Scope("bool", True, variables=variables)),
         ("'m'", Scope("string", True, False, variables)),
         ("'a'", Scope("string or null", True, variables=variables)),

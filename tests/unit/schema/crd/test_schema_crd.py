@@ -133,10 +133,10 @@ def test_the_port_of_a_webhook_service_is_defaulted() -> None:
             'status.storedVersions: Invalid value: ["v1"]: must have the storage version v1',
         ], id="a version twice"),
         pytest.param({"versions": [version(schema=None)]}, [
-            "spec.versions[0].schema.openAPIV3Schema: Required value: schemas are required",
+            "spec.versions[0].schema.openAPIV3Schema: Required value",
         ], id="no schema"),
         pytest.param({"versions": [version(), version("v2", storage=False, schema=None)]}, [
-            "spec.versions[1].schema.openAPIV3Schema: Required value: schemas are required",
+            "spec.versions[1].schema.openAPIV3Schema: Required value",
         ], id="a version without a schema"),
         pytest.param({"versions": [version(deprecationWarning="w")]}, [
             'spec.versions[0].deprecationWarning: Invalid value: "w": '

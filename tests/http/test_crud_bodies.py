@@ -236,6 +236,7 @@ async def test_media_type_parameters_are_ignored(api: Api) -> None:
     [
         pytest.param("", 200, id="empty"),
         pytest.param("*/*", 200, id="anything"),
+        pytest.param("application/*", 406, id="any application"),
         pytest.param("image/png, */*;q=0.1", 200, id="second choice"),
         pytest.param("application/json;q=0.5,text/html", 200, id="JSON among others"),
         pytest.param("image/png", 406, id="image"),
@@ -332,3 +333,58 @@ async def test_large_yaml_body_is_decoded_off_the_event_loop_with_the_same_resul
     assert "yaml: line" in status["message"]
     applied = await api.apply(f"{CONFIG_MAPS}/big", text.replace("k0:", "k00:"), force=True)
     assert applied["data"]["k00"] == "0"
+
+
+@pytest.mark.parametrize(
+    ("path", "accept", "text"),
+    [
+        pytest.param(
+            CONFIG_MAPS, "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io",
+            "you requested PartialObjectMetadata, but the requested object is a list "
+            "(*core.ConfigMapList)", id="object of a list",
+        ),
+        pytest.param(
+            f"{CONFIG_MAPS}/x", "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io",
+            "you requested PartialObjectMetadataList, but the requested object is not a list "
+            "(*core.ConfigMap)", id="list of an object",
+        ),
+        pytest.param(
+            f"{CONFIG_MAPS}/x", "application/json;v=v1",
+            "only the following media types are accepted: application/json, application/yaml, "
+            "application/vnd.kubernetes.protobuf", id="version without kind",
+        ),
+        pytest.param(
+            f"{CONFIG_MAPS}/x", "APPLICATION/JSON",
+            "406: Not Acceptable\n\nAvailable representations: application/json, "
+            "application/yaml, application/vnd.kubernetes.protobuf", id="upper case",
+        ),
+        pytest.param(
+            CONFIG_MAPS, "text/plain",
+            "406: Not Acceptable\n\nAvailable representations: application/json, "
+            "application/yaml, application/vnd.kubernetes.protobuf, application/json;stream=watch, "
+            "application/vnd.kubernetes.protobuf;stream=watch", id="list",
+        ),
+    ],
+)  # fmt: skip
+async def test_unacceptable_representation_is_refused_with_the_reason(
+    path: str, accept: str, text: str, api: Api
+) -> None:
+    await api.post(CONFIG_MAPS, config_map("x"))
+    status = await api.refused(406, "GET", path, headers={"Accept": accept})
+    assert status["message"] == text
+
+
+async def test_error_in_a_transformed_representation_is_json(api: Api) -> None:
+    accept = {"Accept": "application/yaml;as=Table;v=v1;g=meta.k8s.io"}
+    reply = await api.call("GET", f"{CONFIG_MAPS}/none", headers=accept)
+    assert reply.status == 404
+    assert reply.json()["reason"] == "NotFound"
+
+
+@pytest.mark.parametrize("media", ["text/plain", "application/MERGE-patch+json"])
+async def test_media_type_of_a_patch_is_checked_before_the_accepted_types(
+    media: str, api: Api
+) -> None:
+    await api.post(CONFIG_MAPS, config_map("x"))
+    accept = {"Accept": "text/html"}
+    await api.refused(415, "PATCH", f"{CONFIG_MAPS}/x", {}, content_type=media, headers=accept)

@@ -12,6 +12,7 @@ from tests.http.client import (
     CONFIG_MAPS,
     EVENTS,
     LEASES,
+    MERGE,
     NAMESPACES,
     RBAC,
     ROLES,
@@ -230,10 +231,25 @@ async def test_times_of_a_lease_keep_microseconds_in_utc(api: Api) -> None:
 async def test_deletion_checks_its_preconditions(api: Api) -> None:
     made = await api.post(CONFIG_MAPS, config_map("x"))
     meta = made["metadata"]
-    for wrong in ({"uid": "other"}, {"resourceVersion": "1"}):
+    uid, version = meta["uid"], meta["resourceVersion"]
+    start = 'Operation cannot be fulfilled on ConfigMap "x": '
+    for wrong, text in (
+        (
+            {"uid": "other"},
+            f"the UID in the precondition (other) does not match the UID in record ({uid}). "
+            "The object might have been deleted and then recreated",
+        ),
+        (
+            {"resourceVersion": "1"},
+            "the ResourceVersion in the precondition (1) does not match the ResourceVersion in "
+            f"record ({version}). The object might have been modified",
+        ),
+    ):
         status = await api.refused(409, "DELETE", f"{CONFIG_MAPS}/x", {"preconditions": wrong})
-        assert status["reason"] == "Conflict"
-        assert "Precondition failed" in status["message"]
+        assert (status["reason"], status["message"]) == ("Conflict", start + text)
+        assert status["details"] == {"name": "x", "kind": "ConfigMap"}
+        await api.refused(409, "DELETE", f"{CONFIG_MAPS}/x", query=wrong)
+        await api.refused(409, "DELETE", CONFIG_MAPS, query=wrong)
     right = {"uid": meta["uid"], "resourceVersion": meta["resourceVersion"]}
     await api.delete(f"{CONFIG_MAPS}/x", {"preconditions": right}, expect=200)
 
@@ -460,3 +476,60 @@ async def test_events_v1_event_requires_time_and_type(api: Api) -> None:
     body = {"metadata": {"name": "x"}, "regarding": {"namespace": "default"}}
     status = await api.refused(422, "POST", other, body)
     assert {field for field, _ in causes(status)} == {"eventTime", "type"}
+
+
+@pytest.mark.parametrize(
+    ("export", "code"),
+    [
+        pytest.param("true", 400, id="true"),
+        pytest.param("maybe", 400, id="anything"),
+        pytest.param("false", 200, id="false"),
+    ],
+)
+async def test_export_is_refused(export: str, code: int, api: Api) -> None:
+    await api.post(CONFIG_MAPS, config_map("x"))
+    reply = await api.call("GET", f"{CONFIG_MAPS}/x", query={"export": export})
+    assert reply.status == code
+    if code == 400:
+        assert reply.json()["message"] == (
+            "the export parameter, deprecated since v1.14, is no longer supported"
+        )
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "times"),
+    [
+        pytest.param(CONFIG_MAPS, config_map("x"), 4, id="config map"),
+        pytest.param(ROLES, role("x", []), 4, id="role"),
+        pytest.param(LEASES, lease("x"), 3, id="lease"),
+        pytest.param(NAMESPACES, namespace("x"), 3, id="namespace"),
+        pytest.param(EVENTS, event("x"), 2, id="event"),
+    ],
+)
+async def test_wrong_label_of_an_update_is_reported_as_often_as_in_kubernetes(
+    path: str, body: Object, times: int, api: Api
+) -> None:
+    await api.post(path, body)
+    patch = {"metadata": {"labels": {"a": "not valid!"}}}
+    status = await api.refused(422, "PATCH", f"{path}/x", patch, content_type=MERGE)
+    assert causes(status) == [("metadata.labels", "FieldValueInvalid")] * times
+
+
+@pytest.mark.parametrize(
+    ("member", "value"), [("deletionTimestamp", "2024-01-02T03:04:05Z"), ("uid", "other")]
+)
+async def test_system_metadata_is_immutable(member: str, value: str, api: Api) -> None:
+    await api.post(CONFIG_MAPS, config_map("x"))
+    patch = {"metadata": {member: value}}
+    reply = await api.call("PATCH", f"{CONFIG_MAPS}/x", patch, content_type=MERGE)
+    assert reply.status in (409, 422), reply.text
+
+
+async def test_grace_period_is_immutable(api: Api) -> None:
+    await api.post(CONFIG_MAPS, config_map("x"))
+    body = config_map("x", deletionGracePeriodSeconds=5)
+    status = await api.refused(422, "PUT", f"{CONFIG_MAPS}/x", body)
+    assert status["message"] == (
+        'ConfigMap "x" is invalid: metadata.deletionGracePeriodSeconds: Invalid value: 5: '
+        "field is immutable"
+    )

@@ -8,6 +8,7 @@ from tests.http.client import (
     APPLY,
     CONFIG_MAPS,
     CRDS,
+    EVENTS,
     MERGE,
     NAMESPACES,
     RBAC,
@@ -16,6 +17,7 @@ from tests.http.client import (
     causes,
     config_map,
     crd,
+    event,
     namespace,
     role,
     secret,
@@ -127,8 +129,31 @@ async def test_propagation_policy_adds_its_finalizer(
     else:
         assert gone["metadata"]["finalizers"] == [finalizer]
     await api.post(CONFIG_MAPS, config_map("y", finalizers=[A]))
-    held = await api.delete(f"{CONFIG_MAPS}/y", options)
+    code = 202 if options.get("orphanDependents") is False else 200
+    held = await api.delete(f"{CONFIG_MAPS}/y", options, expect=code)
     assert held["metadata"]["finalizers"] == [A, *([finalizer] if finalizer else [])]
+
+
+async def test_propagation_policy_keeps_the_order_of_finalizers(api: Api) -> None:
+    order = [A, "orphan", "shop.example.com/b"]
+    await api.post(CONFIG_MAPS, config_map("x", finalizers=order))
+    held = await api.delete(X, {"propagationPolicy": "Orphan"})
+    assert held["metadata"]["finalizers"] == order
+
+
+async def test_events_have_no_propagation_policy(api: Api) -> None:
+    await api.post(EVENTS, event("e"))
+    assert (await api.delete(f"{EVENTS}/e", {"propagationPolicy": "Orphan"}))["kind"] == "Status"
+    body = event("f")
+    body["metadata"]["finalizers"] = ["foregroundDeletion"]
+    await api.post(EVENTS, body)
+    assert (await api.delete(f"{EVENTS}/f"))["kind"] == "Status"
+
+
+async def test_namespaces_take_not_orphaning_for_foreground_deletion(api: Api) -> None:
+    await api.post(NAMESPACES, namespace("n"))
+    held = await api.delete(f"{NAMESPACES}/n", query={"orphanDependents": "false"}, expect=202)
+    assert held["metadata"]["finalizers"] == ["foregroundDeletion"]
 
 
 async def test_later_propagation_policy_replaces_an_earlier_one(api: Api) -> None:

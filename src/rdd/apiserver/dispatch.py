@@ -17,7 +17,7 @@ from rdd.apiserver.verbs.create import create
 from rdd.apiserver.verbs.delete import delete, delete_collection
 from rdd.apiserver.verbs.get import get
 from rdd.apiserver.verbs.list import list_
-from rdd.apiserver.verbs.patch import patch
+from rdd.apiserver.verbs.patch import check_patch_type, patch
 from rdd.apiserver.verbs.update import update
 from rdd.apiserver.verbs.watch import watch
 
@@ -69,6 +69,8 @@ class Dispatcher:
         if verb in ("update", "patch") and not info.name:
             raise errors.MethodNotAllowed()
         if resource.is_routed:
+            if verb == "patch":
+                check_patch_type(request, resource)  # Routes compare Content-Type before Accept.
             negotiation.check_route(request, has_streams=verb in ("list", "watch"))
         return await handler(self._core, request, resource)
 

@@ -12,7 +12,8 @@ from rdd.apiserver.http import bodies, options, responses
 from rdd.apiserver.http.request import AnyResponse, Request
 from rdd.apiserver.kinds.catalog import decoder
 from rdd.apiserver.kinds.decoding import TypedDecoder
-from rdd.apiserver.resources import Resource
+from rdd.apiserver.resources import Resource, metadata_of
+from rdd.apiserver.verbs import writes
 
 _TOKEN_REQUEST = "io.k8s.api.authentication.v1.TokenRequest"
 
@@ -24,6 +25,8 @@ async def review(
         raise errors.MethodNotAllowed()
     opts = options.write_options(request, "CreateOptions")
     obj = bodies.decode_object(request, resource, field_validation=opts.field_validation)
+    if resource.namespaced:
+        writes.check_namespace(resource, request.info.namespace, metadata_of(obj))
     attributes = _attributes(request, resource, obj, opts)
     await core.admission.mutate(attributes)
     evaluate = REVIEWS[(resource.group, resource.plural)]

@@ -31,8 +31,13 @@ _TYPE_META = (
 
 def media_type(request: Request) -> str:
     """Return the media type of the body; the default is JSON."""
+    return exact_media_type(request).lower()
+
+
+def exact_media_type(request: Request) -> str:
+    """Return the media type of the body as it is written; types of patches are case-sensitive."""
     header = request.headers.get("Content-Type", "")
-    return header.partition(";")[0].strip().lower() or mediatypes.JSON
+    return header.partition(";")[0].strip() or mediatypes.JSON
 
 
 def parse(

@@ -112,7 +112,7 @@ def write_options(request: Request, kind: str, *, is_apply: bool = False) -> Wri
     errs: list[FieldError] = []
     if kind == "PatchOptions":
         if is_apply:
-            options.force = _lenient_bool(query.get("force")) or False
+            options.force = lenient_bool(query.get("force")) or False
             if not options.field_manager:
                 errs.append(fielderrors.required("fieldManager", "is required for apply patch"))
         elif "force" in query:
@@ -154,15 +154,17 @@ def delete_options(request: Request) -> DeleteOptions:
         dry_run = query.get("dryRun")
         if "gracePeriodSeconds" in query:
             options.grace_period_s = _parse_int(request.first("gracePeriodSeconds"))
-        options.orphan_dependents = _lenient_bool(query.get("orphanDependents"))
+        options.orphan_dependents = lenient_bool(query.get("orphanDependents"))
         if "propagationPolicy" in query:
             options.propagation_policy = request.first("propagationPolicy")
+        options.uid = request.first("uid") or None
+        options.resource_version = request.first("resourceVersion") or None
     errs: list[FieldError] = []
     policy = options.propagation_policy
     if policy is not None and options.orphan_dependents is not None:
         detail = "orphanDependents and deletionPropagation cannot be both set"
         errs.append(fielderrors.invalid("propagationPolicy", policy, detail))
-    elif policy is not None and policy not in PROPAGATION:
+    if policy is not None and policy not in PROPAGATION:
         errs.append(fielderrors.not_supported("propagationPolicy", policy, [*PROPAGATION, "nil"]))
     options.dry_run = _dry_run(dry_run, errs)
     if errs:
@@ -180,7 +182,8 @@ def _delete_body(request: Request) -> dict[str, Any]:
         raise errors.BadRequest(bodies.not_an_object(found))
     kind, version = found.get("kind") or "", found.get("apiVersion") or ""
     if kind not in ("", "DeleteOptions"):
-        raise errors.BadRequest(decoding.not_registered(str(kind), str(version)))
+        version = str(version) or f"{names.META_GROUP}/v1"
+        raise errors.BadRequest(decoding.not_registered(str(kind), version))
     return typed.decode_embedded(typed.shape(_DELETE_OPTIONS), found)
 
 
@@ -195,8 +198,8 @@ def list_options(request: Request, *, is_watch: bool) -> ListOptions:
         resource_version=request.first("resourceVersion"),
         resource_version_match=request.first("resourceVersionMatch"),
         continue_=request.first("continue"),
-        allow_bookmarks=_lenient_bool(query.get("allowWatchBookmarks")) or False,
-        send_initial_events=_lenient_bool(query.get("sendInitialEvents")),
+        allow_bookmarks=lenient_bool(query.get("allowWatchBookmarks")) or False,
+        send_initial_events=lenient_bool(query.get("sendInitialEvents")),
     )
     if "timeoutSeconds" in query:
         options.timeout_s = _parse_int(request.first("timeoutSeconds"))
@@ -263,7 +266,7 @@ def check_timeout(request: Request) -> None:
         raise errors.BadRequest(f"invalid timeout specified in the request URL - {why}")
 
 
-def _lenient_bool(values: Sequence[str] | None) -> bool | None:
+def lenient_bool(values: Sequence[str] | None) -> bool | None:
     """Convert a query value as Kubernetes does: everything but "0" and "false" is true."""
     if not values:
         return None

@@ -23,6 +23,7 @@ from rdd.apiserver.state import codec
 from rdd.apiserver.state.cache import CacheEntry
 from rdd.apiserver.state.listing import ListPage
 from rdd.apiserver.verbs.writes import Written
+from rdd.base import gotext
 
 MIN_STREAM_BYTES = 1024 * 1024
 CHUNK_BYTES = 256 * 1024
@@ -204,7 +205,10 @@ def _joined(entries: list[CacheEntry], item_head: bytes) -> Iterator[bytes]:
 def _include_object(request: Request) -> str:
     given = request.first("includeObject")
     if given not in ("", "None", "Metadata", "Object"):
-        raise errors.BadRequest(f'unrecognized includeObject value: "{given}"')
+        raise errors.BadRequest(
+            "Unable to convert to Table as requested: includeObject: Invalid value: "
+            f"{gotext.quote(given)}: must be 'Metadata', 'Object', 'None', or empty"
+        )
     return given or "Metadata"
 
 

@@ -25,6 +25,7 @@ def local_condition() -> Object:
 
 
 class APIServiceStrategy(StatusStrategy):
+    repeated_metadata_checks = ("changed", "whole")
     allow_unconditional_update = False
     keeps_metadata_for_status = True
     columns = (

@@ -134,6 +134,7 @@ def _spec_finalizer_errors(finalizer: str, path: str) -> list[FieldError]:
 class ConfigMapStrategy(BuiltinStrategy):
     """ConfigMaps: limited size, valid keys, immutable on request."""
 
+    repeated_metadata_checks = ("changed", "whole")
     qualified_finalizers = True
     columns = (NAME, TableColumn("Data", description=texts.CONFIG_MAP_DATA), AGE)
 
@@ -165,6 +166,7 @@ class ConfigMapStrategy(BuiltinStrategy):
 class SecretStrategy(BuiltinStrategy):
     """Secrets: typed, limited size, immutable on request."""
 
+    repeated_metadata_checks = ("changed", "whole")
     qualified_finalizers = True
     columns = (
         NAME,
@@ -302,6 +304,7 @@ def _immutable_data_errors(obj: Object, old: Object, *members: str) -> list[Fiel
 
 
 class ServiceAccountStrategy(BuiltinStrategy):
+    repeated_metadata_checks = ("changed", "whole")
     qualified_finalizers = True
     returns_deleted = True
 

@@ -47,7 +47,9 @@ def from_core(event: Object) -> Object:
 
 
 class EventStrategy(BuiltinStrategy):
+    repeated_metadata_checks: tuple[str, ...] = ()
     allow_create_on_update = True
+    has_dependents = False
     ttl_s = TTL_S
     durable = False
     columns = (
@@ -113,6 +115,7 @@ class EventStrategy(BuiltinStrategy):
 class EventsV1Strategy(EventStrategy):
     """Events through events.k8s.io."""
 
+    repeated_metadata_checks = ("whole",)
     storage = ("", "events")
     error_group = ""
     selectable_labels = frozenset(

@@ -32,6 +32,7 @@ _is_condition_reason = re.compile(_CONDITION_REASON).fullmatch
 
 
 class PolicyStrategy(StatusStrategy):
+    repeated_metadata_checks = ("whole",)
     has_generation = True
     allow_unconditional_update = False
     keeps_metadata_for_status = True
@@ -302,6 +303,7 @@ def condition_errors(condition: Object, path: str) -> list[FieldError]:
 
 
 class PolicyBindingStrategy(BuiltinStrategy):
+    repeated_metadata_checks = ("whole",)
     has_generation = True
     allow_unconditional_update = False
     columns = (

@@ -17,6 +17,7 @@ from rdd.schema.builtin import texts
 class RoleStrategy(CreatedAtStrategy):
     """Roles; every path segment is a valid name."""
 
+    repeated_metadata_checks = ("whole", "changed")
     allow_create_on_update = True
     qualified_finalizers = True
     is_namespaced = True
@@ -82,6 +83,7 @@ class ClusterRoleStrategy(RoleStrategy):
 class RoleBindingStrategy(BuiltinStrategy):
     """Bindings of roles to subjects; the role reference is immutable."""
 
+    repeated_metadata_checks = ("whole", "changed")
     allow_create_on_update = True
     qualified_finalizers = True
     is_namespaced = True

@@ -57,6 +57,12 @@ class Strategy:
     deletes_in_two_steps = False
     """DELETE only marks the object; /finalize or a controller removes it."""
 
+    repeated_metadata_checks: tuple[str, ...] = ("changed",)
+    """The checks of metadata that the validation of an update repeats: `whole`, `changed`."""
+
+    has_dependents = True
+    """Objects can own others, so deletion has a propagation policy (not events)."""
+
     returns_deleted = False
     """DELETE returns the deleted object instead of a Status."""
 

@@ -26,6 +26,7 @@ _SIDE_EFFECTS = ("None", "NoneOnDryRun", "Some", "Unknown")
 
 
 class ValidatingWebhookStrategy(BuiltinStrategy):
+    repeated_metadata_checks = ("whole",)
     has_generation = True
     allow_unconditional_update = False
     struct = "ValidatingWebhook"

@@ -30,7 +30,9 @@ async def delete(core: Core, request: Request, resource: Resource) -> AnyRespons
     last, is_removed = await remove(core, request, resource, namespace, info.name, opts)
     if not is_removed or resource.strategy.returns_deleted:
         (last,) = await resource.convert_entries([last])
-        return responses.entry(core, request, resource, last, negotiated)
+        # As in Kubernetes, only this deprecated option makes a pending deletion Accepted.
+        code = 202 if not is_removed and opts.orphan_dependents is False else 200
+        return responses.entry(core, request, resource, last, negotiated, status=code)
     details = errors.object_details(resource.plural, resource.group, info.name)
     details["uid"] = last.decode()["metadata"]["uid"]
     status = {
@@ -81,17 +83,28 @@ async def remove(
 def _check_preconditions(
     resource: Resource, entry: CacheEntry, old: Object, opts: DeleteOptions
 ) -> None:
-    uid = old["metadata"]["uid"]
+    uid, version = old["metadata"]["uid"], str(entry.revision)
+    in_two_steps = resource.strategy.deletes_in_two_steps
     if opts.uid is not None and opts.uid != uid:
-        why = f"Precondition failed: UID in precondition: {opts.uid}, UID in object meta: {uid}"
-    elif opts.resource_version is not None and opts.resource_version != str(entry.revision):
+        why = (
+            f"Precondition failed: UID in precondition: {opts.uid}, UID in object meta: {uid}"
+            if in_two_steps
+            else f"the UID in the precondition ({opts.uid}) does not match the UID in record "
+            f"({uid}). The object might have been deleted and then recreated"
+        )
+    elif opts.resource_version is not None and opts.resource_version != version:
         why = (
             "Precondition failed: ResourceVersion in precondition: "
-            f"{opts.resource_version}, ResourceVersion in object meta: {entry.revision}"
+            f"{opts.resource_version}, ResourceVersion in object meta: {version}"
+            if in_two_steps
+            else f"the ResourceVersion in the precondition ({opts.resource_version}) does not "
+            f"match the ResourceVersion in record ({version}). The object might have been modified"
         )
     else:
         return
-    raise errors.Conflict.of(resource.plural, resource.group, entry.name, why)
+    # Kubernetes names the kind here instead of the resource, except for namespaces and CRDs.
+    what = resource.plural if in_two_steps else resource.kind
+    raise errors.Conflict.of(what, resource.group, entry.name, why)
 
 
 async def _remove_once(
@@ -103,7 +116,7 @@ async def _remove_once(
     opts: DeleteOptions,
 ) -> tuple[CacheEntry, bool] | None:
     meta = dict(old["metadata"])
-    finalizers = _finalizers(meta.get("finalizers") or [], opts)
+    finalizers = _finalizers(resource, meta.get("finalizers") or [], opts)
     obj = {**old, "metadata": meta}
     stays = bool(finalizers)
     if finalizers:
@@ -142,19 +155,27 @@ async def _remove_once(
     return CacheEntry(entry.namespace, entry.name, revision, marked), False
 
 
-def _finalizers(existing: list[str], opts: DeleteOptions) -> list[str]:
-    """Return the finalizers of an object being deleted: its own plus that of the policy."""
+def _finalizers(resource: Resource, existing: list[str], opts: DeleteOptions) -> list[str]:
+    """Return the finalizers of an object being deleted: its own plus that of the policy.
+
+    The order stays if nothing is added or removed. Kinds without dependents lose the
+    finalizers of garbage collection.
+    """
     policy = opts.propagation_policy
-    if opts.orphan_dependents is not None:
-        policy = "Orphan" if opts.orphan_dependents else "Background"
-    if policy is None:
+    if not resource.strategy.has_dependents:
+        policy = "Background"
+    elif opts.orphan_dependents is not None:
+        # Namespaces and CRDs take "do not orphan" for foreground deletion.
+        cascading = "Foreground" if resource.strategy.deletes_in_two_steps else "Background"
+        policy = "Orphan" if opts.orphan_dependents else cascading
+    elif policy is None:
         return existing
     kept = [f for f in existing if f not in (names.ORPHAN_FINALIZER, names.FOREGROUND_FINALIZER)]
     if policy == "Orphan":
         kept.append(names.ORPHAN_FINALIZER)
     elif policy == "Foreground":
         kept.append(names.FOREGROUND_FINALIZER)
-    return kept
+    return existing if set(kept) == set(existing) else kept
 
 
 async def delete_collection(core: Core, request: Request, resource: Resource) -> AnyResponse:
@@ -163,8 +184,8 @@ async def delete_collection(core: Core, request: Request, resource: Resource) ->
     if resource.namespaced and not info.namespace:
         raise errors.MethodNotAllowed()
     negotiated = negotiation.negotiate(request)
-    opts = options.delete_options(request)
     list_opts = options.list_options(request, is_watch=False)
+    opts = options.delete_options(request)
     page = await listing.select(core, request, resource, list_opts)
     for entry in page.entries:
         try:

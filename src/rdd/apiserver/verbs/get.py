@@ -3,7 +3,7 @@
 
 from rdd.api import errors
 from rdd.apiserver.components import Core
-from rdd.apiserver.http import negotiation, responses
+from rdd.apiserver.http import negotiation, options, responses
 from rdd.apiserver.http.request import AnyResponse, Request, Response
 from rdd.apiserver.resources import Resource
 from rdd.apiserver.state.revisions import check_not_future
@@ -25,6 +25,10 @@ async def get(core: Core, request: Request, resource: Resource) -> AnyResponse:
     ):
         return Response(200, resource.full(entry) + b"\n")
     negotiated = negotiation.negotiate(request)
+    if options.lenient_bool(request.query.get("export")):
+        raise errors.BadRequest(
+            "the export parameter, deprecated since v1.14, is no longer supported"
+        )
     version = request.first("resourceVersion")
     if version and version != "0":
         check_not_future(core, version)

@@ -28,9 +28,7 @@ async def patch(
 ) -> AnyResponse:
     """Patch the object of the path."""
     info = request.info
-    media = bodies.media_type(request)
-    if media not in resource.patch_types:
-        raise resource.unsupported_patch(media)
+    media = check_patch_type(request, resource)
     negotiated = negotiation.negotiate(request)
     is_apply = media == APPLY_PATCH
     opts = options.write_options(request, "PatchOptions", is_apply=is_apply)
@@ -54,6 +52,14 @@ async def patch(
         builder = _Patch(write, media)
     written = await writes.replace(write, builder.build, may_create=is_apply and not subresource)
     return await responses.written(core, request, written, negotiated)
+
+
+def check_patch_type(request: Request, resource: Resource) -> str:
+    """Return the media type of a patch; raise UnsupportedMediaType for any other type."""
+    media = bodies.exact_media_type(request)
+    if media not in resource.patch_types:
+        raise resource.unsupported_patch(media)
+    return media
 
 
 class _Patch:

@@ -278,10 +278,7 @@ async def _replace_once(
     strategy.prepare_for_update(obj, old, subresource=write.subresource)
     meta = metadata_of(obj)
     _count_generation(resource, obj, old)
-    errs = metadata.validate_object_meta_update(meta, old_meta)
-    if errs:
-        # As in Kubernetes, the generic and the kind's validation both report them.
-        errs = errs + errs
+    errs = _metadata_update_errors(resource, meta, old_meta)
     validation = strategy.validate_update(obj, old, subresource=write.subresource)
     errs += validation.errors
     if errs:
@@ -352,11 +349,35 @@ def _keep_system_metadata(
     metadata.inherit_system_fields(meta, old_meta)
     meta.pop("selfLink", None)
     meta["resourceVersion"] = str(entry.revision)
-    for member in ("deletionTimestamp", "deletionGracePeriodSeconds", "generation"):
-        if old_meta.get(member) is None:
-            meta.pop(member, None)
-    if old_meta.get("generation") is not None:
+    if old_meta.get("generation") is None:
+        meta.pop("generation", None)
+    else:
         meta["generation"] = old_meta["generation"]
+
+
+def _metadata_update_errors(
+    resource: Resource, meta: dict[str, Any], old_meta: dict[str, Any]
+) -> list[FieldError]:
+    """Return the errors of changed metadata, as often as Kubernetes reports them.
+
+    The pipeline of Kubernetes checks the metadata as that of a new object and as that of a
+    changed one; the kind then repeats either check or both.
+    """
+    changed = metadata.validate_object_meta_update(meta, old_meta)
+    if not changed and not meta.get("finalizers"):
+        return []  # Only finalizers have a format that the check of a change leaves out.
+    whole = metadata.validate_object_meta(
+        meta, namespaced=resource.namespaced, name_errors=_any_name
+    )
+    checks = {"whole": whole, "changed": changed}
+    found = whole + changed
+    for check in resource.strategy.repeated_metadata_checks:
+        found += checks[check]
+    return found
+
+
+def _any_name(name: str, *, is_prefix: bool) -> list[str]:
+    return []
 
 
 def _count_generation(resource: Resource, obj: Object, old: Object) -> None:

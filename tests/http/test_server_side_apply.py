@@ -520,3 +520,155 @@ async def test_fields_outside_the_schema_are_owned_individually(api: Api) -> Non
     assert await conflicts(api, W, widget("w", {"list": [2]}), "two") == [
         (".spec.list", 'conflict with "one"')
     ]
+
+
+# -- what a write owns
+
+
+QUOTAS = "/api/v1/namespaces/default/resourcequotas"
+BINDING_OF_POLICY = {
+    "apiVersion": "admissionregistration.k8s.io/v1",
+    "kind": "ValidatingAdmissionPolicyBinding",
+    "metadata": {"name": "b"},
+    "spec": {"policyName": "p", "validationActions": ["Deny"]},
+}
+QUOTA: Object = {
+    "apiVersion": "v1",
+    "kind": "ResourceQuota",
+    "metadata": {"name": "q"},
+    "spec": {"hard": {"pods": "1"}},
+}
+
+
+def owned_by(obj: Object, manager: str, subresource: str = "") -> Object:
+    """Return the fields of the entry of a manager."""
+    (fields,) = [
+        e["fieldsV1"]
+        for e in obj["metadata"]["managedFields"]
+        if e["manager"] == manager and e.get("subresource", "") == subresource
+    ]
+    result: Object = fields
+    return result
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "fields"),
+    [
+        pytest.param(
+            LEASES,
+            lease("l", {"holderIdentity": "me"}),
+            {"f:spec": {"f:holderIdentity": {}}},
+            id="spec of a lease",
+        ),
+        pytest.param(
+            QUOTAS, QUOTA, {"f:spec": {"f:hard": {".": {}, "f:pods": {}}}}, id="spec of a quota"
+        ),
+        pytest.param(
+            "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings",
+            BINDING_OF_POLICY,
+            {"f:spec": {"f:policyName": {}, "f:validationActions": {".": {}, 'v:"Deny"': {}}}},
+            id="spec of a binding",
+        ),
+        pytest.param(
+            f"{RBAC}/clusterroles",
+            {
+                "apiVersion": "rbac.authorization.k8s.io/v1",
+                "kind": "ClusterRole",
+                "metadata": {"name": "c"},
+                "aggregationRule": {"clusterRoleSelectors": [{"matchLabels": {"a": "b"}}]},
+            },
+            {"f:aggregationRule": {".": {}, "f:clusterRoleSelectors": {}}},
+            id="rules of an aggregated role",
+        ),
+    ],
+)
+async def test_creator_does_not_own_what_every_object_has(
+    path: str, body: Object, fields: Object, api: Api
+) -> None:
+    created = await api.post(path, body, query={"fieldManager": "m"})
+    assert owned_by(created, "m") == fields
+
+
+async def test_creator_does_not_own_the_names_of_a_definition_nor_unset_times(api: Api) -> None:
+    created = await api.post(CRDS, crd(), query={"fieldManager": "m"})
+    names = owned_by(created, "m")["f:spec"]["f:names"]
+    assert "." not in names and "f:kind" in names
+    events = "/api/v1/namespaces/default/events"
+    body = {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": "e"},
+        "involvedObject": {"namespace": "default"},
+    }
+    created = await api.post(events, body, query={"fieldManager": "m"})
+    assert set(owned_by(created, "m")) == {"f:involvedObject"}
+
+
+async def test_status_of_a_namespace_owns_its_labels(api: Api) -> None:
+    await api.apply(f"{NAMESPACES}/n", namespace("n"), "m")
+    body = {**namespace("n", labels={"a": "1"}), "status": {"phase": "Active"}}
+    applied = await api.apply(f"{NAMESPACES}/n/status", body, "m")
+    assert owned_by(applied, "m", "status") == {
+        "f:metadata": {"f:labels": {"f:a": {}}},
+        "f:status": {"f:phase": {}},
+    }
+
+
+async def test_status_of_a_namespace_defaults_its_phase(api: Api) -> None:
+    await api.post(NAMESPACES, namespace("n"))
+    stored = await api.put(f"{NAMESPACES}/n/status", {**namespace("n"), "status": {}})
+    assert stored["status"] == {"phase": "Active"}
+
+
+async def test_empty_owners_of_a_custom_resource_are_not_sent(api: Api) -> None:
+    await api.install(crd())
+    await api.apply(W, widget("w", {"a": 1}), "m")
+    patched = await api.patch(W, {"metadata": {"managedFields": []}}, MERGE)
+    assert owned_by(patched, "m") == {"f:spec": {"f:a": {}}}
+    await api.apply(X, config_map("x", {"a": "1"}), "m")
+    patched = await api.patch(X, {"metadata": {"managedFields": []}}, MERGE)
+    assert "managedFields" not in patched["metadata"]
+
+
+# -- damaged configurations
+
+
+async def test_item_without_its_key_is_validated(api: Api) -> None:
+    owner = {"apiVersion": "v1", "kind": "ConfigMap", "name": "o", "uid": "u1"}
+    body = config_map("x", ownerReferences=[owner, {}])
+    await api.refused(422, "PATCH", X, body, content_type=APPLY, query={"fieldManager": "m"})
+
+
+async def test_value_of_the_wrong_form_is_a_conversion_error(api: Api) -> None:
+    body = lease("l", {"renewTime": "never"})
+    status = await api.refused(
+        500, "PATCH", f"{LEASES}/l", body, content_type=APPLY, query={"fieldManager": "m"}
+    )
+    assert status["message"].startswith(
+        "failed to convert new object (/l; coordination.k8s.io/v1, Kind=Lease) to proper version: "
+        "unable to convert unstructured object to coordination.k8s.io/v1, Kind=Lease: parsing time"
+    )
+
+
+async def test_kind_that_is_no_text_is_empty_in_the_error(api: Api) -> None:
+    body = {**config_map("x"), "kind": 1}
+    status = await api.refused(
+        400, "PATCH", X, body, content_type=APPLY, query={"fieldManager": "m"}
+    )
+    assert status["message"] == "invalid object type: /v1, Kind="
+
+
+async def test_duplicate_keys_are_reported_after_errors_of_the_schema(api: Api) -> None:
+    text = '{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"},"data":{"a":[1],"a":[2]}}'
+    for mode in ("Warn", "Strict"):
+        query = {"fieldManager": "m", "fieldValidation": mode}
+        reply = await api.call("PATCH", X, text, content_type=APPLY, query=query)
+        assert (reply.status, reply.warnings) == (500, [])
+
+
+async def test_apply_that_creates_keeps_the_deletion_timestamp(api: Api) -> None:
+    body = config_map("x", deletionTimestamp="2001-01-01T00:00:00Z", finalizers=["a.io/b"])
+    created = await api.apply(X, body, "m")
+    assert created["metadata"]["deletionTimestamp"] == "2001-01-01T00:00:00Z"
+    await api.post(CONFIG_MAPS, {**body, "metadata": {**body["metadata"], "name": "y"}})
+    assert "deletionTimestamp" not in (await api.get(f"{CONFIG_MAPS}/y"))["metadata"]

@@ -86,23 +86,27 @@ def apply(
 
 def _check_identity(patch: Object, api_version: str, kind: str) -> None:
     if kind and (patch.get("apiVersion") != api_version or patch.get("kind") != kind):
-        raise errors.BadRequest(f"invalid object type: {_group_version_kind(patch)}")
+        raise errors.BadRequest(f"invalid object type: {group_version_kind(patch)}")
     meta = patch.get("metadata")
     if isinstance(meta, dict) and isinstance(meta.get("managedFields"), list):
         raise errors.BadRequest("metadata.managedFields must be nil")
 
 
-def _group_version_kind(obj: Object) -> str:
-    version, kind = obj.get("apiVersion") or "", obj.get("kind") or ""
-    if "/" not in str(version):
+def group_version_kind(obj: Object) -> str:
+    """Return the type of an object as error messages name it."""
+    version, kind = obj.get("apiVersion"), obj.get("kind")
+    version = version if isinstance(version, str) else ""
+    kind = kind if isinstance(kind, str) else ""
+    if "/" not in version:
         version = f"/{version}"
     return f"{version}, Kind={kind}"
 
 
-def _name(obj: Object) -> str:
+def describe(obj: Object) -> str:
+    """Return the name and type of an object as error messages name it."""
     meta = obj.get("metadata")
     meta = meta if isinstance(meta, dict) else {}
-    return f"{meta.get('namespace') or ''}/{meta.get('name') or ''}; {_group_version_kind(obj)}"
+    return f"{meta.get('namespace') or ''}/{meta.get('name') or ''}; {group_version_kind(obj)}"
 
 
 class _Apply:
@@ -128,7 +132,7 @@ class _Apply:
         problems = typedvalues.validate(self.shape, self.patch)
         if problems:
             raise errors.ApiError(
-                f"failed to create typed patch object ({_name(self.patch)}): "
+                f"failed to create typed patch object ({describe(self.patch)}): "
                 + typedvalues.aggregate(problems)
             )
 
@@ -138,7 +142,7 @@ class _Apply:
         # Items that occur twice are allowed in what is stored already.
         problems = [p for p in problems if ": duplicate entries for key " not in p]
         return errors.ApiError(
-            f"failed to create typed live object ({_name(self.live)}): "
+            f"failed to create typed live object ({describe(self.live)}): "
             + typedvalues.aggregate(problems)
         )
 

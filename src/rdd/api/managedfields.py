@@ -61,7 +61,7 @@ def update(
     `live` is the stored object (None: create), `now` an RFC 3339 time in
     seconds. `reset` names what this endpoint does not write, top-level members
     and `metadata.<member>`; it is left out of account. `empty` is what a new
-    object has by itself (see `empty_object`), for built-in kinds. `nodes` are
+    object has by itself, for built-in kinds. `nodes` are
     the schemas of all versions of the kind; entries of others are dropped.
 
     `new` may share parts with `live`; `live` is not modified. Raises BadRequest
@@ -221,23 +221,6 @@ def restore_times(live: Object, new: Object) -> None:
             return
     if {**live, "metadata": {**live["metadata"], "managedFields": after}} == new:
         new["metadata"]["managedFields"] = before
-
-
-def empty_object(node: SchemaNode) -> Object:
-    """Return what a new object of a built-in kind has before anything is set.
-
-    In the reference these are Go structs: members that are structs themselves
-    (in OpenAPI: with the default {}) and required scalars always exist, so a
-    creator does not own `spec`, only what is in it.
-    """
-    out: Object = {}
-    for name, sub in node.properties.items():
-        default = sub.source.get("default")
-        if default == {} and sub.type == "object":
-            out[name] = empty_object(sub)
-        elif name in (node.source.get("required") or ()):
-            out[name] = default
-    return out
 
 
 def manager_from(query_value: str, user_agent: str) -> str:

@@ -42,7 +42,7 @@ def url_errors(url: str, path: str) -> list[FieldError]:
         errors.append(invalid(path, parts.scheme, detail))
     user, at, host = parts.netloc.rpartition("@")
     if not host:
-        errors.append(invalid(path, host, f"host must be provided{_URL_FORM}"))
+        errors.append(invalid(path, host, f"host must be specified{_URL_FORM}"))
     if at:
         errors.append(invalid(path, user, "user information is not permitted in the URL"))
     if parts.fragment:

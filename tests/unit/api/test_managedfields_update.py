@@ -130,8 +130,7 @@ def test_members_that_new_objects_have_anyway_are_not_owned() -> None:
             },
         }
     )
-    empty = managedfields.empty_object(node)
-    assert empty == {"metadata": {}, "spec": {"name": ""}, "rules": None}
+    empty = {"metadata": {}, "spec": {"name": ""}, "rules": None}
     new = obj(spec={"name": "", "x": "1"}, pointer={"y": "1"}, rules=None)
     stored = write(None, new, node=node, empty=empty)
     assert owned(stored) == {"m": {"f:spec": {"f:x": {}}, "f:pointer": {".": {}, "f:y": {}}}}

@@ -125,7 +125,8 @@ def decode_as(request: Request, decoder: BodyDecoder, *, field_validation: str =
     sent = value.get("metadata")
     sent = sent.get("managedFields") if isinstance(sent, dict) else None
     obj = decoder.decode(value, unknown)
-    keep_cleared(sent, obj)
+    if decoder.can_clear_managers:
+        keep_cleared(sent, obj)
     if field_validation != "Ignore":
         problems += [f"unknown field {gotext.quote(path)}" for path in unknown]
         if problems:

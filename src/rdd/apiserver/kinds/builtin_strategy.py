@@ -103,7 +103,6 @@ class StatusStrategy(BuiltinStrategy):
     has_status = True
 
     keeps_metadata_for_status = False
-    """Writes to /status do not change labels, annotations, owners and finalizers."""
 
     def prepare_for_update(self, obj: Object, old: Object, *, subresource: str = "") -> None:
         """Revert the half of the object that the endpoint does not write."""

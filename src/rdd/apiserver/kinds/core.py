@@ -45,7 +45,10 @@ class NamespaceStrategy(StatusStrategy):
         return name_validation.dns1123_label_errors(name, is_prefix=is_prefix)
 
     def normalise(self, obj: Object) -> None:
-        """Add the label that selects the namespace by name."""
+        """Add the label that selects the namespace by name, and the phase if it is missing."""
+        status = obj.get("status") or {}
+        if not status.get("phase"):
+            obj["status"] = {**status, "phase": "Active"}
         meta = obj["metadata"]
         if meta.get("name"):
             labels = dict(meta.get("labels") or {})

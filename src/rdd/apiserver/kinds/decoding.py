@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from rdd.api import errors, fielderrors, mediatypes
+from rdd.api import apply, errors, fielderrors, mediatypes
 from rdd.api.types import Object
 from rdd.base import gotext
 
@@ -22,6 +22,10 @@ _SCHEME = "pkg/api/legacyscheme/scheme.go:30"
 
 class BodyDecoder(ABC):
     """Decodes bodies that must hold one kind in one version."""
+
+    can_clear_managers = False
+    """Whether an empty list of managedFields resets all owners; Kubernetes drops that of custom
+    resources."""
 
     def __init__(self, kind: str, api_version: str) -> None:
         self.kind = kind
@@ -43,6 +47,10 @@ class BodyDecoder(ABC):
     def check_kind(self, value: Object) -> None:
         """Default kind and apiVersion; raise BadRequest if they are not the expected ones."""
 
+    def decode_applied(self, new: Object, patch: Object) -> Object:
+        """Decode the result of an apply."""
+        return self.decode(new, [])
+
     @abstractmethod
     def decode_patched(self, new: Object, unknown: list[str]) -> Object:
         """Decode the result of a patch."""
@@ -50,6 +58,8 @@ class BodyDecoder(ABC):
 
 class TypedDecoder(BodyDecoder):
     """Decodes a built-in kind."""
+
+    can_clear_managers = True
 
     def __init__(
         self, kind: str, api_version: str, decode: Callable[[Object, list[str]], Object]
@@ -80,6 +90,17 @@ class TypedDecoder(BodyDecoder):
             )
         value["kind"], value["apiVersion"] = kind, api_version
 
+    def decode_applied(self, new: Object, patch: Object) -> Object:
+        """Decode the result of an apply; as in Kubernetes, failures are server errors."""
+        try:
+            return self._decode(new, [])
+        except errors.BadRequest as error:
+            raise errors.ApiError(
+                f"failed to convert new object ({apply.describe(patch)}) to proper version: "
+                "unable to convert unstructured object to "
+                f"{apply.group_version_kind(patch)}: {_cause(error)}"
+            ) from None
+
     def decode_patched(self, new: Object, unknown: list[str]) -> Object:
         """Decode the result of a patch; failures are errors of the patch."""
         kind, api_version = str(new.get("kind")), str(new.get("apiVersion"))
@@ -89,8 +110,12 @@ class TypedDecoder(BodyDecoder):
             return self._decode(new, unknown)
         except errors.BadRequest as error:
             # Kubernetes decodes the patched object with a decoder that has no target kind.
-            text = error.message.partition(" cannot be handled as a ")[2].partition(": ")[2]
-            raise invalid_patch(new, text or error.message) from None
+            raise invalid_patch(new, _cause(error)) from None
+
+
+def _cause(error: errors.BadRequest) -> str:
+    text = error.message.partition(" cannot be handled as a ")[2].partition(": ")[2]
+    return text or error.message
 
 
 def decode_protobuf(body: bytes, *, kind: str = "", api_version: str = "") -> Any:

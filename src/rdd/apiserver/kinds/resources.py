@@ -3,7 +3,7 @@
 
 from typing import TYPE_CHECKING, NoReturn
 
-from rdd.api import errors, managedfields, mediatypes, names
+from rdd.api import errors, mediatypes, names
 from rdd.api.types import Object
 from rdd.apiserver.kinds.builtin_strategy import BuiltinStrategy
 from rdd.apiserver.kinds.catalog import decoder
@@ -38,9 +38,13 @@ class BuiltinResource(Resource):
 
     @property
     def empty(self) -> Object | None:
-        """The members that a new object has by itself; no manager owns them."""
+        """The members that a new object has by itself; no manager owns them.
+
+        Kubernetes compares Go structs: members that are structs themselves (`spec`) and those
+        that are always printed exist before anything is set.
+        """
         if self._empty is None:
-            self._empty = managedfields.empty_object(self.node)
+            self._empty = self.decoder.decode({}, [])
         return self._empty
 
     def unknown_subresource(self, name: str) -> NoReturn:

@@ -54,6 +54,9 @@ class Strategy:
     has_status = False
     """The status has its own endpoint: the main endpoint ignores status, /status the rest."""
 
+    keeps_metadata_for_status = True
+    """Writes to /status do not change labels, annotations, owners and finalizers."""
+
     deletes_in_two_steps = False
     """DELETE only marks the object; /finalize or a controller removes it."""
 

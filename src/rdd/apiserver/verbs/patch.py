@@ -98,7 +98,8 @@ def _decode_patched(write: writes.Write, new: Object, patch: Any) -> Object:
     sent = meta.get("managedFields") if isinstance(meta, dict) else None
     unknown: list[str] = []
     obj = resource.decoder.decode_patched(new, unknown)
-    bodies.keep_cleared(sent, obj)
+    if resource.decoder.can_clear_managers:
+        bodies.keep_cleared(sent, obj)
     if write.options.field_validation == "Ignore":
         return obj
     problems = bodies.duplicates(write.request.body, patch)
@@ -120,7 +121,7 @@ class _Apply:
         except errors.BadRequest as error:
             raise errors.BadRequest(f"error decoding YAML: {error.message}") from None
         self.patch: Any = document.value
-        self._report(list(document.duplicates))
+        self._duplicates = list(document.duplicates)
 
     def _report(self, problems: list[str]) -> None:
         mode = self.write.options.field_validation
@@ -149,7 +150,9 @@ class _Apply:
             empty=resource.empty,
             kind=resource.kind,
         )
-        obj = resource.decoder.decode(new, [])
+        # Conflicts and values that do not fit the schema are reported before duplicate keys.
+        self._report(self._duplicates)
+        obj = resource.decoder.decode_applied(new, self.patch)
         obj_meta = metadata_of(obj)
         writes.check_name(write.name, obj_meta)
         writes.check_namespace(resource, write.namespace, obj_meta)

@@ -126,8 +126,10 @@ async def insert(write: Write, obj: Object) -> Written:
     attributes, obj = await _mutate(write, CREATE, obj, None)
     meta = metadata_of(obj)
     version = meta.pop("resourceVersion", None)
-    meta.pop("deletionTimestamp", None)
-    meta.pop("deletionGracePeriodSeconds", None)
+    if write.request.info.verb == "create":
+        # As in Kubernetes, an update or apply that creates keeps them.
+        meta.pop("deletionTimestamp", None)
+        meta.pop("deletionGracePeriodSeconds", None)
     meta.pop("selfLink", None)
     meta["uid"] = new_uid()
     meta["creationTimestamp"] = core.now_text()
@@ -449,9 +451,10 @@ def reset_fields(resource: Resource, subresource: str) -> frozenset[str]:
     if not resource.strategy.has_status:
         return _NOTHING
     if subresource == "status":
-        return frozenset(
-            m for m in resource.node.properties if m not in ("apiVersion", "kind", "status")
-        ) | frozenset({"metadata"})
+        kept = {"apiVersion", "kind", "status"}
+        if not resource.strategy.keeps_metadata_for_status:
+            kept.add("metadata")
+        return frozenset({"metadata"} | resource.node.properties.keys()) - kept
     return _STATUS
 
 

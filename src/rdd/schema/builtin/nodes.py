@@ -65,7 +65,13 @@ def _member(field: Field) -> Node:
         marks["x-kubernetes-patch-strategy"] = field.patch_strategy
     if field.patch_merge_key:
         marks["x-kubernetes-patch-merge-key"] = field.patch_merge_key
+    if field.keep and field.type.form == "string" and not field.type.pointer:
+        return _PRINTED_STRING
     return _type(field.type, marks)
+
+
+# Apply uses the default as the key of a list item that omits it.
+_PRINTED_STRING = Node({"type": "string", "default": ""})
 
 
 _plain: dict[str, Node] = {}

@@ -149,7 +149,7 @@ def test_mutating_webhooks_are_called_once_by_default() -> None:
         pytest.param(
             {"clientConfig": {"url": "https:///x"}},
             [
-                'clientConfig.url: Invalid value: "": host must be provided; desired format: '
+                'clientConfig.url: Invalid value: "": host must be specified; desired format: '
                 "https://host[/path]"
             ],
             id="no-host",

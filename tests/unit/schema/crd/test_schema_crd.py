@@ -380,7 +380,7 @@ def webhook(url: str = "https://x.example.com/", **more: Any) -> dict[str, Any]:
             f'{CLIENT}.url: Invalid value: "q": query parameters are not permitted in the URL',
         ], id="bad URL"),
         pytest.param(webhook("https:///path"), [
-            f'{CLIENT}.url: Invalid value: "": host must be provided; '
+            f'{CLIENT}.url: Invalid value: "": host must be specified; '
             "desired format: https://host[/path]"], id="no host"),
         pytest.param(webhook(clientConfig={}), [
             f"{CLIENT}: Required value: exactly one of url or service is required"], id="neither"),

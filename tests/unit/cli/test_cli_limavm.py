@@ -104,16 +104,16 @@ def test_control_plane_without_limavms_names_the_missing_controller(
             raise CommandError(error.message) from error
 
     monkeypatch.setattr(limavm_object, "connected", connected)
-    statuses = {
-        "the server could not find the requested resource": "start it with the limavm controller",
-        'configmaps "x" not found': 'configmaps "x" not found',
+    failures = {
+        "start it with the limavm controller": NotFound.resource(),
+        'configmaps "x" not found': NotFound.of("configmaps", "", "x"),
     }
-    for message, told in statuses.items():
+    for message, failure in failures.items():
         with (
-            pytest.raises(CommandError, match=told),
+            pytest.raises(CommandError, match=message),
             limavm_object.connection_for(cast(Call, None)),
         ):
-            raise NotFound(message)
+            raise failure
 
 
 def test_shell_takes_the_driver_from_the_template_without_a_record(tmp_path: Path) -> None:

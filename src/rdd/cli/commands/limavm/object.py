@@ -41,7 +41,9 @@ def connection_for(call: Call) -> Iterator["Connection"]:
 
 def _is_unserved(cause: BaseException | None) -> bool:
     """Return whether the resource itself is not served, as opposed to a missing object."""
-    return str(cause) == "the server could not find the requested resource"
+    from rdd.api.errors import NotFound
+
+    return isinstance(cause, NotFound) and not (cause.details or {}).get("name")
 
 
 def collection_of(namespace: str) -> str:

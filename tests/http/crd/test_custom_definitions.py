@@ -533,7 +533,7 @@ async def test_patches_of_scale_fail_as_patches(api: Api) -> None:
     await api.install(crd(subresources=SCALE))
     await api.post(WIDGETS, widget("a", {"n": 2}))
     path = f"{WIDGETS}/a/scale"
-    patch = {"spec": {"replicas": {}}}
+    patch: dict[str, Any] = {"spec": {"replicas": {}}}
     status = await api.refused(422, "PATCH", path, patch, content_type=MERGE)
     assert status["message"].startswith(' "" is invalid: patch: Invalid value: ')
     assert status["message"].endswith("field ScaleSpec.spec.replicas of type int32")
@@ -594,7 +594,7 @@ async def test_defaults_need_pruning(api: Api) -> None:
 
 async def test_empty_stored_versions_are_defaulted(api: Api) -> None:
     await api.install(crd())
-    patch = {"status": {"storedVersions": []}}
+    patch: dict[str, Any] = {"status": {"storedVersions": []}}
     after = await api.patch(f"{PATH}/status", patch, MERGE)
     assert after["status"]["storedVersions"] == ["v1"]
 

@@ -84,6 +84,16 @@ async def test_a_patch_is_sent_as_an_update_with_both_objects(world: World) -> N
     }
 
 
+async def test_mutating_webhooks_are_called_before_the_version_is_compared(world: World) -> None:
+    await world.config_map(data={"k": "v"})
+    await world.mutating("m", webhook("h", world.hook("h")))
+    await world.validating("v", webhook("after", world.hook("after")))
+    stale = {"metadata": {"name": "a", "resourceVersion": "1"}, "data": {"k": "w"}}
+    assert (await world.call("PUT", f"{CONFIG_MAPS}/a", stale)).status == 409
+    assert [s["operation"] for s in world.seen("h")] == ["UPDATE"]
+    assert world.seen("after") == []
+
+
 async def test_a_delete_is_sent_with_the_old_object_only(world: World) -> None:
     stored = (await world.config_map()).body
     await world.validating("v", webhook("h", world.hook("h")))

@@ -500,6 +500,19 @@ async def test_scale_reads_and_writes_replicas(api: Api) -> None:
     assert (await api.get(f"{WIDGETS}/a"))["spec"]["n"] == 7
 
 
+async def test_replicas_scaled_to_zero_have_no_owner(api: Api) -> None:
+    await api.install(crd(subresources=SCALE))
+    await api.post(WIDGETS, widget("a", {"n": 2}))
+    body = {"metadata": {"name": "a", "namespace": "default"}, "spec": {"replicas": 0}}
+    await api.put(f"{WIDGETS}/a/scale", body)
+    after = await api.get(f"{WIDGETS}/a")
+    assert after["spec"] == {"n": 0}
+    assert not [e for e in after["metadata"]["managedFields"] if "f:n" in str(e["fieldsV1"])]
+    await api.put(f"{WIDGETS}/a/scale", {**body, "spec": {"replicas": 1}})
+    entries = (await api.get(f"{WIDGETS}/a"))["metadata"]["managedFields"]
+    assert [e.get("subresource") for e in entries if "f:n" in str(e["fieldsV1"])] == ["scale"]
+
+
 async def test_scale_needs_replicas(api: Api) -> None:
     await api.install(crd(subresources=SCALE))
     await api.post(WIDGETS, widget("a", {}))

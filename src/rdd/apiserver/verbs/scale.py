@@ -95,6 +95,7 @@ async def _write(
         _namespace(request, resource),
         request.info.name,
         subresource="scale",
+        zero_is_absent=jsonpath.parse_simple(paths["specReplicasPath"]),
     )
 
     async def build(entry: CacheEntry | None, old: Object | None) -> Object:

@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from rdd.api import errors, fielderrors, managedfields, metadata
+from rdd.api import errors, fielderrors, jsonpath, managedfields, metadata
 from rdd.api.fielderrors import FieldError
 from rdd.api.types import Object
 from rdd.apiserver.admission.chain import CREATE, UPDATE, AdmissionAttributes
@@ -62,6 +62,8 @@ class Write:
     name: str
     subresource: str = ""
     is_apply: bool = False
+    zero_is_absent: tuple[str, ...] = ()
+    """The path of a number that no manager owns while it is 0."""
 
     def attributes(
         self, operation: str, obj: Object | None, old: Object | None
@@ -243,7 +245,6 @@ async def replace(write: Write, build: Build, *, may_create: bool = False) -> Wr
         old = resource.object(local)
         obj = await build(entry, old)
         pinned = metadata_of(obj).get("resourceVersion")
-        _check_version(resource, write.name, pinned, entry)
         written = await _replace_once(write, entry, old, obj)
         if written is not None:
             return written
@@ -275,6 +276,8 @@ async def _replace_once(
     core, resource, strategy = write.core, write.resource, write.resource.strategy
     attributes, obj = await _mutate(write, UPDATE, obj, old)
     meta, old_meta = metadata_of(obj), old["metadata"]
+    # As in Kubernetes, webhooks are called before the version is compared.
+    _check_version(resource, write.name, meta.get("resourceVersion"), entry)
     _keep_system_metadata(meta, old_meta, entry)
     check_namespace(resource, write.namespace, meta)
     strategy.prepare_for_update(obj, old, subresource=write.subresource)
@@ -420,9 +423,13 @@ def _record_owner(write: Write, obj: Object, old: Object | None) -> None:
     if write.is_apply:
         return
     resource = write.resource
+    live, new = old, obj
+    if write.zero_is_absent:
+        live = old and _without_zero(old, write.zero_is_absent)
+        new = _without_zero(obj, write.zero_is_absent)
     managedfields.update(
-        live=old,
-        new=obj,
+        live=live,
+        new=new,
         node=resource.node,
         manager=write.manager,
         api_version=resource.api_version,
@@ -431,6 +438,19 @@ def _record_owner(write: Write, obj: Object, old: Object | None) -> None:
         reset=reset_fields(resource, write.subresource),
         empty=resource.empty,
     )
+    if new is not obj:
+        obj["metadata"] = new["metadata"]
+
+
+def _without_zero(obj: Object, path: tuple[str, ...]) -> Object:
+    """Return the object without the number at a path if it is 0."""
+    if jsonpath.lookup(obj, path) != 0:
+        return obj
+    new = here = dict(obj)
+    for name in path[:-1]:
+        here[name] = here = dict(here[name])
+    del here[path[-1]]
+    return new
 
 
 def _check_escalation(write: Write, obj: Object, old: Object | None) -> None:

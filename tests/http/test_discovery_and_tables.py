@@ -499,3 +499,39 @@ async def test_partial_objects_contain_only_metadata(version: str, api: Api) -> 
 async def test_error_is_a_status_in_any_representation(api: Api) -> None:
     status = await api.refused(404, "GET", f"{CONFIG_MAPS}/none", headers=TABLE)
     assert status["reason"] == "NotFound"
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "code"),
+    [
+        pytest.param("POST", "/apis/events.k8s.io/v9", 404, id="unknown version"),
+        pytest.param("POST", "/apis/events.k8s.io/v1", 405, id="known version"),
+        pytest.param("PUT", "/api", 405, id="core versions"),
+        pytest.param("PUT", "/openapi/v3/nope", 404, id="unknown document"),
+        pytest.param("PUT", "/openapi/v3/api/v1", 405, id="known document"),
+        pytest.param("HEAD", "/.well-known/openid-configuration", 405, id="issuer"),
+    ],
+)
+async def test_other_methods_are_refused_only_where_something_is_served(
+    method: str, path: str, code: int, api: Api
+) -> None:
+    assert (await api.call(method, path)).status == code
+
+
+async def test_key_set_has_one_representation(api: Api) -> None:
+    accept = {"Accept": "application/json"}
+    status = await api.refused(406, "GET", "/openid/v1/jwks", headers=accept)
+    assert status["message"] == (
+        "406: Not Acceptable\n\nAvailable representations: application/jwk-set+json"
+    )
+    assert (await api.call("GET", "/openid/v1/jwks")).status == 200
+
+
+@pytest.mark.parametrize("path", ["/livez", "/readyz?verbose"])
+async def test_health_and_denials_must_not_be_sniffed(path: str, api: Api) -> None:
+    header = ("X-Content-Type-Options", "nosniff")
+    assert header in (await api.call("GET", path)).headers
+    anonymous = {"Authorization": ""}
+    denied = await api.call("GET", "/metrics", headers=anonymous)
+    assert denied.status == 403
+    assert header in denied.headers

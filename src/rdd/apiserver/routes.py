@@ -14,7 +14,7 @@ selects the handler by verb. `Routes` lists everything else:
 from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 
-from rdd.api import names
+from rdd.api import errors, mediatypes, names
 from rdd.apiserver.auth import review_endpoints
 from rdd.apiserver.auth.authorizer import Lister
 from rdd.apiserver.auth.reviews import REVIEWS, Reviewer
@@ -127,10 +127,22 @@ async def _metrics(request: Request, *, metrics: ServerMetrics) -> AnyResponse:
     )
 
 
+def _check_published(request: Request, media: str) -> None:
+    """Raise MethodNotAllowed or NotAcceptable as the route of a published document does."""
+    if request.method != "GET":
+        raise errors.MethodNotAllowed()
+    accept = request.headers.get("Accept", "") or "*/*"
+    if not any(p.partition(";")[0].strip() in ("*/*", media) for p in accept.split(",")):
+        text = f"406: Not Acceptable\n\nAvailable representations: {media}"
+        raise errors.NotAcceptable(text, details={})
+
+
 async def _openid_configuration(request: Request, *, issuer: TokenIssuer) -> AnyResponse:
+    _check_published(request, mediatypes.JSON)
     host = request.headers.get("Host", "") or "localhost"
     return issuer.discovery(f"https://{host}/openid/v1/jwks")
 
 
 async def _openid_keys(request: Request, *, issuer: TokenIssuer) -> AnyResponse:
+    _check_published(request, "application/jwk-set+json")
     return issuer.key_set()

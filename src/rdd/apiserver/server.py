@@ -50,7 +50,7 @@ from rdd.apiserver.endpoints.metrics import ServerMetrics
 from rdd.apiserver.http import responses
 from rdd.apiserver.http.limits import InFlight
 from rdd.apiserver.http.options import check_timeout
-from rdd.apiserver.http.request import AnyResponse, Request, User
+from rdd.apiserver.http.request import NO_SNIFF, AnyResponse, Request, User
 from rdd.apiserver.kinds.catalog import builtin_kinds, review_kinds
 from rdd.apiserver.kinds.resources import make_resource
 from rdd.apiserver.passthrough.routing import PassthroughRoutes
@@ -163,7 +163,9 @@ class ApiServer:
             attributes = _attributes(request)
             decision = self._authorizer.authorize(attributes)
             if not decision.allowed:
-                raise rbac.forbidden_error(attributes, decision)
+                denied = responses.error(request, rbac.forbidden_error(attributes, decision))
+                denied.headers = [NO_SNIFF]
+                return denied
         if request.depth:
             # Not counted: a nested request would wait for the limit that its caller occupies.
             if request.depth > MAX_DEPTH:

@@ -56,12 +56,12 @@ class DiscoveryEndpoint:
         self._documents: dict[str, bytes] = {}
 
     async def handle(self, request: Request) -> AnyResponse:
-        if request.method not in ("GET",):
-            raise errors.MethodNotAllowed()
         if self._generation != self._registry.generation:
             self._generation = self._registry.generation
             self._documents.clear()
         parts = request.path.strip("/").split("/")
+        if request.method != "GET" and self._document(parts) is not None:
+            raise errors.MethodNotAllowed()
         if len(parts) == 1:
             aggregated = _aggregated_version(request.headers.get("Accept", ""))
             if aggregated:

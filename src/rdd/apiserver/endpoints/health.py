@@ -3,7 +3,13 @@
 
 from collections.abc import Callable
 
-from rdd.apiserver.http.request import AnyResponse, Request, Response
+from rdd.apiserver.http.request import (
+    NO_SNIFF,
+    AnyResponse,
+    Request,
+    Response,
+    page_not_found,
+)
 
 HealthCheck = Callable[[], str]
 """Returns the reason of a failure, or an empty string."""
@@ -43,17 +49,18 @@ class HealthEndpoint:
             lines.append(f'warn: some health checks cannot be excluded: no matches for "{name}"')
         if failed:
             text = "\n".join([*lines, f"{self.name} check failed", ""])
-            return Response(500, text.encode(), content_type=_TEXT)
+            return Response(500, text.encode(), content_type=_TEXT, headers=[NO_SNIFF])
         if "verbose" not in request.query:
-            return Response(200, b"ok", content_type=_TEXT)
+            return Response(200, b"ok", content_type=_TEXT, headers=[NO_SNIFF])
         text = "\n".join([*lines, f"{self.name} check passed", ""])
-        return Response(200, text.encode(), content_type=_TEXT)
+        return Response(200, text.encode(), content_type=_TEXT, headers=[NO_SNIFF])
 
     def _single(self, name: str) -> Response:
         check = self.checks.get(name)
         if check is None:
-            return Response(404, b"404 page not found\n", content_type=_TEXT)
+            return page_not_found()
         reason = check()
         if reason:
-            return Response(500, f"internal server error: {reason}\n".encode(), content_type=_TEXT)
+            body = f"internal server error: {reason}\n".encode()
+            return Response(500, body, content_type=_TEXT, headers=[NO_SNIFF])
         return Response(200, b"ok", content_type=_TEXT)

@@ -39,12 +39,14 @@ class OpenApiEndpoint:
 
     async def handle(self, request: Request) -> AnyResponse:
         """Handle /openapi/v2, /openapi/v3 and /openapi/v3/<group version>."""
-        if request.method != "GET":
-            raise errors.MethodNotAllowed()
         if self._generation != self._registry.generation:
             self._generation = self._registry.generation
             self._built.clear()
         parts = request.path.strip("/").split("/")
+        if request.method != "GET":
+            if len(parts) > 2 and "/".join(parts[2:]) not in self._group_versions():
+                return _not_found()
+            raise errors.MethodNotAllowed()
         media = mediatypes.JSON
         if parts[1] == "v2" and len(parts) == 2:
             if _wants_protobuf(request):

@@ -238,13 +238,17 @@ class Response:
         self.headers = headers
 
 
+NO_SNIFF = ("X-Content-Type-Options", "nosniff")
+"""The header of plain texts and of denied requests."""
+
+
 def page_not_found() -> Response:
     """Return the plain-text response to a path that no handler serves."""
     return Response(
         404,
         b"404 page not found\n",
         content_type="text/plain; charset=utf-8",
-        headers=[("X-Content-Type-Options", "nosniff")],
+        headers=[NO_SNIFF],
     )
 
 

@@ -536,3 +536,81 @@ async def test_cluster_role_is_patched_in_its_group(api: Api) -> None:
     await api.post(path, role("x", [], kind="ClusterRole"))
     after = await api.patch(f"{path}/x", {"metadata": {"labels": {"a": "b"}}}, STRATEGIC)
     assert after["metadata"]["labels"] == {"a": "b"}
+
+
+# -- damaged patches
+
+
+async def test_patch_without_api_version_loses_every_member(api: Api) -> None:
+    await api.post(CONFIG_MAPS, config_map("x", {"a": "1"}))
+    body = [{"op": "remove", "path": "/apiVersion"}]
+    reply = await api.call("PATCH", f"{CONFIG_MAPS}/x", body, content_type=JSON_PATCH)
+    assert reply.json()["message"] == (
+        "the name of the object (x based on URL) was undeterminable: name must be provided"
+    )
+    assert reply.warnings == ['unknown field "data"', 'unknown field "metadata"']
+
+
+async def test_patch_without_kind_keeps_the_kind(api: Api) -> None:
+    await api.post(CONFIG_MAPS, config_map("x"))
+    body = [{"op": "remove", "path": "/kind"}]
+    patched = await api.patch(f"{CONFIG_MAPS}/x", body, JSON_PATCH)
+    assert patched["kind"] == "ConfigMap"
+
+
+async def test_duplicate_keys_of_a_json_patch_name_the_patch(api: Api) -> None:
+    await api.post(CONFIG_MAPS, config_map("x"))
+    text = '[{"op":"add","op":"add","path":"/data","value":{"a":"1"}}]'
+    reply = await api.call("PATCH", f"{CONFIG_MAPS}/x", text, content_type=JSON_PATCH)
+    assert reply.warnings == ['json patch duplicate field "[0].op"']
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        pytest.param(STRATEGIC, "unexpected end of JSON input", id="strategic"),
+        pytest.param(MERGE, "error decoding patch: unexpected end of JSON input", id="merge"),
+    ],
+)
+async def test_patch_that_is_no_json(kind: str, message: str, api: Api) -> None:
+    await api.post(CONFIG_MAPS, config_map("x"))
+    status = await api.refused(400, "PATCH", f"{CONFIG_MAPS}/x", "{", content_type=kind)
+    assert status["message"] == message
+
+
+async def test_order_of_an_unknown_list_is_refused(api: Api) -> None:
+    await api.post(CONFIG_MAPS, config_map("x"))
+    body: Object = {"$setElementOrder/nope": []}
+    status = await api.refused(500, "PATCH", f"{CONFIG_MAPS}/x", body, content_type=STRATEGIC)
+    assert status["message"] == (
+        'unable to find api field in struct ConfigMap for the json field "nope"'
+    )
+
+
+@pytest.mark.parametrize(
+    ("patch", "message"),
+    [
+        pytest.param(
+            {"op": "add", "path": "/metadata/labels", "value": {"a": 1}},
+            "json: cannot unmarshal number into Go struct field ObjectMeta.labels of type string",
+            id="labels",
+        ),
+        pytest.param(
+            {"op": "add", "path": "/apiVersion", "value": None},
+            ".apiVersion accessor error: <nil> is of the type <nil>, expected string",
+            id="apiVersion",
+        ),
+        pytest.param(
+            {"op": "add", "path": "/apiVersion", "value": "v"},
+            'Widget "a" is invalid: apiVersion: Invalid value: "v": must be shop.example.com/v1',
+            id="another group",
+        ),
+    ],
+)
+async def test_patched_custom_resource_that_cannot_be_decoded(
+    patch: Object, message: str, api: Api
+) -> None:
+    await api.install(crd())
+    await api.post(WIDGETS, widget("a", {"b": 1}))
+    status = await api.refused(422, "PATCH", f"{WIDGETS}/a", [patch], content_type=JSON_PATCH)
+    assert status["message"].endswith(message)

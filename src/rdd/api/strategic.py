@@ -19,7 +19,7 @@ from typing import Any
 from rdd.api import errors
 from rdd.api.shapes import SchemaNode
 from rdd.api.types import Object
-from rdd.base import goformat
+from rdd.base import goformat, gotext
 
 _DIRECTIVE = "$patch"
 _DELETE_LIST = "$deleteFromPrimitiveList"
@@ -158,6 +158,11 @@ def _merge_ordered(out: Object, patch: Object, key: str, node: SchemaNode | None
         if name in side and not isinstance(side[name], list):
             raise _bad_type("[]interface {}", side[name])
     sub = _below(node, name)
+    struct = node.source.get("title") if node is not None and sub is None else None
+    if struct:
+        raise _failure(
+            f"unable to find api field in struct {struct} for the json field {gotext.quote(name)}"
+        )
     merge_key = sub.patch_merge_key if sub is not None else ""
     server: list[Any] = out.get(name, [])
     sent: list[Any] = patch.get(name, [])

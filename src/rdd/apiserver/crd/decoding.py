@@ -8,6 +8,7 @@ from rdd.api import errors
 from rdd.api.objectmeta import MetadataError, decode_object_meta
 from rdd.api.types import Object
 from rdd.apiserver.kinds import decoding
+from rdd.base import goformat
 from rdd.schema.builtin.typed import DecodeError
 from rdd.schema.node import Node, compile_node
 from rdd.schema.prune import integral_floats, prune
@@ -33,9 +34,12 @@ class CustomDecoder(decoding.BodyDecoder):
             raise DecodeError(f"{text}{self.kind}: {error}", cause=str(error)) from None
         obj["metadata"] = meta
         unknown += strange
-        # A patch may name a version that does not exist; every field of that one is unknown.
-        is_own = obj.get("apiVersion") == self.api_version
-        prune(self._node() if is_own else _EMPTY, obj, unknown=unknown)
+        if obj.get("apiVersion") == self.api_version:
+            prune(self._node(), obj, unknown=unknown)
+        elif str(obj.get("apiVersion")).rpartition("/")[0] == self.api_version.rpartition("/")[0]:
+            # A patch may name a version that does not exist; every field of that one is unknown.
+            # One of another group is not pruned; validation rejects it.
+            prune(_EMPTY, obj, unknown=unknown)
         integral_floats(obj)
         return obj
 
@@ -61,5 +65,15 @@ class CustomDecoder(decoding.BodyDecoder):
         value["kind"], value["apiVersion"] = value.get("kind") or self.kind, api_version
 
     def decode_patched(self, new: Object, unknown: list[str]) -> Object:
-        """Decode the result of a patch; errors are those of any other body."""
-        return self.decode(new, unknown)
+        """Decode the result of a patch; failures are errors of the patch."""
+        for member in ("apiVersion", "kind"):
+            if member in new and not isinstance(new[member], str):
+                kind = "<nil>" if new[member] is None else goformat.type_name(new[member])
+                shown = f"{goformat.plain(new[member])} is of the type {kind}"
+                raise decoding.invalid_patch(
+                    new, f".{member} accessor error: {shown}, expected string"
+                )
+        try:
+            return self.decode(new, unknown)
+        except DecodeError as error:
+            raise decoding.invalid_patch(new, str(error.cause)) from None

@@ -103,7 +103,12 @@ class TypedDecoder(BodyDecoder):
 
     def decode_patched(self, new: Object, unknown: list[str]) -> Object:
         """Decode the result of a patch; failures are errors of the patch."""
-        kind, api_version = str(new.get("kind")), str(new.get("apiVersion"))
+        kind, api_version = str(new.get("kind") or self.kind), str(new.get("apiVersion") or "")
+        if not api_version:
+            # Kubernetes decodes into its internal type then, which has none of the JSON members.
+            unknown += sorted(new.keys() - {"kind", "apiVersion"})
+            return {"kind": self.kind, "apiVersion": self.api_version, "metadata": {}}
+        new["kind"] = kind
         if (kind, api_version) != (self.kind, self.api_version):
             raise invalid_patch(new, _other_kind(new, kind, api_version, self.kind))
         try:

@@ -71,7 +71,9 @@ class _Patch:
         try:
             self.patch: Any = decode.decode_json(write.request.body)
         except errors.BadRequest as error:
-            raise errors.BadRequest(f"error decoding patch: {error.message}") from None
+            is_strategic = media not in (JSON_PATCH, MERGE_PATCH)
+            prefix = "" if is_strategic else "error decoding patch: "
+            raise errors.BadRequest(prefix + error.message) from None
 
     async def build(self, entry: CacheEntry | None, old: Object | None) -> Object:
         """Return the stored object with the patch applied."""
@@ -85,30 +87,31 @@ class _Patch:
             new = strategic.apply_strategic_patch(old, self.patch, resource.node)
         if not isinstance(new, dict):
             raise invalid_patch(new, bodies.not_an_object(new))
-        obj = _decode_patched(write, new, self.patch)
+        obj = self._decode_patched(write, new)
         meta = metadata_of(obj)
         writes.check_name(write.name, meta)
         writes.check_namespace(resource, write.namespace, meta)
         return obj
 
-
-def _decode_patched(write: writes.Write, new: Object, patch: Any) -> Object:
-    resource = write.resource
-    meta = new.get("metadata")
-    sent = meta.get("managedFields") if isinstance(meta, dict) else None
-    unknown: list[str] = []
-    obj = resource.decoder.decode_patched(new, unknown)
-    if resource.decoder.can_clear_managers:
-        bodies.keep_cleared(sent, obj)
-    if write.options.field_validation == "Ignore":
+    def _decode_patched(self, write: writes.Write, new: Object) -> Object:
+        resource = write.resource
+        meta = new.get("metadata")
+        sent = meta.get("managedFields") if isinstance(meta, dict) else None
+        unknown: list[str] = []
+        obj = resource.decoder.decode_patched(new, unknown)
+        if resource.decoder.can_clear_managers:
+            bodies.keep_cleared(sent, obj)
+        if write.options.field_validation == "Ignore":
+            return obj
+        problems = bodies.duplicates(write.request.body, self.patch)
+        if self.media == JSON_PATCH:
+            problems = [f"json patch {p}" for p in problems]
+        problems += [f"unknown field {gotext.quote(p)}" for p in unknown]
+        if problems:
+            if write.options.field_validation == "Strict":
+                raise invalid_patch(new, f"strict decoding error: {', '.join(problems)}")
+            write.request.warnings += problems
         return obj
-    problems = bodies.duplicates(write.request.body, patch)
-    problems += [f"unknown field {gotext.quote(p)}" for p in unknown]
-    if problems:
-        if write.options.field_validation == "Strict":
-            raise invalid_patch(new, f"strict decoding error: {', '.join(problems)}")
-        write.request.warnings += problems
-    return obj
 
 
 class _Apply:

@@ -491,8 +491,11 @@ def invalid(resource: Resource, obj: Object, errs: list[FieldError]) -> errors.I
     meta = metadata_of(obj)
     name = str(meta.get("name") or meta.get("generateName") or "")
     kind = obj.get("kind") or resource.kind
-    own = resource.strategy.error_group
-    return errors.Invalid.of(str(kind), resource.group if own is None else own, name, errs)
+    group = resource.strategy.error_group
+    if group is None:
+        # A patched custom resource can have another group.
+        group = str(obj.get("apiVersion") or resource.api_version).rpartition("/")[0]
+    return errors.Invalid.of(str(kind), group, name, errs)
 
 
 def storage_failed(error: Unavailable) -> errors.ApiError:

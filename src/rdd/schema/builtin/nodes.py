@@ -43,7 +43,7 @@ def _struct(name: str) -> Node:
     if name in _structs:
         return _structs[name]
     declared = notation.struct(name)
-    source: dict[str, Any] = {"type": "object"}
+    source: dict[str, Any] = {"type": "object", "title": declared.go_name}
     required = [f.name for f in declared.fields if f.required]
     if required:
         source["required"] = required

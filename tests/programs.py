@@ -182,7 +182,9 @@ def run_program(
         stdout=stdout,
         stderr=stderr,
         close_fds=close_fds,
-        process_group=0,
+        # Its own session, not only a group: a program in the background of the terminal of the
+        # tests is stopped (SIGTTOU) when it sets the terminal, as `kubectl edit` does.
+        start_new_session=True,
     )
     with running as program:
         try:

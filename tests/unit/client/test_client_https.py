@@ -90,6 +90,7 @@ async def test_watch_over_https_splits_and_filters_lines(daemon: Daemon) -> None
             CONFIG_MAPS, namespace="default", keep=lambda line: b'"name":"b' not in line
         )
         async with aclosing(changes):
+            assert (await anext(changes)).type == "BOOKMARK"  # the end of the initial events
             await client.create(CONFIG_MAPS, config("a"))
             assert (await anext(changes)).object["metadata"]["name"] == "a"
             for name in ("b1", "b2", "c"):

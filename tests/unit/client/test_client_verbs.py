@@ -87,9 +87,9 @@ async def test_patches_of_every_type(client: Client) -> None:
 async def test_preconditions_and_policies_of_a_delete(client: Client) -> None:
     made = await client.create(CONFIG_MAPS, config("a"))
     delete = partial(client.delete, CONFIG_MAPS, "a", namespace="default")
-    with pytest.raises(errors.Conflict, match="UID in precondition"):
+    with pytest.raises(errors.Conflict, match="UID in the precondition"):
         await delete(uid="other")
-    with pytest.raises(errors.Conflict, match="ResourceVersion in precondition"):
+    with pytest.raises(errors.Conflict, match="ResourceVersion in the precondition"):
         await delete(resource_version="1")
     assert (await delete(dry_run=True))["status"] == "Success"
     held = await delete(propagation_policy="Foreground", uid=made["metadata"]["uid"])

@@ -53,6 +53,10 @@ def pytest_configure(config: pytest.Config) -> None:
         if name.startswith(_FOREIGN) and name not in _OWN:
             del os.environ[name]
     os.environ["NO_COLOR"] = "1"
+    # cron's PATH has no directory of daemons and root's tools, which tests and programs call.
+    search_path = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    search_path += [folder for folder in ("/usr/sbin", "/sbin") if folder not in search_path]
+    os.environ["PATH"] = os.pathsep.join(search_path)
     # Otherwise pytest-asyncio creates a loop to restore after the first asynchronous test and
     # never closes it, which is an error at the end of the session.
     asyncio.set_event_loop(None)
